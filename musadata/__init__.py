@@ -1,0 +1,1 @@
+"""Verified training data for models that write GPU kernels."""

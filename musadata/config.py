@@ -1,0 +1,362 @@
+"""One typed configuration for all stages, read from YAML; a wrong key is an error that names it."""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Union
+
+import yaml
+
+from musadata.errors import MusadataError
+
+
+class SourceType(StrEnum):
+    PACKAGE = "package"  # an installed Python package
+    DIRECTORY = "directory"
+    GIT = "git"  # a repository by URL, local clone or bare mirror
+    PYPI = "pypi"  # a source distribution or wheel
+    PARQUET = "parquet"  # dumps of files, such as The Stack
+    GITHUB = "github"  # repositories found by a search
+    NNSMITH = "nnsmith"
+
+
+class TeacherType(StrEnum):
+    COMPILER = "compiler"
+    OPENAI = "openai"  # any server that speaks OpenAI's chat protocol: vLLM, a vendor's
+    REPLAY = "replay"  # answers that were given before
+
+
+class BackendType(StrEnum):
+    AUTO = "auto"
+    EMULATED = "emulated"
+    CUDA = "cuda"
+    MUSA = "musa"
+
+
+SOURCE_NEEDS = {
+    SourceType.PACKAGE: "name",
+    SourceType.DIRECTORY: "path",
+    SourceType.GIT: "url",
+    SourceType.PYPI: "name",
+    SourceType.PARQUET: "path",
+    SourceType.GITHUB: "name",
+    SourceType.NNSMITH: "count",
+}
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """One place that tasks come from.
+
+    Attributes:
+        kind: which source this is.
+        name: the package, for `package` and `pypi`; the search, for `github` ("topic:cuda language:python").
+        path: the folder, for `directory`; the file, folder or glob, for `parquet`; where what was found is kept, for
+            `github`, so that a rerun mines the same repositories.
+        url: the repository, for `git` (a URL or a path); another index or API than the usual, for `pypi`, `github`.
+        revision: the commit, tag or branch, for `git`; the version, for `pypi`. Fix it, or rows change with upstream.
+        columns: for `parquet`, our name -> the dump's: content (needed), path, repository, revision, license.
+        include: glob patterns of files to read, relative to the package or folder; empty reads all Python files.
+        exclude: glob patterns of files to leave out.
+        count: how many graphs to draw, for `nnsmith`; how many repositories at the most, for `github`.
+        nodes: operators per graph at the most, for `nnsmith`.
+        license: SPDX identifier, where the source itself does not say.
+    """
+
+    kind: SourceType
+    name: str = ""
+    path: str = ""
+    url: str = ""
+    revision: str = ""
+    columns: dict[str, str] = field(default_factory=dict, hash=False)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    count: int = 0
+    nodes: int = 6
+    license: str = ""
+
+
+@dataclass(frozen=True)
+class TasksConfig:
+    """Which drafts become tasks.
+
+    Attributes:
+        seconds: CPU time that one execution of a reference may take.
+        memory_mb: memory that it may take.
+        max_elements: largest tensor that a task may hold.
+        duplicate_similarity: Jaccard similarity from which two references count as near-duplicates.
+        licenses: SPDX identifiers that are allowed.
+        decontaminate: benchmark fingerprint sets to keep out (names in `musadata/tasks/fingerprints/` or paths).
+        families: target share per operator family for balancing; empty keeps everything.
+    """
+
+    seconds: float = 20.0
+    memory_mb: int = 4096
+    max_elements: int = 1 << 22
+    duplicate_similarity: float = 0.85
+    licenses: tuple[str, ...] = (
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "MIT",
+        "ISC",
+        "0BSD",
+        "CC0-1.0",
+        "Unlicense",
+    )
+    decontaminate: tuple[str, ...] = ("kernelbench",)
+    families: dict[str, float] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class TracingConfig:
+    """Attributes:
+    shape_sets: how many sets of input shapes a task is traced on, at least 2.
+    seconds: CPU time for all of a task's traces.
+    """
+
+    shape_sets: int = 2
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True)
+class TeacherConfig:
+    """Who reasons and writes kernels.
+
+    Attributes:
+        kind: which teacher.
+        samples: answers asked for per task.
+        faults: answers per task in which the compiler teacher seeds a fault, so that there is something to repair.
+        model: the model's name on the server, for `openai`.
+        base_url: where the server is, up to and with `/v1`, for `openai`. Its key is read from MUSADATA_API_KEY or
+            OPENAI_API_KEY, never from a file.
+        temperature: how freely the model samples.
+        top_p: share of probability that it samples from.
+        max_tokens: tokens that one answer may have.
+        concurrency: requests that may be under way at once, for `openai`.
+        timeout_seconds: how long one request may take, for `openai`.
+        path: the journal's folder or the Parquet file with the answers, for `replay`.
+    """
+
+    kind: TeacherType = TeacherType.COMPILER
+    samples: int = 3
+    faults: int = 1
+    model: str = ""
+    base_url: str = ""
+    temperature: float = 0.8
+    top_p: float = 0.95
+    max_tokens: int = 16384
+    concurrency: int = 64
+    timeout_seconds: float = 600.0
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class VerifierConfig:
+    """How candidates are judged.
+
+    Attributes:
+        backend: where kernels run; `auto` takes a CUDA device if there is one.
+        seconds: CPU time that one candidate may take, compilation aside.
+        compile_seconds: CPU time that one compilation may take.
+        memory_mb: memory that one candidate may take.
+        input_sets: randomised input sets per set of shapes.
+        sanitize: also look for races, out-of-bounds and uninitialised shared memory (emulated backend).
+        strict: allow only allocation, views, copies and casts outside the candidate's own kernels.
+        seed: the secret from which the input seeds are drawn.
+    """
+
+    backend: BackendType = BackendType.AUTO
+    seconds: float = 60.0
+    compile_seconds: float = 120.0
+    memory_mb: int = 6144
+    input_sets: int = 3
+    sanitize: bool = False
+    strict: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """What becomes of verified candidates.
+
+    Attributes:
+        turns: answers per conversation at the most.
+        keep: accepted candidates kept per task, chosen to differ.
+        speedup_weight: the paper's lambda.
+        speedup_cap: the paper's nu_max.
+        first_turn_weight: PrimeEcho's alpha.
+        early_bonus: bonus for success, per turn, earliest first.
+    """
+
+    turns: int = 3
+    keep: int = 4
+    speedup_weight: float = 0.5
+    speedup_cap: float = 4.0
+    first_turn_weight: float = 0.75
+    early_bonus: tuple[float, ...] = (0.2, 0.1, 0.0)
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole run.
+
+    Attributes:
+        sources: where tasks come from; at least one.
+        seed: everything random is drawn from it.
+        shards: how many parts each dataset is dealt into; a shard is the unit of resumption.
+    """
+
+    sources: tuple[SourceConfig, ...]
+    seed: int = 0
+    shards: int = 16
+    tasks: TasksConfig = TasksConfig()
+    tracing: TracingConfig = TracingConfig()
+    teacher: TeacherConfig = TeacherConfig()
+    verifier: VerifierConfig = VerifierConfig()
+    sampling: SamplingConfig = SamplingConfig()
+
+
+def load_config(path: str | Path) -> Config:
+    """Read and check a YAML config.
+
+    Raises:
+        MusadataError: the file cannot be read, is not YAML, or a key is unknown, missing or of the wrong type.
+    """
+    path = Path(path)
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise MusadataError(
+            f"cannot be read ({error.strerror})", where=str(path), remedy="name an existing file; configs/ has examples"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise MusadataError(
+            f"is not YAML ({' '.join(str(error).split())})", where=str(path), remedy="see configs/quickstart.yaml"
+        ) from error
+    config: Config = _read(Config, data, str(path), "")
+    _check(config, str(path))
+    return config
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key may not stand twice: the first one would be lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        for index, key in enumerate(keys):
+            if key in keys[:index]:
+                problem = f"the key {key!r} stands there twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.value[index][0].start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_BOUNDS = {
+    "seed": (0, 2**63 - 1),
+    "shards": (1, 99_999),
+    "tasks.seconds": (0.1, math.inf),
+    "tasks.memory_mb": (256, math.inf),
+    "tasks.max_elements": (1, math.inf),
+    "tasks.duplicate_similarity": (0, 1),
+    "tracing.shape_sets": (2, 16),
+    "tracing.seconds": (0.1, math.inf),
+    "teacher.samples": (1, 1000),
+    "teacher.faults": (0, 1000),
+    "teacher.temperature": (0, 10),
+    "teacher.top_p": (0, 1),
+    "verifier.seconds": (0.1, math.inf),
+    "verifier.compile_seconds": (0.1, math.inf),
+    "verifier.memory_mb": (256, math.inf),
+    "verifier.input_sets": (1, 1000),
+    "sampling.turns": (1, 3),
+    "sampling.keep": (1, 1000),
+    "sampling.speedup_weight": (0, math.inf),
+    "sampling.speedup_cap": (0, math.inf),
+    "sampling.first_turn_weight": (0, 1),
+}
+
+
+def _check(config: Config, file: str) -> None:
+    def require(good: bool, key: str, what: str) -> None:
+        if not good:
+            raise MusadataError(what, where=f"{file}: {key}", remedy="change it")
+
+    require(len(config.sources) > 0, "sources", "is empty, so there is nothing to make tasks from")
+    for key, (low, high) in _BOUNDS.items():
+        value = config
+        for name in key.split("."):
+            value = getattr(value, name)
+        must = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
+        require(low <= value <= high, key, f"is {value}, but must be {must}")  # type: ignore[operator]
+    turns, bonuses = config.sampling.turns, len(config.sampling.early_bonus)
+    require(bonuses >= turns, "sampling.early_bonus", f"has {bonuses} numbers, but there are {turns} turns")
+    _check_teacher(config.teacher, require)
+    for index, source in enumerate(config.sources):
+        key = f"sources[{index}]"
+        needs = SOURCE_NEEDS[source.kind]
+        require(bool(getattr(source, needs)), f"{key}.{needs}", f"is missing, but kind {source.kind.value} needs it")
+
+
+def _check_teacher(teacher: TeacherConfig, require: Callable[[bool, str, str], None]) -> None:
+    require(teacher.concurrency >= 1, "teacher.concurrency", "must be 1 or more")
+    require(teacher.max_tokens >= 1, "teacher.max_tokens", "must be 1 or more")
+    require(teacher.timeout_seconds > 0, "teacher.timeout_seconds", "must be more than 0")
+    needs = {TeacherType.OPENAI: ("model", "base_url"), TeacherType.REPLAY: ("path",)}.get(teacher.kind, ())
+    for name in needs:
+        present = bool(getattr(teacher, name))
+        require(present, f"teacher.{name}", f"is missing, but kind {teacher.kind.value} needs it")
+
+
+def _read(kind: Any, value: Any, file: str, key: str) -> Any:
+    """`value` as an instance of `kind`, or an error that names `key`."""
+
+    def wrong(expected: str) -> MusadataError:
+        shown = repr(value) if len(repr(value)) < 60 else type(value).__name__
+        return MusadataError(
+            f"must be {expected}, not {shown}", where=f"{file}: {key or 'the file'}", remedy="change it"
+        )
+
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise wrong("a mapping of keys")
+        return _read_dataclass(kind, value, file, key)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise wrong("a list")
+        return tuple(_read(arguments[0], item, file, f"{key}[{index}]") for index, item in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise wrong("a mapping")
+        return {str(name): _read(arguments[1], item, file, f"{key}.{name}") for name, item in value.items()}
+    if origin in (Union, types.UnionType):
+        return None if value is None else _read(arguments[0], value, file, key)
+    if issubclass(kind, StrEnum):
+        if value not in [member.value for member in kind]:
+            raise wrong("one of " + ", ".join(member.value for member in kind))
+        return kind(value)
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise wrong({int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind])
+    return value
+
+
+def _read_dataclass(kind: Any, value: dict[str, Any], file: str, key: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    prefix = f"{key}." if key else ""
+    for name in value:
+        if name not in hints:
+            raise MusadataError(
+                "unknown key", where=f"{file}: {prefix}{name}", remedy=f"known here: {', '.join(sorted(hints))}"
+            )
+    for item in dataclasses.fields(kind):
+        required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+        if required and item.name not in value:
+            raise MusadataError("missing key", where=f"{file}: {prefix}{item.name}", remedy="add it")
+    return kind(**{name: _read(hints[name], item, file, f"{prefix}{name}") for name, item in value.items()})

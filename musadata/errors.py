@@ -1,0 +1,13 @@
+"""The one way to fail that a user can mend."""
+
+
+class MusadataError(Exception):
+    """Something a user can mend: says what went wrong, where, and what to do about it.
+
+    Commands print it as one line and exit with code 2. Trouble with a single row is never this: it is a `Reject`.
+    """
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = ""):
+        self.what, self.where, self.remedy = what, where, remedy
+        text = ": ".join(part for part in (where, what) if part) + (f"; {remedy}" if remedy else "")
+        super().__init__(" ".join(text.split()))  # one line, whatever a key or a library's message holds

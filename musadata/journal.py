@@ -1,0 +1,171 @@
+"""What has already been paid for: teachers' answers and verdicts, append-only, by the hash of the whole question.
+
+A journal is a folder of segments, JSON lines of `{"key": ..., "value": ...}`. Every process appends to a segment of its
+own and reads all that were there when it opened the journal, so any number of processes may share a folder. A line that
+a killed process left half-written is skipped: that question is asked again. Of several values of one key the one in the
+oldest segment counts.
+"""
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from musadata.errors import MusadataError
+
+# Where nothing can be appended (object stores), records are kept back until so many make a segment of their own.
+_BUFFERED_RECORDS = 32
+_BUFFERED_BYTES = 1 << 20
+
+
+class Journal:
+    """A persistent mapping from keys to plain values (what JSON holds); safe for threads, forks and many processes.
+
+    On a local folder each record is on its way to disk when `put` returns: it survives `kill -9`. Elsewhere it is when
+    enough records are together, on `flush` and on `close`.
+    """
+
+    def __init__(self, folder: str | Path, name: str):
+        """Open or create the journal `name` in `folder` (a path or a URL that fsspec opens).
+
+        Raises:
+            MusadataError: the folder cannot be made or read.
+        """
+        self._name = name
+        self._files, self._folder = fsspec.core.url_to_fs(str(folder))
+        self._local = isinstance(self._files, LocalFileSystem)
+        self._lock = threading.Lock()
+        self._values: dict[str, Any] = {}
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._segment: BinaryIO | None = None
+        self._owner = os.getpid()
+        try:
+            self._files.makedirs(self._folder, exist_ok=True)
+            self._read_segments()
+        except OSError as error:
+            raise self._unusable(error, "opened") from error
+
+    def get(self, key: str) -> Any | None:
+        """The value of a key, or None if it was never put."""
+        return self._values.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        """Remember a value for good. A key that is known keeps its value.
+
+        Raises:
+            MusadataError: the disk is full or the folder is not writable.
+        """
+        line = json.dumps({"key": key, "value": value}, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            if key in self._values:
+                return
+            self._write(line)
+            self._values[key] = json.loads(line)["value"]  # the same as another process would read
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._values))
+
+    def flush(self) -> None:
+        """Write what is kept back, if anything is."""
+        with self._lock:
+            self._write_pending()
+
+    def close(self) -> None:
+        """Write what is kept back and close the segment; the journal can still be used."""
+        self.flush()
+        with self._lock:
+            if self._segment is not None:
+                self._segment.close()
+                self._segment = None
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read_segments(self) -> None:
+        self._files.invalidate_cache(self._folder)
+        try:
+            paths = [str(path) for path in self._files.ls(self._folder, detail=False)]
+        except FileNotFoundError:  # object stores have no empty folders
+            return
+        names = [(path.rsplit("/", 1)[-1], path) for path in paths]
+        for _, segment in sorted(pair for pair in names if _is_segment(pair[0], self._name)):
+            for line in self._files.cat_file(segment).split(b"\n"):
+                record = _parse(line)
+                if record is not None:
+                    self._values.setdefault(record["key"], record["value"])
+
+    def _write(self, line: bytes) -> None:
+        if self._owner != os.getpid():  # forked: the parent goes on with its segment and its pending records
+            self._owner, self._segment = os.getpid(), None
+            self._pending, self._pending_bytes = [], 0
+        if self._local:
+            self._append(line)
+            return
+        self._pending.append(line)
+        self._pending_bytes += len(line)
+        if len(self._pending) >= _BUFFERED_RECORDS or self._pending_bytes >= _BUFFERED_BYTES:
+            self._write_pending()
+
+    def _append(self, line: bytes) -> None:
+        try:
+            if self._segment is None:
+                self._segment = Path(self._new_segment()).open("xb", buffering=0)  # noqa: SIM115 (it stays open)
+            written = self._segment.write(line)
+            while written < len(line):
+                written += self._segment.write(line[written:])
+        except OSError as error:
+            self._segment = None  # its last line may be torn: go on in another one
+            raise self._unusable(error, "written") from error
+
+    def _write_pending(self) -> None:
+        if not self._pending or self._owner != os.getpid():
+            return
+        try:
+            self._files.pipe_file(self._new_segment(), b"".join(self._pending))
+        except OSError as error:
+            raise self._unusable(error, "written") from error
+        self._pending, self._pending_bytes = [], 0
+
+    def _new_segment(self) -> str:
+        """A name that nobody else takes and that sorts by age."""
+        return f"{self._folder}/{self._name}.{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.jsonl"
+
+    def _unusable(self, error: OSError, done: str) -> MusadataError:
+        return MusadataError(
+            f"the journal cannot be {done} ({error.strerror or error})",
+            where=self._folder,
+            remedy="make room, or name a folder that you may write to",
+        )
+
+
+def _is_segment(file: str, journal: str) -> bool:
+    return file.startswith(f"{journal}.") and file.endswith(".jsonl")
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """A record, or None for a line that is torn."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and {"key", "value"} <= record.keys() else None

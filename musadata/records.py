@@ -1,0 +1,393 @@
+"""The rows that stages exchange.
+
+Every row is a frozen dataclass of plain values, tuples and other such dataclasses; `musadata.rows` turns each into
+one Arrow schema, one JSON Schema and back. Names may be added, not renamed: trainers read them.
+An id is a hash of the row's content and of what produced it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+SCHEMA_VERSION = 1
+
+
+class SourceKind(StrEnum):
+    """Where a task came from."""
+
+    MINED = "mined"
+    NNSMITH = "nnsmith"
+    COMPOSED = "composed"
+    OPERATOR = "operator"
+
+
+class OperatorFamily(StrEnum):
+    """The kind of work that dominates a task; the paper balances its mixture over these."""
+
+    ELEMENTWISE = "elementwise"
+    BROADCAST = "broadcast"
+    REDUCTION = "reduction"
+    SOFTMAX = "softmax"
+    NORMALIZATION = "normalization"
+    MATMUL = "matmul"
+    CONVOLUTION = "convolution"
+    POOLING = "pooling"
+    INDEXING = "indexing"
+    LAYOUT = "layout"
+    ATTENTION = "attention"
+    RECURRENT = "recurrent"
+    LOSS = "loss"
+    OTHER = "other"
+
+
+class ErrorClass(StrEnum):
+    """Why a candidate was not accepted (MooreEval's five classes)."""
+
+    COMPILE = "compile"
+    RUNTIME = "runtime"
+    CORRECTNESS = "correctness"
+    CHEATING = "cheating"
+    INFRA = "infra"
+
+
+class VerifyStage(StrEnum):
+    """The verifier's stages, cheap before dear; a verdict names the last one that was reached."""
+
+    EXTRACT = "extract"
+    LEGALITY = "legality"
+    COMPILE = "compile"
+    EXECUTE = "execute"
+    COMPARE = "compare"
+    PROFILE = "profile"
+    TIME = "time"
+
+
+class Bound(StrEnum):
+    """What limits a task on the roofline."""
+
+    MEMORY = "memory"
+    COMPUTE = "compute"
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One argument of `forward`: enough to draw fresh values of it.
+
+    `kind` is `normal`, `uniform` (in [low, high)), `integers` (in [low, high)), `bool`, or `literal` for an argument
+    that is not a tensor, whose Python expression then stands in `literal`.
+    """
+
+    name: str
+    kind: str
+    dtype: str  # torch's name without the prefix: "float32"; "" for a literal
+    shape: tuple[int, ...]
+    low: float = 0.0
+    high: float = 0.0
+    literal: str = ""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The line of code that a task came from. `license` is an SPDX expression; `lines` is 1-based and inclusive."""
+
+    origin: str  # "package:torch", "git:https://…", "nnsmith", "directory:…"
+    repository: str
+    revision: str
+    path: str
+    lines: str  # "120-164"; "" where there is no file
+    license: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A possible task, before anything was executed: KernelBench's form plus where it came from.
+
+    `reference` defines `Model`, `get_inputs()` and `get_init_inputs()`.
+    """
+
+    source_kind: SourceKind
+    name: str  # the class or graph it was made from, for people
+    reference: str
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Task:
+    """A PyTorch reference that has been executed and passed every filter."""
+
+    task_id: str
+    schema_version: int
+    source_kind: SourceKind
+    name: str
+    reference: str
+    operators: tuple[str, ...]  # dispatched aten operators, in order: "aten.mul.Tensor"
+    operator_family: OperatorFamily
+    level: int  # KernelBench's scale: 1 single operator, 2 a few fused, 3 a whole block
+    inputs: tuple[InputSpec, ...]
+    provenance: Provenance
+    split: str
+    text_signature: tuple[int, ...]  # MinHash over source shingles
+    graph_fingerprint: str  # hash of the traced graph with shapes abstracted
+
+
+@dataclass(frozen=True)
+class TensorFact:
+    """One tensor of a trace. `role`: input, parameter, buffer, intermediate, output."""
+
+    name: str
+    role: str
+    operator: str  # the aten operator that made it; "" for inputs, parameters and buffers
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    operands: tuple[str, ...] = ()  # names of the tensors that the operator was given, in order
+    arguments: str = ""  # its other arguments: "dim=[1], keepdim=False"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Facts about one execution of a reference on one set of input shapes."""
+
+    inputs: tuple[InputSpec, ...]
+    tensors: tuple[TensorFact, ...]
+    operators: tuple[str, ...]
+    flops: int
+    bytes: int  # least traffic: every input and parameter read once, every output written once
+    intensity: float  # flops / bytes
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class ReasoningStep:
+    """One of the six steps: see `musadata.teacher.prompts.STEPS`."""
+
+    step: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What is known about a task before anyone writes a kernel for it. Two traces or more."""
+
+    annotation_id: str
+    schema_version: int
+    task_id: str
+    traces: tuple[Trace, ...]
+    reasoning: tuple[ReasoningStep, ...]
+    grounded: bool
+    ungrounded: tuple[str, ...]  # claims in the reasoning that the traces do not bear out
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason in a verdict, with its evidence. `line` is 1-based in the candidate's source, 0 if unknown."""
+
+    rule: str
+    message: str
+    line: int = 0
+    operator: str = ""
+    index: str = ""
+    expected: str = ""
+    got: str = ""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds on a device: median and spread over repetitions."""
+
+    name: str  # "candidate", "eager", "compile"
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    repetitions: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the verifier found. The same task, candidate and settings give the same verdict."""
+
+    accepted: bool
+    stage: VerifyStage
+    error_class: ErrorClass | None
+    test_share: float  # share of randomised tests passed, 0 to 1
+    findings: tuple[Finding, ...]
+    feedback: str  # for a model to act on; never holds expected tensors
+    backend: str
+    device: str
+    driver: str
+    toolchain: str
+    seed_policy: str
+    version: str
+    operators: tuple[str, ...]  # aten operators that the candidate dispatched
+    kernels: tuple[str, ...]  # its own kernels that were launched
+    timings: tuple[Timing, ...]
+    speedup: float | None  # over eager; None where nothing was timed
+    reward: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One answer of a teacher and its verdict."""
+
+    candidate_id: str
+    schema_version: int
+    task_id: str
+    sample: int
+    turn: int
+    parent_id: str  # the candidate that this one repairs; "" at turn 1
+    source: str
+    teacher: str
+    schedule: str  # what the teacher says it did; "" if it does not say
+    fault: str  # the fault that the compiler teacher seeded; "" if none
+    accepted: bool
+    kept: bool  # chosen into the diverse set of its task
+    error_class: ErrorClass | None
+    stage: VerifyStage
+    backend: str
+    test_share: float
+    speedup: float | None
+    reward: float
+    structure: str  # what kind of kernel it is, for the diversity of a task's set
+    findings: tuple[Finding, ...]
+    feedback: str
+    split: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation. `loss`: train on it."""
+
+    role: str
+    content: str
+    loss: bool
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A conversation of at most three answers, ending at the first accepted one."""
+
+    trajectory_id: str
+    schema_version: int
+    task_id: str
+    messages: tuple[Message, ...]
+    candidates: tuple[str, ...]
+    outcomes: tuple[str, ...]  # per turn: "accepted" or the error class
+    rewards: tuple[float, ...]
+    fault: str
+    success: bool
+    trajectory_return: float  # PrimeEcho's return
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """A message as trainers read it."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class SftRow:
+    """Supervised fine-tuning: the loss is on `completion` only."""
+
+    sft_id: str
+    schema_version: int
+    task_id: str
+    family: str  # reasoning, generation, reasoned, repair: see `musadata.corpus.views.sft_rows`
+    prompt: tuple[ChatMessage, ...]
+    completion: tuple[ChatMessage, ...]
+    conversation: tuple[ChatMessage, ...]  # both in one, for trainers that want it so; train on the last message only
+    operator_family: OperatorFamily
+    license: str
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class RftRow:
+    """Rejection-sampled fine-tuning: one accepted, structurally different answer per row."""
+
+    rft_id: str
+    schema_version: int
+    task_id: str
+    candidate_id: str
+    prompt: tuple[ChatMessage, ...]
+    completion: tuple[ChatMessage, ...]
+    conversation: tuple[ChatMessage, ...]  # as in `SftRow`
+    reward: float
+    structure: str
+    operator_family: OperatorFamily
+    license: str
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class PreferenceRow:
+    """A pair for DPO: an accepted and a failed answer to the same prompt."""
+
+    preference_id: str
+    schema_version: int
+    task_id: str
+    prompt: tuple[ChatMessage, ...]
+    chosen: tuple[ChatMessage, ...]
+    rejected: tuple[ChatMessage, ...]
+    chosen_id: str  # candidate ids
+    rejected_id: str
+    chosen_reward: float
+    rejected_reward: float
+    rejected_error: ErrorClass
+    operator_family: OperatorFamily
+    license: str
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class RewardModel:
+    """How verl scores an answer: `ground_truth` is the task as JSON, for `musadata.corpus.views.task_of`."""
+
+    style: str
+    ground_truth: str
+
+
+@dataclass(frozen=True)
+class ExtraInfo:
+    """What verl hands to the reward function beside the answer. `index` is a hash of the task id."""
+
+    index: int
+    split: str
+    task_id: str
+    operator_family: OperatorFamily
+    level: int
+
+
+@dataclass(frozen=True)
+class RlRow:
+    """A prompt for reinforcement learning, in verl's columns; TRL's GRPO reads `prompt` and passes the rest on."""
+
+    rl_id: str
+    schema_version: int
+    task_id: str
+    data_source: str
+    prompt: tuple[ChatMessage, ...]
+    ability: str
+    reward_model: RewardModel
+    extra_info: ExtraInfo
+    license: str
+    split: str
+
+
+@dataclass(frozen=True)
+class Reject:
+    """What a step dropped, and why. Nothing disappears."""
+
+    schema_version: int
+    dataset: str  # the dataset that it would have become a row of
+    step: str
+    reason: str  # short and countable: "nondeterministic"
+    detail: str
+    origin: str  # path:lines, task id or candidate id

@@ -1,0 +1,138 @@
+"""Between a row's dataclass, its Arrow schema and its JSON Schema. One mapping for all datasets."""
+
+import dataclasses
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Callable
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar, Union
+
+import pyarrow as pa
+
+Row = TypeVar("Row")
+
+
+def content_id(prefix: str, *parts: Any) -> str:
+    """A stable id: `prefix-` and 16 hex digits of the SHA-256 of the JSON of `parts` (dataclasses allowed)."""
+    text = json.dumps([plain(part) for part in parts], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return f"{prefix}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def plain(value: Any) -> Any:
+    """A dataclass, enum or tuple as the dicts, strings and lists that Arrow and JSON take."""
+    return _to_plain(type(value))(value)
+
+
+def _plain_maker(kind: type) -> Callable[[Any], Any]:
+    """How values of one type become plain, worked out once: rows come by the hundred thousand."""
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+        return lambda value: {name: plain(getattr(value, name)) for name in names}
+    if issubclass(kind, StrEnum):
+        return lambda value: value.value
+    if issubclass(kind, (tuple, list)):
+        return lambda value: [plain(item) for item in value]
+    if issubclass(kind, dict):
+        return lambda value: {key: plain(item) for key, item in value.items()}
+    return lambda value: value
+
+
+_to_plain: Callable[[Any], Callable[[Any], Any]] = cache(_plain_maker)
+
+
+def restore(kind: type[Row], row: dict[str, Any]) -> Row:
+    """The dataclass back from its plain dict; columns that it does not know are ignored, missing ones take defaults."""
+    return typing.cast(Row, _from_plain(kind)(row))
+
+
+def _restorer(hint: Any) -> Callable[[Any], Any]:
+    """How plain values become those of one type. They raise ValueError for null and for what a closed set lacks."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        item = _from_plain(arguments[0])
+        return lambda value: tuple([item(one) for one in value])
+    if origin in (Union, types.UnionType):
+        inner = _from_plain(next(a for a in arguments if a is not type(None)))
+        return lambda value: None if value is None else inner(value)
+    if dataclasses.is_dataclass(hint):
+        parts = {name: _from_plain(inner) for name, inner in _hints(hint).items()}
+        kind = typing.cast(Callable[..., Any], hint)
+        return lambda row: kind(**{name: make(row[name]) for name, make in parts.items() if name in row})
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            raise ValueError(f"null where {hint.__name__} must be")
+        return hint(value)
+
+    return convert
+
+
+_from_plain: Callable[[Any], Callable[[Any], Any]] = cache(_restorer)
+
+
+_hints: Callable[[Any], dict[str, Any]] = cache(typing.get_type_hints)
+
+
+@cache
+def arrow_schema(kind: type) -> pa.Schema:
+    """The one explicit Arrow schema of a dataset's rows."""
+    return pa.schema([_arrow_field(name, hint) for name, hint in _hints(kind).items()])
+
+
+_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
+def _arrow_field(name: str, hint: Any) -> pa.Field:
+    arguments = typing.get_args(hint)
+    nullable = type(None) in arguments
+    return pa.field(name, _arrow_type(hint), nullable=nullable)
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return pa.list_(pa.field("element", _arrow_type(arguments[0]), nullable=False))
+    if origin in (Union, types.UnionType):
+        return _arrow_type(next(a for a in arguments if a is not type(None)))
+    if dataclasses.is_dataclass(hint):
+        return pa.struct([_arrow_field(name, inner) for name, inner in _hints(hint).items()])
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return pa.string()
+    return _ARROW[hint]
+
+
+def json_schema(kind: type, title: str) -> dict[str, Any]:
+    """The published contract of a dataset (JSON Schema 2020-12)."""
+    description = (kind.__doc__ or "").strip().splitlines()[0]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        "description": description,
+        **_json_type(kind),
+    }
+
+
+_JSON = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _json_type(hint: Any) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return {"type": "array", "items": _json_type(arguments[0])}
+    if origin in (Union, types.UnionType):
+        inner = next(a for a in arguments if a is not type(None))
+        return {"anyOf": [_json_type(inner), {"type": "null"}]}
+    if dataclasses.is_dataclass(hint):
+        hints = _hints(hint)
+        return {
+            "type": "object",
+            "properties": {name: _json_type(inner) for name, inner in hints.items()},
+            "required": list(hints),
+            "additionalProperties": False,
+        }
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return {"enum": [member.value for member in hint]}
+    return {"type": _JSON[hint]}
