@@ -1,0 +1,264 @@
+"""The trusted side: starts the warm server, sends calls to it, and turns what comes back into an `Outcome`."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from musadata.errors import MusadataError
+from musadata.sandbox.limits import Limits, Outcome
+from musadata.sandbox.wire import WireError, receive_frame, send_frame
+
+Serve = Callable[[dict[str, Any]], dict[str, Any]]
+
+_BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from musadata.sandbox.server import main; main({})"
+_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "MUSA_HOME", "CC", "CXX")
+_SET = {
+    "HOME": "/tmp/scratch",
+    "TMPDIR": "/tmp",
+    "USER": "nobody",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # else looking for a device before the fork forbids it after
+}
+_START_SECONDS = 300.0
+_GRACE_SECONDS = 30.0
+
+_warned = False
+
+
+class Sandbox:
+    """A warm process from which every call is forked, locked in, and killed whole at its end.
+
+    Serves one call at a time. `preload` names modules to import once, `setup` a "module:function" to run once after
+    that; `readable` are further folders and `devices` further device files that calls may see. Calls of root run as
+    nobody, so what they need must be readable for everybody.
+
+    Raises:
+        MusadataError: on entering, when the warm process does not start.
+    """
+
+    def __init__(
+        self,
+        preload: Iterable[str] = ("torch",),
+        *,
+        setup: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
+        readable: Iterable[str | os.PathLike[str]] = (),
+        devices: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ):
+        self._preload = list(preload)
+        self._setup = setup
+        self._limits = limits
+        self._readable = [os.fspath(path) for path in readable]
+        self._devices = list(devices)
+        self._environment = dict(environment or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sock: socket.socket | None = None
+        self.namespaces = False
+
+    def __enter__(self) -> Self:
+        self.launch()
+        self._await_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start the warm process without waiting for it, so that several can get ready at the same time."""
+        if self._process is not None:
+            return
+        self._spawn()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _spawn(self) -> None:
+        ours, theirs = socket.socketpair()
+        known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment = {**known, **_SET, **self._environment}
+        path = [str(Path(entry).absolute()) for entry in sys.path]
+        command = [sys.executable, "-s", "-P", "-c", _BOOT.format(theirs.fileno()), json.dumps(path)]
+        with theirs:
+            self._process = subprocess.Popen(
+                command, env=environment, cwd="/", stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], process_group=0
+            )
+        self._sock = ours
+        hello = {
+            "preload": self._preload,
+            "setup": self._setup,
+            "readable": self._readable,
+            "devices": self._devices,
+            "plain": os.environ.get("MUSADATA_SANDBOX") == "plain",
+        }
+        with contextlib.suppress(OSError):  # noticed when it does not answer
+            send_frame(ours, hello)
+
+    def _await_ready(self) -> None:
+        ours = self._sock
+        assert ours is not None
+        ours.settimeout(_START_SECONDS)
+        try:
+            ready, _ = receive_frame(ours)
+        except (OSError, WireError) as error:
+            self._stop()
+            raise MusadataError(
+                "its warm process did not start",
+                where="sandbox",
+                remedy="run it again; if that does not help, see stderr",
+            ) from error
+        if not ready["ready"]:
+            self._stop()
+            about = ready["error"]
+            what = f"its warm process could not be set up ({about['error_type']}: {about['message']})"
+            raise MusadataError(f"{what}\n{about['traceback']}", where="sandbox")
+        ours.settimeout(None)
+        self.namespaces = ready["namespaces"]
+        if not self.namespaces:
+            _warn_once(ready["why"])
+
+    def _stop(self) -> None:
+        if self._sock is not None:
+            self._sock.close()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGKILL)  # what it has started dies with it
+            self._process.wait()
+        self._sock = self._process = None
+
+    def call(
+        self,
+        function: str,
+        *arguments: Any,
+        limits: Limits | None = None,
+        files: Mapping[str, bytes] | None = None,
+        serve: Serve | None = None,
+    ) -> Outcome:
+        """Run "module:function" with plain JSON arguments in a fresh locked-in process.
+
+        `files` lie in its working directory; what it leaves there comes back in `Outcome.files`. `serve` answers what
+        the call asks by `musadata.sandbox.ask`; bytes in an answer travel as they are.
+
+        Raises:
+            MusadataError: the sandbox itself failed, which says nothing about the call.
+        """
+        limits = limits or self._limits
+        for last in (False, True):
+            if self._process is None or self._process.poll() is not None:
+                self._stop()
+                self._spawn()
+                self._await_ready()
+            try:
+                return self._call(function, list(arguments), limits, dict(files or {}), serve)
+            except (WireError, OSError) as error:
+                self._stop()
+                if last:
+                    raise MusadataError(
+                        f"lost its warm process twice in one call ({error})", where="sandbox", remedy="free some memory"
+                    ) from error
+        raise AssertionError("unreachable")
+
+    def _call(
+        self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Serve | None
+    ) -> Outcome:
+        assert self._sock is not None
+        channel, far_channel = socket.socketpair()
+        control, far_control = socket.socketpair()
+        with channel, control:
+            with far_channel, far_control:
+                socket.send_fds(self._sock, [b"c"], [far_channel.fileno(), far_control.fileno()])
+            request: dict[str, Any] = {
+                "function": function,
+                "arguments": arguments,
+                "limits": dataclasses.asdict(limits),
+                "local_sockets": bool(self._devices),
+            }
+            send_frame(self._sock, request)
+            control.settimeout(limits.wall_seconds + _GRACE_SECONDS)
+            with contextlib.suppress(BrokenPipeError):
+                send_frame(control, {}, files)
+            result = _converse(channel, control, serve)
+            report, left = receive_frame(control, max_blobs=limits.file_mb << 20)
+        if report["how"] == "infra":
+            raise MusadataError(f"could not carry out a call ({report['output']})", where="sandbox")
+        return _outcome(report, result, left)
+
+
+def _converse(channel: socket.socket, control: socket.socket, serve: Serve | None) -> dict[str, Any]:
+    """Answer the call's questions until its result, its end, or its guard's report is there."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(channel, selectors.EVENT_READ)
+        selector.register(control, selectors.EVENT_READ)
+        while True:
+            ready = {key.fileobj for key, _ in selector.select(control.gettimeout())}
+            if not ready:
+                raise WireError("the guard does not answer")
+            if channel not in ready:
+                return {}
+            channel.settimeout(_GRACE_SECONDS)  # it may send half a frame and stop
+            try:
+                message, _ = receive_frame(channel)
+            except (WireError, OSError):
+                return {}
+            if "ask" not in message or serve is None:
+                result = message.get("result")
+                return result if isinstance(result, dict) else {}
+            _answer(channel, control, serve, message["ask"])
+
+
+def _answer(channel: socket.socket, control: socket.socket, serve: Serve, question: Any) -> None:
+    control.sendall(b"P")
+    answer = serve(question)
+    plain = {key: value for key, value in answer.items() if not isinstance(value, bytes)}
+    blobs = {key: value for key, value in answer.items() if isinstance(value, bytes)}
+    control.sendall(b"R")
+    with contextlib.suppress(OSError):
+        send_frame(channel, {"answer": plain}, blobs)
+
+
+def _outcome(report: dict[str, Any], result: dict[str, Any], files: dict[str, bytes]) -> Outcome:
+    how, code, printed = report["how"], int(report["code"]), str(report["output"])
+    if how in ("timeout", "memory", "output"):
+        return Outcome(how, message=_LIMIT_MESSAGES[how], stderr=printed, files=files)
+    if how == "signal":
+        name = signal.Signals(code).name if code in set(signal.Signals) else f"signal {code}"
+        return Outcome("crash", message=f"killed by {name}", stderr=printed, files=files)
+    if "value" in result:
+        return Outcome("ok", value=result["value"], stderr=printed, files=files)
+    if "error_type" in result:
+        kind, message = str(result["error_type"]), str(result.get("message", ""))
+        status = "memory" if _is_memory(kind, message) else "error"
+        trace = str(result.get("traceback", ""))
+        return Outcome(status, None, kind, message, trace, printed, files)
+    return Outcome("crash", message=f"ended with exit code {code} before its result", stderr=printed, files=files)
+
+
+_LIMIT_MESSAGES = {
+    "timeout": "used more time than it may",
+    "memory": "used more memory than it may",
+    "output": "printed or wrote more than it may",
+}
+
+
+def _is_memory(kind: str, message: str) -> bool:
+    return kind == "MemoryError" or "can't allocate memory" in message or "std::bad_alloc" in message
+
+
+def _warn_once(why: str) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(f"no namespaces here ({why}): calls run under plain limits only", RuntimeWarning, stacklevel=3)

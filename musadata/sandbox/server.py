@@ -1,0 +1,100 @@
+"""The warm fork server: imports the heavy modules once, locks itself in, then forks a fresh process for every call."""
+
+import contextlib
+import gc
+import importlib
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from musadata.sandbox import confine
+from musadata.sandbox.child import describe_error, resolve
+from musadata.sandbox.guard import guard_call
+from musadata.sandbox.limits import Limits
+from musadata.sandbox.wire import WireError, receive_frame, send_frame
+
+
+def main(descriptor: int) -> None:
+    """Serve requests that come through the socket `descriptor` until it closes."""
+    sock = socket.socket(fileno=descriptor)
+    confine.die_with_parent(os.getppid())
+    hello, _ = receive_frame(sock)
+    try:
+        _warm_up(hello["preload"], hello["setup"])
+    except BaseException as error:
+        send_frame(sock, {"ready": False, "error": describe_error(error)})
+        return
+    gc.freeze()  # else every fork's collector would touch, and so copy, all that is warm
+    folders, why = _lock_in(hello)
+    send_frame(sock, {"ready": True, "namespaces": folders is not None, "why": why})
+    while True:
+        try:
+            _serve_one(sock, folders)
+        except WireError:
+            os._exit(0)  # nothing to tidy up, and some libraries (Triton's) complain when the interpreter ends
+
+
+def _warm_up(preload: list[str], setup: str | None) -> None:
+    for name in preload:
+        importlib.import_module(name)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)  # a fork does not take threads with it, so none must be relied upon
+        torch.set_num_interop_threads(1)
+    if setup:
+        resolve(setup)()
+
+
+def _lock_in(hello: dict[str, Any]) -> tuple[list[str] | None, str]:
+    """Enter the jail if a trial in a throw-away process shows that calls work there: its folders, or why not."""
+    if hello["plain"]:
+        return None, "switched off by MUSADATA_SANDBOX=plain"
+    folders = confine.readable_folders(hello["readable"])
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _try_jail(folders, hello["devices"], writer)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        why = stream.read()
+    os.waitpid(pid, 0)
+    if why != "works":
+        return None, why or "the kernel refused"
+    confine.enter_jail(folders, hello["devices"])
+    return folders, ""
+
+
+def _try_jail(folders: list[str], devices: list[str], writer: int) -> None:
+    try:
+        confine.enter_jail(folders, devices)
+        for file in (str(importlib.__file__), __file__):
+            Path(file).read_bytes()  # somebody's umask may keep these from nobody
+        first = confine.fork_into_cell()
+        if first == 0:
+            confine.furnish_cell(Limits(file_mb=1), folders)
+            os._exit(0)
+        works = os.waitpid(first, 0)[1] == 0
+        os.write(writer, b"works" if works else b"a cell cannot be furnished")
+    except OSError as error:
+        os.write(writer, str(error).encode())
+    os._exit(0)
+
+
+def _serve_one(sock: socket.socket, folders: list[str] | None) -> None:
+    data, descriptors, _, _ = socket.recv_fds(sock, 1, 2)
+    if not data or len(descriptors) != 2:
+        raise WireError("closed")
+    request, _ = receive_frame(sock)
+    channel, control = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+    with contextlib.suppress(Exception):  # the call itself will report it
+        resolve(request["function"])  # so that its module is warm for the calls that follow
+    pid = os.fork() if folders is None else confine.fork_into_cell()
+    if pid == 0:
+        sock.close()
+        guard_call(request, channel, control, folders)
+    channel.close()
+    control.close()
+    os.waitpid(pid, 0)

@@ -1,0 +1,236 @@
+"""What the sandbox promises: results come back, and nothing that hostile code does reaches the host."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from musadata.errors import MusadataError
+from musadata.sandbox import Limits, Sandbox
+
+SMALL = Limits(seconds=2, memory_mb=512, processes=16, output_kb=16, file_mb=16)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(preload=("torch",), limits=SMALL) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def walled(sandbox):
+    if not sandbox.namespaces:
+        pytest.skip("this system has no namespaces")
+    return sandbox
+
+
+@pytest.fixture(scope="module")
+def plain():
+    os.environ["MUSADATA_SANDBOX"] = "plain"
+    try:
+        with pytest.warns(RuntimeWarning, match="plain limits"), Sandbox(preload=(), limits=SMALL) as sandbox:
+            yield sandbox
+    finally:
+        del os.environ["MUSADATA_SANDBOX"]
+
+
+def test_value_and_output_come_back(sandbox):
+    outcome = sandbox.call("hostile_calls:echo", {"a": [1, 2.5, None, "ü"]})
+    assert (outcome.status, outcome.value, outcome.stderr) == ("ok", {"a": [1, 2.5, None, "ü"]}, "printed\n")
+
+
+def test_files_go_in_and_out_but_what_was_given_does_not_come_back(sandbox):
+    outcome = sandbox.call("hostile_calls:read_and_write", files={"given.txt": b"text"})
+    assert outcome.value == "text"
+    assert outcome.files == {"folder/left.txt": b"TEXT"}
+
+
+def test_call_can_ask_the_trusted_side(sandbox):
+    answers = {1: {"number": 10}, 2: {"data": b"bytes"}}
+    assert sandbox.call("hostile_calls:ask_twice", serve=lambda q: answers[q["number"]]).value == [10, "bytes"]
+
+
+def test_time_spent_by_the_trusted_side_is_not_the_calls(sandbox):
+    limits = Limits(seconds=0.1, memory_mb=512)
+
+    def serve(question):
+        time.sleep(limits.idle_seconds + 1)
+        return {"number": 1, "data": b""}
+
+    assert sandbox.call("hostile_calls:ask_twice", limits=limits, serve=serve).ok
+
+
+def test_error_in_the_trusted_side_is_raised_there_and_the_sandbox_stays_usable(sandbox):
+    def serve(question):
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError):
+        sandbox.call("hostile_calls:ask_twice", serve=serve)
+    assert sandbox.call("hostile_calls:echo", 1).value == 1
+
+
+def test_exception_comes_back_without_addresses_and_host_paths(sandbox):
+    outcome = sandbox.call("hostile_calls:raise_with_address")
+    assert (outcome.status, outcome.error_type) == ("error", "ValueError")
+    assert outcome.message == "object at 0x… in ./file"
+    assert "raise_with_address" in outcome.traceback
+    assert str(Path(__file__).parents[2]) not in outcome.traceback
+
+
+def test_two_calls_see_the_same_hashes_and_random_numbers(sandbox):
+    assert sandbox.call("hostile_calls:seed_of_random") == sandbox.call("hostile_calls:seed_of_random")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "status"),
+    [
+        ("loop", [], "timeout"),
+        ("sleep", [], "timeout"),
+        ("ignore_signals_and_loop", [], "timeout"),
+        ("fork_bomb", [], "timeout"),
+        ("thread_bomb", [], "timeout or memory"),
+        ("allocate", [100], "memory"),
+        ("allocate_by_torch", [100], "memory"),
+        ("allocate_in_many_processes", [200, 8], "memory"),
+        ("print_without_end", [], "output"),
+        ("write_without_end", [], "error"),
+        ("segfault", [], "crash"),
+        ("exit_silently", [], "crash"),
+        ("leave", [], "error"),
+        ("send_deep_json", [], "crash"),
+    ],
+)
+def test_hostile_call_ends_with_the_same_status_each_time_and_leaves_nothing(sandbox, function, arguments, status):
+    start = time.monotonic()
+    outcome = sandbox.call(f"hostile_calls:{function}", *arguments)
+    assert time.monotonic() - start < SMALL.wall_seconds + 2
+    assert outcome.status in status.split(" or "), outcome
+    assert sandbox.call("hostile_calls:echo", 1).value == 1
+    _, left = psutil.wait_procs(psutil.Process(sandbox._process.pid).children(recursive=True), timeout=5)
+    assert not left
+
+
+def test_number_of_processes_is_limited(walled):
+    assert walled.call("hostile_calls:count_forks").value <= SMALL.processes
+
+
+def test_daemon_dies_with_its_call(walled):
+    start = time.monotonic()
+    assert walled.call("hostile_calls:leave_a_daemon").value == "left"
+    assert time.monotonic() - start < 2
+    assert walled.call("hostile_calls:list_folder", "/proc/1/task").ok
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("write_outside", [str(Path(__file__).parent / "evil.txt")]),
+        ("write_outside", ["/usr/evil.txt"]),
+        ("write_outside", ["/etc/evil.txt"]),
+        ("write_outside", ["/proc/sys/kernel/hostname"]),
+        ("read_outside", ["/etc/shadow"]),
+        ("read_outside", [str(Path.home() / ".bashrc")]),
+        ("read_outside", [f"/proc/{os.getpid()}/environ"]),
+        ("read_guard_memory", []),
+        ("open_socket", ["AF_INET"]),
+        ("open_socket", ["AF_INET6"]),
+        ("open_socket", ["AF_UNIX"]),
+        ("connect", []),
+        ("mount", []),
+        ("new_namespace", []),
+        ("trace_guard", []),
+    ],
+)
+def test_what_lies_outside_cannot_be_reached(walled, function, arguments):
+    outcome = walled.call(f"hostile_calls:{function}", *arguments)
+    assert outcome.status == "error", outcome
+    assert outcome.error_type in ("PermissionError", "FileNotFoundError", "OSError"), outcome
+
+
+def test_host_temp_files_and_other_processes_are_invisible(walled, tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    project = Path(__file__).resolve().parents[2]
+    own = (
+        {project.relative_to("/tmp").parts[0]} if project.is_relative_to("/tmp") else set()
+    )  # a clone in /tmp is readable
+    assert set(walled.call("hostile_calls:list_folder", "/tmp").value) == {"scratch", *own}
+    assert walled.call("hostile_calls:read_outside", str(tmp_path / "secret.txt")).error_type == "FileNotFoundError"
+    pids = [name for name in walled.call("hostile_calls:list_folder", "/proc").value if name.isdigit()]
+    assert len(pids) == 2
+
+
+def test_guard_cannot_be_killed_from_inside(walled):
+    assert walled.call("hostile_calls:kill_parent").value == 1
+    assert walled.call("hostile_calls:kill_all").value == "alone"
+
+
+def test_setuid_programs_give_no_rights(walled):
+    assert walled.call("hostile_calls:run_setuid_program").value != 0
+
+
+def test_secrets_in_the_environment_are_not_passed_on(monkeypatch):
+    monkeypatch.setenv("API_TOKEN", "secret")
+    with Sandbox(preload=(), limits=SMALL) as sandbox:
+        assert "API_TOKEN" not in sandbox.call("hostile_calls:environment").value
+
+
+def test_garbage_on_the_result_channel_is_not_a_result(sandbox):
+    assert sandbox.call("hostile_calls:forge_result").status == "crash"
+
+
+def test_readable_folder_is_shown_even_below_a_hidden_one(tmp_path):
+    tmp_path.chmod(0o755)  # calls of root run as nobody
+    (tmp_path / "data.txt").write_text("shown")
+    with Sandbox(preload=(), readable=[tmp_path], limits=SMALL) as sandbox:
+        assert sandbox.call("hostile_calls:read_outside", str(tmp_path / "data.txt")).value == "shown"
+
+
+def test_failing_setup_is_one_clear_error():
+    with pytest.raises(MusadataError, match=r"could not be set up.*No module named 'absent'"):
+        Sandbox(preload=("absent",)).__enter__()
+
+
+def test_server_that_was_killed_is_started_again(walled):
+    psutil.Process(walled._process.pid).kill()
+    walled._process.wait()
+    assert walled.call("hostile_calls:echo", 1).value == 1
+
+
+def test_calls_die_when_their_owner_is_killed(tmp_path):
+    script = tmp_path / "owner.py"
+    script.write_text(
+        "from musadata.sandbox import Sandbox, Limits\n"
+        "if __name__ == '__main__':\n"
+        "    with Sandbox(preload=(), limits=Limits(seconds=100)) as sandbox:\n"
+        "        print('ready', sandbox._process.pid, flush=True)\n"
+        "        sandbox.call('hostile_calls:loop')\n"
+    )
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parent}"}
+    owner = subprocess.Popen([os.sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment)
+    server = psutil.Process(int(owner.stdout.readline().split()[1]))
+    time.sleep(0.5)
+    family = [server, *server.children(recursive=True)]
+    owner.kill()
+    owner.wait()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "status"),
+    [
+        ("echo", [1], "ok"),
+        ("loop", [], "timeout"),
+        ("allocate", [100], "memory"),
+        ("print_without_end", [], "output"),
+        ("segfault", [], "crash"),
+        ("connect", [], "error"),
+        ("leave_a_daemon", [], "ok"),
+    ],
+)
+def test_without_namespaces_limits_still_hold(plain, function, arguments, status):
+    assert plain.call(f"hostile_calls:{function}", *arguments).status == status
