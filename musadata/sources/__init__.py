@@ -1,0 +1,31 @@
+"""Where code and graphs come from. `open_source` is the only way in."""
+
+from importlib import import_module
+
+from musadata.config import SourceConfig, SourceType
+from musadata.sources.protocol import Source
+
+# Kind -> where the function lies that opens it; imported only when used.
+OPENERS = {
+    SourceType.PACKAGE: "musadata.sources.package:open_package",
+    SourceType.DIRECTORY: "musadata.sources.directory:open_directory",
+    SourceType.GIT: "musadata.sources.git:open_git",
+    SourceType.PYPI: "musadata.sources.pypi:open_pypi",
+    SourceType.PARQUET: "musadata.sources.parquet:open_parquet",
+    SourceType.GITHUB: "musadata.sources.github:open_github",
+    SourceType.NNSMITH: "musadata.sources.nnsmith:NNSmithSource",
+}
+
+
+def open_source(config: SourceConfig, seed: int) -> Source:
+    """The source that a config names, ready in any worker.
+
+    Raises:
+        MusadataError: it is not there, or holds nothing.
+    """
+    module, _, name = OPENERS[config.kind].partition(":")
+    source: Source = getattr(import_module(module), name)(config, seed)
+    return source
+
+
+__all__ = ["Source", "open_source"]

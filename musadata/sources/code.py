@@ -1,0 +1,93 @@
+"""A source of code files: any tree of files at one revision, with its licences."""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from musadata.records import Draft, Provenance, Reject
+from musadata.sources.protocol import Tree, UnreadableFile
+
+if TYPE_CHECKING:
+    from musadata.mining.slicing import Slicer
+    from musadata.sandbox import Sandbox
+
+
+class CodeFiles:
+    """The Python files of a tree, one unit each.
+
+    Args:
+        origin: what rows call the source.
+        prefix: leading folders that patterns and rows do not show ("src/" or "").
+        include, exclude: glob patterns, matched against paths below `prefix`.
+        importable: packages of the tree whose public names references import.
+        license: SPDX identifier of whatever says nothing itself.
+    """
+
+    def __init__(
+        self,
+        origin: str,
+        tree: Tree,
+        *,
+        seed: int,
+        repository: str = "",
+        revision: str = "",
+        prefix: str = "",
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        importable: frozenset[str] = frozenset(),
+        license: str = "",
+    ):
+        self.origin, self.tree, self.seed = origin, tree, seed
+        self._repository, self._revision, self._prefix = repository, revision, prefix
+        self._include, self._exclude = tuple(include), tuple(exclude)
+        self._importable, self._license = importable, license
+
+    def units(self) -> list[str]:
+        """Paths of the files to read, sorted."""
+        found = []
+        for path in self.tree.paths():
+            inner = path.removeprefix(self._prefix)
+            wanted = not self._include or any(fnmatch(inner, pattern) for pattern in self._include)
+            if path.endswith(".py") and wanted and not any(fnmatch(inner, pattern) for pattern in self._exclude):
+                found.append(path)
+        return sorted({*found, *getattr(self.tree, "faults", ())})  # what cannot be read is reported, not passed over
+
+    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
+        """The modules of one file."""
+        from musadata.mining.drafting import draft_file  # sources hand files to the right; only this call looks there
+
+        yield from draft_file(self, self._slicer, unit, sandbox)
+
+    def provenance(self, path: str, lines: str) -> Provenance:
+        return Provenance(self.origin, self._repository, self._revision, path, lines, self._license_of(path))
+
+    @cached_property
+    def _slicer(self) -> "Slicer":
+        from musadata.mining.index import PackageIndex
+        from musadata.mining.slicing import Slicer
+
+        return Slicer(PackageIndex(self.tree, self._importable))
+
+    def _license_of(self, path: str) -> str:
+        from musadata.mining.licenses import header_license, license_of
+
+        try:
+            header = header_license(self.tree.read(path)[:8000].decode("utf-8", "replace"))
+        except UnreadableFile:
+            header = ""
+        return license_of(path, header, self._license_files, self._license)
+
+    @cached_property
+    def _license_files(self) -> dict[str, str]:
+        from musadata.mining.licenses import LICENSE_FILE, identify_text
+
+        found: dict[str, str] = {}
+        for path in self.tree.paths():
+            folder, _, name = path.rpartition("/")
+            if LICENSE_FILE.match(name) and folder not in found:
+                try:
+                    found[folder] = identify_text(self.tree.read(path).decode("utf-8", "replace"))
+                except UnreadableFile:
+                    continue
+        return found

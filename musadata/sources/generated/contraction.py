@@ -1,0 +1,335 @@
+"""Operators in which arithmetic dominates: matrix products, linear layers and convolutions."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from nnsmith.abstract.arith import nnsmith_add, nnsmith_eq, nnsmith_le, nnsmith_mul, nnsmith_sub
+from nnsmith.abstract.op import Conv1d as NNSmithConv1d
+from nnsmith.abstract.op import MatMul as NNSmithMatMul
+from nnsmith.abstract.op import NCHWConv2d as NNSmithConv2d
+from nnsmith.abstract.op import mark_abstract
+from nnsmith.abstract.tensor import AbsTensor
+from nnsmith.error import ConstraintCheck
+
+from musadata.records import OperatorFamily
+from musadata.sources.generated.spec import F32, MAX_WORK, Fresh, Shape, Spec, draw_features, elements
+
+
+@mark_abstract("musadata")
+class Linear(Spec):
+    family = OperatorFamily.MATMUL
+    weight = 5.0
+    result = "hidden"
+    layer_name = "linear"
+    ranks = ((2, 3),)
+
+    def __init__(self, in_features: Any, out_features: Any):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.extra_attrs["bias"] = random.random() < 0.8
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        shape = input_shapes[0].shape
+        ConstraintCheck.ge(shape[-1], 4)
+        out_features = draw_features(MAX_WORK // elements(shape))
+        return [nnsmith_eq(self.in_features, shape[-1]), nnsmith_eq(self.out_features, out_features)]
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [AbsTensor([*input_shapes[0].shape[:-1], self.out_features], F32)]
+
+    def layer(self) -> str:
+        tail = "" if self.extra_attrs["bias"] else ", bias=False"
+        return f"nn.Linear({self.in_features}, {self.out_features}{tail})"
+
+    def work(self) -> int:
+        return elements(self.input_shape()) * self.out_features
+
+
+@mark_abstract("musadata")
+class MatMul(Spec, NNSmithMatMul):
+    family = OperatorFamily.MATMUL
+    weight = 5.0
+    result = "product"
+    constant_name = "weight"
+    in_dtypes = ((F32, F32),)
+    ranks = ((2, 3), (2, 3))
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        left, right = (tuple(tensor.shape) for tensor in input_shapes)
+        ConstraintCheck.le(elements(left) * right[-1], MAX_WORK)
+        ConstraintCheck.ge(left[-1], 3)
+        return [nnsmith_eq(left[-1], right[-2]), *_same_batch(left[:-2], right[:-2])]
+
+    def expression(self, operands: Sequence[str]) -> str:
+        return f"torch.matmul({operands[0]}, {operands[1]})"
+
+    def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
+        columns = draw_features(max(1, MAX_WORK // elements(first)))
+        batch = first[:-2] if random.random() < 0.4 else ()
+        return (Fresh((*batch, first[-1], columns)),)
+
+    def work(self) -> int:
+        return elements(self.output_shape()) * self.input_shape()[-1]
+
+
+def _same_batch(left: Shape, right: Shape) -> list[Any]:
+    return [nnsmith_eq(a, b) for a, b in zip(left, right, strict=False)]
+
+
+@mark_abstract("musadata")
+class Conv1d(Spec, NNSmithConv1d):
+    family = OperatorFamily.CONVOLUTION
+    weight = 3.0
+    result = "features"
+    layer_name = "conv"
+    ranks = ((3,),)
+
+    def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any):
+        NNSmithConv1d.__init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation)
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        kernel, stride, padding, dilation = _draw_window()
+        return [
+            *NNSmithConv1d.requires(self, input_shapes),
+            nnsmith_eq(self.out_channels, draw_features(64)),
+            nnsmith_eq(self.kernel_size, kernel),
+            nnsmith_eq(self.stride, stride),
+            nnsmith_eq(self.padding, padding),
+            nnsmith_eq(self.dilation, dilation),
+            _bounded_work(elements(input_shapes[0].shape) * kernel, self.out_channels),
+        ]
+
+    def layer(self) -> str:
+        numbers = [self.in_channels, self.out_channels]
+        return f"nn.Conv1d({_arguments(numbers, self.kernel_size, self.stride, self.padding, self.dilation)})"
+
+    def work(self) -> int:
+        return elements(self.output_shape()) * self.in_channels * self.kernel_size
+
+
+@mark_abstract("musadata")
+class Conv2d(Spec, NNSmithConv2d):
+    family = OperatorFamily.CONVOLUTION
+    weight = 5.0
+    result = "features"
+    layer_name = "conv"
+    ranks = ((4,),)
+
+    def __init__(
+        self,
+        in_channels: Any,
+        out_channels: Any,
+        kernel_h_size: Any,
+        kernel_w_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation_h: Any,
+        dilation_w: Any,
+    ):
+        NNSmithConv2d.__init__(
+            self, in_channels, out_channels, kernel_h_size, kernel_w_size, stride, padding, dilation_h, dilation_w
+        )
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        kernel, stride, padding, dilation = _draw_window()
+        width = kernel if random.random() < 0.85 else random.choice([1, 3, 5])
+        return [
+            *NNSmithConv2d.requires(self, input_shapes),
+            nnsmith_eq(self.out_channels, draw_features(64)),
+            nnsmith_eq(self.kernel_h_size, kernel),
+            nnsmith_eq(self.kernel_w_size, width),
+            nnsmith_eq(self.stride, stride),
+            nnsmith_eq(self.padding, padding),
+            nnsmith_eq(self.dilation_h, dilation),
+            nnsmith_eq(self.dilation_w, dilation),
+            _bounded_work(elements(input_shapes[0].shape) * kernel * width // stride**2, self.out_channels),
+        ]
+
+    def layer(self) -> str:
+        kernel = _pair(self.kernel_h_size, self.kernel_w_size)
+        dilation = _pair(self.dilation_h, self.dilation_w)
+        numbers = [self.in_channels, self.out_channels]
+        return f"nn.Conv2d({_arguments(numbers, kernel, self.stride, self.padding, dilation)})"
+
+    def work(self) -> int:
+        return elements(self.output_shape()) * self.in_channels * self.kernel_h_size * self.kernel_w_size
+
+
+def _draw_window() -> tuple[int, int, int, int]:
+    """Kernel, stride, padding and dilation as convolutions in real models have them."""
+    kernel = random.choice([1, 2, 3, 3, 3, 3, 4, 5, 7])
+    stride = random.choice([1, 1, 1, 2])
+    padding = random.choice([0, kernel // 2, kernel // 2])
+    dilation = random.choice([1, 1, 1, 1, 2]) if kernel > 1 else 1
+    return kernel, stride, padding, dilation
+
+
+@mark_abstract("musadata")
+class DepthwiseConv2d(Spec):
+    """One small filter per channel."""
+
+    family = OperatorFamily.CONVOLUTION
+    weight = 1.5
+    result = "filtered"
+    layer_name = "depthwise"
+    ranks = ((4,),)
+
+    def __init__(self, channels: Any, kernel_size: Any):
+        super().__init__()
+        self.channels, self.kernel_size = channels, kernel_size
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        _, channels, height, width = input_shapes[0].shape
+        ConstraintCheck.ge(min(height, width), 5)
+        ConstraintCheck.ge(channels, 2)
+        return [nnsmith_eq(self.channels, channels), nnsmith_eq(self.kernel_size, random.choice([3, 3, 5]))]
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [input_shapes[0]]
+
+    def layer(self) -> str:
+        channels, kernel = self.channels, self.kernel_size
+        return f"nn.Conv2d({channels}, {channels}, kernel_size={kernel}, padding={kernel // 2}, groups={channels})"
+
+    def work(self) -> int:
+        return elements(self.output_shape()) * self.kernel_size**2
+
+
+@mark_abstract("musadata")
+class ConvTranspose2d(Spec):
+    family = OperatorFamily.CONVOLUTION
+    weight = 2.0
+    result = "upsampled"
+    layer_name = "deconv"
+    ranks = ((4,),)
+
+    def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any, stride: Any):
+        super().__init__()
+        self.in_channels, self.out_channels, self.kernel_size, self.stride = (
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+        )
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        shape = input_shapes[0].shape
+        kernel, stride = random.choice([(2, 2), (3, 1), (3, 2), (4, 2)])
+        return [
+            nnsmith_eq(self.in_channels, shape[1]),
+            nnsmith_eq(self.out_channels, draw_features(32)),
+            nnsmith_eq(self.kernel_size, kernel),
+            nnsmith_eq(self.stride, stride),
+            _bounded_work(elements(shape) * kernel**2, self.out_channels),
+        ]
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        batch, _, *space = input_shapes[0].shape
+        sizes = [nnsmith_add(nnsmith_mul(size - 1, self.stride), self.kernel_size) for size in space]
+        return [AbsTensor([batch, self.out_channels, *sizes], F32)]
+
+    def layer(self) -> str:
+        channels = f"{self.in_channels}, {self.out_channels}"
+        return f"nn.ConvTranspose2d({channels}, kernel_size={self.kernel_size}, stride={self.stride})"
+
+    def work(self) -> int:
+        return elements(self.input_shape()) * self.out_channels * self.kernel_size**2
+
+
+@mark_abstract("musadata")
+class Conv3d(Spec):
+    family = OperatorFamily.CONVOLUTION
+    weight = 2.0
+    result = "volume"
+    layer_name = "conv"
+    ranks = ((5,),)
+
+    def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any):
+        super().__init__()
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        shape = input_shapes[0].shape
+        kernel = random.choice([1, 2, 3, 3])
+        ConstraintCheck.ge(min(shape[2:]), kernel + 1)
+        return [
+            nnsmith_eq(self.in_channels, shape[1]),
+            nnsmith_eq(self.out_channels, random.choice([4, 6, 8, 12, 16])),
+            nnsmith_eq(self.kernel_size, kernel),
+            _bounded_work(elements(shape) * kernel**3, self.out_channels),
+        ]
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        batch, _, *space = input_shapes[0].shape
+        sizes = [nnsmith_sub(size + 1, self.kernel_size) for size in space]
+        return [AbsTensor([batch, self.out_channels, *sizes], F32)]
+
+    def layer(self) -> str:
+        return f"nn.Conv3d({self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size})"
+
+    def work(self) -> int:
+        return elements(self.output_shape()) * self.in_channels * self.kernel_size**3
+
+
+@mark_abstract("musadata")
+class Attention(Spec):
+    """Scaled dot-product attention of a value to new keys and values, over heads where it has four axes."""
+
+    family = OperatorFamily.ATTENTION
+    weight = 3.0
+    result = "attended"
+    constant_name = "memory"
+    in_dtypes = ((F32, F32, F32),)
+    ranks = ((3, 4), (3, 4), (3, 4))
+    needs_fresh = True
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        query, key, value = (tuple(tensor.shape) for tensor in input_shapes)
+        ConstraintCheck.eq(query[:-2], key[:-2])
+        ConstraintCheck.le(elements(query) * key[-2], MAX_WORK)
+        ConstraintCheck.ge(min(query[-2:]), 4)
+        self.extra_attrs.setdefault("causal", key[-2] == query[-2] and random.random() < 0.3)
+        return [nnsmith_eq(query[-1], key[-1]), nnsmith_eq(key[-2], value[-2])]
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [AbsTensor([*input_shapes[0].shape[:-1], input_shapes[2].shape[-1]], F32)]
+
+    def expression(self, operands: Sequence[str]) -> str:
+        causal = ", is_causal=True" if self.extra_attrs["causal"] else ""
+        return f"F.scaled_dot_product_attention({', '.join(operands)}{causal})"
+
+    def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
+        length = random.choice([first[-2], first[-2], 16, 24, 33, 48])
+        key = (*first[:-2], length, first[-1])
+        return (Fresh(key), Fresh(key))
+
+    def work(self) -> int:
+        return 2 * elements(self.input_shape()) * self.input_shape(1)[-2]
+
+
+def _bounded_work(per_channel: int, out_channels: Any) -> Any:
+    return nnsmith_le(nnsmith_mul(per_channel, out_channels), MAX_WORK)
+
+
+def _pair(height: int, width: int) -> int | tuple[int, int]:
+    return height if height == width else (height, width)
+
+
+def _arguments(channels: list[int], kernel: Any, stride: int, padding: int, dilation: Any) -> str:
+    """Constructor arguments, defaults left out."""
+    named = {"stride": (stride, 1), "padding": (padding, 0), "dilation": (dilation, 1)}
+    shown = [f"{name}={value}" for name, (value, default) in named.items() if value != default]
+    return ", ".join([*map(str, channels), f"kernel_size={kernel}", *shown])
+
+
+CONTRACTIONS: tuple[type[Spec], ...] = (
+    Linear,
+    MatMul,
+    Conv1d,
+    Conv2d,
+    DepthwiseConv2d,
+    ConvTranspose2d,
+    Conv3d,
+    Attention,
+)

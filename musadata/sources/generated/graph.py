@@ -1,0 +1,207 @@
+"""Drawing one graph with NNSmith's concolic generator, the same from its seed in any process and any order."""
+
+import math
+import random
+from dataclasses import dataclass
+
+import z3
+from nnsmith.abstract.op import AbsOpBase, Constant, Input, Placeholder
+from nnsmith.abstract.tensor import AbsTensor
+from nnsmith.error import ConstraintError, InternalError
+from nnsmith.gir import GraphIR, InstIR
+from nnsmith.graph_gen import ConcolicGen
+
+from musadata.records import OperatorFamily
+from musadata.sources.generated.opset import OPERATORS, THEMES, operator_weights
+from musadata.sources.generated.spec import F32, Shape, Spec
+
+MIN_INPUT, MAX_INPUT = 1 << 10, 1 << 16  # elements of the first input
+MAX_TENSOR = 1 << 18  # elements of any tensor
+MAX_GRAPH_WORK = 1 << 22  # multiply-adds of one graph
+_TRIES_PER_NODE = 8
+_SOLVER_STEPS = 2_000_000  # z3's own resource count, which unlike a clock gives the same answer everywhere
+_NEVER_MS = 1 << 30  # NNSmith stops by the clock; it must not
+_REUSE = 0.35  # how often an operator of two values takes both from the graph
+_NEWEST = 4  # how much likelier than any older one the newest value is an operand: graphs should be deep
+
+_BATCH = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32)
+_CHANNELS = (3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
+_SPACE = (7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 20, 24, 27, 28, 30, 32)
+_DEPTH = (4, 5, 6, 7, 8)
+_LENGTH = (16, 20, 25, 31, 32, 40, 48, 50, 63, 64, 77, 96, 100, 128)
+_FEATURES = (16, 24, 32, 40, 48, 50, 64, 72, 80, 96, 100, 120, 128, 160, 200, 256, 320, 500, 512)
+
+# Shapes as models have them, with how often each is drawn.
+_MATRICES = (
+    (3, (_BATCH, _FEATURES)),
+    (3, (_BATCH, _LENGTH, _FEATURES)),
+)
+_IMAGES = (
+    (2, (_BATCH, _CHANNELS, _LENGTH)),
+    (5, (_BATCH, _CHANNELS, _SPACE, _SPACE)),
+    (1, (_BATCH, _CHANNELS, _DEPTH, _SPACE, _SPACE)),
+)
+_HEADS = ((2, ((1, 2, 3, 4), (2, 4, 6, 8), _LENGTH, (8, 16, 24, 32))), (1, ((1, 2, 4, 6), _LENGTH, (16, 32, 48, 64))))
+_LAYOUTS = {
+    OperatorFamily.CONVOLUTION: _IMAGES,
+    OperatorFamily.POOLING: _IMAGES,
+    OperatorFamily.MATMUL: _MATRICES,
+    OperatorFamily.ATTENTION: _HEADS,
+    OperatorFamily.INDEXING: _MATRICES,
+}
+
+
+class NoGraph(Exception):
+    """The seed yields no graph worth writing down; the message is a countable reason."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value: an operator and the values that it reads, by position in the graph. Inputs read nothing."""
+
+    spec: Spec | None
+    operands: tuple[int, ...]
+    shape: Shape
+    learned: bool = False  # for a value without operator: a parameter rather than an argument of `forward`
+    high: int = 0  # for an index tensor: its values lie in [0, high)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A computation in order of execution; the last node is its result."""
+
+    nodes: tuple[Node, ...]
+
+    def work(self) -> int:
+        return sum(node.spec.work() for node in self.nodes if node.spec)
+
+
+def draw_graph(seed: int, max_nodes: int) -> Graph:
+    """The cone of the deepest output of the graph that `seed` stands for.
+
+    NNSmith draws from Python's global generator, which is seeded here.
+
+    Raises:
+        NoGraph: with the reason "no operators" or "too much work".
+    """
+    z3.z3._main_ctx = None  # a fresh context: what an older one has learned would change the solutions
+    z3.set_param("rlimit", _SOLVER_STEPS)
+    generator = _Generator(seed)
+    generator.abstract_gen(max_node_size=max_nodes, max_gen_millisec=_NEVER_MS)
+    graph = generator.result()
+    if len([node for node in graph.nodes if node.spec]) < 1:
+        raise NoGraph("no operators")
+    if graph.work() > MAX_GRAPH_WORK:
+        raise NoGraph("too much work")
+    return graph
+
+
+class _Generator(ConcolicGen):
+    """NNSmith's concolic generator with weighted operators, realistic shapes and no clock."""
+
+    def __init__(self, seed: int):
+        self._tries = 0
+        self._given: dict[str, int] = {}  # inputs that cannot be learned, with the bound of those that are indices
+        super().__init__(OPERATORS, seed % 2**31, init_fp=True, forward_prob=1.0, max_elem_per_tensor=MAX_TENSOR)
+
+    def make_random_concrete_placeholder(self, rank: int, dtype: object = None) -> Placeholder:
+        """The first input, drawn after NNSmith has seeded the generator: its shape follows the theme of the graph."""
+        self.theme = random.choices(list(THEMES), weights=list(THEMES.values()))[0]
+        self._weights = operator_weights(self.theme)
+        return Placeholder(AbsTensor(list(_draw_shape(self.theme)), F32))
+
+    def pick_next_op_type(self) -> type[Spec]:
+        return random.choices(self.op_candidates, weights=self._weights)[0]
+
+    def extra_exit_check(self, max_node_size: int) -> bool:
+        self._tries += 1
+        return self._tries > _TRIES_PER_NODE * max_node_size
+
+    def try_insert_node_type(self, node_t: type[AbsOpBase], max_tensor_pick_time: int = 3) -> bool:
+        try:
+            return bool(super().try_insert_node_type(node_t, max_tensor_pick_time))
+        except InternalError:  # NNSmith checks some shapes with assertions of its own
+            return False
+
+    def filter_rank_dtype(self, ndims: object, dtype: object, candidates: list[str]) -> list[str]:
+        found: list[str] = super().filter_rank_dtype(ndims, dtype, candidates)
+        return found + found[-1:] * _NEWEST
+
+    def try_forward_insert(self, op: AbsOpBase) -> bool:
+        if op.n_input() == 1 or (not op.needs_fresh and random.random() < _REUSE):
+            return bool(super().try_forward_insert(op))
+        return self._insert_with_fresh_operands(op)
+
+    def _insert_with_fresh_operands(self, op: Spec) -> bool:
+        """Give an operator one value of the graph, and new inputs for the rest."""
+        first = self.pick_var_group(op.inp_ranks[:1], [op.in_dtypes[0][:1]])[0]
+        fresh = op.fresh_operands(tuple(self.ir.vars[first].shape))
+        inputs = [self.forward_insert_node(Placeholder(AbsTensor(list(one.shape), one.dtype)), []) for one in fresh]
+        try:
+            inserted = self.try_forward_insert_at(op, [first, *(one.retval() for one in inputs)])
+        except ConstraintError:
+            inserted = False
+        for one, drawn in zip(inputs, fresh, strict=True):
+            if inserted and op.needs_fresh:
+                self._given[one.retval()] = drawn.high
+            elif not inserted:
+                self.placeholders.remove(one.retval())
+                self.ir.remove_unused(one)
+        return inserted
+
+    def try_forward_insert_at(self, node: Spec, input_vars: list[str]) -> bool:
+        if len(set(input_vars)) < len(input_vars):  # x - x is no computation
+            return False
+        maker = self.ir.find_inst_by_id(InstIR.var_inst_idx(input_vars[0])[0])
+        if not node.repeats and type(maker.iexpr.op) is type(node):
+            return False
+        return bool(super().try_forward_insert_at(node, input_vars))
+
+    def result(self) -> Graph:
+        """The cone of the deepest output, one that holds work of the graph's theme if there is any."""
+        return _cone(self.ir, self._given, self.theme)
+
+
+def _draw_shape(theme: OperatorFamily) -> Shape:
+    layouts = _LAYOUTS.get(theme, _MATRICES + _IMAGES)
+    weights = [weight for weight, _ in layouts]
+    while True:
+        _, axes = random.choices(layouts, weights=weights)[0]
+        shape = tuple(random.choice(sizes) for sizes in axes)
+        if MIN_INPUT <= math.prod(shape) <= MAX_INPUT:
+            return shape
+
+
+def _cone(ir: GraphIR, given: dict[str, int], theme: OperatorFamily) -> Graph:
+    """What the deepest output needs, renumbered; at least one of its sources is an argument of `forward`."""
+    makers = {instruction.retval(): instruction for instruction in ir.insts}
+    depth: dict[str, int] = {}
+    themed: set[str] = set()
+    for name, instruction in makers.items():
+        operands = instruction.iexpr.args
+        depth[name] = 1 + max((depth[operand] for operand in operands), default=-1)
+        if getattr(instruction.iexpr.op, "family", None) is theme or themed.intersection(operands):
+            themed.add(name)
+    deepest = max(ir.leaf_var(), key=lambda name: (name in themed, depth[name], InstIR.var_inst_idx(name)))
+    needed, pending = set(), [deepest]
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            pending.extend(makers[name].iexpr.args)
+    order = [name for name in makers if name in needed]
+    order.append(order.pop(order.index(deepest)))
+    position = {name: index for index, name in enumerate(order)}
+    nodes = [_node(makers[name], position, given.get(name)) for name in order]
+    if not any(node.spec is None and not node.learned and not node.high for node in nodes):
+        first = next(index for index, node in enumerate(nodes) if node.spec is None and not node.high)
+        nodes[first] = Node(None, (), nodes[first].shape)
+    return Graph(tuple(nodes))
+
+
+def _node(instruction: InstIR, position: dict[str, int], given: int | None) -> Node:
+    operation = instruction.iexpr.op
+    shape = tuple(int(size) for size in operation.output_like[0].shape)
+    if isinstance(operation, (Input, Constant)):
+        return Node(None, (), shape, learned=isinstance(operation, Constant) and given is None, high=given or 0)
+    return Node(operation, tuple(position[operand] for operand in instruction.iexpr.args), shape)

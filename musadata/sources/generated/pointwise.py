@@ -1,0 +1,105 @@
+"""Operators that act on each element on its own, alone or with a broadcast partner."""
+
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nnsmith.abstract.op import BcastBinaryOp1, mark_abstract
+from nnsmith.abstract.tensor import AbsTensor
+
+from musadata.records import OperatorFamily
+from musadata.sources.generated.spec import F32, Fresh, Shape, Spec
+
+
+class Pointwise(Spec):
+    """One operand in, the same shape out."""
+
+    family = OperatorFamily.ELEMENTWISE
+    template: ClassVar[str]
+    repeats = False
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [input_shapes[0]]
+
+    def expression(self, operands: Sequence[str]) -> str:
+        return self.template.format(*operands)
+
+
+def _pointwise(name: str, template: str, weight: float = 1.0, result: str = "x") -> type[Pointwise]:
+    members = {"template": template, "weight": weight, "result": result, "__module__": __name__}
+    return mark_abstract("musadata")(type(name, (Pointwise,), members))
+
+
+# Domains are made safe in the way that people do it (`log1p(abs(x))`), since a graph that yields NaN is no task.
+POINTWISE: tuple[type[Spec], ...] = (
+    _pointwise("Relu", "F.relu({0})", 2.0),
+    _pointwise("Gelu", "F.gelu({0})", 1.5),
+    _pointwise("Silu", "F.silu({0})", 1.5),
+    _pointwise("Sigmoid", "torch.sigmoid({0})", 1.5, "gate"),
+    _pointwise("Tanh", "torch.tanh({0})", 1.5),
+    _pointwise("LeakyRelu", "F.leaky_relu({0}, negative_slope=0.1)"),
+    _pointwise("Elu", "F.elu({0})", 0.7),
+    _pointwise("Softplus", "F.softplus({0})", 0.7),
+    _pointwise("Hardswish", "F.hardswish({0})", 0.5),
+    _pointwise("Mish", "F.mish({0})", 0.5),
+    _pointwise("Exp", "torch.exp(-torch.abs({0}))", 1.0, "decay"),
+    _pointwise("Log", "torch.log1p(torch.abs({0}))", 1.0, "magnitude"),
+    _pointwise("Sqrt", "torch.sqrt(torch.abs({0}) + 1e-6)", 1.0, "root"),
+    _pointwise("Rsqrt", "torch.rsqrt({0} * {0} + 1e-5)", 0.5, "inverse"),
+    _pointwise("Square", "torch.square({0})", 0.7, "squared"),
+    _pointwise("Abs", "torch.abs({0})", 0.7, "magnitude"),
+    _pointwise("Sin", "torch.sin({0})", 0.7, "wave"),
+    _pointwise("Cos", "torch.cos({0})", 0.7, "wave"),
+    _pointwise("Atan", "torch.atan({0})", 0.4, "angle"),
+    _pointwise("Erf", "torch.erf({0})", 0.4),
+    _pointwise("Clamp", "torch.clamp({0}, min=-1.5, max=1.5)"),
+    _pointwise("Halve", "{0} * 0.5", 0.7, "scaled"),
+    _pointwise("Offset", "{0} + 1.0", 0.5, "shifted"),
+)
+
+
+@mark_abstract("musadata")
+class Binary(Spec, BcastBinaryOp1):
+    """Two operands that broadcast; the second is often a new bias, scale or mask."""
+
+    family = OperatorFamily.BROADCAST
+    template: ClassVar[str]
+    in_dtypes = ((F32, F32),)
+    ranks = ((1, 2, 3, 4, 5), (1, 2, 3, 4, 5))
+
+    def expression(self, operands: Sequence[str]) -> str:
+        return self.template.format(*operands)
+
+    def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
+        return (Fresh(draw_partner(first)),)
+
+
+def draw_partner(shape: Shape) -> Shape:
+    """A shape that broadcasts to `shape`: the same, one vector, one value per channel, or one per row."""
+    channel = tuple(size if axis == 1 else 1 for axis, size in enumerate(shape))
+    patterns = [shape, shape, shape[-1:], (*shape[:-1], 1)]
+    if len(shape) >= 3:
+        patterns += [channel[1:], channel, shape[1:]]
+    return random.choice(patterns)
+
+
+def _binary(name: str, template: str, weight: float, result: str, constant: str) -> type[Binary]:
+    members = {
+        "template": template,
+        "weight": weight,
+        "result": result,
+        "constant_name": constant,
+        "__module__": __name__,
+    }
+    return mark_abstract("musadata")(type(name, (Binary,), members))
+
+
+BINARY: tuple[type[Spec], ...] = (
+    _binary("Add", "{0} + {1}", 3.0, "x", "bias"),
+    _binary("Sub", "{0} - {1}", 1.5, "centered", "offset"),
+    _binary("Mul", "{0} * {1}", 3.0, "scaled", "scale"),
+    _binary("Div", "{0} / (1.0 + torch.abs({1}))", 1.0, "ratio", "divisor"),
+    _binary("Maximum", "torch.maximum({0}, {1})", 1.0, "upper", "floor"),
+    _binary("Minimum", "torch.minimum({0}, {1})", 0.7, "lower", "ceiling"),
+    _binary("Where", "torch.where({0} > {1}, {0}, 0.1 * {1})", 0.7, "selected", "threshold"),
+)

@@ -1,0 +1,209 @@
+"""Operators that combine elements along an axis: reductions, softmax, scans and normalisations."""
+
+import random
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from nnsmith.abstract.arith import nnsmith_eq
+from nnsmith.abstract.op import BatchNorm2d as NNSmithBatchNorm2d
+from nnsmith.abstract.op import mark_abstract
+from nnsmith.abstract.tensor import AbsTensor
+from nnsmith.error import ConstraintCheck
+
+from musadata.records import OperatorFamily
+from musadata.sources.generated.spec import F32, Fresh, Shape, Spec
+
+
+class AlongAxis(Spec):
+    """One operand and one axis, which is drawn when the operand's rank is known."""
+
+    family = OperatorFamily.REDUCTION
+    template: ClassVar[str]
+    ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((2, 3, 4, 5),)
+    repeats = False
+
+    def axis(self, shape: Sequence[int]) -> int:
+        """The axis counted from the end; the last one in half of the cases, since models reduce features most."""
+        if "axis" not in self.extra_attrs:
+            axes = [axis for axis in range(-len(shape), 0) if shape[axis] >= 3]
+            ConstraintCheck.ge(len(axes), 1)
+            self.extra_attrs["axis"] = axes[-1] if random.random() < 0.5 else random.choice(axes)
+        axis: int = self.extra_attrs["axis"]
+        return axis
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        self.axis(input_shapes[0].shape)
+        return []
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [input_shapes[0]]
+
+    def expression(self, operands: Sequence[str]) -> str:
+        axis = self.extra_attrs["axis"]
+        # People count leading axes from the front and the last one from the end.
+        return self.template.format(operands[0], axis if axis == -1 else axis + len(self.input_shape()))
+
+
+class Reduction(AlongAxis):
+    """The axis goes, or stays with one element."""
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        shape = list(input_shapes[0].shape)
+        axis = self.axis(shape)
+        if "keepdim" not in self.extra_attrs:
+            self.extra_attrs["keepdim"] = random.random() < 0.5
+        shape[axis : axis + 1 or None] = [1] if self.extra_attrs["keepdim"] else []
+        return [AbsTensor(shape, F32)]
+
+    def expression(self, operands: Sequence[str]) -> str:
+        text = super().expression(operands)
+        return text[:-1] + ", keepdim=True)" if self.extra_attrs["keepdim"] else text
+
+
+class SoftmaxLike(AlongAxis):
+    family = OperatorFamily.SOFTMAX
+
+
+def _along(kind: type[AlongAxis], name: str, template: str, weight: float, result: str) -> type[AlongAxis]:
+    members = {"template": template, "weight": weight, "result": result, "__module__": __name__}
+    return mark_abstract("musadata")(type(name, (kind,), members))
+
+
+@mark_abstract("musadata")
+class LayerNorm(Spec):
+    family = OperatorFamily.NORMALIZATION
+    weight = 3.0
+    result = "normed"
+    layer_name = "norm"
+    ranks = ((2, 3),)
+    repeats = False
+
+    def __init__(self, features: Any):
+        super().__init__()
+        self.features = features
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        ConstraintCheck.ge(input_shapes[0].shape[-1], 4)
+        return [nnsmith_eq(self.features, input_shapes[0].shape[-1])]
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [input_shapes[0]]
+
+    def layer(self) -> str:
+        return f"nn.LayerNorm({self.features})"
+
+
+@mark_abstract("musadata")
+class GroupNorm(Spec):
+    family = OperatorFamily.NORMALIZATION
+    weight = 2.0
+    result = "normed"
+    layer_name = "norm"
+    ranks = ((3, 4, 5),)
+    repeats = False
+
+    def __init__(self, groups: Any, channels: Any):
+        super().__init__()
+        self.groups, self.channels = groups, channels
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        channels = input_shapes[0].shape[1]
+        ConstraintCheck.ge(channels, 4)
+        groups = random.choice([count for count in (1, 2, 3, 4, 5, 8) if channels % count == 0 and count < channels])
+        return [nnsmith_eq(self.groups, groups), nnsmith_eq(self.channels, channels)]
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [input_shapes[0]]
+
+    def layer(self) -> str:
+        return f"nn.GroupNorm({self.groups}, {self.channels})"
+
+
+@mark_abstract("musadata")
+class BatchNorm2d(Spec, NNSmithBatchNorm2d):
+    family = OperatorFamily.NORMALIZATION
+    weight = 2.5
+    result = "normed"
+    layer_name = "norm"
+    ranks = ((4,),)
+    repeats = False
+
+    def __init__(self, nfeat: Any):
+        NNSmithBatchNorm2d.__init__(self, nfeat)
+
+    def layer(self) -> str:
+        return f"nn.BatchNorm2d({self.nfeat})"
+
+
+@mark_abstract("musadata")
+class RMSNorm(AlongAxis):
+    """The usual one-liner; `nn.RMSNorm` exists too, but people still write this."""
+
+    template = "{0} * torch.rsqrt({0}.pow(2).mean(dim={1}, keepdim=True) + 1e-5)"
+    weight = 1.5
+    result = "normed"
+
+
+@mark_abstract("musadata")
+class Normalize(AlongAxis):
+    template = "F.normalize({0}, dim={1})"
+    weight = 1.0
+    result = "unit"
+
+
+class Loss(Spec):
+    """One number that compares a value with a target."""
+
+    family = OperatorFamily.LOSS
+    template: ClassVar[str]
+    result = "loss"
+    constant_name = "target"
+    in_dtypes = ((F32, F32),)
+    ranks = ((1, 2, 3, 4), (1, 2, 3, 4))
+    needs_fresh = True
+
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        ConstraintCheck.eq(tuple(input_shapes[0].shape), tuple(input_shapes[1].shape))
+        return []
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [AbsTensor([], F32)]
+
+    def expression(self, operands: Sequence[str]) -> str:
+        return self.template.format(*operands)
+
+    def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
+        return (Fresh(first),)
+
+
+def _loss(name: str, template: str, weight: float = 1.0) -> type[Spec]:
+    members = {"template": template, "weight": weight, "__module__": __name__}
+    return mark_abstract("musadata")(type(name, (Loss,), members))
+
+
+LOSSES: tuple[type[Spec], ...] = (
+    _loss("MseLoss", "F.mse_loss({0}, {1})", 2.0),
+    _loss("L1Loss", "F.l1_loss({0}, {1})", 0.3),
+    _loss("SmoothL1Loss", "F.smooth_l1_loss({0}, {1}, beta=0.5)", 1.5),
+    _loss("HuberLoss", "F.huber_loss({0}, {1}, delta=0.8)", 1.5),
+    _loss("BceLoss", "F.binary_cross_entropy_with_logits({0}, torch.sigmoid({1}))", 1.5),
+    _loss("KlDivergence", 'F.kl_div(F.log_softmax({0}, dim=-1), F.softmax({1}, dim=-1), reduction="batchmean")', 1.5),
+)
+
+REDUCTIONS: tuple[type[Spec], ...] = (
+    _along(Reduction, "Sum", "torch.sum({0}, dim={1})", 2.5, "total"),
+    _along(Reduction, "Mean", "torch.mean({0}, dim={1})", 2.5, "mean"),
+    _along(Reduction, "Amax", "torch.amax({0}, dim={1})", 1.5, "peak"),
+    _along(Reduction, "Amin", "torch.amin({0}, dim={1})", 1.0, "least"),
+    _along(Reduction, "Logsumexp", "torch.logsumexp({0}, dim={1})", 1.0, "energy"),
+    _along(Reduction, "VectorNorm", "torch.linalg.vector_norm({0}, dim={1})", 0.7, "length"),
+    _along(Reduction, "Var", "torch.var({0}, dim={1})", 0.7, "variance"),
+    _along(SoftmaxLike, "Softmax", "torch.softmax({0}, dim={1})", 3.0, "weights"),
+    _along(SoftmaxLike, "LogSoftmax", "F.log_softmax({0}, dim={1})", 1.5, "scores"),
+    _along(AlongAxis, "Cumsum", "torch.cumsum({0}, dim={1})", 1.0, "running"),
+    LayerNorm,
+    GroupNorm,
+    BatchNorm2d,
+    RMSNorm,
+    Normalize,
+)

@@ -1,0 +1,104 @@
+"""What an operator must say about itself: NNSmith's constraints on shapes, and how a person writes it.
+
+A spec is an NNSmith operator (`AbsOpBase`) narrowed to float32 and to sizes that occur in real models. NNSmith's own
+`auto_opset` is not used: it executes every operator, keeps the answer in the user's cache and lists dtypes in hash
+order, so that a seed alone would not reproduce a graph.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnsmith.abstract.dtype import DType
+from nnsmith.abstract.op import AbsOpBase, mark_abstract
+from nnsmith.abstract.tensor import AbsTensor
+
+from musadata.records import OperatorFamily
+
+F32 = DType.float32
+I64 = DType.int64
+
+MAX_WORK = 1 << 21  # multiply-adds of one operator: a CPU emulates about 1e7 of them per second and core
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A new input for an operator. Indices are integers in [0, high)."""
+
+    shape: Shape
+    high: int = 0
+
+    @property
+    def dtype(self) -> DType:
+        return I64 if self.high else F32
+
+
+@mark_abstract("musadata")
+class Spec(AbsOpBase):
+    """An operator of the generator.
+
+    Attributes:
+        family: the kind of work that it is.
+        weight: how often it is drawn, relative to the others of its family.
+        result: what a person would call its value.
+        layer_name: what a person would call its `nn.Module`, if it is one.
+        repeats: whether it makes sense right after itself.
+        constant_name: what a new operand of it would be called.
+        needs_fresh: whether all operands but the first must be new: indices, targets.
+    """
+
+    family: ClassVar[OperatorFamily]
+    weight: ClassVar[float] = 1.0
+    result: ClassVar[str] = "x"
+    layer_name: ClassVar[str] = ""
+    repeats: ClassVar[bool] = True
+    constant_name: ClassVar[str] = "constant"
+    needs_fresh: ClassVar[bool] = False
+
+    in_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
+    out_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
+    ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((1, 2, 3, 4, 5),)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inp_ranks = [tuple(ranks) for ranks in self.ranks]
+        self.out_ranks = [(0, 1, 2, 3, 4, 5)]
+
+    def deduct_inp_ranks_and_dtype(self, out_abs_tensor: list[AbsTensor]) -> list[tuple[int, DType]]:
+        """NNSmith's backward insertion: operands of the output's rank."""
+        return [(out_abs_tensor[0].ndims, dtype) for dtype in self.in_dtypes[0]]
+
+    def layer(self) -> str:
+        """The constructor call of its `nn.Module`; empty for an operator that has no layer."""
+        return ""
+
+    def expression(self, operands: Sequence[str]) -> str:
+        """The Python expression; a layer's own attribute is the first operand."""
+        return f"{operands[0]}({', '.join(operands[1:])})"
+
+    def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
+        """New inputs that suit as the second and later operands; none where the graph must have them already."""
+        return ()
+
+    def work(self) -> int:
+        """Multiply-adds of the concrete operator."""
+        return 0
+
+    def input_shape(self, index: int = 0) -> Shape:
+        return tuple(self.input_like[index].shape)
+
+    def output_shape(self) -> Shape:
+        return tuple(self.output_like[0].shape)
+
+
+def draw_features(limit: int = 256) -> int:
+    """A number of features or channels: powers of two in half of the cases."""
+    choices = [8, 16, 32, 64, 128, 256, 10, 12, 20, 24, 30, 33, 40, 48, 50, 60, 72, 80, 96, 100, 120, 144, 200]
+    return random.choice([choice for choice in choices if choice <= limit] or [limit])
+
+
+def elements(shape: Sequence[int]) -> int:
+    return math.prod(shape)

@@ -1,0 +1,80 @@
+"""Random graphs drawn through NNSmith (Apache-2.0), as a source of drafts.
+
+A graph's seed is a hash of the run's seed and the graph's index, so graphs may be drawn in any order by any process.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from musadata.config import SourceConfig
+from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject, SourceKind
+
+if TYPE_CHECKING:
+    from musadata.sandbox import Sandbox
+
+REPOSITORY = "https://github.com/ise-uiuc/nnsmith"
+GRAPHS_PER_UNIT = 10
+UNIT_SECONDS = 120.0  # a unit takes half a second; this only stops a solver that has gone astray
+UNIT_MEMORY_MB = 2048
+
+
+class NNSmithSource:
+    """`config.count` graphs of at most `config.nodes` operators each. Units are ranges of graphs: "10-19"."""
+
+    origin = "nnsmith"
+
+    def __init__(self, config: SourceConfig, seed: int):
+        self._count, self._nodes, self._seed = config.count, config.nodes, seed
+
+    def units(self) -> list[str]:
+        starts = range(0, self._count, GRAPHS_PER_UNIT)
+        return [f"{start:07d}-{min(start + GRAPHS_PER_UNIT, self._count) - 1:07d}" for start in starts]
+
+    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
+        """The unit's graphs in order of their index; a graph that is worth nothing is a reject with the reason."""
+        from musadata.sandbox import Limits
+
+        first, last = (int(number) for number in unit.split("-"))
+        limits = Limits(seconds=UNIT_SECONDS, memory_mb=UNIT_MEMORY_MB)
+        outcome = sandbox.call(
+            "musadata.sources.nnsmith:print_graphs", self._seed, first, last, self._nodes, limits=limits
+        )
+        if outcome.status != "ok":
+            yield self._reject(unit, f"generator {outcome.status}", outcome.error_type or "")
+            return
+        for index, (name, text) in enumerate(outcome.value, start=first):
+            yield self._draft(index, name, text) if text else self._reject(str(index), name, "")
+
+    def _draft(self, index: int, name: str, reference: str) -> Draft:
+        return Draft(SourceKind.NNSMITH, name, reference, self._provenance(index))
+
+    def _provenance(self, index: int) -> Provenance:
+        path = f"seed/{self._seed}/graph/{index}"
+        return Provenance("nnsmith", REPOSITORY, version("nnsmith"), path, "", "Apache-2.0")
+
+    def _reject(self, graphs: str, reason: str, detail: str) -> Reject:
+        origin = f"nnsmith:seed/{self._seed}/graph/{graphs}"
+        return Reject(SCHEMA_VERSION, "tasks", "nnsmith", reason, detail, origin)
+
+
+def print_graphs(seed: int, first: int, last: int, max_nodes: int) -> list[list[str]]:
+    """Name and source of each graph from `first` to `last`; an empty source where the name is why there is none."""
+    from musadata.sources.generated.graph import NoGraph, draw_graph
+    from musadata.sources.generated.printer import name_graph, print_graph
+
+    printed = []
+    for index in range(first, last + 1):
+        try:
+            graph = draw_graph(graph_seed(seed, index), max_nodes)
+        except NoGraph as none:
+            printed.append([str(none), ""])
+        else:
+            printed.append([name_graph(graph), print_graph(graph)])
+    return printed
+
+
+def graph_seed(seed: int, index: int) -> int:
+    """31 bits, which is what NNSmith's solver takes."""
+    return int.from_bytes(sha256(f"nnsmith/{seed}/{index}".encode()).digest()[:4], "big") >> 1

@@ -1,0 +1,104 @@
+"""Folders and installed packages as sources, hostile files included."""
+
+import pytest
+
+from musadata.config import SourceConfig, SourceType
+from musadata.errors import MusadataError
+from musadata.records import Draft, Reject
+from musadata.sandbox import Sandbox
+from musadata.sources import open_source
+
+GOOD = "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x.tanh()\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(preload=("torch",)) as opened:
+        yield opened
+
+
+def open_folder(path, **keys):
+    return open_source(SourceConfig(SourceType.DIRECTORY, path=str(path), **keys), seed=1)
+
+
+def mine(path, sandbox):
+    source = open_folder(path)
+    return [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+
+
+def test_a_folder_without_python_is_the_users_mistake(tmp_path):
+    (tmp_path / "readme.md").write_text("nothing")
+    with pytest.raises(MusadataError, match="holds no Python files"):
+        open_folder(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_the_users_mistake(tmp_path):
+    with pytest.raises(MusadataError, match="is not a folder"):
+        open_folder(tmp_path / "nowhere")
+
+
+def test_a_package_that_is_not_installed_is_the_users_mistake():
+    with pytest.raises(MusadataError, match="is not installed"):
+        open_source(SourceConfig(SourceType.PACKAGE, name="no_such_package_at_all"), seed=1)
+
+
+def test_rows_do_not_depend_on_where_the_folder_lies(tmp_path, sandbox):
+    found = []
+    for place in ("one", "two"):
+        (tmp_path / place / "code").mkdir(parents=True)
+        (tmp_path / place / "code" / "net.py").write_text(GOOD)
+        found.append(mine(tmp_path / place / "code", sandbox))
+    assert found[0] == found[1]
+    assert found[0][0].provenance.origin == "directory:code"
+
+
+def test_units_are_the_python_files_that_match_in_order(tmp_path):
+    for name in ("b.py", "a.py", "tests/t.py", "__pycache__/c.py", "note.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert open_folder(tmp_path).units() == ["a.py", "b.py", "tests/t.py"]
+    assert open_folder(tmp_path, exclude=("tests/*",)).units() == ["a.py", "b.py"]
+    assert open_folder(tmp_path, include=("tests/*",)).units() == ["tests/t.py"]
+
+
+def test_bad_files_become_rejects_and_the_good_ones_are_mined(tmp_path, sandbox):
+    (tmp_path / "latin.py").write_bytes(b"# -*- coding: latin-1 -*-\nname = '\xe9'\n")
+    (tmp_path / "odd.py").write_bytes(b"name = '\xe9'\n")
+    (tmp_path / "null.py").write_bytes(b"a = 1\x00\n")
+    (tmp_path / "syntax.py").write_text("class A(:\n")
+    (tmp_path / "deep.py").write_text("x = " + "(" * 500 + "1" + ")" * 500)
+    (tmp_path / "huge.py").write_bytes(b"x = 1\n" * 400_000)
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "link.py").symlink_to("/etc/passwd")
+    (tmp_path / "good.py").write_text(GOOD)
+    found = mine(tmp_path, sandbox)
+    reasons = {item.origin: item.reason for item in found if isinstance(item, Reject)}
+    assert reasons == {
+        "odd.py": "odd_encoding",
+        "null.py": "odd_encoding",
+        "syntax.py": "syntax_error",
+        "deep.py": "syntax_error",
+        "huge.py": "file_too_large",
+    }
+    assert [item.name for item in found if isinstance(item, Draft)] == ["Net"]
+
+
+def test_hostile_code_is_contained(tmp_path, sandbox):
+    (tmp_path / "evil.py").write_text(
+        "import os\nfrom torch import nn\n\nMARK = open('/tmp/escaped', 'w')\n\n"
+        "class Net(nn.Module):\n    def forward(self, x):\n"
+        "        os.kill(os.getppid(), 9)\n        os._exit(0) or MARK\n        return x\n"
+    )
+    (tmp_path / "spin.py").write_text(
+        "from torch import nn\n\nclass Spin(nn.Module):\n    def forward(self, x):\n        raise SystemExit(0)\n"
+    )
+    found = mine(tmp_path, sandbox)
+    assert all(isinstance(item, Reject) for item in found)
+    assert len(found) == 2
+
+
+def test_the_licence_beside_the_code_is_on_every_row(tmp_path, sandbox):
+    (tmp_path / "LICENSE").write_text("Permission is hereby granted, free of charge, to any person obtaining a copy")
+    (tmp_path / "net.py").write_text(GOOD)
+    [draft] = mine(tmp_path, sandbox)
+    assert draft.provenance.license == "MIT"

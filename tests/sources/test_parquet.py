@@ -1,0 +1,78 @@
+"""Dumps of files with columns mapped by the config."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from musadata.config import SourceConfig, SourceType
+from musadata.errors import MusadataError
+from musadata.records import Draft, Reject
+from musadata.sandbox import Sandbox
+from musadata.sources import open_source
+
+NET = (
+    "from torch import nn\nfrom .act import act\n\nclass Net(nn.Module):\n"
+    "    def forward(self, x):\n        return act(x)\n"
+)
+ACT = "def act(x):\n    return x.tanh()\n"
+COLUMNS = {"content": "text", "path": "file", "repository": "repo", "license": "licenses"}
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(preload=("torch",)) as opened:
+        yield opened
+
+
+def write(path, rows, **keys):
+    pq.write_table(pa.Table.from_pylist(rows), path, **keys)
+
+
+def row(text, file, repo="me/net", licenses=("MIT",)):
+    return {"text": text, "file": file, "repo": repo, "licenses": list(licenses), "size": len(text or "")}
+
+
+def open_dump(path, columns=COLUMNS):
+    return open_source(SourceConfig(SourceType.PARQUET, path=str(path), columns=columns), seed=1)
+
+
+def test_files_of_one_repository_in_a_row_group_can_import_each_other(tmp_path, sandbox):
+    write(tmp_path / "a.parquet", [row(NET, "pkg/net.py"), row(ACT, "pkg/act.py"), row("x = 1", "y.py", "other/one")])
+    source = open_dump(tmp_path)
+    [draft] = [item for item in source.drafts("a.parquet#0", sandbox) if isinstance(item, Draft)]
+    assert "def act(x)" in draft.reference
+    assert draft.provenance.repository == "me/net"
+    assert draft.provenance.license == "MIT"
+    assert draft.provenance.path == "pkg/net.py"
+
+
+def test_units_are_row_groups_in_order(tmp_path):
+    write(tmp_path / "b.parquet", [row("x = 1", f"{number}.py") for number in range(5)], row_group_size=2)
+    write(tmp_path / "a.parquet", [row("x = 1", "x.py")])
+    assert open_dump(tmp_path).units() == ["a.parquet#0", "b.parquet#0", "b.parquet#1", "b.parquet#2"]
+
+
+def test_rows_without_text_are_rejected_and_the_rest_is_read(tmp_path, sandbox):
+    good = NET.replace("from .act import act\n", "").replace("act(x)", "x.exp()")
+    write(tmp_path / "a.parquet", [row(None, "none.py"), row("class A(:", "bad.py"), row(good, "good.py")])
+    found = list(open_dump(tmp_path).drafts("a.parquet#0", sandbox))
+    assert [item.reason for item in found if isinstance(item, Reject)] == ["syntax_error", "unreadable"]
+    assert [item.name for item in found if isinstance(item, Draft)] == ["Net"]
+
+
+def test_a_missing_column_is_named(tmp_path):
+    write(tmp_path / "a.parquet", [{"body": "x"}])
+    with pytest.raises(MusadataError, match="has no column text"):
+        open_dump(tmp_path, {"content": "text"}).units()
+    with pytest.raises(MusadataError, match="which column holds the text"):
+        open_dump(tmp_path, {"path": "body"})
+    with pytest.raises(MusadataError, match="does not know texts"):
+        open_dump(tmp_path, {"texts": "body", "content": "body"})
+
+
+def test_a_folder_without_parquet_or_a_broken_file_is_the_users_mistake(tmp_path):
+    with pytest.raises(MusadataError, match="no Parquet files"):
+        open_dump(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(MusadataError, match="cannot be read as Parquet"):
+        open_dump(tmp_path).units()
