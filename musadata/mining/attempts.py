@@ -1,0 +1,115 @@
+"""A guess at how to build and call a module: constructor arguments and inputs, with every size in a slot of its own."""
+
+import ast
+from dataclasses import dataclass, replace
+from typing import Any
+
+DTYPES = {"float32": "", "int64": "", "bool": ""}  # what needs no `dtype=`
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How one input is drawn: `randn`, `rand`, `randint` (below `high`), `sign` (±1), `bool`, or `literal`."""
+
+    kind: str
+    shape: tuple[int, ...] = ()
+    high: int = 0
+    dtype: str = "float32"
+    literal: str = ""
+
+    def text(self) -> str:
+        """The expression that draws it."""
+        if self.kind == "literal":
+            return self.literal
+        sizes = ", ".join(map(str, self.shape))
+        shape = f"({sizes},)" if len(self.shape) == 1 else f"({sizes})"
+        dtype = f", dtype=torch.{self.dtype}" if self.dtype not in ("float32", "int64", "bool") else ""
+        if self.kind == "randint":
+            return f"torch.randint(0, {self.high}, {shape}{dtype})"
+        if self.kind == "sign":
+            one = ("2", "1") if self.dtype == "int64" else ("2.0", "1.0")
+            return f"torch.randint(0, 2, {shape}) * {one[0]} - {one[1]}"
+        if self.kind == "bool":
+            return f"torch.rand({sizes or '()'}) > 0.5"
+        return f"torch.{self.kind}({sizes or '()'}{dtype})"
+
+    def draw(self, torch: Any) -> Any:
+        """A value of it, from torch's global generator."""
+        return eval(self.text(), {"torch": torch})  # text of our own making, and in the sandbox at that
+
+    @property
+    def elements(self) -> int:
+        total = 1
+        for size in self.shape:
+            total *= size
+        return total
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Constructor arguments as expressions, and inputs. `evidence` says where they were found."""
+
+    init: tuple[str, ...]
+    draws: tuple[Draw, ...]
+    evidence: str = "names"
+
+    def values(self) -> tuple[int, ...]:
+        """Every size in it: integers of the constructor arguments first, then each input's shape and bound."""
+        found = [value for text in self.init for value in integers(text)]
+        for draw in self.draws:
+            found += [*draw.shape, *([draw.high] if draw.kind == "randint" else [])]
+        return tuple(found)
+
+    def init_count(self) -> int:
+        """How many of `values()` belong to the constructor."""
+        return sum(len(integers(text)) for text in self.init)
+
+    def with_values(self, values: tuple[int, ...]) -> "Attempt":
+        """The same attempt with other sizes, in the order of `values()`."""
+        rest = list(values)
+        init = tuple(with_integers(text, rest) for text in self.init)
+        draws = []
+        for draw in self.draws:
+            shape = tuple(rest.pop(0) for _ in draw.shape)
+            draws.append(replace(draw, shape=shape, high=rest.pop(0) if draw.kind == "randint" else draw.high))
+        return replace(self, init=init, draws=tuple(draws))
+
+    def bound_slots(self) -> frozenset[int]:
+        """Places in `values()` that bound integers instead of sizing a tensor."""
+        place, found = self.init_count(), []
+        for draw in self.draws:
+            place += len(draw.shape)
+            if draw.kind == "randint":
+                found.append(place)
+                place += 1
+        return frozenset(found)
+
+
+def shrunk(attempt: Attempt, ceiling: int) -> Attempt:
+    """The attempt with each size halved until it is no more than `ceiling`, equal sizes alike."""
+
+    def halve(value: int) -> int:
+        while value > ceiling:
+            value //= 2
+        return value
+
+    return attempt.with_values(tuple(halve(value) for value in attempt.values()))
+
+
+def _constants(tree: ast.AST) -> list[ast.Constant]:
+    found = [item for item in ast.walk(tree) if isinstance(item, ast.Constant) and type(item.value) is int]
+    return sorted(found, key=lambda item: (item.lineno, item.col_offset))
+
+
+def integers(text: str) -> list[int]:
+    """The whole numbers written in an expression, in order."""
+    return [int(item.value) for item in _constants(ast.parse(text, mode="eval"))]  # type: ignore[arg-type]
+
+
+def with_integers(text: str, values: list[int]) -> str:
+    """The expression with its whole numbers replaced by the first ones of `values`, which it takes off the list."""
+    constants = _constants(ast.parse(text, mode="eval"))
+    fresh = [values.pop(0) for _ in constants]
+    for item, value in reversed(list(zip(constants, fresh, strict=True))):
+        text = text[: item.col_offset] + str(value) + text[item.end_col_offset :]
+    return text

@@ -1,0 +1,145 @@
+"""Examples of a class in use: how it is constructed and called in its docstring, in tests and elsewhere."""
+
+import ast
+import copy
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=ast.expr)
+MAX_EXAMPLES = 6
+PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?(.*)$")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One construction, and one call of what it made; everything as expressions that stand alone."""
+
+    init: tuple[str, ...] = ()
+    init_keywords: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[str, ...] = ()
+    input_keywords: tuple[tuple[str, str], ...] = ()
+    evidence: str = "docstring"
+
+
+@dataclass
+class _Scene:
+    """What is known while reading example code: the expression behind each variable, and which ones are instances."""
+
+    class_name: str
+    variables: dict[str, ast.expr] = field(default_factory=dict)
+    instances: dict[str, list[ast.Call]] = field(default_factory=dict)
+
+
+def docstring_examples(text: str, class_name: str) -> list[Example]:
+    """Examples in a docstring's `>>>` lines."""
+    lines = [found.groups() for found in map(PROMPT.match, text.splitlines()) if found]
+    statements: list[ast.stmt] = []
+    source = ""
+    for prompt, line in lines:
+        if prompt == ">>>":
+            statements += _parse(source)
+            source = ""
+        source += line + "\n"
+    statements += _parse(source)
+    return read_examples(statements, class_name, "docstring")
+
+
+def _parse(source: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return []
+
+
+def read_examples(statements: Iterable[ast.stmt], class_name: str, evidence: str) -> list[Example]:
+    """Constructions of `class_name` and calls of the results, in straight-line code."""
+    scene = _Scene(class_name)
+    found: list[Example] = []
+    constructed: list[ast.Call] = []
+    for statement in _unrolled(statements, scene):
+        for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
+            if _names_class(call, class_name):
+                constructed.append(_inline(call, scene))
+            found += [_example(item, _inline(call, scene), evidence) for item in _constructions_of(call, scene)]
+        if isinstance(statement, ast.Assign):
+            _assign(statement, scene)
+    if not found:
+        found = [_example(call, None, evidence) for call in constructed]
+    return [item for number, item in enumerate(found) if item not in found[:number]][:MAX_EXAMPLES]
+
+
+def _unrolled(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.stmt]:
+    """The statements, loops replaced by their first round."""
+    for statement in statements:
+        if isinstance(statement, ast.For):
+            if isinstance(statement.target, ast.Name):
+                scene.variables[statement.target.id] = ast.Constant(0)
+            yield from _unrolled(statement.body, scene)
+        elif isinstance(statement, ast.With):
+            yield from _unrolled(statement.body, scene)
+        else:
+            yield statement
+
+
+def _names_class(call: ast.Call, class_name: str) -> bool:
+    function = call.func
+    return class_name == (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", ""))
+
+
+def _constructions_of(call: ast.Call, scene: _Scene) -> list[ast.Call]:
+    """The constructions behind a call of an instance: `m(x)`, or `nn.ReLU()(x)`.
+
+    Documentation shows several ways to construct `m` and then one call; the first way is the plainest.
+    """
+    if isinstance(call.func, ast.Name):
+        return scene.instances.get(call.func.id, [])
+    if isinstance(call.func, ast.Call) and _names_class(call.func, scene.class_name):
+        return [_inline(call.func, scene)]
+    return []
+
+
+def _assign(statement: ast.Assign, scene: _Scene) -> None:
+    for target in statement.targets:
+        if isinstance(target, ast.Name):
+            value = _inline(statement.value, scene)
+            if isinstance(value, ast.Call) and _names_class(value, scene.class_name):
+                scene.instances.setdefault(target.id, []).append(value)
+            else:
+                scene.instances.pop(target.id, None)
+            scene.variables[target.id] = value
+        elif isinstance(target, ast.Tuple):
+            for number, name in enumerate(target.elts):
+                if isinstance(name, ast.Name):
+                    scene.variables[name.id] = _inline(_part(statement.value, number), scene)
+
+
+def _part(value: ast.expr, number: int) -> ast.expr:
+    """What the element in this place of an unpacked expression is."""
+    if isinstance(value, ast.Tuple) and number < len(value.elts):
+        return value.elts[number]
+    return ast.Subscript(value, ast.Constant(number), ast.Load())
+
+
+class _Inliner(ast.NodeTransformer):
+    def __init__(self, variables: dict[str, ast.expr]):
+        self._variables = variables
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self._variables.get(node.id, node))
+
+
+def _inline(node: Node, scene: _Scene) -> Node:
+    inlined: Node = _Inliner(scene.variables).visit(copy.deepcopy(node))
+    return inlined
+
+
+def _example(construction: ast.Call, call: ast.Call | None, evidence: str) -> Example:
+    def positional(node: ast.Call | None) -> tuple[str, ...]:
+        return tuple(ast.unparse(item) for item in (node.args if node else []))
+
+    def keywords(node: ast.Call | None) -> tuple[tuple[str, str], ...]:
+        return tuple((item.arg, ast.unparse(item.value)) for item in (node.keywords if node else []) if item.arg)
+
+    return Example(positional(construction), keywords(construction), positional(call), keywords(call), evidence)

@@ -1,0 +1,66 @@
+"""Drawing together what was spread over lines for things that a reference no longer holds."""
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+LINE_LENGTH = 110
+SHORT = 76  # calls shorter than this stand on one line
+NO_SPACE = cst.SimpleWhitespace("")
+
+
+def join_call(node: cst.Call) -> cst.Call:
+    """The call on one line, if it is short and holds no comments."""
+    last = len(node.args) - 1
+    args = [
+        item.with_changes(comma=_comma(place < last), whitespace_after_arg=NO_SPACE)
+        for place, item in enumerate(node.args)
+    ]
+    flat = node.with_changes(args=args, whitespace_before_args=NO_SPACE)
+    code = cst.Module([]).code_for_node(flat)
+    return flat if "\n" not in code and len(code) <= SHORT else node
+
+
+def _comma(wanted: bool) -> cst.Comma | cst.MaybeSentinel:
+    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if wanted else cst.MaybeSentinel.DEFAULT
+
+
+def join_signature(node: cst.FunctionDef) -> cst.FunctionDef:
+    """A signature that was spread over lines for its annotations, drawn together where it now fits."""
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+    def drawn(params: Sequence[cst.Param]) -> list[cst.Param]:
+        return [item.with_changes(comma=comma, whitespace_after_param=cst.SimpleWhitespace("")) for item in params]
+
+    params = node.params
+    every = [*params.posonly_params, *params.params, *params.kwonly_params]
+    if any("#" in cst.Module([]).code_for_node(item) for item in every) or params.posonly_params:
+        return node
+    star = params.star_arg
+    if isinstance(star, cst.ParamStar):
+        star = cst.ParamStar(comma=comma)
+    elif isinstance(star, cst.Param):
+        star = drawn([star])[0]
+    flat = params.with_changes(
+        params=drawn(params.params),
+        kwonly_params=drawn(params.kwonly_params),
+        star_arg=star,
+        star_kwarg=drawn([params.star_kwarg])[0] if params.star_kwarg else None,
+    )
+    flat = _without_last_comma(flat)
+    bare = node.with_changes(params=flat, whitespace_before_params=cst.SimpleWhitespace(""))
+    head = cst.Module([]).code_for_node(bare.with_changes(body=cst.SimpleStatementSuite([cst.Pass()]), decorators=[]))
+    return bare if len(head.strip()) - len(" pass") <= LINE_LENGTH - 4 else node
+
+
+def _without_last_comma(params: cst.Parameters) -> cst.Parameters:
+    last = cst.MaybeSentinel.DEFAULT
+    if params.star_kwarg is not None:
+        return params.with_changes(star_kwarg=params.star_kwarg.with_changes(comma=last))
+    for group in ("kwonly_params", "params"):
+        items = getattr(params, group)
+        if items:
+            return params.with_changes(**{group: [*items[:-1], items[-1].with_changes(comma=last)]})
+        if group == "kwonly_params" and isinstance(params.star_arg, cst.Param):
+            return params.with_changes(star_arg=params.star_arg.with_changes(comma=last))
+    return params

@@ -1,0 +1,247 @@
+"""What a C++ or CUDA file defines, launches and binds to Python. tree-sitter-cuda, with tolerance for local errors."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
+
+SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
+LANGUAGE = Language(tree_sitter_cuda.language())
+# Macros that the grammar stumbles over; they are blanked out, so that every offset stays.
+BLANKED = re.compile(
+    rb"\b[A-Z][A-Z0-9_]*_(?:API|EXPORT|INLINE|NAMESPACE)\b|\bC10_HOST_DEVICE\b"
+    rb"|\b(?:__launch_bounds__|C10_LAUNCH_BOUNDS_\d)\s*\((?:[^()]|\([^()]*\))*\)"
+    rb"|\b(?:__restrict__|__forceinline__|C10_DEVICE|CUTLASS_DEVICE|CUTLASS_HOST_DEVICE|CUTLASS_GRID_CONSTANT)\b"
+)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+INCLUDE = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)[>\"]", re.MULTILINE)
+KERNEL = re.compile(r"__global__")
+LAUNCH = re.compile(r"([A-Za-z_][\w:]*)\s*(?:<(?:[^;{}()<>]|<[^;{}()<>]*>)*>)?\s*<<<")
+NAME = r"(?:TORCH_FN\(\s*)?(?:TORCH_SELECTIVE_NAME\(\s*)?&?\s*([A-Za-z_][\w:]*)"
+SELECTIVE = r"(?:TORCH_SELECTIVE_NAME\(\s*)?"
+SCOPE = re.compile(
+    r"\b(PYBIND11_MODULE|TORCH_LIBRARY|TORCH_LIBRARY_FRAGMENT|TORCH_LIBRARY_IMPL|STABLE_TORCH_LIBRARY|STABLE_TORCH_LIBRARY_IMPL)"
+    r"\s*\(([^)]*)\)\s*\{"
+)
+REGISTERED = re.compile(r"\bREGISTER_\w*(?:DEVICE_IMPL|DISPATCH)\s*\(\s*(\w+)\s*,\s*(?:CUDA\s*,\s*)?&?\s*(\w+)")
+DISPATCHED = re.compile(r"\bDISPATCH_\w*IMPL\s*\(\s*(\w+)")
+
+
+@dataclass(frozen=True)
+class NativeFunction:
+    """A function or kernel. Lines are 1-based and inclusive.
+
+    `scope`: its namespaces and class ("a::b"). `calls`: what it calls, launches or passes on, as qualified as it says.
+    `mentions`: every other name in it, of which only those of kernels matter. `parameters`: of its template;
+    `launches`: kernels it launches with how many template arguments, by which overloads are told apart.
+    """
+
+    name: str
+    path: str
+    first: int
+    last: int
+    is_kernel: bool
+    calls: frozenset[str]
+    scope: str = ""
+    mentions: frozenset[str] = frozenset()
+    parameters: int = 0
+    launches: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A name that Python sees. `library`: the module of `PYBIND11_MODULE`, or "torch.ops.NAMESPACE"."""
+
+    name: str
+    target: str
+    library: str
+    path: str
+    line: int
+    calls: frozenset[str] = frozenset()  # of a lambda
+
+
+@dataclass(frozen=True)
+class NativeFile:
+    """One file's functions, bindings, registrations (dispatch name -> function) and included files."""
+
+    path: str
+    functions: tuple[NativeFunction, ...]
+    bindings: tuple[Binding, ...]
+    registrations: tuple[tuple[str, str], ...]
+    includes: tuple[str, ...] = ()
+
+
+def parse_native(path: str, data: bytes) -> NativeFile:
+    """Read one file; never fails, since unparsable stretches are passed over."""
+    text = _uncommented(data.decode("utf-8", "replace"))
+    clean = BLANKED.sub(lambda found: re.sub(rb"[^\n]", b" ", found.group()), text.encode())
+    tree = Parser(LANGUAGE).parse(clean)
+    functions = tuple(_functions(path, tree.root_node))
+    registrations = tuple((found[1], found[2]) for found in REGISTERED.finditer(text))
+    includes = tuple(found[1].lstrip("./") for found in INCLUDE.finditer(text))
+    return NativeFile(path, functions, tuple(_bindings(path, text)), registrations, includes)
+
+
+def _uncommented(text: str) -> str:
+    return COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        yield item
+        stack.extend(reversed(item.children))
+
+
+def _functions(path: str, root: Node) -> Iterator[NativeFunction]:
+    for node in _walk(root):
+        body = node.child_by_field_name("body") if node.type == "function_definition" else None
+        if body is None:
+            continue
+        *qualifiers, name = _declared_name(node).split("::")
+        if name:
+            head = (node.text or b"")[: body.start_byte - node.start_byte].decode("utf-8", "replace")
+            before = node.prev_sibling
+            stray = before is not None and before.type == "ERROR" and KERNEL.search(_text(before)) is not None
+            template = node.parent if node.parent is not None and node.parent.type == "template_declaration" else node
+            first, last = template.start_point[0] + 1, node.end_point[0] + 1
+            kernel = bool(KERNEL.search(head)) or stray
+            scope = "::".join([*_enclosing(node), *qualifiers])
+            yield NativeFunction(
+                name=name,
+                path=path,
+                first=first,
+                last=last,
+                is_kernel=kernel,
+                calls=_calls(body),
+                scope=scope,
+                mentions=_mentions(body),
+                parameters=_template_parameters(node),
+                launches=_launches(body),
+            )
+
+
+def _declared_name(node: Node) -> str:
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        inner = declarator.child_by_field_name("declarator")
+        declarator = inner or next((item for item in declarator.children if item.type.endswith("declarator")), None)
+    named = declarator.child_by_field_name("declarator") if declarator is not None else None
+    return plain_name(_text(named)) if named is not None else ""
+
+
+def _enclosing(node: Node) -> list[str]:
+    """The namespaces and classes that a definition stands in, outermost first."""
+    found: list[str] = []
+    parent = node.parent
+    while parent is not None:
+        named = (
+            parent.child_by_field_name("name")
+            if parent.type.startswith(("namespace_def", "class_spec", "struct_spec"))
+            else None
+        )
+        if named is not None:
+            found.append(plain_name(_text(named)))
+        parent = parent.parent
+    return list(reversed(found))
+
+
+def _template_parameters(node: Node) -> int:
+    template = node.parent
+    if template is None or template.type != "template_declaration":
+        return 0
+    parameters = template.child_by_field_name("parameters")
+    return len(parameters.named_children) if parameters is not None else 0
+
+
+def _launches(body: Node) -> frozenset[tuple[str, int]]:
+    """Names before `<<<`, with the number of their template arguments."""
+    found = set()
+    for item in LAUNCH.finditer(_text(body)):
+        arguments = item.group()[len(item[1]) :].removesuffix("<<<").strip()
+        flat = re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", arguments[1:-1])
+        while "<" in flat and (shorter := re.sub(r"<[^<>]*>", "", flat)) != flat:
+            flat = shorter
+        found.add((plain_name(item[1]), flat.count(",") + 1 if arguments else 0))
+    return frozenset(found)
+
+
+def _mentions(body: Node) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z_]\w{3,}", _text(body)))
+
+
+def plain_name(name: str) -> str:
+    """A qualified name without template arguments, pointers and leading colons."""
+    flat = re.sub(r"\s+", "", name)
+    while "<" in flat and (shorter := re.sub(r"<[^<>]*>", "", flat)) != flat:
+        flat = shorter
+    return flat.partition("<")[0].strip("&*~:")
+
+
+def _calls(body: Node) -> frozenset[str]:
+    """Names that a body calls or launches; functions handed on as arguments count too."""
+    text = _text(body)
+    found = {plain_name(item[1]) for item in LAUNCH.finditer(text)}
+    found |= set(DISPATCHED.findall(text))
+    for node in _walk(body):
+        if node.type == "call_expression":
+            function = node.child_by_field_name("function")
+            arguments = node.child_by_field_name("arguments")
+            if function is not None and function.type != "field_expression":
+                found.add(plain_name(_text(function)))
+            for item in arguments.children if arguments is not None else ():
+                if item.type in ("identifier", "template_function", "pointer_expression", "qualified_identifier"):
+                    found.add(plain_name(_text(item)))
+        elif node.type == "init_declarator":
+            value = node.child_by_field_name("value")
+            if value is not None and value.type in ("pointer_expression", "template_function", "qualified_identifier"):
+                found.add(plain_name(_text(value)))
+    return frozenset(name for name in found if name)
+
+
+def _bindings(path: str, text: str) -> Iterator[Binding]:
+    for scope in SCOPE.finditer(text):
+        parts = [part.strip() for part in scope[2].split(",")]
+        end = _closing(text, scope.end() - 1)
+        block, start, module = text[scope.end() : end], scope.end(), parts[-1]
+        library = parts[0] if scope[1] == "PYBIND11_MODULE" else f"torch.ops.{parts[0]}"
+        pattern = rf"\b{re.escape(module)}\s*\.\s*(?:def|impl)\s*\(\s*{SELECTIVE}\"([\w:]+)[^\"]*\"\s*\)?\s*"
+        for found in re.finditer(pattern, block):
+            rest = block[found.end() :]
+            line = text.count("\n", 0, start + found.start()) + 1
+            name = found[1].split("::")[-1]
+            target = re.match(r",\s*(?:torch::dispatch\([^,]*,\s*)?(?:TORCH_BOX\(\s*)?" + NAME, rest)
+            if re.match(r",\s*(?:py::\w+[^,\[]*,\s*)*\[", rest):
+                inner = rest[: _statement_end(rest)]
+                calls = frozenset(
+                    plain_name(item) for item in re.findall(r"([A-Za-z_][\w:]*)\s*(?:<[^<>;]*>)?\s*\(", inner)
+                )
+                yield Binding(name, f"<{name}>", library, path, line, calls)
+            elif target:
+                yield Binding(name, plain_name(target[1]), library, path, line)
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the brace that opens here is closed; the end of the text if it is not."""
+    depth = 0
+    for found in re.finditer(r"[{}]", text[opening:]):
+        depth += 1 if found.group() == "{" else -1
+        if depth == 0:
+            return opening + found.start()
+    return len(text)
+
+
+def _statement_end(text: str) -> int:
+    depth = 0
+    for found in re.finditer(r"[({})]", text):
+        depth += 1 if found.group() in "({" else -1
+        if depth < 0:
+            return found.start()
+    return len(text)

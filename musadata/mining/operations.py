@@ -1,0 +1,39 @@
+"""How many multiply-adds convolutions and matrix products take in one call. Runs inside the sandbox."""
+
+import math
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class OperationCounter(TorchDispatchMode):
+    """Counts while it is entered. Torch's own counter would import the compiler first, which takes seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.total += _operations(func.overloadpacket.__name__, args, result)
+        return result
+
+
+def _operations(name: str, args: Any, result: Any) -> int:
+    if name in ("mm", "bmm"):
+        return math.prod(args[0].shape) * int(args[1].shape[-1])
+    if name in ("addmm", "baddbmm"):
+        return math.prod(args[1].shape) * int(args[2].shape[-1])
+    if name in ("convolution", "_convolution", "mkldnn_convolution"):
+        weight, transposed = args[1], len(args) > 6 and bool(args[6])
+        places: torch.Tensor = args[0] if transposed else result
+        return math.prod(places.shape) * math.prod(weight.shape[1:])
+    if "scaled_dot_product" in name:
+        query, key = args[0], args[1]
+        return 2 * math.prod(query.shape) * int(key.shape[-2])
+    return 0

@@ -1,0 +1,340 @@
+"""Linking Python wrappers to the CUDA kernels that their authors wrote.
+
+Wrapper or `autograd.Function` -> binding -> host function -> `__global__` kernel. A wrapper is linked through the
+extension that it imports, never by the name of a function alone: every extension has a `forward`.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from musadata.mining.extensions import Extension, find_extensions
+from musadata.mining.index import module_name
+from musadata.mining.native import SUFFIXES, Binding, NativeFile, NativeFunction, parse_native
+from musadata.mining.parsing import absolute_module
+from musadata.sources.protocol import Tree, UnreadableFile
+from musadata.sources.trees import decode_source
+
+MAX_DEPTH = 8  # calls from a bound function to a kernel
+VENDORED = ("third_party/", "cutlass/", "composable_kernel/", "third-party/", "externals/")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One use of a kernel from Python. Places are "path:first-last"."""
+
+    wrapper: str  # the class or function on top level that uses it
+    wrapper_kind: str  # "function", "class", "autograd", "module"
+    wrapper_place: str
+    extension: str
+    binding: str
+    binding_place: str
+    host: str
+    host_place: str
+    kernels: tuple[str, ...]
+    kernel_places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A wrapper that calls something of an extension: "pkg._C", "torch.ops.ns", or the variable it was loaded into."""
+
+    wrapper: ast.FunctionDef | ast.ClassDef
+    path: str
+    target: str
+    name: str
+    extension: Extension | None = None
+
+
+def find_pairs(tree: Tree) -> list[Pair]:
+    """Every link from a wrapper to at least one kernel, sorted by wrapper."""
+    repository = _Repository(tree)
+    found = [pair for use in repository.uses() if (pair := repository.link(use)) is not None]
+    return sorted(set(found), key=lambda pair: (*_by_line(pair.wrapper_place), pair.extension, pair.binding))
+
+
+def _by_line(place: str) -> tuple[str, int]:
+    path, _, lines = place.rpartition(":")
+    return path, int(lines.partition("-")[0])
+
+
+class _Repository:
+    """The native side of a repository and its Python side, indexed."""
+
+    def __init__(self, tree: Tree):
+        paths = [path for path in tree.paths() if not any(part in path for part in VENDORED)]
+        self._files = frozenset(paths)
+        self._python = dict(_parsed_python(tree, paths))
+        self.extensions: list[Extension] = []
+        self._loaded: dict[tuple[str, str], Extension] = {}
+        for path, module in self._python.items():
+            for variable, extension in find_extensions(path, module, self._files):
+                self.extensions.append(extension)
+                if variable:
+                    self._loaded[path, variable] = extension
+        native = [parse_native(path, data) for path, data in _native_files(tree, paths)]
+        native += [_inline_file(extension) for extension in self.extensions if extension.inline]
+        self._native = {file.path: file for file in native}
+        self._named: dict[str, list[str]] = defaultdict(list)
+        for path in sorted(self._native):
+            self._named[path.rpartition("/")[2]].append(path)
+        self._members: dict[Extension, frozenset[str]] = {}
+        self._visible: dict[str, frozenset[str]] = {}
+        self.bindings = [binding for file in native for binding in file.bindings]
+        self.functions: dict[str, list[NativeFunction]] = defaultdict(list)
+        self._kernel_names = frozenset(item.name for file in native for item in file.functions if item.is_kernel)
+        self._registered: dict[str, set[str]] = defaultdict(set)
+        for file in native:
+            for function in file.functions:
+                self.functions[function.name].append(function)
+            for name, target in file.registrations:
+                self._registered[name].add(target)
+
+    def uses(self) -> Iterator[_Use]:
+        """Every attribute of an extension that a top-level class or function refers to."""
+        names = {extension.name.rpartition(".")[2] for extension in self.extensions}
+        names |= {binding.library for binding in self.bindings}
+        for path, module in sorted(self._python.items()):
+            aliases = dict(self._aliases(path, module, names))
+            for node in module.body:
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    yield from self._uses_in(node, path, aliases)
+
+    def _aliases(
+        self, path: str, module: ast.Module, names: set[str]
+    ) -> Iterator[tuple[str, tuple[str, Extension | None]]]:
+        """Name in this file -> the extension's dotted name, and the extension itself if this file builds it."""
+        package = path.endswith("__init__.py")
+        for node in ast.walk(module):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.rpartition(".")[2] in names:
+                        yield alias.asname or alias.name, (alias.name, None)
+            elif isinstance(node, ast.ImportFrom):
+                source = absolute_module(module_name(path), package, node.module, node.level)
+                for alias in node.names:
+                    if alias.name in names:
+                        yield alias.asname or alias.name, (f"{source}.{alias.name}", None)
+                    elif source.rpartition(".")[2] in names:
+                        yield alias.asname or alias.name, (f"{source}:{alias.name}", None)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                variable = node.targets[0].id
+                if (path, variable) in self._loaded:
+                    yield variable, (variable, self._loaded[path, variable])
+                elif isinstance(node.value, ast.Call):
+                    texts = [item.value for item in node.value.args if isinstance(item, ast.Constant)]
+                    yield from ((variable, (text, None)) for text in texts if isinstance(text, str) and text in names)
+
+    def _uses_in(
+        self, node: ast.FunctionDef | ast.ClassDef, path: str, aliases: dict[str, tuple[str, Extension | None]]
+    ) -> Iterator[_Use]:
+        for item in ast.walk(node):
+            if isinstance(item, ast.Attribute):
+                chain = ast.unparse(item)
+                root, _, name = chain.rpartition(".")
+                if root.startswith("torch.ops.") and root.count(".") == 2:
+                    yield _Use(node, path, root, name)
+                elif root in aliases:
+                    target, extension = aliases[root]
+                    yield _Use(node, path, target, name, extension)
+            elif isinstance(item, ast.Name) and ":" in aliases.get(item.id, ("", None))[0]:
+                target, _, name = aliases[item.id][0].partition(":")
+                yield _Use(node, path, target, name)
+
+    def link(self, use: _Use) -> Pair | None:
+        """The kernels behind a use, None if there are none or the extension does not bind that name."""
+        candidates = [
+            (binding, extension)
+            for binding in self.bindings
+            if binding.name == use.name
+            for extension in self._extensions_of(binding, use)
+        ]
+        if not candidates:
+            return None
+        reached = []
+        for binding, extension in candidates:
+            kernels = self._kernels(binding, extension)
+            if kernels:
+                reached.append((_distance(use.path, binding.path), binding.path, binding, extension, kernels))
+        if not reached:
+            return None
+        _, _, binding, extension, kernels = min(reached, key=lambda item: (item[0], item[1], item[2].line))
+        return _pair(use, binding, extension, self._host(binding, extension), kernels)
+
+    def _extensions_of(self, binding: Binding, use: _Use) -> list[Extension]:
+        """The extensions by which this use can mean this binding."""
+        if use.target.startswith("torch.ops."):
+            built = [item for item in self.extensions if binding.path in self._files_of(item)]
+            any_file = Extension(use.target, "", frozenset())
+            return (built or [any_file])[:1] if binding.library == use.target else []
+        found = [use.extension] if use.extension is not None else []
+        if not found:
+            last = use.target.rpartition(".")[2]
+            found = [item for item in self.extensions if item.name.rpartition(".")[2] == last]
+            if not found and binding.library == last:
+                found = [Extension(last, binding.path.rpartition("/")[0], frozenset())]
+        return [item for item in found if self._is_bound_in(item, binding)]
+
+    def _is_bound_in(self, extension: Extension, binding: Binding) -> bool:
+        if extension.inline:
+            return binding.path == _inline_path(extension)
+        named = binding.library in ("TORCH_EXTENSION_NAME", extension.name.rpartition(".")[2], extension.name)
+        return named and binding.path in self._files_of(extension)
+
+    def _files_of(self, extension: Extension) -> frozenset[str]:
+        """Its sources, or all native files below its folder, and whatever these include."""
+        if extension not in self._members:
+            prefix = f"{extension.folder}/" if extension.folder else ""
+            found = set(extension.sources) or {path for path in self._native if path.startswith(prefix)}
+            if extension.inline:
+                found = {_inline_path(extension)}
+            self._members[extension] = frozenset(found).union(*(self._visible_from(path) for path in sorted(found)))
+        return self._members[extension]
+
+    def _visible_from(self, path: str) -> frozenset[str]:
+        """What a file includes, directly or not: all that its compiler sees besides itself."""
+        if path not in self._visible:
+            found: set[str] = set()
+            front = [path]
+            while front:
+                named = [(item, name) for item in front if item in self._native for name in self._native[item].includes]
+                included = {near for item, name in named for near in self._included(item, name)}
+                front = sorted(included - found)
+                found |= included
+            self._visible[path] = frozenset(found)
+        return self._visible[path]
+
+    def _included(self, path: str, name: str) -> list[str]:
+        """The file that an `#include` means: the nearest one whose path ends like that."""
+        known = [item for item in self._named.get(name.rpartition("/")[2], ()) if f"/{item}".endswith(f"/{name}")]
+        return sorted(known, key=lambda item: (_distance(path, item), item))[:1]
+
+    def _host(self, binding: Binding, extension: Extension) -> NativeFunction:
+        near = self._near(binding.target, binding.path, "", extension)
+        lambda_ = NativeFunction(binding.target, binding.path, binding.line, binding.line, False, binding.calls)
+        return near[0] if near else lambda_
+
+    def _kernels(self, binding: Binding, extension: Extension) -> list[NativeFunction]:
+        """Kernels that the bound function reaches by calls inside its extension, nearest definition first."""
+        found: dict[tuple[str, int], NativeFunction] = {}
+        front = [(name, binding.path, "") for name in [binding.target, *sorted(binding.calls)]]
+        seen: set[tuple[str, int]] = set()
+        for _ in range(MAX_DEPTH):
+            following: list[tuple[str, str, str]] = []
+            for name, path, scope in front:
+                for function in self._near(name, path, scope, extension):
+                    place = (function.path, function.first)
+                    if place in seen:
+                        continue
+                    seen.add(place)
+                    if function.is_kernel:
+                        found[place] = function
+                    else:
+                        following += self._onward(function, extension, found, seen)
+            front = following
+        return [found[key] for key in sorted(found)]
+
+    def _onward(
+        self,
+        function: NativeFunction,
+        extension: Extension,
+        found: dict[tuple[str, int], NativeFunction],
+        seen: set[tuple[str, int]],
+    ) -> list[tuple[str, str, str]]:
+        """What a function calls; kernels that it launches are entered into `found` at once, overloads told apart."""
+        launched = set()
+        for name, arguments in sorted(function.launches):
+            known = [item for item in self._near(name, function.path, function.scope, extension) if item.is_kernel]
+            exact = [item for item in known if item.parameters == arguments]
+            for kernel in exact or known:
+                found[kernel.path, kernel.first] = kernel
+            if known:
+                launched.add(name)
+        called = function.calls | (function.mentions & self._kernel_names)
+        called |= {target for call in function.calls for target in self._registered.get(call, ())}
+        return [(call, function.path, function.scope) for call in sorted(called - launched)]
+
+    def _near(self, name: str, path: str, scope: str, extension: Extension) -> list[NativeFunction]:
+        """What a name can mean in `scope` of `path`: definitions of this file, else the nearest in the extension."""
+        qualifier, _, last = name.rpartition("::")
+        known = _in_scope(self.functions.get(last, []), qualifier, scope)
+        here = [item for item in known if item.path == path]
+        if here:
+            return here
+        visible, files = self._visible_from(path), self._files_of(extension)
+        inside = [item for item in known if item.path in visible] or [item for item in known if item.path in files]
+        if not inside:
+            return []
+        best = min(_distance(path, item.path) for item in inside)
+        return [item for item in inside if _distance(path, item.path) == best]
+
+
+def _in_scope(known: list[NativeFunction], qualifier: str, scope: str) -> list[NativeFunction]:
+    """What a qualified name can mean: definitions of its scope, or of the innermost scope around the caller."""
+    if qualifier:
+        exact = [item for item in known if f"::{item.scope}".endswith(f"::{qualifier}")]
+        return exact or known
+    around = [item for item in known if f"{scope}::".startswith(f"{item.scope}::") or not item.scope]
+    innermost = max((len(item.scope) for item in around), default=0)
+    return [item for item in around if len(item.scope) == innermost] or known
+
+
+def _inline_path(extension: Extension) -> str:
+    return f"{extension.folder}/<{extension.name}>.cu"
+
+
+def _inline_file(extension: Extension) -> NativeFile:
+    file = parse_native(_inline_path(extension), extension.inline.encode())
+    bound = tuple(Binding(name, name, extension.name, file.path, 1) for name in extension.functions)
+    return replace(file, bindings=(*file.bindings, *bound))
+
+
+def _pair(
+    use: _Use, binding: Binding, extension: Extension, host: NativeFunction, kernels: list[NativeFunction]
+) -> Pair:
+    return Pair(
+        wrapper=use.wrapper.name,
+        wrapper_kind=_kind(use.wrapper),
+        wrapper_place=f"{use.path}:{use.wrapper.lineno}-{use.wrapper.end_lineno}",
+        extension=extension.name,
+        binding=binding.name,
+        binding_place=f"{binding.path}:{binding.line}",
+        host=host.name,
+        host_place=f"{host.path}:{host.first}-{host.last}",
+        kernels=tuple(item.name for item in kernels),
+        kernel_places=tuple(f"{item.path}:{item.first}-{item.last}" for item in kernels),
+    )
+
+
+def _kind(node: ast.FunctionDef | ast.ClassDef) -> str:
+    if isinstance(node, ast.FunctionDef):
+        return "function"
+    bases = " ".join(ast.unparse(base) for base in node.bases)
+    return "autograd" if "Function" in bases else "module" if "Module" in bases else "class"
+
+
+def _distance(first: str, second: str) -> int:
+    """How many folders lie between two files."""
+    a, b = PurePosixPath(first).parent.parts, PurePosixPath(second).parent.parts
+    common = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return len(a) + len(b) - 2 * common
+
+
+def _parsed_python(tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, ast.Module]]:
+    for path in paths:
+        if path.endswith(".py"):
+            try:
+                yield path, ast.parse(decode_source(tree.read(path)))
+            except (UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+
+
+def _native_files(tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    for path in paths:
+        if path.endswith(SUFFIXES):
+            try:
+                yield path, tree.read(path)
+            except UnreadableFile:
+                continue

@@ -1,0 +1,300 @@
+"""Making one readable file of a slice: libcst on each piece, then everything in order under sorted imports."""
+
+import ast
+import re
+import textwrap
+from collections.abc import Sequence
+
+import libcst as cst
+
+from musadata.mining.decorators import DROPPED_DECORATORS
+from musadata.mining.folding import known_answer
+from musadata.mining.layout import join_signature
+from musadata.mining.members import is_docstring
+from musadata.mining.naming import sort_imports
+from musadata.mining.parsing import Import, ParsedModule
+from musadata.mining.placement import drop_placement
+from musadata.mining.slicing import Piece, Slice
+from musadata.mining.summary import first_sentence
+
+PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
+PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|fmt:)")
+
+
+def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
+    """The imports and definitions of a reference, without `get_inputs`.
+
+    Raises:
+        libcst.ParserSyntaxError: a piece holds syntax that libcst does not know.
+    """
+    bodies = [_write_piece(piece, module_of[piece.definition.module]) for piece in cut.pieces]
+    body = drop_placement(_join(cut.pieces, bodies))
+    used = frozenset(re.findall(r"[A-Za-z_]\w*", body)) | {"torch"}
+    statements = {statement for name, statement in cut.names.statements.items() if name in used}
+    return f"{sort_imports(statements | {'import torch'})}\n\n\n{body}"
+
+
+def _join(pieces: Sequence[Piece], bodies: list[str]) -> str:
+    """Constants stand together; functions and classes have two empty lines around them."""
+    text = bodies[0]
+    for before, piece, body in zip(pieces, pieces[1:], bodies[1:], strict=False):
+        together = not _is_block(before) and not _is_block(piece)
+        text += ("\n" if together else "\n\n\n") + body
+    return text
+
+
+def _is_block(piece: Piece) -> bool:
+    return piece.definition.is_class or hasattr(piece.definition.node, "args")
+
+
+def _write_piece(piece: Piece, module: ParsedModule) -> str:
+    if piece.is_extension:
+        return f"{piece.name} = None"
+    text = (
+        _class_text(piece, module) if piece.members else _lines(module, piece.definition.first, piece.definition.last)
+    )
+    if piece.definition.node.col_offset:
+        text = textwrap.dedent(text)  # it stood in a branch
+    tree = cst.parse_module(text)
+    renames = piece.renames
+    if module.bindings.get("Tensor") == Import("torch", "Tensor"):
+        renames = {**renames, "Tensor": "torch.Tensor"}  # in annotations too, which slicing does not look at
+    tree = tree.visit(_Renamer(renames)) if renames else tree
+    tree = tree.visit(_Tidier(module.flags, keep_fields=piece.definition.is_class and not piece.is_module))
+    return re.sub(r"\n{3,}", "\n\n", tree.code).strip("\n")
+
+
+def _lines(module: ParsedModule, first: int, last: int) -> str:
+    return "".join(module.lines[first - 1 : last]).rstrip() + "\n"
+
+
+def _class_text(piece: Piece, module: ParsedModule) -> str:
+    """The class's head, a one-line docstring, and the members that live, with the comments before each."""
+    definition, members = piece.definition, piece.members
+    if members[0].first <= definition.node.lineno:
+        return _lines(module, definition.first, definition.last)
+    head_end = members[0].first - 1
+    while head_end > definition.node.lineno and not module.lines[head_end - 1].split("#")[0].rstrip().endswith(":"):
+        head_end -= 1
+    text = _lines(module, definition.first, head_end)
+    indent = " " * members[0].node.col_offset
+    summary = _summary(piece)
+    if summary:
+        text += f'{indent}"""{summary}"""\n\n'
+    previous_end = head_end
+    for number, member in enumerate(members):
+        if number in piece.live:
+            text += _comments(module, previous_end + 1, member.first - 1, len(indent))
+            text += _lines(module, member.first, member.last) + ("\n" if _is_function(member.node) else "")
+        previous_end = member.last
+    return text if piece.live else f"{text.rstrip()}\n{'' if summary else f'{indent}pass'}\n"
+
+
+def _comments(module: ParsedModule, first: int, last: int, indent: int) -> str:
+    """The comments right above a member; deeper ones close the member before it."""
+    lines = [line for line in module.lines[first - 1 : last] if line.strip()]
+    return "".join(line for line in lines if len(line) - len(line.lstrip()) <= indent)
+
+
+def _is_function(node: object) -> bool:
+    return hasattr(node, "args")
+
+
+def _summary(piece: Piece) -> str:
+    for member in piece.members:
+        if is_docstring(member.node) or "__doc__" in member.names:
+            return first_sentence(member.node)
+    return ""
+
+
+class _Renamer(cst.CSTTransformer):
+    """Replaces dotted names outside of their local meanings."""
+
+    def __init__(self, renames: dict[str, str]):
+        self._renames = renames
+        self._locals: list[set[str]] = []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        finder = _LocalNames()
+        node.params.visit(finder)
+        node.body.visit(finder)
+        self._locals.append(finder.names)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        self._locals.pop()
+        new = self._renames.get(original_node.name.value)
+        keep = new is None or "." in new or self._locals
+        return updated_node.with_changes(name=original_node.name if keep else cst.Name(new or ""))
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        dotted = dotted_name(original_node)
+        if dotted in self._renames and not self._is_local(dotted):
+            return cst.parse_expression(self._renames[dotted])
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        new = self._renames.get(original_node.value)
+        return updated_node if new is None or self._is_local(original_node.value) else cst.parse_expression(new)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
+        return updated_node.with_changes(name=original_node.name)
+
+    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
+        new = self._renames.get(original_node.name.value)
+        keep = new is None or "." in new
+        return updated_node.with_changes(name=original_node.name if keep else cst.Name(new or ""))
+
+    def _is_local(self, dotted: str) -> bool:
+        root = dotted.split(".")[0]
+        return any(root in names for names in self._locals)
+
+
+class _LocalNames(cst.CSTVisitor):
+    """Names that a function binds."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_Param(self, node: cst.Param) -> None:
+        self.names.add(node.name.value)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._bind(node.target)
+
+    def visit_For(self, node: cst.For) -> None:
+        self._bind(node.target)
+
+    def visit_CompFor(self, node: cst.CompFor) -> None:
+        self._bind(node.target)
+
+    def _bind(self, target: cst.BaseExpression) -> None:
+        if isinstance(target, cst.Name):
+            self.names.add(target.value)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._bind(element.value)
+
+
+class _Tidier(cst.CSTTransformer):
+    """Drops what a reference does not need: docstrings, most annotations, pragmas, scripting branches."""
+
+    def __init__(self, flags: dict[str, bool], *, keep_fields: bool):
+        self._flags = flags
+        self._keep_fields = keep_fields
+        self._in_function = 0
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self._in_function += 1
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        self._in_function -= 1
+        kept = [item for item in updated_node.decorators if not _is_dropped(item)]
+        body = updated_node.body
+        if isinstance(body, cst.IndentedBlock):
+            body = body.with_changes(body=[item for item in body.body if not _is_docstring(item)] or [_pass()])
+        returns = updated_node.returns if _is_plain(updated_node.returns) else None
+        return join_signature(updated_node.with_changes(decorators=kept, body=body, returns=returns))
+
+    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
+        kept = [item for item in updated_node.decorators if not _is_dropped(item)]
+        return updated_node.with_changes(decorators=kept)
+
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
+        if updated_node.annotation is None or _is_plain(updated_node.annotation):
+            return updated_node
+        bare = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        return updated_node.with_changes(
+            annotation=None, equal=bare if updated_node.default else cst.MaybeSentinel.DEFAULT
+        )
+
+    def leave_AnnAssign(
+        self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign
+    ) -> cst.BaseSmallStatement | cst.RemovalSentinel:
+        if self._keep_fields and not self._in_function:
+            plain = _is_plain(updated_node.annotation)
+            return updated_node if plain else updated_node.with_changes(annotation=cst.Annotation(cst.Name("object")))
+        if updated_node.value is None:
+            return cst.RemoveFromParent()
+        return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
+
+    def leave_If(
+        self, original_node: cst.If, updated_node: cst.If
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+        answer = _answer(updated_node.test, self._flags)
+        if answer is None:
+            return updated_node
+        if answer:
+            return cst.FlattenSentinel(_statements(updated_node.body))
+        if updated_node.orelse is None:
+            return cst.RemoveFromParent()
+        return (
+            updated_node.orelse
+            if isinstance(updated_node.orelse, cst.If)
+            else cst.FlattenSentinel(_statements(updated_node.orelse.body))
+        )
+
+    def leave_TrailingWhitespace(
+        self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
+    ) -> cst.TrailingWhitespace:
+        if updated_node.comment is None or not PRAGMA.match(updated_node.comment.value):
+            return updated_node
+        return updated_node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+
+    def leave_EmptyLine(
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine | cst.RemovalSentinel:
+        pragma = updated_node.comment is not None and PRAGMA.match(updated_node.comment.value)
+        return cst.RemoveFromParent() if pragma else updated_node
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated_node if updated_node.body else updated_node.with_changes(body=[_pass()])
+
+
+def dotted_name(node: cst.CSTNode) -> str:
+    """ "nn.Module" for the expression of that name, "" for anything else."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    return ".".join([node.value, *reversed(parts)]) if isinstance(node, cst.Name) else ""
+
+
+def _answer(test: cst.BaseExpression, flags: dict[str, bool]) -> bool | None:
+    text = cst.Module([]).code_for_node(test).strip()
+    return known_answer(ast.parse(f"({text})", mode="eval").body, flags)
+
+
+def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:
+    if isinstance(body, cst.SimpleStatementSuite):
+        return [cst.SimpleStatementLine(body.body)]
+    return list(body.body)  # type: ignore[arg-type]
+
+
+def _is_plain(annotation: cst.Annotation | None) -> bool:
+    """Whether an annotation is made of builtin types and tensors alone."""
+    if annotation is None:
+        return False
+    names = re.findall(r"[A-Za-z_][\w.]*|[\"']", cst.Module([]).code_for_node(annotation.annotation))
+    return all(name in PLAIN_TYPES for name in names)
+
+
+def _is_dropped(decorator: cst.Decorator) -> bool:
+    target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+    name = dotted_name(target).rpartition(".")[2]
+    return name in DROPPED_DECORATORS or name.startswith("register")
+
+
+def _is_docstring(node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        return False
+    item = node.body[0]
+    return isinstance(item, cst.Expr) and isinstance(item.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _pass() -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine([cst.Pass()])

@@ -1,0 +1,127 @@
+"""Finding constructor arguments and inputs on which a mined module runs. Runs inside the sandbox."""
+
+import inspect
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from musadata.mining.attempts import Attempt, shrunk
+from musadata.mining.execution import Bench, Result
+from musadata.mining.guesses import guess_arguments, guess_config
+from musadata.mining.normal import normalise_example
+from musadata.mining.repairs import repair
+from musadata.mining.shapes import guess_inputs
+from musadata.mining.sizes import settle
+
+MOST_TRIES = 240  # per module
+PER_GUESS = 40  # of these, spent on repairing one family of guesses
+
+
+def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
+    """Arguments for the `Model` of `source`.
+
+    Args:
+        source: imports and definitions of a reference.
+        class_name: what `Model` was called.
+        examples: `musadata.mining.evidence.Example`s as plain dicts, best first.
+        salt: varies the sizes from module to module.
+
+    Returns:
+        `init`, `inputs`: lists of expressions; `evidence`: where they come from; `tries`. Or `reason` and `detail`.
+    """
+    bench = Bench(source, MOST_TRIES)
+    try:
+        model = bench.load()
+    except Exception as error:
+        return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}
+    last = Result(False, "nothing to try")
+    for family in _families(bench, model, class_name, examples):
+        found, last = _work_through(bench, family, last)
+        if found is not None:
+            names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
+            found = settle(bench, _make_steady(bench, found, model), names, salt)
+            texts = [draw.text() for draw in found.draws]
+            return {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": bench.tries}
+        if bench.spent:
+            break
+    return {"reason": f"{last.stage or 'search'}_fails", "detail": last.error[:300]}
+
+
+def _families(bench: Bench, model: type, class_name: str, examples: list[dict[str, Any]]) -> Iterator[list[Attempt]]:
+    """Groups of attempts, best evidence first."""
+    signature = inspect.signature(model.__init__)  # type: ignore[misc]
+    signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    forward = inspect.signature(model.forward)  # type: ignore[attr-defined]
+    forward = forward.replace(parameters=list(forward.parameters.values())[1:])
+    partial: list[tuple[str, ...]] = []
+    for example in examples:
+        attempt = normalise_example(bench, example, signature, forward)
+        if attempt is not None and attempt.draws:
+            yield list(dict.fromkeys([shrunk(attempt, 48), shrunk(attempt, 24), attempt]))
+        elif attempt is not None:
+            partial.append(attempt.init)
+    for init in [*partial, *guess_arguments(signature, class_name)]:
+        yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, bench.source)]
+    config = _config_guess(signature, bench.source)
+    if config is not None:
+        yield [Attempt(config, draws) for draws in guess_inputs(config, signature, forward, bench.source)]
+
+
+def _config_guess(signature: inspect.Signature, source: str) -> tuple[str, ...] | None:
+    """Arguments for a constructor that takes one configuration object."""
+    named = [
+        name for name, item in signature.parameters.items() if item.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    names = [name for name in named if re.search(r"^(config|cfg|args|opt|opts|hparams|params)$", name)]
+    if not names:
+        return None
+    reads = re.findall(rf"\b(?:self\.)?{names[0]}\.([A-Za-z_]\w*)(?!\s*\()", source)
+    first = next(iter(guess_arguments(signature, "")))
+    required = [name for name, item in signature.parameters.items() if item.default is inspect.Parameter.empty]
+    texts = dict(zip(required, first, strict=False)) | {names[0]: guess_config(dict.fromkeys(reads))}
+    return tuple(texts[name] for name in required if name in texts)
+
+
+def _work_through(bench: Bench, family: list[Attempt], last: Result) -> tuple[Attempt | None, Result]:
+    """Try a family in order, repairing what fails, until one attempt works or the family has had its share."""
+    queue, repaired = deque(family), deque[Attempt]()
+    seen, end = set(family), bench.tries + PER_GUESS
+    turn = 0
+    while (queue or repaired) and bench.tries < end and not bench.spent:
+        turn += 1
+        attempt = repaired.popleft() if repaired and (turn % 4 or not queue) else queue.popleft()
+        result = bench.attempt(attempt)
+        if result.ok:
+            return attempt, result
+        last = result
+        if result.stage == "lazy":
+            bench.tries = bench.most_tries
+            break
+        for other in repair(attempt, result.error, result.line):
+            if other not in seen and len(seen) < 400:
+                seen.add(other)
+                repaired.append(other)
+    return None, last
+
+
+def _make_steady(bench: Bench, attempt: Attempt, model: type) -> Attempt:
+    """The same attempt with dropout turned off by the constructor, if that makes it repeatable."""
+    if bench.attempt(attempt, twice=True).steady:
+        return attempt
+    parameters = list(inspect.signature(model.__init__).parameters.values())[1:]  # type: ignore[misc]
+    places = [number for number, item in enumerate(parameters) if re.search(r"drop|^p$", item.name)]
+    init = list(attempt.init)
+    for place in places:
+        while len(init) <= place:
+            default = parameters[len(init)].default
+            if default is inspect.Parameter.empty or not isinstance(
+                default, (int, float, str, bool, tuple, type(None))
+            ):
+                return attempt
+            init.append(repr(default))
+        init[place] = "0.0"
+    quiet = replace(attempt, init=tuple(init))
+    result = bench.attempt(quiet, twice=True)
+    return quiet if result.ok and result.steady else attempt

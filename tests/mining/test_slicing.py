@@ -1,0 +1,223 @@
+"""Cutting classes out of small packages."""
+
+import pytest
+
+from musadata.mining.index import PackageIndex
+from musadata.mining.rewriting import write_definitions
+from musadata.mining.slicing import Slicer, Unsliceable
+from musadata.sources.trees import MemoryTree
+
+
+def cut(files: dict[str, str], path: str, name: str) -> str:
+    """The definitions of one class of a package given as texts."""
+    index = PackageIndex(MemoryTree({path: text.encode() for path, text in files.items()}))
+    slicer = Slicer(index)
+    [definition] = [item for item in slicer.module_classes(index.parse(path)) if item.names[0] == name]
+    sliced = slicer.slice(definition)
+    return write_definitions(sliced, {p.definition.module: slicer.module_of(p.definition) for p in sliced.pieces})
+
+
+def run(text: str) -> dict:
+    space: dict = {"__name__": "reference"}
+    exec(compile(text, "reference", "exec"), space)
+    return space
+
+
+BLOCK = """
+import torch.nn as nn
+from .helpers import scale, WIDTH
+from .layers.base import Base as Parent
+
+class Block(Parent):
+    \"\"\"Scales what its parent makes. And more text.\"\"\"
+    __constants__ = ["width"]
+    width: int
+
+    def __init__(self, width: "int" = WIDTH) -> None:
+        super().__init__(width)
+
+    def forward(self, x):
+        return scale(super().forward(x))
+
+    def extra_repr(self):
+        return unknown_name
+"""
+PACKAGE = {
+    "pkg/__init__.py": "from .block import Block\n",
+    "pkg/block.py": BLOCK,
+    "pkg/helpers.py": "import math\nWIDTH = 2 * 4\nUNUSED = 1\ndef scale(x):\n    return x * math.sqrt(WIDTH)\n",
+    "pkg/layers/__init__.py": "",
+    "pkg/layers/base.py": (
+        "from torch import nn\n\nclass Base(nn.Module):\n    def __init__(self, width):\n"
+        "        super().__init__()\n"
+        "        self.linear = nn.Linear(width, width)\n\n    def forward(self, x):\n"
+        "        return self.linear(x)\n"
+    ),
+}
+
+
+def test_a_class_comes_with_everything_it_needs_from_its_package_and_nothing_else():
+    text = cut(PACKAGE, "pkg/block.py", "Block")
+    assert "class Base(nn.Module)" in text
+    assert "class Model(Base)" in text
+    assert "def scale(x)" in text
+    assert "WIDTH = 2 * 4" in text
+    assert "UNUSED" not in text
+    assert "from ." not in text
+    assert run(text)["Model"]().linear.in_features == 8
+
+
+def test_registries_docs_and_dead_methods_are_left_out():
+    text = cut(PACKAGE, "pkg/block.py", "Block")
+    assert '"""Scales what its parent makes."""' in text
+    assert "__constants__" not in text
+    assert "extra_repr" not in text
+    assert "unknown_name" not in text
+
+
+def test_modules_reached_through_a_package_alias_are_opened():
+    files = {
+        **PACKAGE,
+        "pkg/user.py": (
+            "import torch\nfrom torch import nn\nfrom . import helpers as h\n\n"
+            "class User(nn.Module):\n    def forward(self, x):\n        return h.scale(torch.relu(x))\n"
+        ),
+    }
+    text = cut(files, "pkg/user.py", "User")
+    assert "return scale(torch.relu(x))" in text
+    assert "h." not in text.replace("torch.", "").replace("math.", "")
+
+
+def test_two_things_of_one_name_from_two_files_are_told_apart():
+    files = {
+        "a.py": "def act(x):\n    return x + 1\n",
+        "b.py": "def act(x):\n    return x * 10\n",
+        "m.py": (
+            "from torch import nn\nimport a\nfrom b import act\n\n"
+            "class M(nn.Module):\n    def forward(self, x):\n        return a.act(act(x))\n"
+        ),
+    }
+    model = run(cut(files, "m.py", "M"))["Model"]()
+    assert model(1) == 11
+
+
+def test_a_local_variable_keeps_its_name_when_a_global_of_that_name_is_renamed():
+    files = {
+        "a.py": "def act(x):\n    return x + 1\n",
+        "b.py": "def act(x):\n    return x * 10\n\ndef twice(x):\n    act = x\n    return act + act\n",
+        "m.py": (
+            "from torch import nn\nimport a\nfrom b import act, twice\n\n"
+            "class M(nn.Module):\n    def forward(self, x):\n        return a.act(act(twice(x)))\n"
+        ),
+    }
+    assert run(cut(files, "m.py", "M"))["Model"]()(1) == 21
+
+
+def test_star_imports_and_reexports_are_followed():
+    files = {
+        "p/__init__.py": "from .x import *\n",
+        "p/x.py": "from .y import deep as shallow\n__all__ = ['shallow']\n",
+        "p/y.py": "def deep(x):\n    return -x\n",
+        "m.py": (
+            "from torch import nn\nfrom p import *\n\nclass M(nn.Module):\n"
+            "    def forward(self, x):\n        return shallow(x)\n"
+        ),
+    }
+    assert run(cut(files, "m.py", "M"))["Model"]()(3) == -3
+
+
+def test_cyclic_imports_end():
+    files = {
+        "p/__init__.py": "",
+        "p/a.py": "from .b import *\nfrom .b import thing\n",
+        "p/b.py": "from .a import *\nfrom .a import thing\n",
+        "p/m.py": (
+            "from torch import nn\nfrom .a import thing\n\nclass M(nn.Module):\n"
+            "    def forward(self, x):\n        return thing(x)\n"
+        ),
+    }
+    with pytest.raises(Unsliceable):
+        cut(files, "p/m.py", "M")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (
+            "import einops\nclass M(nn.Module):\n    def forward(self, x):\n        return einops.rearrange(x)\n",
+            "needs_package",
+        ),
+        ("class M(nn.Module):\n    def forward(self, x):\n        return nowhere(x)\n", "unresolved_name"),
+        (
+            "import other\nclass M(nn.Module):\n    def forward(self, x):\n        return vars(other)\n",
+            "module_as_value",
+        ),
+    ],
+)
+def test_what_cannot_stand_alone_is_refused_with_a_reason(code, reason):
+    with pytest.raises(Unsliceable) as caught:
+        cut({"m.py": "from torch import nn\n" + code, "other.py": "x = 1\n"}, "m.py", "M")
+    assert caught.value.reason == reason
+
+
+def test_optional_imports_take_the_branch_that_works_without_them():
+    code = (
+        "from torch import nn\ntry:\n    import apex\n    FUSED = True\nexcept ImportError:\n    FUSED = False\n\n"
+        "class M(nn.Module):\n    def forward(self, x):\n        return x if FUSED else -x\n"
+    )
+    text = cut({"m.py": code}, "m.py", "M")
+    assert "apex" not in text
+    assert run(text)["Model"]()(2) == -2
+
+
+def test_scripting_branches_and_annotations_go():
+    code = (
+        "from typing import Final\nimport torch\nfrom torch import nn, Tensor\n\n"
+        "class M(nn.Module):\n    flag: Final[bool]\n\n"
+        "    def forward(self, x: Tensor, y: 'Weird[Thing]' = None) -> 'Weird[Thing]':\n"
+        "        if torch.jit.is_scripting():\n            return nothing(x)\n"
+        "        z: Tensor = x + 1  # type: ignore\n        return z\n"
+    ).replace("nothing(x)", "x")
+    text = cut({"m.py": code}, "m.py", "M")
+    assert "is_scripting" not in text
+    assert "Weird" not in text
+    assert "type: ignore" not in text
+    assert "def forward(self, x: torch.Tensor, y=None):" in text
+    assert "z = x + 1" in text
+
+
+def test_base_stubs_that_the_class_replaces_are_dropped():
+    code = (
+        "from torch import nn\n\nclass Base(nn.Module):\n    def check(self, x):\n"
+        "        raise NotImplementedError\n\n"
+        "    def forward(self, x):\n        return self.check(x)\n\nclass M(Base):\n"
+        "    def check(self, x):\n        return x\n"
+    )
+    text = cut({"m.py": code}, "m.py", "M")
+    assert "NotImplementedError" not in text
+    assert run(text)["Model"]()(5) == 5
+
+
+def test_a_base_that_is_also_used_by_itself_keeps_its_members():
+    code = (
+        "from torch import nn\n\nclass Base(nn.Module):\n    def check(self, x):\n        return x * 2\n\n"
+        "    def forward(self, x):\n        return self.check(x)\n\nclass M(Base):\n"
+        "    def check(self, x):\n        return Base()(x) + 1\n"
+    )
+    assert run(cut({"m.py": code}, "m.py", "M"))["Model"]()(5) == 11
+
+
+def test_definitions_stand_in_an_order_that_python_can_execute():
+    code = (
+        "from torch import nn\n\nclass M(nn.Module):\n"
+        "    def __init__(self, n=LATE if False else None):\n        super().__init__()\n\n"
+        "    def forward(self, x):\n        return table[0](x)\n"
+    ).replace("LATE if False else None", "None")
+    files = {
+        "m.py": "from z import table\n" + code,
+        "z.py": (
+            "def helper(x):\n    return inner(x)\n\ndef inner(x):\n    return x + 7\n\n"
+            "def make():\n    return [helper] if inner(0) == 7 else []\n\ntable = make()\n"
+        ),
+    }
+    assert run(cut(files, "m.py", "M"))["Model"]()(1) == 8
