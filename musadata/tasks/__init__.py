@@ -1,0 +1,1 @@
+"""From drafts to tasks: probing, fingerprints, near-duplicates, decontamination."""

@@ -1,0 +1,199 @@
+"""The filters that a reference must pass, run inside the sandbox: `examine` is the child's side of `probe`.
+
+Torch's functions that judge are bound when this module is imported, before any reference has run, and a reference that
+changes torch itself is dropped.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter
+from musadata.tasks.drawing import infer_specs
+from musadata.tasks.recording import Recorder, TooLarge
+from musadata.tasks.reference import Unfit, construct, draw_inputs, failure, load, set_seed
+
+_equal, _isfinite, _unique = torch.equal, torch.isfinite, torch.unique
+_DRAWS = 3
+_SAMPLE = 1 << 16  # values of an output that are looked at for how often one repeats
+_MOSTLY = 0.9
+_REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody imports it
+
+
+def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
+    """Facts about a reference, or `{"reason": ..., "detail": ...}` with the first filter that it does not pass."""
+    try:
+        return _examine(source, seed, max_elements)
+    except Unfit as unfit:
+        return {"reason": unfit.reason, "detail": unfit.detail}
+    except TooLarge as error:
+        return {"reason": "too_large", "detail": str(error)}
+
+
+def _examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
+    torch_before = _snapshot_torch()
+    module = load(source)
+    model, twin = construct(module, seed), construct(module, seed)
+    _check_constructions(model, twin)
+    draws = [draw_inputs(module, seed + 1 + index) for index in range(_DRAWS)]
+    specs = infer_specs(model, draws)
+    _check_sizes(model, draws[0], max_elements)
+    with torch.no_grad():
+        recorder, outputs = run_recorded(model, draws[0], max_elements)
+        _check_repeats(model, twin, draws[0], outputs, seed)
+        results = [outputs, *(run(model, draw) for draw in draws[1:])]
+        _check_values(results, draws)
+        check_inputs_matter(lambda inputs: run(model, inputs), specs, draws, results)
+    check_parameters_matter(module, lambda inputs: run(model, inputs), model, draws[0], seed)
+    _check_untouched(torch_before)
+    if not recorder.operators:
+        raise Unfit("no_operators")
+    return {
+        "operators": recorder.operators,
+        "broadcasts": recorder.broadcasts,
+        "graph_fingerprint": recorder.graph.fingerprint(),
+        "inputs": specs,
+    }
+
+
+def run(model: torch.nn.Module, inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors that `forward` returns, in order; the inputs are copied first.
+
+    Raises:
+        Unfit: it fails, returns something else than tensors, or changes its inputs.
+    """
+    copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    try:
+        result = model(*copies)
+    except (Unfit, TooLarge, MemoryError):
+        raise
+    except Exception as error:
+        raise failure("does_not_run", error) from error
+    for copy, value in zip(copies, inputs, strict=True):
+        if isinstance(value, torch.Tensor) and not _same(copy, value):
+            raise Unfit("changes_input")
+    outputs = tree_leaves(result)
+    if not outputs or not all(isinstance(output, torch.Tensor) for output in outputs):
+        raise Unfit("not_a_tensor", ", ".join(sorted({type(output).__name__ for output in outputs})))
+    for output in outputs:
+        _check_output(output, copies)
+    return [output.detach() for output in outputs]
+
+
+def _check_output(output: torch.Tensor, inputs: Sequence[Any]) -> None:
+    if output.layout != torch.strided or output.is_quantized or output.is_complex():
+        raise Unfit("unsupported_output", str(output.dtype))
+    if output.numel() == 0:
+        raise Unfit("empty_output")
+    memory = output.untyped_storage().data_ptr()
+    for value in inputs:
+        if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == memory:
+            raise Unfit("unchanged_input", "an output is a view of an input")
+
+
+def run_recorded(model: torch.nn.Module, inputs: Sequence[Any], limit: int) -> tuple[Recorder, list[torch.Tensor]]:
+    """One run in which operators are recorded; inputs are copied here so that the recorder knows them."""
+    copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    tensors = [value for value in copies if isinstance(value, torch.Tensor)]
+    recorder = Recorder(tensors, chain(model.parameters(), model.buffers()), limit)
+    try:
+        with recorder:
+            result = model(*copies)
+    except (TooLarge, MemoryError):
+        raise
+    except Exception as error:
+        raise failure("does_not_run", error) from error
+    recorder.finish([leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)])
+    return recorder, run(model, inputs)
+
+
+def _check_sizes(model: torch.nn.Module, inputs: Sequence[Any], limit: int) -> None:
+    for tensor in chain(model.parameters(), model.buffers(), inputs):
+        if isinstance(tensor, torch.Tensor) and tensor.numel() > limit:
+            raise Unfit("too_large", f"a tensor of shape {tuple(tensor.shape)}")
+
+
+def _check_constructions(model: torch.nn.Module, twin: torch.nn.Module) -> None:
+    state, twin_state = model.state_dict(), twin.state_dict()
+    if list(state) != list(twin_state) or not _all_same(state.values(), twin_state.values()):
+        raise Unfit("nondeterministic", "two constructions from one seed differ")
+
+
+def _check_repeats(
+    model: torch.nn.Module, twin: torch.nn.Module, inputs: Sequence[Any], outputs: list[torch.Tensor], seed: int
+) -> None:
+    """The same state and inputs give the same bits: again, under another global seed, and in a second construction."""
+    fresh = twin.state_dict()
+    set_seed(seed + 1000)
+    again = run(model, inputs)
+    if not _all_same(fresh.values(), model.state_dict().values()):
+        raise Unfit("keeps_state", "forward changes parameters or buffers")
+    if not _all_same(outputs, again):
+        raise Unfit("nondeterministic", "two calls differ")
+    if not _all_same(outputs, run(twin, inputs)):
+        raise Unfit("nondeterministic", "two constructions give different outputs")
+
+
+def _check_values(results: list[list[torch.Tensor]], draws: list[list[Any]]) -> None:
+    if len({len(outputs) for outputs in results}) > 1:
+        raise Unfit("outputs_vary", "the number of outputs depends on the values of the inputs")
+    for outputs, inputs in zip(results, draws, strict=True):
+        for output in outputs:
+            if output.is_floating_point() and not bool(_isfinite(output).all()):
+                raise Unfit("not_finite")
+            _check_variety(output)
+            if any(_is_copy(output, value) for value in inputs):
+                raise Unfit("unchanged_input")
+
+
+def _check_variety(output: torch.Tensor) -> None:
+    sample = output.flatten()[:: max(1, output.numel() // _SAMPLE)]
+    if not bool(sample.any()):
+        raise Unfit("all_zero")
+    if output.numel() == 1:
+        return
+    counts = _unique(sample, return_counts=True)[1]
+    if len(counts) == 1:
+        raise Unfit("constant")
+    if len(sample) >= 16 and int(counts.max()) > _MOSTLY * len(sample):
+        raise Unfit("mostly_one_value")
+
+
+def _is_copy(output: torch.Tensor, value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or value.numel() != output.numel() or value.dtype != output.dtype:
+        return False
+    return bool(_equal(output.flatten(), value.flatten()))
+
+
+def _same(left: Any, right: Any) -> bool:
+    if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
+        return bool(left == right)
+    if left.shape != right.shape or left.dtype != right.dtype or left.stride() != right.stride():
+        return False
+    if bool(_equal(left, right)):
+        return True
+    return left.is_floating_point() and bool(_equal(left.nan_to_num(), right.nan_to_num()))
+
+
+def _all_same(left: Any, right: Any) -> bool:
+    first, second = list(left), list(right)
+    return len(first) == len(second) and all(_same(a, b) for a, b in zip(first, second, strict=True))
+
+
+def _snapshot_torch() -> list[tuple[Any, dict[str, Any]]]:
+    import torch.nn.functional
+
+    places: list[Any] = [torch, torch.nn, torch.nn.functional, torch.Tensor, torch.nn.Module, torch.autograd]
+    return [(place, dict(vars(place))) for place in places]
+
+
+def _check_untouched(before: list[tuple[ModuleType | type, dict[str, Any]]]) -> None:
+    """A reference that changes what torch's names mean has no meaning of its own."""
+    for place, members in before:
+        now = vars(place)
+        if any(now.get(name) is not value for name, value in members.items() if name not in _REBOUND):
+            raise Unfit("tampers_with_torch", place.__name__)

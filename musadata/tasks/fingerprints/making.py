@@ -1,0 +1,37 @@
+"""Making a fingerprint set from a checkout of a benchmark."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from musadata.sandbox import Limits, Sandbox
+from musadata.tasks.decontaminate import NGRAM
+from musadata.tasks.text import shingle_hashes
+
+_COMMON = 5  # an n-gram that so many of a benchmark's tasks share says nothing about one of them
+_PRELOAD = ("torch._dynamo", "musadata.tasks.fingerprints.tracing")  # fake tensors need dynamo: 3 s if not warm
+_LIMITS = Limits(seconds=300.0, memory_mb=16384)
+
+
+def make_fingerprints(benchmark: str, revision: str, files: Iterable[tuple[str, Path]]) -> dict[str, Any]:
+    """The set, as JSON, of (name, file) pairs; each file is a task in KernelBench's form.
+
+    A task that cannot be traced here (a missing dependency, a download) is matched by its text alone.
+    """
+    tasks = [(name, path.read_text(encoding="utf-8")) for name, path in sorted(files)]
+    ngrams = [shingle_hashes(source, NGRAM) for _, source in tasks]
+    frequency = Counter(one for hashes in ngrams for one in hashes)
+    entries = []
+    with Sandbox(preload=_PRELOAD, limits=_LIMITS) as sandbox:
+        for (name, source), hashes in zip(tasks, ngrams, strict=True):
+            traced = _trace(sandbox, source)
+            distinct = {one for one in hashes if frequency[one] < _COMMON} or hashes
+            entries.append({"name": name, **traced, "ngrams": sorted(distinct)})
+    return {"benchmark": benchmark, "revision": revision, "ngram": NGRAM, "tasks": entries}
+
+
+def _trace(sandbox: Sandbox, source: str) -> dict[str, Any]:
+    outcome = sandbox.call("musadata.tasks.fingerprints.tracing:trace", source)
+    facts = outcome.value if outcome.ok else {"problem": outcome.error_type or outcome.status}
+    return {"graphs": [facts["graph"]] if "graph" in facts else [], "problem": facts.get("problem", "")}

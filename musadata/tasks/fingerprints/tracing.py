@@ -1,0 +1,45 @@
+"""The graph fingerprint of a benchmark's task at its published size, without its memory. Runs inside the sandbox."""
+
+from itertools import chain
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
+
+from musadata.tasks.recording import Recorder, TooLarge
+from musadata.tasks.reference import Unfit, construct, describe, draw_inputs, load
+
+_NO_LIMIT = 1 << 62
+
+
+def trace(source: str) -> dict[str, Any]:
+    """`{"graph": ...}`, or `{"problem": ...}` where the task does not run here.
+
+    Fake tensors know shapes only; a task that reads a value while it is built is run for real, if memory allows.
+    """
+    problem = ""
+    for fake in (True, False):
+        try:
+            return {"graph": _trace(source, fake)}
+        except Unfit as unfit:
+            problem = str(unfit)
+            if unfit.reason == "does_not_load":
+                break
+        except TooLarge as error:
+            return {"problem": str(error)}
+        except Exception as error:  # whatever the benchmark does that fake tensors cannot
+            problem = describe(error)
+    return {"problem": problem}
+
+
+def _trace(source: str, fake: bool) -> str:
+    with FakeTensorMode(allow_non_fake_inputs=True) if fake else torch.no_grad(), torch.no_grad():
+        module = load(source)
+        model, inputs = construct(module, 0), draw_inputs(module, 0)
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        recorder = Recorder(tensors, chain(model.parameters(), model.buffers()), _NO_LIMIT)
+        with recorder:
+            result = model(*inputs)
+        recorder.finish([leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)])
+    return recorder.graph.fingerprint()

@@ -1,0 +1,87 @@
+"""Executing a draft once, in the sandbox, to see whether it is a task."""
+
+from hashlib import sha256
+from typing import Any
+
+from musadata.config import TasksConfig
+from musadata.records import SCHEMA_VERSION, Draft, InputSpec, Reject, Task
+from musadata.rows import content_id
+from musadata.sandbox import Limits, Outcome, Sandbox
+from musadata.tasks.decontaminate import contamination
+from musadata.tasks.family import level, operator_family
+from musadata.tasks.text import text_signature
+
+PRELOAD = ("torch", "musadata.tasks.warm")  # what a sandbox for probing should import once
+_SPLIT = {"validation": 5, "test": 5}  # per cent; the rest trains
+
+
+def probe(draft: Draft, config: TasksConfig, sandbox: Sandbox, seed: int) -> Task | Reject:
+    """The draft as a task, or the first filter that it does not pass.
+
+    The reference must run, repeat itself bit for bit, be finite, and depend on every input and parameter; its output
+    must not be trivially constant, all zero or an unchanged input; it must match no benchmark.
+    """
+    if draft.provenance.license not in config.licenses:
+        return _reject(draft, "license", draft.provenance.license or "none is known")
+    limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
+    outcome = sandbox.call(
+        "musadata.tasks.examination:examine", draft.reference, _seed(seed, draft), config.max_elements, limits=limits
+    )
+    if not outcome.ok:
+        return _failed(draft, outcome)
+    if "reason" in outcome.value:
+        return _reject(draft, outcome.value["reason"], outcome.value["detail"])
+    match = contamination(draft.reference, outcome.value["graph_fingerprint"], config.decontaminate)
+    if match:
+        return _reject(draft, "benchmark", match)
+    return _task(draft, outcome.value)
+
+
+def _task(draft: Draft, facts: dict[str, Any]) -> Task:
+    operators = tuple(facts["operators"])
+    fingerprint = facts["graph_fingerprint"]
+    return Task(
+        task_id=content_id("task", draft.reference, draft.provenance),
+        schema_version=SCHEMA_VERSION,
+        source_kind=draft.source_kind,
+        name=draft.name,
+        reference=draft.reference,
+        operators=operators,
+        operator_family=operator_family(operators, facts["broadcasts"]),
+        level=level(operators),
+        inputs=tuple(InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in facts["inputs"]),
+        provenance=draft.provenance,
+        split=split_of(fingerprint),
+        text_signature=text_signature(draft.reference),
+        graph_fingerprint=fingerprint,
+    )
+
+
+def split_of(graph_fingerprint: str) -> str:
+    """Train, validation or test, by the graph alone, so that equal graphs never straddle."""
+    share = int(sha256(f"split/{graph_fingerprint}".encode()).hexdigest()[:8], 16) % 100
+    for name, percent in _SPLIT.items():
+        if share < percent:
+            return name
+        share -= percent
+    return "train"
+
+
+def _seed(seed: int, draft: Draft) -> int:
+    return int(sha256(f"probe/{seed}/{draft.reference}".encode()).hexdigest()[:8], 16) >> 1
+
+
+_FAILURES = {"timeout": "timeout", "memory": "memory", "crash": "crash", "output": "too_much_output"}
+
+
+def _failed(draft: Draft, outcome: Outcome) -> Reject:
+    """The call did not end as `examine` does: the reference took too much, or took the process down."""
+    reason = _FAILURES.get(outcome.status, "does_not_run")
+    return _reject(draft, reason, outcome.error_type)
+
+
+def _reject(draft: Draft, reason: str, detail: str) -> Reject:
+    origin = f"{draft.provenance.origin}:{draft.provenance.path}"
+    if draft.provenance.lines:
+        origin += f":{draft.provenance.lines}"
+    return Reject(SCHEMA_VERSION, "tasks", "probe", reason, detail, origin)

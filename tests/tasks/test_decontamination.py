@@ -1,0 +1,89 @@
+"""Benchmarks stay out, however they are dressed."""
+
+import dataclasses
+import json
+import random
+
+import pytest
+
+from benchmarks.disguise import disguise
+from musadata.errors import MusadataError
+from musadata.records import Reject, Task
+from musadata.tasks.decontaminate import FOLDER, NGRAM, FingerprintSet, load_fingerprints, match_text
+from musadata.tasks.fingerprints.__main__ import main
+from musadata.tasks.text import shingle_hashes
+from tests.tasks.conftest import CONFIG, reference
+from tests.tasks.test_fingerprint import BLOCK
+
+STRICT = dataclasses.replace(CONFIG, decontaminate=("kernelbench",))
+
+
+@pytest.mark.parametrize(
+    ("forward", "init", "task"),
+    [
+        ("return F.relu(x)", "pass", "kernelbench/level1/19_ReLU"),
+        ("return self.act(x)", "self.act = nn.Tanh()", "kernelbench/level1/22_Tanh"),
+        ("return torch.softmax(x, dim=-1)", "pass", "kernelbench/level1/23_Softmax"),
+        ("return self.body(x)", "self.body = nn.Sequential(nn.GELU())", "kernelbench/level1/26_GELU_"),
+    ],
+)
+def test_module_with_the_graph_of_a_benchmark_task_is_dropped(examine, forward, init, task):
+    result = examine(reference(forward, init), STRICT)
+    assert isinstance(result, Reject)
+    assert (result.reason, result.detail) == ("benchmark", task)
+
+
+@pytest.mark.parametrize("forward", ["return F.relu(x) + x", "return F.celu(x) * 2", "return torch.softmax(x * x, 0)"])
+def test_other_module_is_kept(examine, forward):
+    assert isinstance(examine(reference(forward), STRICT), Task)
+
+
+def test_shipped_set_holds_hashes_only():
+    data = json.loads((FOLDER / "kernelbench.json").read_text())
+    assert len(data["tasks"]) == 270
+    for task in data["tasks"]:
+        assert all(set(one) <= set("0123456789abcdef") for one in (*task["graphs"], *task["ngrams"]))
+        assert task["graphs"] or task["ngrams"]
+
+
+@pytest.mark.slow
+def test_set_made_from_a_checkout_finds_its_tasks(tmp_path, examine):
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "block.py").write_text(BLOCK)
+    (tmp_path / "bench" / "broken.py").write_text(BLOCK.replace("import torch\n", "import no_such_package\n", 1))
+    output = tmp_path / "own.json"
+    arguments = ["--benchmark", "own", "--checkout", str(tmp_path), "--pattern", "bench/*.py", "--output", str(output)]
+    assert main(arguments) == 0
+    tasks = json.loads(output.read_text())["tasks"]
+    assert [bool(task["graphs"]) for task in tasks] == [True, False]
+    assert "ModuleNotFoundError" in tasks[1]["problem"]
+    config = dataclasses.replace(CONFIG, decontaminate=(str(output),))
+    for seed in range(3):
+        result = examine(disguise(BLOCK, random.Random(seed)), config)
+        assert (result.reason, result.detail) == ("benchmark", "own/bench/block")
+
+
+def test_copied_text_is_found_where_the_graph_is_not():
+    source = BLOCK.replace("width = 24", "width = 25")
+    own = FingerprintSet("own", {}, (("block", shingle_hashes(BLOCK, NGRAM)),))
+    assert match_text(source, own) == "block"
+    assert match_text(source.replace("torch.sigmoid", "torch.tanh"), own) == "block"
+    assert match_text(reference("return F.relu(x)"), own) == ""
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"benchmark": "x"}', '{"benchmark": "x", "tasks": [{}]}'])
+def test_file_that_is_no_set_is_an_error_that_names_it(tmp_path, content):
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    with pytest.raises(MusadataError, match=r"bad\.json"):
+        load_fingerprints(str(path))
+
+
+def test_unknown_set_is_an_error_that_lists_the_shipped_ones():
+    with pytest.raises(MusadataError, match="kernelbench"):
+        load_fingerprints("kernelbunch")
+
+
+def test_checkout_without_tasks_is_an_error(tmp_path, capsys):
+    assert main(["--benchmark", "x", "--checkout", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err

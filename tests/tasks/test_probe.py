@@ -1,0 +1,248 @@
+"""Every filter drops a tiny reference for its very reason, and lets an honest twin pass."""
+
+import dataclasses
+
+import pytest
+
+from musadata.records import OperatorFamily, Reject, Task
+from tests.tasks.conftest import CONFIG, reference
+
+# name: (reason, reference that must be dropped, honest twin that must pass)
+FILTERS = {
+    "syntax": ("does_not_load", "def Model(:", reference("return F.relu(x)")),
+    "import": (
+        "does_not_load",
+        reference("return F.relu(x)", top="import no_such_package"),
+        reference("return F.relu(x) * math.pi", top="import math"),
+    ),
+    "form": ("bad_form", "import torch\nx = 1\n", reference("return F.relu(x)")),
+    "construction": (
+        "construction_fails",
+        reference("return self.f(x)", "self.f = nn.Linear(33, -1)"),
+        reference("return self.f(x)", "self.f = nn.Linear(33, 1)"),
+    ),
+    "inputs": (
+        "inputs_fail",
+        reference("return F.relu(x)", inputs="torch.randn(4, 33) @ torch.randn(4, 33)"),
+        reference("return F.relu(x)", inputs="torch.randn(4, 33) @ torch.randn(33, 4)"),
+    ),
+    "run": ("does_not_run", reference("return x @ x"), reference("return x @ x.T")),
+    "random": (
+        "nondeterministic",
+        reference("return x + torch.rand_like(x)"),
+        reference("return x + torch.ones_like(x)"),
+    ),
+    "random construction": (
+        "nondeterministic",
+        reference(
+            "return x * self.s", "self.s = nn.Parameter(torch.tensor(float(os.urandom(4)[0] + 1)))", top="import os"
+        ),
+        reference("return x * self.s", "self.s = nn.Parameter(torch.rand(1) + 1)", top="import os"),
+    ),
+    "hidden counter": (
+        "nondeterministic",
+        reference("self.calls += 1\nreturn x * self.calls", "self.calls = 0"),
+        reference("return x * self.calls", "self.calls = 3"),
+    ),
+    "buffer": (
+        "keeps_state",
+        reference("self.seen += 1\nreturn F.relu(x)", "self.register_buffer('seen', torch.zeros(1))"),
+        reference("return F.relu(x) + self.seen", "self.register_buffer('seen', torch.ones(1))"),
+    ),
+    "nan": ("not_finite", reference("return torch.log(x)"), reference("return torch.log(x.abs() + 1)")),
+    "infinity": ("not_finite", reference("return 1 / (x - x)"), reference("return 1 / (x.abs() + 1)")),
+    "zero": ("all_zero", reference("return x - x"), reference("return x - x.mean()")),
+    "constant": (
+        "constant",
+        reference("return torch.ones(4) * torch.sign(x.abs().sum())"),
+        reference("return torch.ones(4, 33) * x.sum(0)"),
+    ),
+    "mostly constant": (
+        "mostly_one_value",
+        reference("return F.relu(x - 2)"),
+        reference("return F.relu(x - 0.5)"),
+    ),
+    "input independent": (
+        "ignores_input",
+        reference("return torch.arange(9.0) + 0 * x.sum()"),
+        reference("return torch.arange(9.0) + x.sum()"),
+    ),
+    "softmax then sum": (
+        "constant",
+        reference("return torch.round(torch.softmax(x, 1).sum(1))"),
+        reference("return torch.softmax(x, 1).amax(1)"),
+    ),
+    "second input": (
+        "ignores_input",
+        reference("return F.relu(x)", inputs="torch.randn(4, 33), torch.randn(4, 33)", arguments="x, y"),
+        reference("return F.relu(x) * y", inputs="torch.randn(4, 33), torch.randn(4, 33)", arguments="x, y"),
+    ),
+    "constant mask": (
+        "ignores_input",
+        reference("return F.relu(x)", inputs="torch.randn(4, 33), torch.ones(4, 33)", arguments="x, mask"),
+        reference("return F.relu(x) * mask", inputs="torch.randn(4, 33), torch.ones(4, 33)", arguments="x, mask"),
+    ),
+    "constant output": (
+        "constant_output",
+        reference("return F.relu(x), self.table * 2", "self.register_buffer('table', torch.randn(7))"),
+        reference("return F.relu(x), self.table * x.sum()", "self.register_buffer('table', torch.randn(7))"),
+    ),
+    "parameter": (
+        "ignores_parameter",
+        reference("return F.relu(x)", "self.f = nn.Linear(33, 4)"),
+        reference("return F.relu(self.f(x))", "self.f = nn.Linear(33, 4)"),
+    ),
+    "parameter of no gradient": (
+        "ignores_parameter",
+        reference("return (x > 0.5).float()", "self.w = nn.Parameter(torch.ones(1))"),
+        reference("return (x > self.w).float()", "self.w = nn.Parameter(torch.full((1,), 0.5))"),
+    ),
+    "identity": (
+        "unchanged_input",
+        reference("return self.d(x)", "self.d = nn.Dropout(0.5)"),
+        reference("return x * 2"),
+    ),
+    "copy": ("unchanged_input", reference("return x.clone()"), reference("return x.clone() + 1")),
+    "view": ("unchanged_input", reference("return x.flatten()"), reference("return x.flatten().exp()")),
+    "in place": ("changes_input", reference("return x.mul_(2) + 1"), reference("return x.mul(2) + 1")),
+    "string": ("not_a_tensor", reference("return F.relu(x), 'relu'"), reference("return F.relu(x), x.exp()")),
+    "none": ("not_a_tensor", reference("return None"), reference("return {'y': [F.relu(x)]}")),
+    "empty": ("empty_output", reference("return x[:0]"), reference("return x[:1] + 1")),
+    "large parameter": (
+        "too_large",
+        reference("return F.embedding(x, self.w)", "self.w = nn.Parameter(torch.zeros(3000, 2000))"),
+        reference("return x * self.w", "self.w = nn.Parameter(torch.full((33,), 2.0))"),
+    ),
+    "large intermediate": (
+        "too_large",
+        reference("return torch.outer(x.flatten(), x.flatten()).sum(0)", inputs="torch.randn(50, 50)"),
+        reference("return torch.outer(x.flatten(), x.flatten()).sum(0)", inputs="torch.randn(20, 50)"),
+    ),
+    "changing shape": (
+        "inputs_vary",
+        reference("return F.relu(x)", inputs="torch.randn(4, int(torch.randint(2, 900, ())))"),
+        reference("return F.relu(x)", inputs="torch.randn(4, 900)"),
+    ),
+    "other input": (
+        "unsupported_input",
+        reference("return F.relu(x.y)", inputs="type('Box', (), {'y': torch.randn(4)})()"),
+        reference("return F.relu(x) * n", inputs="torch.randn(4), 3", arguments="x, n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filter_drops_the_reference_for_its_reason(examine, name):
+    reason, bad, _ = FILTERS[name]
+    result = examine(bad)
+    assert isinstance(result, Reject)
+    assert (result.reason, result.step) == (reason, "probe")
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_honest_twin_passes(examine, name):
+    result = examine(FILTERS[name][2])
+    assert isinstance(result, Task), result
+
+
+# What untrusted code may try: each must end as a reject, and the next task must find everything as before.
+HOSTILE = {
+    "endless loop": ("timeout", reference("while True: pass")),
+    "100 GB": ("memory", reference("return x + torch.ones(25_000_000_000).sum()")),
+    "endless list": ("memory", reference("held = []\nwhile True: held.append(b'x' * (1 << 26))")),
+    "leaves": ("crash", reference("os._exit(0)", top="import os")),
+    "aborts": ("crash", reference("os.abort()", top="import os")),
+    "raises SystemExit": ("does_not_run", reference("raise SystemExit(0)")),
+    "changes torch": ("tampers_with_torch", reference("torch.equal = lambda a, b: True\nreturn x.exp()")),
+    "changes modules": ("tampers_with_torch", reference("nn.Module.eval = None\nreturn x.exp()")),
+    "many operators": ("too_large", reference("for _ in range(9999): x = x + 1\nreturn x")),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_reference_is_contained(examine, name):
+    reason, text = HOSTILE[name]
+    # Whoever eats memory must meet that limit on a slow machine too; only what never returns needs a short clock.
+    config = dataclasses.replace(CONFIG, seconds=2.0 if reason == "timeout" else 60.0)
+    result = examine(text, config)
+    assert isinstance(result, Reject)
+    assert result.reason == reason
+    assert isinstance(examine(reference("return torch.tanh(x)")), Task)
+
+
+def test_prints_do_not_disturb_the_result(examine):
+    noisy = reference(
+        "print('{\"result\": 1}', flush=True)\nos.write(1, b'x' * 100)\nreturn F.relu(x)", top="import os"
+    )
+    assert isinstance(examine(noisy), Task)
+
+
+def test_reject_names_no_address_or_path(examine):
+    result = examine(reference("raise ValueError(f'{object()} in /home/somebody')"))
+    assert result.detail == "ValueError"
+    assert result.origin == "directory:tests:model.py:1-9"
+
+
+def test_task_tells_what_was_seen(examine):
+    text = reference(
+        "return torch.softmax(self.f(x) * mask, dim=-1)[index] * n",
+        "self.f = nn.Linear(33, 8)",
+        inputs="torch.randn(4, 33), torch.rand(4, 8) > 0.5, torch.randint(0, 4, (50,)), 2.5",
+        arguments="x, mask, index, n",
+    )
+    task = examine(text)
+    assert task.operators == (
+        "aten.t.default",
+        "aten.addmm.default",
+        "aten.mul.Tensor",
+        "aten._softmax.default",
+        "aten.index.Tensor",
+        "aten.mul.Tensor",
+    )
+    assert task.operator_family is OperatorFamily.MATMUL
+    assert task.level == 2
+    x, mask, index, n = task.inputs
+    assert (x.name, x.kind, x.dtype, x.shape) == ("x", "normal", "float32", (4, 33))
+    assert (mask.name, mask.kind, mask.dtype, mask.shape) == ("mask", "bool", "bool", (4, 8))
+    assert (index.kind, index.dtype, index.low, index.high) == ("integers", "int64", 0, 4)
+    assert (n.kind, n.literal, n.dtype) == ("literal", "2.5", "")
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kind", "low", "high"),
+    [
+        ("torch.rand(64, 64)", "uniform", 0.0, 1.0),
+        ("torch.rand(64, 64) * 4 - 1", "uniform", -1.0, 3.0),
+        ("torch.randn(64, 64)", "normal", 0.0, 0.0),
+        ("torch.randint(0, 2, (400,)).float()", "uniform", 0.0, 1.0),
+    ],
+)
+def test_distribution_of_inputs_is_recognised(examine, drawn, kind, low, high):
+    (spec,) = examine(reference("return x * 2 + 1", inputs=drawn)).inputs
+    assert (spec.kind, spec.low) == (kind, low)
+    assert spec.high == pytest.approx(high, abs=1e-9)
+
+
+def test_unknown_licence_is_dropped(sandbox):
+    from musadata.records import Draft, SourceKind
+    from musadata.tasks.probe import probe
+    from tests.tasks.conftest import PROVENANCE
+
+    for license in ("", "GPL-3.0-only", "LicenseRef-scancode-unknown"):
+        provenance = dataclasses.replace(PROVENANCE, license=license)
+        draft = Draft(SourceKind.MINED, "model", reference("return F.relu(x)"), provenance)
+        assert probe(draft, CONFIG, sandbox, 0).reason == "license"
+
+
+def test_same_task_from_any_process_in_any_order(sandbox, examine):
+    from musadata.records import Draft, SourceKind
+    from musadata.sandbox import Sandbox
+    from musadata.tasks.probe import PRELOAD, probe
+    from tests.tasks.conftest import PROVENANCE
+
+    texts = [FILTERS[name][2] for name in ("run", "parameter", "constant mask")]
+    first = [examine(text) for text in texts]
+    with Sandbox(preload=PRELOAD) as another:
+        drafts = [Draft(SourceKind.MINED, "model", text, PROVENANCE) for text in reversed(texts)]
+        second = [probe(draft, CONFIG, another, 0) for draft in drafts]
+    assert first == second[::-1]
