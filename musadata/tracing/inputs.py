@@ -1,0 +1,96 @@
+"""Fresh values for the arguments of a reference's `forward`, the same on every machine.
+
+Torch's own generators take different roads on different instruction sets, so values are made here from the raw bits of
+numpy's PCG64 (whose stream is fixed by numpy's policy) with exact arithmetic only.
+"""
+
+import ast
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from musadata.records import InputSpec
+
+_NAMED = {"inf": math.inf, "nan": math.nan}
+
+
+def draw(specs: Sequence[InputSpec], seed: int) -> list[Any]:
+    """One fresh value per spec: a CPU tensor, or the Python value of a literal.
+
+    The value of an argument depends on the seed, its position and its own spec alone. `normal` has mean 0 and
+    deviation 1, real and imaginary parts each.
+
+    Raises:
+        ValueError: a spec of unknown kind, an empty range, or a literal that is not one.
+    """
+    return [_draw_one(spec, seed, index) for index, spec in enumerate(specs)]
+
+
+def _draw_one(spec: InputSpec, seed: int, index: int) -> Any:
+    if spec.kind == "literal":
+        return parse_literal(spec.literal)
+    if spec.kind not in _KINDS:
+        raise ValueError(f"input {spec.name!r} has the unknown kind {spec.kind!r}")
+    dtype = getattr(torch, spec.dtype)
+    bits = np.random.PCG64(np.random.SeedSequence([seed % 2**64, index]))
+    if dtype.is_complex:
+        real, imaginary = (_KINDS[spec.kind](bits, spec) for _ in range(2))
+        return torch.complex(real, imaginary).to(dtype).reshape(spec.shape)
+    values = _KINDS[spec.kind](bits, spec).to(dtype)
+    if spec.kind == "uniform":
+        values[values >= spec.high] = spec.low  # rounding to a short dtype may reach the bound, which is excluded
+    return values.reshape(spec.shape)
+
+
+def parse_literal(expression: str) -> Any:
+    """The value of a Python literal; `inf`, `nan` and `torch.<dtype>` count as literals too.
+
+    Raises:
+        ValueError: the expression is something else.
+    """
+    if expression.strip("-+") in _NAMED:
+        return float(expression)
+    if expression.startswith("torch.") and isinstance(value := getattr(torch, expression[6:], None), torch.dtype):
+        return value
+    try:
+        return ast.literal_eval(expression)
+    except (ValueError, SyntaxError) as error:
+        raise ValueError(f"{expression!r} is not a Python literal") from error
+
+
+def _normal(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    """The sum of twelve uniform values less six: mean 0, deviation 1, no transcendental function. In float64."""
+    words = bits.random_raw(4 * math.prod(spec.shape)).reshape(4, -1)
+    halves = np.uint64(0x0000FFFF0000FFFF)  # each word holds four values of 16 bits; two lanes of 32 bits add them up
+    lanes = sum((word & halves) + ((word >> np.uint64(16)) & halves) for word in words[:3])
+    sums = ((lanes & np.uint64(0xFFFFFFFF)) + (lanes >> np.uint64(32))).astype(np.int64)
+    fine = (words[3] >> np.uint64(32)).astype(np.int64)  # low bits, so that sums in float32 do round
+    return torch.from_numpy(((sums - 6 * 65536) * 2**32 + fine) / 2.0**48)
+
+
+def _uniform(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    _check_range(spec)
+    raw = bits.random_raw(math.prod(spec.shape))
+    return torch.from_numpy((raw >> np.uint64(11)) / 2.0**53 * (spec.high - spec.low) + spec.low)
+
+
+def _integers(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    _check_range(spec)
+    raw = bits.random_raw(math.prod(spec.shape))
+    span = math.ceil(spec.high) - math.ceil(spec.low)
+    return torch.from_numpy((raw % np.uint64(span)).astype(np.int64) + math.ceil(spec.low))
+
+
+def _bool(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    return torch.from_numpy((bits.random_raw(math.prod(spec.shape)) >> np.uint64(63)).astype(np.bool_))
+
+
+def _check_range(spec: InputSpec) -> None:
+    if not spec.low < spec.high:
+        raise ValueError(f"input {spec.name!r} has the empty range [{spec.low}, {spec.high})")
+
+
+_KINDS = {"normal": _normal, "uniform": _uniform, "integers": _integers, "bool": _bool}

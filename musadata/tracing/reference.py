@@ -1,0 +1,54 @@
+"""Loading a reference. Its code is not trusted: call this inside `musadata.sandbox` only."""
+
+import linecache
+import random
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+PARTS = ("Model", "get_inputs", "get_init_inputs")
+_MODULE = "musadata_reference"
+
+
+class BadReference(ValueError):
+    """A text that is not a task in KernelBench's form."""
+
+
+def load_reference(source: str) -> ModuleType:
+    """Execute a reference as a module of its own and check that it has KernelBench's form.
+
+    The module is importable while the process lives and its source is known to `inspect`, because dataclasses,
+    TorchScript and pickling ask for either.
+
+    Raises:
+        BadReference: `Model` is not an `nn.Module` class, or one of the two input functions is missing.
+        Exception: whatever the source raises.
+    """
+    module = ModuleType(_MODULE)
+    file = f"<{_MODULE}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    module.__file__ = file
+    sys.modules[_MODULE] = module
+    exec(compile(source, file, "exec"), module.__dict__)
+    missing = [part for part in PARTS if not callable(getattr(module, part, None))]
+    if missing:
+        raise BadReference(f"defines no {' nor '.join(missing)}")
+    if not (isinstance(module.Model, type) and issubclass(module.Model, torch.nn.Module)):
+        raise BadReference("Model is not an nn.Module")
+    return module
+
+
+def build_model(reference: ModuleType, seed: int) -> torch.nn.Module:
+    """`Model` with its own constructor arguments, in evaluation mode as everywhere in musadata, on the CPU.
+
+    `seed` goes to the global generators first, so parameters are the same in every process.
+    """
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    arguments: Any = reference.get_init_inputs()
+    model: torch.nn.Module = reference.Model(*arguments).eval()
+    return model

@@ -1,0 +1,145 @@
+"""Other input shapes that a reference also accepts, found by trying.
+
+Which dimensions must stay equal is not written anywhere, so groups of equal sizes are edited together, most plausible
+group first, and an edit is kept only if the reference really runs on it. What weights or literals fix stays.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from musadata.records import InputSpec
+
+Specs = tuple[InputSpec, ...]
+Place = tuple[int, int]  # (argument, dimension)
+
+# A set may hold twice the elements of the task's own, but small tasks may grow to this many anyway.
+_ALWAYS_SMALL = 4096
+# Executions that the search for one set may cost.
+_MOST_TRIALS = 60
+
+
+def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) -> Specs | None:
+    """Another set of shapes with as many dimensions changed as can be, or None if nothing can vary.
+
+    Args:
+        own: the task's own arguments.
+        runs: executes the reference on a set and says whether it accepts it.
+        rotation: 0 for the first further set, 1 for the second, …: other sizes are preferred.
+    """
+    current, changed, trials = own, set[Place](), 0
+    for places in groups(own):
+        if changed & places:
+            continue
+        grow = (len(changed) + rotation) % 2 == 0
+        for size in sizes(_size_at(own, places), grow, rotation):
+            trial = resize(current, places, size)
+            if not is_modest(trial, own):
+                continue
+            trials += 1
+            if runs(trial):
+                current, changed = trial, changed | places
+                break
+            if trials >= _MOST_TRIALS:
+                return current if changed else None
+    if changed:
+        return current
+    return next((trial for trial in exchanges(own)[:_MOST_TRIALS] if runs(trial)), None)
+
+
+def exchanges(specs: Specs) -> list[Specs]:
+    """Sets with the same number of elements, for a reference whose literals fix that number.
+
+    Two axes trade places or a factor, in every argument where they have the same sizes.
+    """
+    trials: dict[Specs, None] = {}
+    for spec in specs:
+        for first, second in itertools.permutations(range(len(spec.shape)), 2):
+            sizes = spec.shape[first], spec.shape[second]
+            new = [(sizes[1], sizes[0])]
+            new += [(sizes[0] * factor, sizes[1] // factor) for factor in (3, 5, 2) if sizes[1] % factor == 0]
+            for pair in new:
+                changed = tuple(_exchange(other, (first, second), sizes, pair) for other in specs)
+                trials.setdefault(changed)
+    return [trial for trial in trials if trial != specs]
+
+
+def _exchange(spec: InputSpec, axes: tuple[int, int], old: tuple[int, int], new: tuple[int, int]) -> InputSpec:
+    if max(axes) >= len(spec.shape) or (spec.shape[axes[0]], spec.shape[axes[1]]) != old:
+        return spec
+    shape = list(spec.shape)
+    shape[axes[0]], shape[axes[1]] = new
+    return dataclasses.replace(spec, shape=tuple(shape))
+
+
+def groups(specs: Specs) -> Iterator[frozenset[Place]]:
+    """Sets of dimensions of one size that may have to change together, most plausible first, none twice.
+
+    Same axis from the left (a batch), same axis from the right (features that broadcast), the same size anywhere
+    (lengths that meet in a product), each dimension alone.
+    """
+    places = [(index, axis) for index, spec in enumerate(specs) for axis in range(len(spec.shape))]
+
+    def size(place: Place) -> int:
+        return specs[place[0]].shape[place[1]]
+
+    def from_right(place: Place) -> int:
+        return place[1] - len(specs[place[0]].shape)
+
+    keys: list[Callable[[Place], object]] = [
+        lambda place: (size(place), place[1]),
+        lambda place: (size(place), from_right(place)),
+        size,
+        lambda place: place,
+    ]
+    seen: set[frozenset[Place]] = set()
+    for key in keys:
+        for value in dict.fromkeys(key(place) for place in places):
+            group = frozenset(place for place in places if key(place) == value)
+            if group not in seen:
+                seen.add(group)
+                yield group
+
+
+def sizes(size: int, grow: bool, rotation: int = 0) -> list[int]:
+    """New sizes for a dimension, best first: odd ones just off it, then ones that keep small factors.
+
+    One is never proposed: broadcasting and softmax treat it as a case of its own.
+    """
+    if size == 1:
+        new = [3, 2, 5]
+    else:
+        above = size + 1 + size // 32
+        below = size - 1 - size // 8
+        near = [above | 1, below - (below + 1) % 2]
+        far = [size * 3 // 4 if size % 4 == 0 else 0, size * 3 // 2 if size % 2 == 0 else 0]
+        new = (near if grow else near[::-1]) + (far[::-1] if grow else far) + [2 * size, size // 2, 3 * size]
+    new = [other for other in dict.fromkeys(new) if other >= 2 and other != size]
+    turn = rotation % len(new) if new else 0
+    return new[turn:] + new[:turn]
+
+
+def resize(specs: Specs, places: frozenset[Place], size: int) -> Specs:
+    def shape(index: int, spec: InputSpec) -> tuple[int, ...]:
+        return tuple(size if (index, axis) in places else old for axis, old in enumerate(spec.shape))
+
+    return tuple(dataclasses.replace(spec, shape=shape(index, spec)) for index, spec in enumerate(specs))
+
+
+def is_modest(specs: Specs, own: Specs) -> bool:
+    return elements(specs) <= max(2 * elements(own), _ALWAYS_SMALL)
+
+
+def elements(specs: Sequence[InputSpec]) -> int:
+    return sum(math.prod(spec.shape) for spec in specs if spec.kind != "literal")
+
+
+def has_uneven_size(specs: Sequence[InputSpec]) -> bool:
+    """Whether some dimension is not a power of two."""
+    return any(size & (size - 1) for spec in specs for size in spec.shape)
+
+
+def _size_at(specs: Specs, places: frozenset[Place]) -> int:
+    index, axis = min(places)
+    return specs[index].shape[axis]

@@ -1,0 +1,113 @@
+"""Small references of every operator family, with their inputs: trusted code, so it may run in the test's process."""
+
+import dataclasses
+from functools import cache
+
+from musadata.records import InputSpec, OperatorFamily, Provenance, SourceKind, Task, Trace
+from musadata.rows import restore
+from musadata.tracing.execution import trace_reference
+
+_TEMPLATE = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {setup}
+
+    def forward(self, {arguments}):
+        {forward}
+
+
+def get_inputs():
+    return []
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def floats(*shape: int) -> tuple[str, str, tuple[int, ...], float, float]:
+    return "normal", "float32", shape, 0.0, 0.0
+
+
+def indices(high: int, *shape: int) -> tuple[str, str, tuple[int, ...], float, float]:
+    return "integers", "int64", shape, 0.0, float(high)
+
+
+def bools(*shape: int) -> tuple[str, str, tuple[int, ...], float, float]:
+    return "bool", "bool", shape, 0.0, 0.0
+
+
+# name -> (forward, setup, inputs)
+_EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[str, str, tuple[int, ...], float, float]]]] = {
+    "gelu_chain": ("return F.gelu(x) * 2 + y", "pass", {"x": floats(8, 33), "y": floats(33)}),
+    "relu": ("return torch.relu(x)", "pass", {"x": floats(4, 4, 4, 4)}),
+    "linear": ("return torch.tanh(self.linear(x))", "self.linear = nn.Linear(64, 32)", {"x": floats(16, 64)}),
+    "convolution": (
+        "return F.relu(self.conv(x))",
+        "self.conv = nn.Conv2d(3, 8, 3, padding=1, stride=2)",
+        {"x": floats(2, 3, 16, 16)},
+    ),
+    "block": (
+        "return F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)",
+        "self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)",
+        {"x": floats(2, 3, 18, 18)},
+    ),
+    "softmax": ("return torch.softmax(x, dim=-1)", "pass", {"x": floats(8, 128)}),
+    "layer_norm": ("return self.norm(x)", "self.norm = nn.LayerNorm(32)", {"x": floats(2, 10, 32)}),
+    "group_norm": ("return self.norm(x)", "self.norm = nn.GroupNorm(2, 8)", {"x": floats(2, 8, 6, 6)}),
+    "matmul": ("return a @ b", "pass", {"a": floats(33, 20), "b": floats(20, 70)}),
+    "attention": (
+        "return torch.softmax(q @ k.transpose(-1, -2) * 0.25, -1) @ v",
+        "pass",
+        {"q": floats(2, 4, 16, 16), "k": floats(2, 4, 16, 16), "v": floats(2, 4, 16, 16)},
+    ),
+    "multihead": (
+        "return self.attention(x, x, x)[0]",
+        "self.attention = nn.MultiheadAttention(16, 2, batch_first=True)",
+        {"x": floats(2, 5, 16)},
+    ),
+    "lstm": ("return self.rnn(x)[0]", "self.rnn = nn.LSTM(8, 16, batch_first=True)", {"x": floats(2, 5, 8)}),
+    "embedding": ("return self.table(i)", "self.table = nn.Embedding(100, 16)", {"i": indices(100, 4, 7)}),
+    "gather": ("return torch.gather(x, 1, i)", "pass", {"x": floats(4, 16), "i": indices(16, 4, 5)}),
+    "cross_entropy": ("return F.cross_entropy(a, b)", "pass", {"a": floats(8, 10), "b": indices(10, 8)}),
+    "fixed_reshape": ("return x.reshape(3, 5, 4).sum(1)", "pass", {"x": floats(15, 4)}),
+    "cumsum": ("return torch.cumsum(x, 1)", "pass", {"x": floats(2, 40)}),
+    "sum_of_products": ("return (x * y).sum()", "pass", {"x": floats(16, 16), "y": floats(16, 16)}),
+    "variance": ("return x.var(dim=1, keepdim=True) + x.amax(dim=(0, 1))", "pass", {"x": floats(4, 16, 8)}),
+    "average_pool": ("return self.pool(x)", "self.pool = nn.AvgPool2d(3, 2, 1)", {"x": floats(2, 4, 9, 9)}),
+    "masked": ("return x.masked_fill(m, -1e9)", "pass", {"x": floats(4, 8, 8), "m": bools(4, 1, 8)}),
+    "transposed": ("return x.transpose(1, 2).contiguous() + 1", "pass", {"x": floats(2, 3, 5)}),
+    "halves": ("a, b = x.chunk(2, 1); return torch.cat([b, a.sigmoid()], 1)", "pass", {"x": floats(3, 8)}),
+    "in_place": ("y = x * 2; y.add_(1); y.relu_(); return y", "pass", {"x": floats(3, 8)}),
+    "maximum": ("return x.max(dim=1)", "pass", {"x": floats(3, 8)}),
+    "upsample": ("return F.interpolate(x, scale_factor=2, mode='bilinear')", "pass", {"x": floats(1, 3, 5, 5)}),
+}
+NAMES = tuple(_EXAMPLES)
+
+
+def example(name: str) -> Task:
+    """The task of that name."""
+    forward, setup, inputs = _EXAMPLES[name]
+    source = _TEMPLATE.format(forward=forward, setup=setup, arguments=", ".join(inputs))
+    return task_of(source, *(InputSpec(argument, *rest) for argument, rest in inputs.items()), name=name)
+
+
+def task_of(source: str, *inputs: InputSpec, name: str = "example") -> Task:
+    """A task around a source; nothing in it but the source and the inputs matters to tracing."""
+    provenance = Provenance("test", "", "", "", "", "MIT")
+    kinds = SourceKind.MINED, name, source, (), OperatorFamily.OTHER, 1
+    return Task(f"task-{name}", 1, *kinds, inputs, provenance, "train", (), "")
+
+
+@cache
+def traces_of(name: str) -> tuple[Trace, ...]:
+    """The traces of an example, made in this process."""
+    task = example(name)
+    found = trace_reference(task.reference, [dataclasses.asdict(spec) for spec in task.inputs], 7, 2)
+    return tuple(restore(Trace, trace) for trace in found["traces"])

@@ -1,0 +1,89 @@
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musadata.records import InputSpec
+from musadata.tracing.shapes import elements, exchanges, groups, has_uneven_size, sizes, vary_shapes
+
+
+def specs_of(*shapes: tuple[int, ...]) -> tuple[InputSpec, ...]:
+    return tuple(InputSpec(f"x{index}", "normal", "float32", shape) for index, shape in enumerate(shapes))
+
+
+def shapes_of(specs: tuple[InputSpec, ...] | None) -> list[tuple[int, ...]]:
+    return [] if specs is None else [spec.shape for spec in specs]
+
+
+SHAPES = st.lists(st.lists(st.integers(1, 40), max_size=4).map(tuple), min_size=1, max_size=3)
+
+
+@given(SHAPES, st.integers(0, 3))
+@settings(max_examples=100, deadline=None)
+def test_a_reference_that_accepts_everything_is_varied_in_every_dimension_but_modestly(shapes, rotation):
+    own = specs_of(*shapes)
+    found = vary_shapes(own, lambda specs: True, rotation)
+    if not any(own_spec.shape for own_spec in own):
+        assert found is None
+        return
+    assert found is not None and found != own
+    assert [len(spec.shape) for spec in found] == [len(spec.shape) for spec in own]
+    assert elements(found) <= max(2 * elements(own), 4096)
+    assert all(size >= 2 for spec, old in zip(found, own, strict=True) for size in spec.shape if size not in old.shape)
+
+
+@given(SHAPES)
+@settings(max_examples=50, deadline=None)
+def test_the_search_is_bounded_and_says_so_when_nothing_varies(shapes):
+    tried = []
+    assert vary_shapes(specs_of(*shapes), lambda specs: tried.append(specs) is not None) is None
+    assert len(tried) <= 120
+
+
+def test_sizes_that_must_agree_change_together():
+    """A matrix product: the inner size in both operands, the outer ones freely."""
+    own = specs_of((32, 16), (16, 64))
+    found = vary_shapes(own, lambda specs: specs[0].shape[1] == specs[1].shape[0])
+    left, right = shapes_of(found)
+    assert left[1] == right[0] != 16
+    assert left[0] != 32 and right[1] != 64
+
+
+def test_a_batch_varies_although_weights_fix_all_other_sizes_to_the_same_number():
+    own = specs_of((4, 4, 4, 4), (4, 4, 4, 4))
+    found = vary_shapes(own, lambda specs: all(spec.shape[1:] == (4, 4, 4) for spec in specs) and specs[0] == specs[0])
+    assert found is not None and all(spec.shape[1:] == (4, 4, 4) and spec.shape[0] != 4 for spec in found)
+
+
+def test_new_sizes_prefer_odd_ones_and_keep_factors_as_a_last_resort():
+    assert sizes(64, grow=True)[0] % 2 == 1 and sizes(64, grow=False)[0] % 2 == 1
+    assert sizes(64, grow=True)[0] > 64 > sizes(64, grow=False)[0]
+    assert {96, 128, 32} <= set(sizes(64, grow=True))
+    own = specs_of((8, 16))
+    only_multiples_of_eight = vary_shapes(own, lambda specs: specs[0].shape[0] == 8 and specs[0].shape[1] % 8 == 0)
+    assert shapes_of(only_multiples_of_eight) == [(8, 24)]
+
+
+@given(st.integers(1, 5000), st.booleans(), st.integers(0, 9))
+def test_new_sizes_are_other_sizes_and_never_one(size, grow, rotation):
+    found = sizes(size, grow, rotation)
+    assert found and len(set(found)) == len(found) and all(other >= 2 and other != size for other in found)
+
+
+def test_where_literals_fix_the_number_of_elements_axes_trade_sizes():
+    found = vary_shapes(specs_of((15, 4)), lambda specs: math.prod(specs[0].shape) == 60)
+    assert found is not None and found[0].shape != (15, 4) and math.prod(found[0].shape) == 60
+    assert all(math.prod(specs[0].shape) == 60 for specs in exchanges(specs_of((15, 4))))
+
+
+def test_groups_come_from_the_most_plausible_to_the_single_dimension_and_never_twice():
+    found = list(groups(specs_of((4, 8), (4, 8), (8,))))
+    assert found[0] == {(0, 0), (1, 0)}  # the batch first
+    assert len(set(found)) == len(found)
+    assert frozenset({(0, 1), (1, 1), (2, 0)}) in found  # features, aligned from the right
+    assert frozenset({(2, 0)}) in found
+
+
+def test_powers_of_two_are_told_from_other_sizes():
+    assert not has_uneven_size(specs_of((4, 8), (1,), ()))
+    assert has_uneven_size(specs_of((4, 8), (3,)))

@@ -1,0 +1,155 @@
+import dataclasses
+
+import pytest
+
+from musadata.config import TracingConfig
+from musadata.records import InputSpec, Reject, Trace
+from musadata.sandbox import Sandbox
+from musadata.tracing import PRELOAD, trace_task
+from musadata.tracing.shapes import elements, has_uneven_size
+from tests.tracing.examples import NAMES, example, task_of, traces_of
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(preload=PRELOAD) as sandbox:
+        yield sandbox
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_is_traced_on_two_different_sets_of_shapes_one_of_them_uneven(name):
+    task, traces = example(name), traces_of(name)
+    assert len(traces) == 2 and traces[0].inputs == task.inputs
+    first, second = ([spec.shape for spec in trace.inputs] for trace in traces)
+    assert first != second
+    assert any(has_uneven_size(trace.inputs) for trace in traces)
+    assert elements(traces[1].inputs) <= max(2 * elements(task.inputs), 4096)
+    for trace in traces:
+        assert trace.flops >= 0 and trace.bytes > 0
+        roles = {fact.role for fact in trace.tensors}
+        assert {"input", "output"} <= roles
+        names = [fact.name for fact in trace.tensors]
+        assert len(set(names)) == len(names)
+        assert all(operand in names for fact in trace.tensors for operand in fact.operands)
+
+
+def test_facts_are_those_of_the_run(sandbox):
+    traces = trace_task(example("gelu_chain"), TracingConfig(), sandbox, 5)
+    assert isinstance(traces, tuple)
+    facts = {fact.name: fact for fact in traces[0].tensors}
+    assert [(f.name, f.role, f.shape, f.stride, f.dtype) for f in traces[0].tensors] == [
+        ("x", "input", (8, 33), (33, 1), "float32"),
+        ("y", "input", (33,), (1,), "float32"),
+        ("gelu", "intermediate", (8, 33), (33, 1), "float32"),
+        ("mul", "intermediate", (8, 33), (33, 1), "float32"),
+        ("add", "output", (8, 33), (33, 1), "float32"),
+    ]
+    assert facts["mul"].operands == ("gelu",) and facts["mul"].arguments == "other=2"
+    assert traces[0].operators == ("aten.gelu.default", "aten.mul.Tensor", "aten.add.Tensor")
+    assert (traces[0].flops, traces[0].bytes) == (3 * 264, 4 * (264 + 33 + 264))
+
+
+def test_the_sandbox_finds_the_same_facts_every_time_whatever_the_seed_draws(sandbox):
+    first, again = (trace_task(example("block"), TracingConfig(), sandbox, 5) for _ in range(2))
+    assert first == again
+    assert first == trace_task(example("block"), TracingConfig(), sandbox, 6)
+
+
+def test_work_in_place_makes_a_tensor_of_its_own_in_the_trace():
+    names = [(fact.name, fact.operands, fact.role) for fact in traces_of("in_place")[0].tensors]
+    assert names[1:] == [
+        ("mul", ("x",), "intermediate"),
+        ("add", ("mul",), "intermediate"),
+        ("relu", ("add",), "output"),
+    ]
+
+
+def test_a_repeated_operand_is_stated_twice(sandbox):
+    source = example("relu").reference.replace("torch.relu(x)", "x * x")
+    traces = trace_task(task_of(source, InputSpec("x", "normal", "float32", (4, 6))), TracingConfig(), sandbox, 0)
+    assert isinstance(traces, tuple) and traces[0].tensors[-1].operands == ("x", "x")
+
+
+def test_operators_do_not_depend_on_what_the_machine_has_fused():
+    operators = traces_of("lstm")[0].operators
+    assert not any("mkldnn" in operator for operator in operators)
+    assert "aten.sigmoid_.default" in operators
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_more_sets_of_shapes_are_all_different(sandbox, count):
+    traces = trace_task(example("linear"), TracingConfig(shape_sets=count), sandbox, 5)
+    assert isinstance(traces, tuple)
+    assert len({trace.inputs for trace in traces}) == count
+
+
+def test_indices_stay_in_range_on_the_other_shapes():
+    """A gather along an axis that shrinks would read out of bounds: the search must notice, whatever it draws."""
+    for trace in traces_of("gather"):
+        x, i = trace.inputs
+        assert i.high <= x.shape[1]
+
+
+def test_literal_arguments_stay_as_they_are(sandbox):
+    source = (
+        example("relu")
+        .reference.replace("def forward(self, x)", "def forward(self, x, n)")
+        .replace("torch.relu(x)", "x.reshape(-1, n).sum(1)")
+    )
+    inputs = InputSpec("x", "normal", "float32", (8, 16)), InputSpec("n", "literal", "", (), literal="4")
+    traces = trace_task(task_of(source, *inputs), TracingConfig(), sandbox, 5)
+    assert isinstance(traces, tuple) and traces[1].inputs[1] == inputs[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return torch.relu(x)[:, 9]", "trace_error"),
+        ("return None", "no_tensor_output"),
+        ("return x[:0]", "empty_output"),
+        ("return x / 0", "not_finite"),
+        ("return x.to_sparse()", "sparse_output"),
+        ("assert x.shape == (4, 4); return x + 1", "shapes_cannot_vary"),
+        ("assert set(x.shape) <= {2, 4, 8, 16}; return x + 1", "only_powers_of_two"),
+        ("import os; os.kill(os.getpid(), 11)", "trace_crash"),
+        ("raise SystemExit(0)", "trace_error"),
+    ],
+)
+def test_what_cannot_be_traced_is_a_countable_reject(sandbox, body, reason):
+    source = example("relu").reference.replace("return torch.relu(x)", body)
+    task = task_of(source, InputSpec("x", "normal", "float32", (4, 4)))
+    rejected = trace_task(task, TracingConfig(), sandbox, 5)
+    assert isinstance(rejected, Reject), rejected
+    assert (rejected.reason, rejected.step, rejected.dataset, rejected.origin) == (
+        reason,
+        "trace",
+        "annotations",
+        task.task_id,
+    )
+
+
+def test_a_reject_holds_no_address_that_differs_from_run_to_run(sandbox):
+    source = example("relu").reference.replace("return torch.relu(x)", "raise ValueError(f'bad {object()}')")
+    rejected = trace_task(task_of(source, InputSpec("x", "normal", "float32", (4, 4))), TracingConfig(), sandbox, 5)
+    assert isinstance(rejected, Reject) and rejected.detail == "ValueError"
+
+
+def test_a_reference_that_never_ends_is_rejected(sandbox):
+    source = example("relu").reference.replace("return torch.relu(x)", "while True: pass")
+    task = task_of(source, InputSpec("x", "normal", "float32", (4, 4)))
+    rejected = trace_task(task, TracingConfig(seconds=1.0), sandbox, 5)
+    assert isinstance(rejected, Reject) and rejected.reason == "trace_timeout"
+
+
+def test_tracing_does_not_load_the_compiler_of_torch(sandbox):
+    """`torch._dynamo` would be imported by a dispatch mode and cost three seconds in every call."""
+    source = example("relu").reference.replace(
+        "return torch.relu(x)",
+        "import sys; assert 'torch._dynamo' not in sys.modules; return torch.relu(x) + torch.relu(x)",
+    )
+    task = task_of(source, InputSpec("x", "normal", "float32", (4, 4)))
+    assert isinstance(trace_task(task, TracingConfig(), sandbox, 5), tuple)
+
+
+def test_a_trace_is_made_of_plain_values():
+    assert all(isinstance(trace, Trace) and dataclasses.is_dataclass(trace) for trace in traces_of("relu"))
