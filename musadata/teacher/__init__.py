@@ -1,0 +1,27 @@
+"""Teachers: who reasons about a task and writes kernels for it."""
+
+from musadata.config import TeacherConfig, TeacherType
+from musadata.teacher.protocol import Teacher
+
+__all__ = ["open_teacher"]
+
+
+def open_teacher(config: TeacherConfig, seed: int) -> Teacher:
+    """The teacher that the config names; what it needs is imported now and not before.
+
+    Raises:
+        MusadataError: the teacher cannot be reached or read; the message names the key.
+    """
+    match config.kind:
+        case TeacherType.COMPILER:
+            from musadata.teacher.compiler import CompilerTeacher
+
+            return CompilerTeacher(config, seed)
+        case TeacherType.OPENAI:
+            from musadata.teacher.openai import OpenAITeacher
+
+            return OpenAITeacher(config)
+        case TeacherType.REPLAY:
+            from musadata.teacher.replay import ReplayTeacher
+
+            return ReplayTeacher(config.path)

@@ -1,0 +1,1 @@
+"""From kernels to readable CUDA C++ and the Python module around it."""

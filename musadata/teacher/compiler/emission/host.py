@@ -1,0 +1,161 @@
+"""The host side of a candidate: checks, sizes, allocation, launches and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from musadata.teacher.compiler.cpp import Printer
+from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.graph import Graph, GraphInput, SizeOrigin
+from musadata.teacher.compiler.index import Index, Size
+from musadata.teacher.compiler.scalar import Buffer
+
+TORCH_TYPES = {
+    "bool": "torch::kBool",
+    "uint8": "torch::kUInt8",
+    "int8": "torch::kInt8",
+    "int16": "torch::kInt16",
+    "int32": "torch::kInt32",
+    "int64": "torch::kInt64",
+    "float16": "torch::kFloat16",
+    "bfloat16": "torch::kBFloat16",
+    "float32": "torch::kFloat32",
+    "float64": "torch::kFloat64",
+}
+
+
+@dataclass(frozen=True)
+class Returned:
+    """One tensor that the host function returns: a buffer, viewed in another shape or with its axes permuted."""
+
+    buffer: Buffer
+    shape: tuple[Index, ...] | None = None
+    order: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """The C++ function that Python calls. `parameters` are the tensors that it takes, in order."""
+
+    name: str
+    parameters: tuple[tuple[GraphInput, Buffer], ...]
+    declaration: str
+    source: str
+
+
+def write_host(
+    name: str,
+    graph: Graph,
+    inputs: Sequence[tuple[GraphInput, Buffer]],
+    kernels: Sequence[EmittedKernel],
+    returned: Sequence[Returned],
+) -> HostFunction:
+    """The function that allocates, launches and returns. Each buffer is allocated before the kernel that fills it."""
+    buffers = [b for emitted in kernels for b in emitted.kernel.outputs]
+    sizes = _needed_sizes(graph, kernels, buffers, returned)
+    parameters = _parameters(graph, inputs, kernels, sizes)
+    lines = _checks(parameters)
+    names = {item.name: buffer.name for item, buffer in inputs if item.role == "argument"}
+    lines += _size_lines(graph, sizes, names)
+    first = parameters[0][1].name
+    lines += [
+        f"const c10::cuda::CUDAGuard device_guard({first}.device());",
+        "const cudaStream_t stream = at::cuda::getCurrentCUDAStream();",
+        "",
+    ]
+    for emitted in kernels:
+        lines += _allocate_and_launch(emitted, first, parameters, len(kernels) > 1)
+    lines.append(f"return {_result(returned)};")
+    kind = "torch::Tensor" if len(returned) == 1 else "std::vector<torch::Tensor>"
+    listed = ", ".join(f"torch::Tensor {buffer.name}" for _, buffer in parameters)
+    head = f"{kind} {name}({listed})"
+    if len(head) > 110:
+        head = f"{kind} {name}(\n    " + ",\n    ".join(f"torch::Tensor {b.name}" for _, b in parameters) + ")"
+    body = "\n".join(f"    {line}" if line else "" for line in lines)
+    return HostFunction(name, tuple(parameters), f"{head};", f"{head} {{\n{body}\n}}\n")
+
+
+def _needed_sizes(
+    graph: Graph, kernels: Sequence[EmittedKernel], buffers: Sequence[Buffer], returned: Sequence[Returned]
+) -> set[str]:
+    needed = {name for emitted in kernels for name in emitted.sizes}
+    shapes = [*(b.shape for b in buffers), *(r.shape for r in returned if r.shape)]
+    needed |= {a.name for shape in shapes for size in shape for a in size.atoms() if isinstance(a, Size)}
+    for origin in reversed(graph.sizes):  # derived sizes come after those that they are made from
+        if origin.name in needed and origin.formula is not None:
+            needed |= {atom.name for atom in origin.formula.atoms() if isinstance(atom, Size)}
+    return needed
+
+
+def _parameters(
+    graph: Graph, inputs: Sequence[tuple[GraphInput, Buffer]], kernels: Sequence[EmittedKernel], sizes: set[str]
+) -> list[tuple[GraphInput, Buffer]]:
+    """Arguments of forward first, then parameters and buffers: only those that are read or measured."""
+    read = {buffer for emitted in kernels for buffer in emitted.kernel.inputs}
+    measured = {graph.arguments[o.argument]["spec"] for o in graph.sizes if o.name in sizes and o.argument >= 0}
+    kept = [
+        (item, buffer)
+        for item, buffer in inputs
+        if buffer in read or (item.role == "argument" and item.name in measured)
+    ]
+    return sorted(kept, key=lambda pair: pair[0].role != "argument")
+
+
+def _checks(parameters: Sequence[tuple[GraphInput, Buffer]]) -> list[str]:
+    lines = []
+    for item, buffer in parameters:
+        lines.append(f"CHECK_INPUT({buffer.name}, {TORCH_TYPES[buffer.dtype]}, {len(item.type.shape)});")
+    for item, buffer in parameters:
+        fixed = [(d, size.constant) for d, size in enumerate(item.type.shape) if size.constant is not None]
+        if item.role == "argument" and fixed:
+            test = " && ".join(f"{buffer.name}.size({d}) == {size}" for d, size in fixed)
+            lines.append(f'TORCH_CHECK({test}, "{buffer.name} has an unexpected shape");')
+    lines += [f"{buffer.name} = {buffer.name}.contiguous();" for _, buffer in parameters]
+    return [*lines, ""]
+
+
+def _size_lines(graph: Graph, sizes: set[str], names: Mapping[str, str]) -> list[str]:
+    lines = []
+    for origin in graph.sizes:
+        if origin.name in sizes:
+            lines.append(f"const int {origin.name} = {_size_text(graph, origin, names)};")
+    return lines
+
+
+def _size_text(graph: Graph, origin: SizeOrigin, names: Mapping[str, str]) -> str:
+    if origin.formula is not None:
+        return Printer({}, {}).index(origin.formula)
+    return f"{names[graph.arguments[origin.argument]['spec']]}.size({origin.dim})"
+
+
+def _allocate_and_launch(
+    emitted: EmittedKernel, first: str, parameters: Sequence[tuple[GraphInput, Buffer]], many: bool
+) -> list[str]:
+    lines = [_allocation(buffer, first, parameters[0][1].dtype) for buffer in emitted.kernel.outputs]
+    if not many:
+        return [*lines, *emitted.launch]
+    return [*lines, "{", *(f"    {line}" for line in emitted.launch), "}", ""]
+
+
+def _allocation(buffer: Buffer, first: str, dtype: str) -> str:
+    options = f"{first}.options()" + ("" if buffer.dtype == dtype else f".dtype({TORCH_TYPES[buffer.dtype]})")
+    return f"auto {buffer.name} = torch::empty({shape_text(buffer.shape)}, {options});"
+
+
+def shape_text(shape: Sequence[Index]) -> str:
+    """A shape as C++ writes it."""
+    printer = Printer({}, {})
+    return "{" + ", ".join(printer.index(size) for size in shape) + "}"
+
+
+def _result(returned: Sequence[Returned]) -> str:
+    texts = []
+    for item in returned:
+        text = item.buffer.name
+        if item.shape is not None:
+            text += f".view({shape_text(item.shape)})"
+        if item.order is not None:
+            text += ".permute({" + ", ".join(map(str, item.order)) + "})"
+        texts.append(text)
+    return texts[0] if len(texts) == 1 else "{" + ", ".join(texts) + "}"

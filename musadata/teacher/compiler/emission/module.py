@@ -1,0 +1,169 @@
+"""The Python side of a candidate: state under the reference's names, and a forward that calls the host function."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from musadata.teacher.compiler.emission.host import HostFunction
+from musadata.teacher.compiler.graph import Graph, GraphInput
+
+TEMPLATE = '''import torch
+import torch.nn as nn
+{imports}from torch.utils.cpp_extension import load_inline
+
+cuda_source = r"""
+{cuda}"""
+
+cpp_source = {declaration}
+
+extension = load_inline(
+    name="{name}",
+    cpp_sources=[cpp_source],
+    cuda_sources=[cuda_source],
+    functions=["{function}"],
+)
+
+
+class ModelNew(nn.Module):
+{initializer}
+    def forward(self{arguments}):
+{forward}
+'''
+
+
+def write_module(graph: Graph, host: HostFunction, cuda: str) -> str:
+    """The whole candidate."""
+    initializer = textwrap.indent(_initializer(graph), "    ")
+    return TEMPLATE.format(
+        imports="import torch.nn.functional as F\n" if " F." in initializer else "",
+        cuda=cuda,
+        declaration=_declaration(host),
+        name=host.name,
+        function=host.name,
+        initializer=initializer,
+        arguments="".join(f", {argument['name']}" for argument in graph.arguments),
+        forward=textwrap.indent(_forward(graph, host), "        "),
+    )
+
+
+def _declaration(host: HostFunction) -> str:
+    if "\n" not in host.declaration:
+        return f'"{host.declaration}"'
+    return f'"""\n{host.declaration}\n"""'
+
+
+def _forward(graph: Graph, host: HostFunction) -> str:
+    names = {argument["spec"]: argument["name"] for argument in graph.arguments}
+    arguments = [_argument(item, names) for item, _ in host.parameters]
+    call = f"extension.{host.name}({', '.join(arguments)})"
+    if len(call) > 100:
+        call = f"extension.{host.name}(\n    " + ",\n    ".join(arguments) + ",\n)"
+    if graph.result == {"tensor": 0}:
+        return f"return {call}"
+    if len(graph.outputs) > 1 and graph.result == {"tuple": [{"tensor": i} for i in range(len(graph.outputs))]}:
+        return f"return tuple({call})"
+    targets = ", ".join(f"result{i}" for i in range(len(graph.outputs)))
+    return f"{targets} = {call}\nreturn {_nested(graph.result)}"
+
+
+def _nested(result: Any) -> str:
+    if "tensor" in result:
+        return f"result{result['tensor']}"
+    if "value" in result:
+        return repr(result["value"])
+    if "dict" in result:
+        return "{" + ", ".join(f"{key!r}: {_nested(item)}" for key, item in result["dict"].items()) + "}"
+    items = [_nested(item) for item in result.get("tuple", result.get("list"))]
+    if "list" in result:
+        return f"[{', '.join(items)}]"
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _argument(item: GraphInput, names: Mapping[str, str]) -> str:
+    return names[item.name] if item.role == "argument" else state_path(item.name)
+
+
+def state_path(name: str) -> str:
+    """The Python expression for a state-dict name: layers.0.weight is self.layers[0].weight."""
+    text = "self"
+    for part in name.split("."):
+        if part.isidentifier():
+            text += f".{part}"
+        else:
+            text += f"[{part}]" if text != "self" else f"._modules[{part!r}]"
+    return text
+
+
+def _initializer(graph: Graph) -> str:
+    source = graph.initializer["source"]
+    if source:
+        return source.rstrip() + "\n"
+    if not graph.state and graph.initializer["parameters"] == "self":
+        return ""
+    lines = [f"def __init__({graph.initializer['parameters']}):", "    super().__init__()"]
+    lines += [f"    {line}" for line in _holders(graph.state)]
+    return "\n".join(lines) + "\n"
+
+
+def _holders(state: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Statements that make every parameter and buffer, inside of plain modules that only hold them."""
+    lines: list[str] = []
+    if any("." in entry["name"] for entry in state):
+        lines.append("# Plain modules that hold the parameters under the names of the reference's state dict.")
+    made: set[str] = set()
+    children = _children(state)
+    for entry in state:
+        *owners, leaf = entry["name"].split(".")
+        for depth in range(len(owners)):
+            path = ".".join(owners[: depth + 1])
+            if path not in made:
+                made.add(path)
+                lines.append(_holder(path, children[path]))
+        lines.append(_tensor(".".join(owners), leaf, entry))
+    return [line for line in lines if line]
+
+
+def _children(state: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    children: dict[str, list[str]] = {}
+    for entry in state:
+        parts = entry["name"].split(".")
+        for depth in range(1, len(parts)):
+            names = children.setdefault(".".join(parts[:depth]), [])
+            if parts[depth] not in names:
+                names.append(parts[depth])
+    return children
+
+
+def _holder(path: str, children: Sequence[str]) -> str:
+    """The statement that makes one plain module; numbered children live in a list."""
+    *_, leaf = path.split(".")
+    if not leaf.isidentifier():
+        return _filled(path, children) if any(not name.isidentifier() for name in children) else ""
+    return f"{state_path(path)} = {_container(children)}"
+
+
+def _filled(path: str, children: Sequence[str]) -> str:
+    return f"{state_path(path)} = {_container(children)}"
+
+
+def _container(children: Sequence[str]) -> str:
+    numbers = [int(name) for name in children if not name.isidentifier()]
+    if not numbers:
+        return "nn.Module()"
+    return f"nn.ModuleList([nn.Module() for _ in range({max(numbers) + 1})])"
+
+
+def _tensor(owner: str, leaf: str, entry: Mapping[str, Any]) -> str:
+    shape = ", ".join(map(str, entry["shape"])) if entry["shape"] else "()"
+    dtype = "" if entry["dtype"] == "float32" else f", dtype=torch.{entry['dtype']}"
+    tensor = f"torch.empty({shape}{dtype})"
+    holder = state_path(owner) if owner else "self"
+    if entry["role"] == "parameter":
+        trains = "" if entry["trains"] else ", requires_grad=False"
+        if not leaf.isidentifier():
+            return f'{holder}.register_parameter("{leaf}", nn.Parameter({tensor}{trains}))'
+        return f"{holder}.{leaf} = nn.Parameter({tensor}{trains})"
+    kept = "" if entry["persistent"] else ", persistent=False"
+    return f'{holder}.register_buffer("{leaf}", {tensor}{kept})'

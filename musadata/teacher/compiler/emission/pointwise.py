@@ -1,0 +1,215 @@
+"""Kernels without inner loops: every element on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from musadata.teacher.compiler.cpp import C_TYPES
+from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
+from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
+from musadata.teacher.compiler.index import Variable
+from musadata.teacher.compiler.kernels import Kernel, Store
+from musadata.teacher.compiler.scalar import Load
+
+THREADS = 256
+LONGEST_STORE = 88  # value and position together; longer ones go on two lines
+
+
+def names_in(kernel: Kernel, size_names: Sequence[str]) -> list[str]:
+    """Names that a kernel's own variables must not take."""
+    buffers = [b.name for b in (*kernel.inputs, *kernel.outputs)]
+    return [*buffers, *(v.name for v in kernel.axes), *size_names]
+
+
+def threads_for(total: int) -> int:
+    """Threads per block for a number of elements: as many as make sense, in whole warps."""
+    return next((t for t in (32, 64, 128) if total <= t), THREADS)
+
+
+def emit_naive(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
+    """One thread per element."""
+    block = _new_block(kernel, size_names)
+    block.write(f"const {INDEX} i = blockIdx.x * blockDim.x + threadIdx.x;")
+    block.write("if (i >= total) return;")
+    _element(kernel, block)
+    return finish(kernel, "one thread per element", block, _linear(kernel, block, total), size_names)
+
+
+def emit_grid_stride(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
+    """A bounded grid whose threads stride over the elements."""
+    block = _new_block(kernel, size_names)
+    block.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
+    with block.scope(f"for ({INDEX} i = blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step)"):
+        _element(kernel, block)
+    linear = _linear(kernel, block, total)
+    geometry = Geometry(
+        (*linear.setup[:-1], "const int blocks = std::min((total + threads - 1) / threads, 1024);"),
+        linear.grid,
+        linear.block,
+        linear.counts,
+    )
+    return finish(kernel, "grid-stride loop", block, geometry, size_names)
+
+
+def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
+    block = Block([*names_in(kernel, size_names), "i", "step", "total"])
+    block.printer.flat = (kernel.axes, "i")
+    return block
+
+
+def _linear(kernel: Kernel, block: Block, total: int) -> Geometry:
+    count = count_text(block, [v.extent for v in kernel.axes])
+    setup = (
+        f"const int total = {count};",
+        f"const int threads = {threads_for(total)};",
+        "const int blocks = (total + threads - 1) / threads;",
+    )
+    return Geometry(setup, "blocks", "threads", (("total", "total"),))
+
+
+def _element(kernel: Kernel, block: Block) -> None:
+    """Everything that one thread does for the element at flat position i."""
+    decode(block, "i", kernel.axes, decoded(kernel, block))
+    for store in kernel.stores:
+        write_store(block, store)
+
+
+def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
+    """Axes that are needed one by one: all that occur in anything else than a flat position."""
+    if kernel.axes and len(kernel.axes) == 1 and kernel.axes[0].name == "i":
+        return frozenset()
+    found: set[Variable] = set()
+    for store in kernel.stores:
+        for node in store.value.walk():
+            if isinstance(node, Load) and block.printer._is_flat(node.buffer, node.index):
+                continue
+            for formula in node.formulas:
+                found |= formula.variables
+        if not block.printer._is_flat(store.buffer, store.index):
+            for formula in store.index:
+                found |= formula.variables
+    return frozenset(found)
+
+
+def write_store(block: Block, store: Store) -> None:
+    """Write the element of a store at the current point."""
+    text = block.value(store.value)
+    place = block.printer.offset(store.buffer, store.index)
+    if len(text) + len(place) > LONGEST_STORE:
+        kind = C_TYPES[store.value.dtype]
+        name = block.fresh("result")
+        block.write(f"const {kind} {name} = {text};")
+        text = name
+    block.write(f"{store.buffer.name}[{place}] = {stored(text, store.buffer.dtype)};")
+
+
+def stored(text: str, dtype: str) -> str:
+    """The conversion from compute type to the buffer's type, where it is not implicit."""
+    return {"float16": f"__float2half({text})", "bfloat16": f"__float2bfloat16({text})"}.get(dtype, text)
+
+
+def can_emit_rows(kernel: Kernel) -> bool:
+    return len(kernel.axes) >= 2
+
+
+def emit_rows(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
+    """A two-dimensional grid: threads along x for the last axis, along y for all others together."""
+    block = Block([*names_in(kernel, size_names), "rows", "outer"])
+    *outer, last = kernel.axes
+    block.write(f"const {INDEX} {last.name} = blockIdx.x * blockDim.x + threadIdx.x;")
+    row = outer[0].name if len(outer) == 1 else "outer"
+    block.write(f"const {INDEX} {row} = blockIdx.y * blockDim.y + threadIdx.y;")
+    block.write(f"if ({row} >= outer_size || {last.name} >= {block.index(last.extent)}) return;")
+    if len(outer) > 1:
+        decode(block, "outer", tuple(outer), frozenset(outer))
+    for store in kernel.stores:
+        write_store(block, store)
+    count = count_text(block, [v.extent for v in outer])
+    setup = (
+        f"const int outer_size = {count};",
+        "const dim3 threads(32, 8);",
+        f"const int width_blocks = ({block.printer.index(last.extent, 70)} + threads.x - 1) / threads.x;",
+        "const dim3 blocks(width_blocks, (outer_size + threads.y - 1) / threads.y);",
+    )
+    geometry = Geometry(setup, "blocks", "threads", (("outer_size", "outer_size"),))
+    return finish(kernel, "two-dimensional grid", block, geometry, size_names)
+
+
+def can_vectorise(kernel: Kernel) -> bool:
+    """Everything is float32 and read either at the element's own place or at one fixed place."""
+    if len(kernel.stores) != 1 or kernel.reductions:
+        return False
+    block = Block(())
+    block.printer.flat = (kernel.axes, "i")
+    store = kernel.stores[0]
+    if store.buffer.dtype != "float32" or not block.printer._is_flat(store.buffer, store.index):
+        return False
+    flat = [load for load in store.value.loads if block.printer._is_flat(load.buffer, load.index)]
+    variable = [
+        node for node in store.value.walk() for f in node.formulas if f.variables and not isinstance(node, Load)
+    ]
+    others = [load for load in store.value.loads if load not in flat]
+    return (
+        bool(flat)
+        and not variable
+        and all(load.buffer.dtype == "float32" for load in flat)
+        and all(not f.variables for load in others for f in load.index)
+        and len({load.buffer for load in others}) == len(others)
+    )
+
+
+def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
+    """Four elements per thread, moved as one float4; the tail element by element."""
+    block = _new_block(kernel, size_names)
+    store = kernel.stores[0]
+    reads = [load for load in store.value.loads if block.printer._is_flat(load.buffer, load.index)]
+    fixed = [load for load in store.value.loads if load not in reads]
+    function, source = _element_function(kernel, size_names, reads, fixed, block.functions)
+    for load in fixed:
+        block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
+    fixed_names = [f"{load.buffer.name}_value" for load in fixed]
+    names = list(dict.fromkeys(load.buffer.name for load in reads))
+    out = store.buffer.name
+    block.write(f"const {INDEX} first = (blockIdx.x * blockDim.x + threadIdx.x) * 4;")
+    with block.scope("if (first + 3 < total)"):
+        for name in names:
+            block.write(f"const float4 {name}4 = *reinterpret_cast<const float4*>({name} + first);")
+        block.write("float4 result;")
+        for part in "xyzw":
+            arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names])
+            block.write(f"result.{part} = {function}({arguments});")
+        block.write(f"*reinterpret_cast<float4*>({out} + first) = result;")
+    block.lines[-1] += " else {"
+    block.depth += 1
+    with block.scope(f"for ({INDEX} i = first; i < total; ++i)"):
+        arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names])
+        block.write(f"{out}[i] = {function}({arguments});")
+    block.depth -= 1
+    block.write("}")
+    linear = _linear(kernel, block, -(-total // 4))
+    setup = (*linear.setup[:-1], "const int blocks = (total + 4 * threads - 1) / (4 * threads);")
+    geometry = Geometry(setup, linear.grid, linear.block, linear.counts)
+    return finish(kernel, "float4 vectorised", block, geometry, size_names, helpers=source)
+
+
+def _element_function(
+    kernel: Kernel,
+    size_names: Sequence[str],
+    reads: Sequence[Load],
+    fixed: Sequence[Load],
+    functions: dict[tuple[str, str], None],
+) -> tuple[str, str]:
+    """A device function from the loaded values of one element to its result."""
+    store = kernel.stores[0]
+    name = f"{kernel.name.removesuffix('_kernel')}_element"
+    block = Block([*size_names, name])
+    parameters: dict[str, str] = {}
+    for load in (*reads, *fixed):
+        parameter = parameters.setdefault(load.buffer.name, block.fresh(load.buffer.name))
+        block.name(load, parameter)
+    text = block.value(store.value)
+    block.write(f"return {text};")
+    functions.update(block.functions)
+    listed = ", ".join(f"float {parameter}" for parameter in parameters.values())
+    source = f"__device__ __forceinline__ float {name}({listed}) {{\n" + "\n".join(block.lines) + "\n}\n\n"
+    return name, source

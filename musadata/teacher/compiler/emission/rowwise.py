@@ -1,0 +1,385 @@
+"""Kernels with inner loops: each point of the axes is worked on by a thread, a warp or a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from musadata.teacher.compiler.cpp import C_TYPES, number_text
+from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
+from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
+from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
+from musadata.teacher.compiler.index import Index, Size, Variable, of, product
+from musadata.teacher.compiler.kernels import Kernel, Reduce, Store
+from musadata.teacher.compiler.scalar import Local
+
+WARP = 32
+COLLECTIVE = ("sum", "prod", "max", "min", "fast_max")  # reductions that several threads can share
+
+
+@dataclass(frozen=True)
+class Team:
+    """Who works on one point together.
+
+    Attributes:
+        schedule: what the teacher calls it.
+        first: the member's first inner position; "" where one thread does all.
+        step: how far a member's next inner position is.
+        leader: the condition under which a member stores the result of a point.
+        collective: prefix of the functions that combine the members' partial results.
+        memory: whether those functions need shared memory, and how many elements.
+    """
+
+    schedule: str
+    first: str = ""
+    step: str = ""
+    leader: str = ""
+    collective: str = ""
+    memory: int = 0
+
+
+def emit_thread(kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False) -> EmittedKernel:
+    """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
+    block = _new_block(kernel, size_names)
+    team = Team("one thread per output, grid-stride loop" if stride else "one thread per output")
+    point = _point_name(kernel)
+    if stride:
+        block.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
+        head = f"for ({INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x; {point} < total; {point} += step)"
+        with block.scope(head):
+            _work(kernel, block, team, point)
+    else:
+        block.write(f"const {INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;")
+        block.write(f"if ({point} >= total) return;")
+        _work(kernel, block, team, point)
+    blocks = "(total + threads - 1) / threads"
+    setup = (
+        f"const int total = {count_text(block, [v.extent for v in kernel.axes])};",
+        f"const int threads = {min(128, threads_for(points))};",
+        f"const int blocks = {f'std::min({blocks}, 1024)' if stride else blocks};",
+    )
+    geometry = Geometry(setup, "blocks", "threads", (("total", "total"),))
+    return finish(kernel, team.schedule, block, geometry, size_names)
+
+
+def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> EmittedKernel:
+    """One warp per point, partial results combined by shuffles."""
+    block = _new_block(kernel, size_names)
+    team = Team("one warp per output, shuffle reduction", "lane", str(WARP), "lane == 0", "warp")
+    point = _point_name(kernel)
+    warps = 4 if points >= 4 else 1
+    if warps == 1:
+        block.write(f"const {INDEX} {point} = blockIdx.x;")
+    else:
+        block.write(f"const {INDEX} {point} = blockIdx.x * (blockDim.x / {WARP}) + threadIdx.x / {WARP};")
+    block.write(f"const int lane = threadIdx.x % {WARP};")
+    block.write(f"if ({point} >= total) return;  // the whole warp leaves")
+    _work(kernel, block, team, point)
+    setup = (
+        f"const int total = {count_text(block, [v.extent for v in kernel.axes])};",
+        f"const int threads = {warps * WARP};",
+        f"const int blocks = (total + {warps} - 1) / {warps};" if warps > 1 else "const int blocks = total;",
+    )
+    geometry = Geometry(setup, "blocks", "threads", (("total", "total"),))
+    return finish(kernel, team.schedule, block, geometry, size_names, helpers=_warp_helpers(kernel))
+
+
+def emit_block(kernel: Kernel, size_names: Sequence[str], inner: int, *, shuffle: bool) -> EmittedKernel:
+    """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory."""
+    block = _new_block(kernel, size_names)
+    threads = next((t for t in (32, 64, 128) if inner <= t), 256)
+    memory = threads // WARP if shuffle else threads
+    schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
+    team = Team(schedule, "threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory)
+    point = _point_name(kernel)
+    for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
+        name = "partial" if dtype == kernel.reductions[0].dtype else f"partial_{dtype}"
+        block.write(f"__shared__ {C_TYPES[dtype]} {name}[{memory}];")
+    block.write(f"const {INDEX} {point} = blockIdx.x;")
+    _work(kernel, block, team, point)
+    setup = (
+        f"const int blocks = {count_text(block, [v.extent for v in kernel.axes])};",
+        f"const int threads = {threads};",
+    )
+    helpers = _warp_helpers(kernel) + _shuffle_helpers(kernel) if shuffle else _shared_helpers(kernel)
+    return finish(kernel, schedule, block, Geometry(setup, "blocks", "threads"), size_names, helpers=helpers)
+
+
+def can_share(kernel: Kernel) -> bool:
+    """Whether several threads can work on one point."""
+    return all(r.kind in COLLECTIVE and r.dtype in ("float32", "float64", "int64", "int32") for r in kernel.reductions)
+
+
+def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
+    names = [v.name for stage in kernel.stages for v in stage.axes]
+    registers = [r.local for r in kernel.reductions]
+    block = Block([*names_in(kernel, size_names), *names, "total", "lane", "k", "step"])
+    for register in registers:
+        block._names.add(register)
+    return block
+
+
+def _point_name(kernel: Kernel) -> str:
+    """The variable of the flat point: the axis itself where there is only one."""
+    if len(kernel.axes) == 1:
+        return kernel.axes[0].name
+    return "output" if all(not store.axes for store in kernel.stores) else "point"
+
+
+def _work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
+    """All stages at one point."""
+    if len(kernel.axes) > 1:
+        decode(block, point, kernel.axes, _used_axes(kernel))
+    fixed = frozenset(kernel.axes)
+    known: set[str] = set()
+    names = _register_names(kernel, block)
+    for stage in kernel.stages:
+        if isinstance(stage, Reduce):
+            block.write()
+            _reduce(block, stage, team, fixed, frozenset(known), names[stage.local], kernel)
+            known.add(stage.local)
+        elif stage.axes:
+            block.write()
+            _map(block, stage, team, fixed, frozenset(known))
+        else:
+            _single(block, stage, team)
+
+
+def _register_names(kernel: Kernel, block: Block) -> dict[str, str]:
+    """Registers are called after what they hold; a buffer of the same name goes first."""
+    buffers = {b.name for b in (*kernel.inputs, *kernel.outputs)}
+    names = {r.local: f"{r.local}_result" if r.local in buffers else r.local for r in kernel.reductions}
+    names = {local: f"{name}_value" if name in _FUNCTION_NAMES else name for local, name in names.items()}
+    block.printer.rename = {**(block.printer.rename or {}), **names}
+    return names
+
+
+_FUNCTION_NAMES = frozenset({"sum", "max", "min", "prod", "exp", "sqrt"})
+
+
+def _used_axes(kernel: Kernel) -> frozenset[Variable]:
+    found: set[Variable] = set()
+    for stage in kernel.stages:
+        found |= stage.value.variables
+        if stage.buffer is not None:
+            found |= {v for index in stage.index for v in index.variables}
+        found |= {v for axis in stage.axes for v in axis.extent.variables}
+    return frozenset(found)
+
+
+@contextmanager
+def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[None]:
+    """The inner loops: nested for one thread; flattened and dealt out for a team."""
+    if not axes:
+        yield
+    elif not team.first:
+        with _nested(block, axes):
+            yield
+    elif len(axes) == 1:
+        axis = axes[0]
+        limit = block.index(axis.extent)
+        with block.scope(
+            f"for ({INDEX} {axis.name} = {team.first}; {axis.name} < {limit}; {axis.name} += {team.step})"
+        ):
+            yield
+    else:
+        count = block.index(product(axis.extent for axis in axes))
+        flat = block.fresh("inner")
+        with block.scope(f"for ({INDEX} {flat} = {team.first}; {flat} < {count}; {flat} += {team.step})"):
+            decode(block, flat, axes, frozenset(axes))
+            yield
+
+
+def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
+    """The axes, with extents in variables that are formulas of the position (an adaptive window, a prefix)."""
+    bounded = []
+    for axis in axes:
+        if axis.extent.variables:
+            known = block.printer.positions.get(axis.extent)
+            axis = Variable(axis.name, of(Size(known or block.name_formula(axis.extent, f"{axis.name}_count"))))
+        bounded.append(axis)
+    return tuple(bounded)
+
+
+@contextmanager
+def _nested(block: Block, axes: tuple[Variable, ...]) -> Iterator[None]:
+    axis, *rest = axes
+    with block.scope(f"for ({INDEX} {axis.name} = 0; {axis.name} < {block.index(axis.extent)}; ++{axis.name})"):
+        if rest:
+            with _nested(block, tuple(rest)):
+                yield
+        else:
+            yield
+
+
+def identity(kind: str, dtype: str) -> str:
+    """What a reduction starts from."""
+    if kind in ("any", "all"):
+        return "true" if kind == "all" else "false"
+    if kind in ("sum", "prod"):
+        return number_text(0 if kind == "sum" else 1, dtype)
+    if dtype.startswith("float"):
+        return "-INFINITY" if kind != "min" else "INFINITY"
+    limits = {"int64": "INT64", "int32": "INT"}.get(dtype, "SCHAR")
+    return f"{limits}_{'MIN' if kind != 'min' else 'MAX'}"
+
+
+def combined(kind: str, dtype: str, one: str, other: str) -> str:
+    """The expression that combines two partial results."""
+    if kind == "fast_max":
+        return f"{'fmaxf' if dtype == 'float32' else 'fmax'}({one}, {other})"
+    if kind in ("max", "min"):
+        return f"{kind}imum({one}, {other})"
+    return f"{one} {'+' if kind == 'sum' else '*'} {other}"
+
+
+def _reduce(
+    block: Block,
+    stage: Reduce,
+    team: Team,
+    fixed: frozenset[Variable],
+    known: frozenset[str],
+    name: str,
+    kernel: Kernel,
+) -> None:
+    block.hoist(stage.value, fixed, known)
+    if stage.kind.startswith("arg"):
+        _reduce_position(block, stage, name)
+    else:
+        kind = C_TYPES[stage.dtype]
+        axes = _bounded(block, stage.axes)
+        block.write(f"{kind} {name} = {identity(stage.kind, stage.dtype)};")
+        with _loops(block, axes, team):
+            _accumulate(block, stage, name)
+        if team.collective:
+            memory = ""
+            if team.memory:
+                memory = ", partial" if stage.dtype == kernel.reductions[0].dtype else f", partial_{stage.dtype}"
+            function = f"{team.collective}_{stage.kind.removeprefix('fast_')}"
+            block.write(f"{name} = {function}({name}{memory});")
+    if stage.buffer is not None:
+        _single(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
+
+
+def _accumulate(block: Block, stage: Reduce, name: str) -> None:
+    text = block.value(stage.value)
+    if stage.kind in ("sum", "prod"):
+        block.write(f"{name} {'+' if stage.kind == 'sum' else '*'}= {text};")
+    elif stage.kind in ("any", "all"):
+        block.write(f"{name} = {name} {'||' if stage.kind == 'any' else '&&'} {text};")
+    else:
+        if stage.kind in ("max", "min"):
+            block.functions[f"{stage.kind}imum", stage.dtype] = None
+        block.write(f"{name} = {combined(stage.kind, stage.dtype, name, text)};")
+
+
+def _reduce_position(block: Block, stage: Reduce, name: str) -> None:
+    """The first position of the largest or smallest element; NaN counts as both."""
+    kind = C_TYPES[stage.value.dtype]
+    sign = ">" if stage.kind == "argmax" else "<"
+    best = block.fresh("best")
+    block.write(f"{kind} {best} = {identity(stage.kind[3:], stage.value.dtype)};")
+    block.write(f"{INDEX} {name} = -1;")
+    with _loops(block, _bounded(block, stage.axes), Team("")):
+        text = block.value(stage.value)
+        current = block.fresh("current")
+        block.write(f"const {kind} {current} = {text};")
+        better = f"{current} {sign} {best}"
+        if stage.value.dtype.startswith("float"):
+            better += f" || (isnan({current}) && !isnan({best}))"
+        with block.scope(f"if ({name} < 0 || {better})"):
+            block.write(f"{best} = {current};")
+            flat: Index = of(stage.axes[0]) * 0
+            for axis in stage.axes:
+                flat = flat * axis.extent + of(axis)
+            block.write(f"{name} = {block.index(flat)};")
+
+
+def _map(block: Block, stage: Store, team: Team, fixed: frozenset[Variable], known: frozenset[str]) -> None:
+    block.hoist(stage.value, fixed, known)
+    with _loops(block, stage.axes, team):
+        write_store(block, stage)
+
+
+def _single(block: Block, stage: Store, team: Team) -> None:
+    if not team.leader:
+        write_store(block, stage)
+        return
+    with block.scope(f"if ({team.leader})"):
+        write_store(block, stage)
+
+
+def _kinds(kernel: Kernel) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((r.kind, r.dtype) for r in kernel.reductions))
+
+
+def _warp_helpers(kernel: Kernel) -> str:
+    return "".join(_warp_helper(kind, dtype) for kind, dtype in _kinds(kernel))
+
+
+def _warp_helper(kind: str, dtype: str) -> str:
+    type_, name = C_TYPES[dtype], f"warp_{kind.removeprefix('fast_')}"
+    shuffled = "__shfl_xor_sync(0xffffffff, value, offset)"
+    update = {"sum": f"value += {shuffled};", "prod": f"value *= {shuffled};"}.get(
+        kind, f"value = {combined(kind, dtype, 'value', shuffled)};"
+    )
+    return (
+        f"// Combines the values of a warp's lanes; every lane gets the result.\n"
+        f"__device__ __forceinline__ {type_} {name}({type_} value) {{\n"
+        f"    for (int offset = {WARP // 2}; offset > 0; offset /= 2) {{\n"
+        f"        {update}\n"
+        f"    }}\n"
+        f"    return value;\n"
+        f"}}\n\n"
+    )
+
+
+def _shuffle_helpers(kernel: Kernel) -> str:
+    return "".join(_shuffle_helper(kind, dtype) for kind, dtype in _kinds(kernel))
+
+
+def _shuffle_helper(kind: str, dtype: str) -> str:
+    type_, short = C_TYPES[dtype], kind.removeprefix("fast_")
+    return (
+        f"// Combines the values of a block's threads, first within warps; every thread gets the result.\n"
+        f"__device__ __forceinline__ {type_} block_{short}({type_} value, {type_}* partial) {{\n"
+        f"    const int lane = threadIdx.x % {WARP};\n"
+        f"    const int warp = threadIdx.x / {WARP};\n"
+        f"    value = warp_{short}(value);\n"
+        f"    if (lane == 0) partial[warp] = value;\n"
+        f"    __syncthreads();\n"
+        f"    value = lane < blockDim.x / {WARP} ? partial[lane] : {identity(kind, dtype)};\n"
+        f"    value = warp_{short}(value);\n"
+        f"    __syncthreads();  // before partial is written again\n"
+        f"    return value;\n"
+        f"}}\n\n"
+    )
+
+
+def _shared_helpers(kernel: Kernel) -> str:
+    return "".join(_shared_helper(kind, dtype) for kind, dtype in _kinds(kernel))
+
+
+def _shared_helper(kind: str, dtype: str) -> str:
+    type_, short = C_TYPES[dtype], kind.removeprefix("fast_")
+    mine, theirs = "partial[threadIdx.x]", "partial[threadIdx.x + stride]"
+    update = {"sum": f"{mine} += {theirs};", "prod": f"{mine} *= {theirs};"}.get(
+        kind, f"{mine} = {combined(kind, dtype, mine, theirs)};"
+    )
+    return (
+        f"// Combines the values of a block's threads in a tree; every thread gets the result.\n"
+        f"__device__ __forceinline__ {type_} block_{short}({type_} value, {type_}* partial) {{\n"
+        f"    partial[threadIdx.x] = value;\n"
+        f"    __syncthreads();\n"
+        f"    for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {{\n"
+        f"        if (threadIdx.x < stride) {{\n"
+        f"            {update}\n"
+        f"        }}\n"
+        f"        __syncthreads();\n"
+        f"    }}\n"
+        f"    const {type_} result = partial[0];\n"
+        f"    __syncthreads();  // before partial is written again\n"
+        f"    return result;\n"
+        f"}}\n\n"
+    )

@@ -1,0 +1,255 @@
+"""Writing the body of a kernel: variables with telling names, guarded loads as `if`, no line too long to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from musadata.teacher.compiler.cpp import C_TYPES, Printer
+from musadata.teacher.compiler.index import Index, Opaque, Operation, Variable, divide, of, product
+from musadata.teacher.compiler.program import RESERVED_NAMES, axis_names
+from musadata.teacher.compiler.scalar import Call, Cast, Choose, Compare, Formula, Literal, Load, Local, Named, Scalar
+
+LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
+LONGEST_FORMULA = 48  # the same for index formulas
+LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
+INDEX = "int"
+
+
+class Block:
+    """Lines of C++ under construction, with the names and values that are in scope.
+
+    Names are unique in a kernel. A value that has been given a variable is printed by its name from then on, as long
+    as the scope in which that happened is open.
+    """
+
+    def __init__(self, taken: Iterable[str], depth: int = 1):
+        self.lines: list[str] = []
+        self.depth = depth
+        self.functions: dict[tuple[str, str], None] = {}
+        self.printer = Printer({}, self.functions)
+        self._names = set(taken) | RESERVED_NAMES
+        self._uses: dict[int, int] = {}
+        self._alive: list[Scalar] = []  # keeps identities valid while they are used as keys
+
+    def write(self, line: str = "") -> None:
+        self.lines.append("    " * self.depth + line if line else "")
+
+    @contextmanager
+    def scope(self, head: str) -> Iterator[None]:
+        """An indented block in braces; variables that are made inside are forgotten after it."""
+        self.write(f"{head} {{")
+        named, positions = dict(self.printer.named), dict(self.printer.positions)
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.printer.named, self.printer.positions = named, positions
+        self.write("}")
+
+    def fresh(self, name: str) -> str:
+        """A variable name that is not taken."""
+        name = name.strip("_") or "value"
+        base = f"{name}_value" if name in RESERVED_NAMES else name
+        result, number = base, 2
+        while result in self._names:
+            result, number = f"{base}{number}", number + 1
+        self._names.add(result)
+        return result
+
+    def name(self, value: Scalar, text: str) -> None:
+        """Print a value by this text from now on, in this scope."""
+        self._alive.append(value)
+        self.printer.named[id(value)] = text
+
+    def index(self, index: Index) -> str:
+        return self.printer.index(index)
+
+    def value(self, value: Scalar) -> str:
+        """The text of a value, after writing the statements that it needs."""
+        self._count(value)
+        self._name_positions(value)
+        self._prepare(value, root=True)
+        return self.printer.scalar(value)
+
+    def hoist(self, value: Scalar, fixed: frozenset[Variable], locals_known: frozenset[str]) -> None:
+        """Compute what a loop's value needs but what does not change inside of the loop, ahead of it."""
+        self._count(value)
+        for node in self._unguarded(value):
+            movable = isinstance(node, (Named, Load)) and node.variables <= fixed and node.locals <= locals_known
+            if movable and id(node) not in self.printer.named:
+                self._prepare(node, root=False)
+                if isinstance(node, Load) and id(node) not in self.printer.named:
+                    self._declare(node, self._name_for(node))
+
+    def _unguarded(self, value: Scalar) -> list[Scalar]:
+        """Named nodes that are computed whatever the conditions are, outermost first."""
+        found: list[Scalar] = []
+        stack, seen = [value], set()
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            found.append(node)
+            stack.extend(reversed([node.condition] if isinstance(node, Choose) else list(node.children)))
+        return found
+
+    def _count(self, value: Scalar) -> None:
+        self._alive.append(value)
+        self._uses = {}
+        for node in value.walk():
+            for child in node.children:
+                self._uses[id(child)] = self._uses.get(id(child), 0) + 1
+
+    def _name_positions(self, value: Scalar) -> None:
+        """Give positions that are computed and used more than once a variable: `const int in_h = oh * 2 + kh - 1`."""
+        names: dict[Index, str] = {}
+        formulas: list[Index] = []
+        for node in value.walk():
+            formulas += node.formulas
+            if isinstance(node, Load):
+                for place, formula in enumerate(node.index):
+                    names.setdefault(formula, f"in_{axis_names(len(node.index))[place]}")
+        self.name_formulas(formulas, names)
+
+    def name_formulas(self, formulas: Iterable[Index], names: Mapping[Index, str] = {}) -> None:
+        """Give parts of formulas a variable that are long, or used more than once, innermost first.
+
+        `names` proposes names for whole formulas.
+        """
+        counts: dict[Index, int] = {}
+        for formula in formulas:
+            if formula in self.printer.positions:
+                continue
+            if _is_computed(formula):
+                counts[formula] = counts.get(formula, 0) + 1
+            for atom in formula.atoms():
+                if isinstance(atom, Operation) and of(atom) != formula and _is_computed(of(atom)):
+                    counts[of(atom)] = counts.get(of(atom), 0) + 1
+        for formula in sorted(counts, key=lambda f: len(self.printer.index(f))):
+            if formula in self.printer.positions:
+                continue
+            text = self.printer.index(formula)
+            repeated = counts[formula] > 1 and (formula in names or isinstance(formula.atom, Operation))
+            nested = isinstance(formula.atom, Operation) and len(text) > LONGEST_QUOTIENT
+            if len(text) > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
+                self.name_formula(formula, names.get(formula) or _formula_name(formula))
+
+    def name_formula(self, formula: Index, name: str) -> str:
+        """Give a formula a variable, and return its name."""
+        name = self.fresh(name)
+        self.write(f"const {INDEX} {name} = {self.printer.index(formula)};")
+        self.printer.positions[formula] = name
+        return name
+
+    def _prepare(self, node: Scalar, *, root: bool) -> None:
+        if id(node) in self.printer.named or isinstance(node, (Literal, Local)):
+            return
+        if isinstance(node, Choose):
+            self._prepare_choice(node, root=root)
+            return
+        for child in node.children:
+            self._prepare(child, root=isinstance(node, Named))
+        if isinstance(node, Load):
+            self._shorten_offset(node)
+        if not root and self._deserves_name(node):
+            self._declare(node, self._name_for(node))
+
+    def _deserves_name(self, node: Scalar) -> bool:
+        if isinstance(node, Named):
+            return not isinstance(node.value, Literal)
+        shared = self._uses.get(id(node), 0) > 1
+        if shared and isinstance(node, (Load, Call)):
+            return True
+        if shared and isinstance(node, Cast) and not isinstance(node.argument, (Local, Formula)):
+            return True
+        return len(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
+
+    def _name_for(self, node: Scalar) -> str:
+        if isinstance(node, Named):
+            return node.name
+        if isinstance(node, Load):
+            return f"{node.buffer.name}_value"
+        if isinstance(node, Compare) or node.dtype == "bool":
+            return "inside"
+        return "place" if node.dtype == "int64" else "part"
+
+    def _declare(self, node: Scalar, name: str) -> None:
+        text = self.printer.scalar(node)
+        name = self.fresh(name)
+        self.write(f"const {C_TYPES[node.dtype]} {name} = {text};")
+        self.name(node, name)
+
+    def _shorten_offset(self, load: Load) -> None:
+        text = self.printer.offset(load.buffer, load.index)
+        if len(text) > LONGEST_TEXT:
+            name = self.fresh(f"{load.buffer.name}_offset")
+            self.write(f"const {INDEX} {name} = {text};")
+            element = self.printer.load(load)
+            self.name(load, element.replace(text, name))
+
+    def _prepare_choice(self, node: Choose, *, root: bool) -> None:
+        self._prepare(node.condition, root=False)
+        if self._is_simple(node):
+            if not root and (self._uses.get(id(node), 0) > 1 or len(self.printer.scalar(node)) > LONGEST_TEXT):
+                self._declare(node, "value")
+            return
+        name = self.fresh("value" if not isinstance(node.yes, Named) else node.yes.name)
+        condition = self.printer.scalar(node.condition)
+        kind = C_TYPES[node.dtype]
+        if isinstance(node.no, (Literal, Local)):
+            self.write(f"{kind} {name} = {self.printer.scalar(node.no)};")
+            with self.scope(f"if ({condition})"):
+                self._assign(name, node.yes)
+        else:
+            self.write(f"{kind} {name};")
+            with self.scope(f"if ({condition})"):
+                self._assign(name, node.yes)
+            self.lines[-1] += " else {"
+            named = dict(self.printer.named)
+            self.depth += 1
+            self._assign(name, node.no)
+            self.depth -= 1
+            self.printer.named = named
+            self.write("}")
+        self.name(node, name)
+
+    def _assign(self, name: str, value: Scalar) -> None:
+        self._prepare(value, root=True)
+        self.write(f"{name} = {self.printer.scalar(value)};")
+
+    def _is_simple(self, node: Choose) -> bool:
+        """Both sides are short and need no statements of their own."""
+        for side in (node.yes, node.no):
+            for part in self._unguarded(side):
+                if id(part) in self.printer.named:
+                    continue
+                named_inside = isinstance(part, Named) and part is not side
+                if isinstance(part, Choose) or (named_inside and id(part) not in self.printer.named):
+                    return False
+        return len(self.printer.scalar(node)) <= LONGEST_TEXT + 20
+
+
+def _is_computed(formula: Index) -> bool:
+    """Whether a formula is more than a variable or a size, and known without loading anything."""
+    computed = len(formula.terms) > 1 or isinstance(formula.atom, Operation)
+    return computed and not any(isinstance(atom, Opaque) for atom in formula.atoms())
+
+
+def _formula_name(formula: Index) -> str:
+    atom = formula.atom
+    kind = atom.kind if isinstance(atom, Operation) else ""
+    return {"min": "end", "max": "begin", "//": "cell", "%": "rest"}.get(kind, "place")
+
+
+def decode(block: Block, flat: str, variables: tuple[Variable, ...], used: frozenset[Variable]) -> None:
+    """Write the loop variables that are used as functions of a flat position over all of them."""
+    position = of(Variable(flat, product(v.extent for v in variables)))
+    for place, variable in enumerate(variables):
+        rest = product(v.extent for v in variables[place + 1 :])
+        if variable not in used:
+            continue
+        index, _ = divide(position, rest)
+        if place:
+            index = divide(index, variable.extent)[1]
+        block.write(f"const {INDEX} {variable.name} = {block.index(index)};")

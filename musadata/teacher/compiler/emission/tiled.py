@@ -1,0 +1,136 @@
+"""Matrix products, and convolutions written as such, in shared-memory tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from musadata.teacher.compiler.cpp import C_TYPES, number_text
+from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
+from musadata.teacher.compiler.emission.pointwise import names_in, write_store
+from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
+from musadata.teacher.compiler.index import Variable, of, product
+from musadata.teacher.compiler.kernels import Kernel, Reduce
+from musadata.teacher.compiler.scalar import Load, Scalar
+
+TILE = 16
+
+
+def can_tile(kernel: Kernel) -> bool:
+    """One contraction, everything else pointwise on its result, and axes that fall into rows and columns."""
+    if len(kernel.reductions) != 1 or kernel.reductions[0].contraction is None or not kernel.reductions[0].axes:
+        return False
+    return all(not store.axes for store in kernel.stores) and _partition(kernel) is not None
+
+
+def _partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:
+    """The kernel's axes as (batch, rows, columns)."""
+    stage = kernel.reductions[0]
+    assert stage.contraction is not None
+    batch, rows = stage.contraction.batch, stage.contraction.rows
+    parts = (stage.index[:batch], stage.index[batch : batch + rows], stage.index[batch + rows :])
+    found = tuple(tuple(v for v in kernel.axes if any(v in i.variables for i in part)) for part in parts)
+    if sorted(v.name for part in found for v in part) != sorted(v.name for v in kernel.axes):
+        return None
+    return found  # type: ignore[return-value]
+
+
+def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_hint: int) -> EmittedKernel:
+    """A block per tile of the output; operands pass through shared memory tile by tile."""
+    stage = kernel.reductions[0]
+    parts = _partition(kernel)
+    assert parts is not None and stage.contraction is not None
+    batch, rows, cols = parts
+    tile = TILE if min(rows_hint, cols_hint) > 8 else 8
+    inner_names = [v.name for v in stage.axes]
+    block = Block([*names_in(kernel, size_names), *inner_names, "tile_row", "tile_col", "k", "start", stage.local])
+    row, col = _flat_name(rows, "tile_row"), _flat_name(cols, "tile_col")
+    kind = C_TYPES[stage.dtype]
+    block.write(f"__shared__ {kind} left_tile[{tile}][{tile}];")
+    block.write(f"__shared__ {kind} right_tile[{tile}][{tile}];")
+    block.write(f"const {INDEX} {row} = blockIdx.y * {tile} + threadIdx.y;")
+    block.write(f"const {INDEX} {col} = blockIdx.x * {tile} + threadIdx.x;")
+    if batch:
+        _decode_axes(block, "blockIdx.z", batch)
+    rows_text, cols_text = (count_text(block, [v.extent for v in part]) for part in (rows, cols))
+    _decode_axes(block, row, rows)
+    _decode_axes(block, col, cols)
+    block.write()
+    local = _local_name(kernel, stage)
+    block.printer.rename = {stage.local: local}
+    block.write(f"{kind} {local} = {number_text(0, stage.dtype)};")
+    depth = product(v.extent for v in stage.axes)
+    depth_text = block.index(depth)
+    with block.scope(f"for ({INDEX} start = 0; start < {depth_text}; start += {tile})"):
+        left, right = _operands(kernel, stage)
+        _load_tile(block, "left_tile", left, stage, "start + threadIdx.x", f"{row} < {rows_text}", depth_text)
+        _load_tile(block, "right_tile", right, stage, "start + threadIdx.y", f"{col} < {cols_text}", depth_text)
+        block.write("__syncthreads();")
+        block.write("#pragma unroll")
+        with block.scope(f"for (int k = 0; k < {tile}; ++k)"):
+            block.write(f"{local} += left_tile[threadIdx.y][k] * right_tile[k][threadIdx.x];")
+        block.write("__syncthreads();  // before the tiles are overwritten")
+    block.write()
+    with block.scope(f"if ({row} < {rows_text} && {col} < {cols_text})"):
+        if stage.buffer is not None:
+            place = block.printer.offset(stage.buffer, stage.index)
+            block.write(f"{stage.buffer.name}[{place}] = {local};")
+        for store in kernel.stores:
+            write_store(block, store)
+    depth_z = count_text(block, [v.extent for v in batch]) if batch else ""
+    blocks = f"{_tiles(cols_text, tile)}, {_tiles(rows_text, tile)}"
+    setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({blocks}{f', {depth_z}' if batch else ''});")
+    return finish(kernel, "shared-memory tiles", block, Geometry(setup, "blocks", "threads"), size_names)
+
+
+def _tiles(extent: str, tile: int) -> str:
+    return str(-(-int(extent) // tile)) if extent.isdigit() else f"({extent} + {tile - 1}) / {tile}"
+
+
+def _flat_name(axes: tuple[Variable, ...], otherwise: str) -> str:
+    return axes[0].name if len(axes) == 1 else otherwise
+
+
+def _local_name(kernel: Kernel, stage: Reduce) -> str:
+    buffers = {b.name for b in (*kernel.inputs, *kernel.outputs)}
+    return "accumulator" if "accumulator" not in buffers else "accumulated"
+
+
+def _decode_axes(block: Block, flat: str, axes: tuple[Variable, ...]) -> None:
+    if len(axes) == 1 and axes[0].name != flat:
+        block.write(f"const {INDEX} {axes[0].name} = {flat};")
+    elif len(axes) > 1:
+        decode(block, flat, axes, frozenset(axes))
+
+
+def _operands(kernel: Kernel, stage: Reduce) -> tuple[Scalar, Scalar]:
+    assert stage.contraction is not None
+    return stage.contraction.left(stage.index, stage.loops), stage.contraction.right(stage.index, stage.loops)
+
+
+def _load_tile(block: Block, tile: str, value: Scalar, stage: Reduce, position: str, inside: str, depth: str) -> None:
+    """Each thread brings one element of an operand, or 0 outside of it."""
+    zero = number_text(0, stage.dtype)
+    single = len(stage.axes) == 1
+    if single and isinstance(value, Load):
+        rename = {stage.axes[0].name: position}
+        block.printer.rename = {**(block.printer.rename or {}), **_bracketed(value, stage.axes[0], rename)}
+        text = block.value(value)
+        block.printer.rename = {k: v for k, v in block.printer.rename.items() if k != stage.axes[0].name}
+        block.write(f"{tile}[threadIdx.y][threadIdx.x] =")
+        block.write(f"    ({inside} && {position} < {depth}) ? {text} : {zero};")
+        return
+    loaded = block.fresh("loaded")
+    flat = stage.axes[0].name if single else "k"
+    block.write(f"{C_TYPES[stage.dtype]} {loaded} = {zero};")
+    with block.scope(f"if ({inside} && {position} < {depth})"):
+        block.write(f"const {INDEX} {flat} = {position};")
+        if not single:
+            decode(block, flat, stage.axes, value.variables & frozenset(stage.axes))
+        block.write(f"{loaded} = {block.value(value)};")
+    block.write(f"{tile}[threadIdx.y][threadIdx.x] = {loaded};")
+
+
+def _bracketed(value: Load, axis: Variable, rename: dict[str, str]) -> dict[str, str]:
+    """In a product the position needs brackets; alone as the last index it does not."""
+    last = value.index[-1] == of(axis)
+    return rename if last else {axis.name: f"({rename[axis.name]})"}

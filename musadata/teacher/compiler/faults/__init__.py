@@ -1,0 +1,10 @@
+"""Realistic faults: small edits of an honest candidate, each at a place where it matters for the task's shapes."""
+
+from musadata.teacher.compiler.faults import arithmetic, cooperation, indexing, language
+from musadata.teacher.compiler.faults.catalogue import KINDS, FaultKind
+from musadata.teacher.compiler.faults.scene import Scene
+
+# The kinds are registered when their modules are imported.
+MODULES = (arithmetic, cooperation, indexing, language)
+
+__all__ = ["KINDS", "FaultKind", "Scene"]

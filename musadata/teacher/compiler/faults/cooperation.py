@@ -1,0 +1,138 @@
+"""Faults of threads that work together: barriers, shared memory, shuffles, combining."""
+
+from __future__ import annotations
+
+import re
+
+from musadata.teacher.compiler.faults.catalogue import fault
+from musadata.teacher.compiler.faults.scene import Scene
+
+
+@fault(
+    "missing_barrier",
+    cause="threads read shared memory that others had not written yet, because no barrier stood between",
+    mend="a __syncthreads() separates writing shared memory from reading what other threads wrote",
+)
+def missing_barrier(scene: Scene) -> str | None:
+    # The last helper: a maximum comes before a sum, and a softmax that subtracts a smaller one is right all the same.
+    helper = r"(?s)(.*    partial\[threadIdx\.x\] = value;\n)    __syncthreads\(\);\n"
+    if re.search(helper, scene.source) and any(max(site.inner) > 1 for site in scene.sites()):
+        return re.sub(helper, r"\1", scene.source, count=1)
+    shuffle = r"(    if \(lane == 0\) partial\[warp\] = value;\n)    __syncthreads\(\);\n"
+    if re.search(shuffle, scene.source) and any(site.threads > 32 for site in scene.sites()):
+        return re.sub(shuffle, r"\1", scene.source, count=1)
+    tiles = r"        __syncthreads\(\);\n(        #pragma unroll)"
+    for site in scene.sites():
+        changed = scene.in_kernel(site, lambda text: re.sub(tiles, r"\1", text, count=1))
+        if changed:
+            return changed
+    return None
+
+
+@fault(
+    "shared_array_too_small",
+    cause="the shared array had fewer elements than the block has threads, so some wrote past its end",
+    mend="the shared array has an element for every thread that writes to it",
+)
+def shared_array_too_small(scene: Scene) -> str | None:
+    for site in scene.sites():
+        changed = scene.in_kernel(
+            site, lambda text: scene.replace_one(text, r"(__shared__ \w+ partial)\[(64|128|256)\]", _smaller)
+        ) or scene.in_kernel(
+            site, lambda text: scene.replace_one(text, r"(__shared__ \w+ \w+_tile\[\d+\])\[(8|16)\]", _smaller)
+        )
+        if changed:
+            return changed
+    return None
+
+
+def _smaller(match: re.Match[str]) -> str:
+    return f"{match.group(1)}[{int(match.group(2)) // 2}]"
+
+
+@fault(
+    "partial_result_stored",
+    cause="the threads' partial results were never combined, so each thread went on with its own",
+    mend="the partial results are combined before the result is used",
+)
+def partial_result_stored(scene: Scene) -> str | None:
+    for site in scene.sites():
+        if max(site.inner) < 2:
+            continue
+        changed = scene.in_kernel(
+            site, lambda text: scene.replace_one(text, r"\n    (\w+) = (?:block|warp)_\w+\(\1(?:, \w+)?\);", "")
+        )
+        if changed:
+            return changed
+    return None
+
+
+@fault(
+    "wrong_shuffle_range",
+    cause="the shuffles started at an offset of 8, so only half of a warp's lanes were combined",
+    mend="the offsets start at half the warp size",
+)
+def wrong_shuffle_range(scene: Scene) -> str | None:
+    long = any(
+        max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function) for site in scene.sites()
+    )
+    return (
+        scene.source.replace("int offset = 16;", "int offset = 8;", 1)
+        if long and "int offset = 16;" in scene.source
+        else None
+    )
+
+
+@fault(
+    "wrong_tree_start",
+    cause="the tree reduction started at a quarter of the block, so half of the partial results were left out",
+    mend="the first stride of the tree is half the block",
+)
+def wrong_tree_start(scene: Scene) -> str | None:
+    wide = [site for site in scene.sites() if max(site.inner) > site.threads // 2 and "block_" in site.function]
+    old = "int stride = blockDim.x / 2; stride > 0"
+    return (
+        scene.source.replace(old, "int stride = blockDim.x / 4; stride > 0", 1)
+        if wide and old in scene.source
+        else None
+    )
+
+
+@fault(
+    "wrong_tile_index",
+    cause="the two tiles were multiplied row by row instead of row by column",
+    mend="the product runs along a row of the left tile and a column of the right tile",
+)
+def wrong_tile_index(scene: Scene) -> str | None:
+    for site in scene.sites():
+        changed = scene.in_kernel(
+            site, lambda text: text.replace("right_tile[k][threadIdx.x]", "right_tile[threadIdx.x][k]", 1)
+        )
+        if changed:
+            return changed
+    return None
+
+
+@fault(
+    "race_without_atomics",
+    cause="all threads of the block updated the same element of shared memory, and each overwrote the others' sums",
+    mend="every thread has an element of its own, and they are combined in a tree",
+)
+def race_without_atomics(scene: Scene) -> str | None:
+    start = "    partial[threadIdx.x] = value;\n    __syncthreads();\n    for (int stride"
+    end = "    const float result = partial[0];"
+    first = scene.source.find(start)
+    last = scene.source.find(end, first)
+    tree = scene.source[first:last] if 0 <= first < last else ""
+    if "+= partial" not in tree or max(max(site.inner) for site in scene.sites()) < 2:
+        return None
+    return scene.source[:first] + _RACE + scene.source[last:]
+
+
+_RACE = """    if (threadIdx.x == 0) partial[0] = 0.0f;
+    __syncthreads();
+    const float before = partial[0];
+    __syncthreads();
+    partial[0] = before + value;
+    __syncthreads();
+"""

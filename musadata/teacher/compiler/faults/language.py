@@ -1,0 +1,157 @@
+"""Faults of the language and the interface: names, types, bindings, returns."""
+
+from __future__ import annotations
+
+import re
+
+from musadata.teacher.compiler.faults.catalogue import fault
+from musadata.teacher.compiler.faults.scene import Scene
+
+
+@fault(
+    "undeclared_name",
+    cause="the kernel used a name that is not declared there",
+    mend="it uses the name of its parameter",
+    compiles=False,
+)
+def undeclared_name(scene: Scene) -> str | None:
+    for site in scene.sites():
+        changed = scene.in_kernel(
+            site, lambda text: scene.replace_one(text, r"(?<=[<>=] )total(?=[;)])", "num_elements")
+        ) or scene.in_kernel(site, lambda text: scene.replace_one(text, r"\bblockIdx\.x\b", "block_idx.x"))
+        if changed:
+            return changed
+    return None
+
+
+@fault(
+    "misspelt_intrinsic",
+    cause="a function of CUDA was misspelt",
+    mend="it is called by its right name",
+    compiles=False,
+)
+def misspelt_intrinsic(scene: Scene) -> str | None:
+    right = [name for name in _MISSPELT if re.search(rf"\b{name}\(", scene.source)]
+    chosen = scene.pick(right)
+    return None if chosen is None else re.sub(rf"\b{chosen}\(", f"{_MISSPELT[chosen]}(", scene.source, count=1)
+
+
+_MISSPELT = {
+    "__shfl_xor_sync": "__shfl_xor_synch",
+    "__syncthreads": "__sync_threads",
+    "expf": "exp_f",
+    "fmaxf": "fmax_f",
+    "rsqrtf": "rsqrt_f",
+    "sqrtf": "sqrt_f",
+    "tanhf": "tanh_f",
+    "erff": "erf_f",
+    "logf": "log_f",
+    "fabsf": "fabs_f",
+}
+
+
+@fault(
+    "missing_semicolon",
+    cause="a statement had no semicolon at its end",
+    mend="the statement ends with one",
+    compiles=False,
+)
+def missing_semicolon(scene: Scene) -> str | None:
+    for site in scene.sites():
+        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, r"(const int \w+ = [^;\n]+);\n", r"\1\n"))
+        if changed:
+            return changed
+    return None
+
+
+@fault(
+    "wrong_signature",
+    cause="the declaration in cpp_sources had other parameters than the definition, so the function was never defined",
+    mend="declaration and definition have the same parameters",
+    compiles=False,
+)
+def wrong_signature(scene: Scene) -> str | None:
+    start = scene.source.find("cpp_source = ")
+    last = scene.source.find(");", start)
+    if start < 0 or last < 0:
+        return None
+    return f"{scene.source[:last]}, int64_t num_elements{scene.source[last:]}"
+
+
+@fault(
+    "wrong_binding",
+    cause="the function that Python asked for was not among those that the extension defines",
+    mend="`functions` names the C++ function as it is defined",
+    compiles=False,
+)
+def wrong_binding(scene: Scene) -> str | None:
+    return scene.replace_one(scene.source, r'functions=\["(\w+)_cuda"\]', r'functions=["\1_forward"]')
+
+
+@fault(
+    "wrong_pointer_type",
+    cause="a float tensor's data was asked for as double, which the kernel does not take",
+    mend="the pointer has the tensor's element type",
+    compiles=False,
+)
+def wrong_pointer_type(scene: Scene) -> str | None:
+    return scene.replace_one(scene.source, r"\.data_ptr<float>\(\)", ".data_ptr<double>()")
+
+
+@fault(
+    "wrong_dtype_check",
+    cause="the check asked for another dtype than the reference's inputs have",
+    mend="the check asks for the dtype that the inputs have",
+)
+def wrong_dtype_check(scene: Scene) -> str | None:
+    return scene.replace_one(scene.source, r"(CHECK_INPUT\(\w+, torch::)kFloat32", r"\1kFloat64")
+
+
+@fault(
+    "missing_return",
+    cause="forward computed the result and did not return it",
+    mend="forward returns what the extension computes",
+)
+def missing_return(scene: Scene) -> str | None:
+    head, mark, tail = scene.source.rpartition("        return ")
+    return f"{head}        {tail}" if mark and "extension." in tail else None
+
+
+@fault(
+    "missing_argument",
+    cause="forward called the extension with one argument too few",
+    mend="every tensor that the function takes is passed",
+)
+def missing_argument(scene: Scene) -> str | None:
+    return scene.replace_one(scene.source, r"(extension\.\w+\((?:\w|\.|, )+), [\w.\[\]]+\)", r"\1)")
+
+
+@fault(
+    "swapped_arguments",
+    cause="two pointers were passed to the kernel in the wrong order",
+    mend="the arguments are passed in the order of the kernel's parameters",
+)
+def swapped_arguments(scene: Scene) -> str | None:
+    for site in scene.sites():
+        shapes = {buffer.name: buffer.shape for buffer in site.emitted.kernel.inputs}
+        names = list(shapes)
+        if len(names) < 2 or shapes[names[0]] == shapes[names[1]]:
+            continue
+        one, two = (f"{name}.data_ptr<float>()" for name in names[:2])
+        for gap in (", ", ",\n            ", ",\n        "):
+            changed = scene.in_launch(site, f"{one}{gap}{two}", f"{two}{gap}{one}")
+            if changed:
+                return changed
+    return None
+
+
+@fault(
+    "missing_contiguous",
+    cause="the kernel indexes a contiguous tensor, and the input was a view with other strides",
+    mend="the input is made contiguous before its pointer is taken",
+)
+def missing_contiguous(scene: Scene) -> str | None:
+    arguments = [item["name"] for item in scene.candidate.graph.arguments if item["rank"] > 1]
+    lines = [f"    {name} = {name}.contiguous();\n" for name in arguments]
+    line = scene.pick([line for line in lines if line in scene.source])
+    return None if line is None else scene.source.replace(line, "", 1)

@@ -1,0 +1,116 @@
+"""What a fault may look at: the honest candidate, its kernels with their real sizes, and a seeded choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from musadata.teacher.compiler.candidate import Candidate
+from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.plan import extent_hint
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One kernel as it stands in the candidate's text.
+
+    Attributes:
+        emitted: the kernel.
+        points: how many points its axes have, per set of shapes.
+        inner: the longest inner loop, per set of shapes; 1 where there is none.
+        threads: threads per block along x.
+    """
+
+    emitted: EmittedKernel
+    points: tuple[int, ...]
+    inner: tuple[int, ...]
+    threads: int
+
+    @property
+    def name(self) -> str:
+        return self.emitted.kernel.name
+
+    @property
+    def function(self) -> str:
+        """The text of the `__global__` function."""
+        return self.emitted.source[self.emitted.source.index("__global__") :].rstrip("\n")
+
+    def ragged(self, per_block: int) -> bool:
+        """Whether some set of shapes leaves a block partly filled."""
+        return any(points % per_block for points in self.points)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A candidate to put a fault into. Choices are drawn from `random`, so they repeat."""
+
+    candidate: Candidate
+    random: Random
+
+    @property
+    def source(self) -> str:
+        return self.candidate.source
+
+    def sites(self) -> list[Site]:
+        """The kernels in a seeded order."""
+        sites = [self._site(emitted) for emitted in self.candidate.kernels]
+        self.random.shuffle(sites)
+        return sites
+
+    def _site(self, emitted: EmittedKernel) -> Site:
+        hints = self.candidate.hints or ({},)
+        kernel = emitted.kernel
+        points = tuple(extent_hint([v.extent for v in kernel.axes], sizes) for sizes in hints)
+        inner = tuple(max(extent_hint([v.extent for v in s.axes], sizes) for s in kernel.stages) for sizes in hints)
+        found = re.search(r"const (?:int threads = |dim3 threads\()(\d+)", "\n".join(emitted.launch))
+        return Site(emitted, points, inner, int(found.group(1)) if found else 1)
+
+    def values_of(self, text: str) -> tuple[int, ...] | None:
+        """What a size's name or a number is in each set of shapes; None if it is neither."""
+        if text.isdigit():
+            return (int(text),) * max(1, len(self.candidate.hints))
+        if all(text in sizes for sizes in self.candidate.hints) and self.candidate.hints:
+            return tuple(sizes[text] for sizes in self.candidate.hints)
+        return None
+
+    def differ(self, one: str, other: str) -> bool:
+        """Whether two sizes are known and differ in some set of shapes."""
+        left, right = self.values_of(one), self.values_of(other)
+        return left is not None and right is not None and left != right
+
+    def in_kernel(self, site: Site, change: Callable[[str], str | None]) -> str | None:
+        """The candidate with one kernel's function changed, or None where the change does not apply."""
+        changed = change(site.function)
+        if changed is None or changed == site.function or site.function not in self.source:
+            return None
+        return self.source.replace(site.function, changed, 1)
+
+    def in_launch(self, site: Site, old: str, new: str) -> str | None:
+        """The candidate with something in a kernel's launch changed."""
+        first, last = self._launch_span(site)
+        if first < 0 or old not in self.source[first:last]:
+            return None
+        return self.source[:first] + self.source[first:last].replace(old, new, 1) + self.source[last:]
+
+    def _launch_span(self, site: Site) -> tuple[int, int]:
+        call = self.source.find(f"{site.name}<<<")
+        setup = site.emitted.launch[0]
+        first = self.source.rfind(setup, 0, call)
+        last = self.source.find("C10_CUDA_KERNEL_LAUNCH_CHECK", call)
+        return (first, last) if 0 <= first < call < last else (-1, -1)
+
+    def pick(self, items: Sequence[Item]) -> Item | None:
+        return self.random.choice(items) if items else None
+
+    def replace_one(self, text: str, pattern: str, new: str | Callable[[re.Match[str]], str]) -> str | None:
+        """One of the matches of a pattern replaced, chosen by the seed; None if there is none."""
+        match = self.pick(list(re.finditer(pattern, text)))
+        if match is None:
+            return None
+        replacement = new(match) if callable(new) else match.expand(new)
+        return text[: match.start()] + replacement + text[match.end() :]

@@ -1,0 +1,343 @@
+"""Lowering of operators that only move elements: every one is a change of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.index import ONE, ZERO, Index, as_index, divide, maximum, minimum, not_negative, product
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
+from musadata.teacher.compiler.program import Indices
+from musadata.teacher.compiler.scalar import Choose, Compare, Scalar, cast, compute_type, guarded, literal, within
+
+
+def moved(c: Call, source: Value, change: Callable[[Indices], Indices]) -> Value:
+    """The result as a view of `source`."""
+    return c.new(lambda index: source.load(change(index)), source.cost, viewed=source)
+
+
+@rule("view", "_unsafe_view", "reshape", "view_copy")
+def _view(c: Call) -> Results:
+    return reshaped(c, c.value("self"))
+
+
+def reshaped(c: Call, source: Value) -> Value:
+    return moved(c, source, lambda index: reshape_index(index, c.type.shape, source.shape))
+
+
+def reshape_index(index: Indices, shape: Indices, source: Indices) -> Indices:
+    """The index into `source` of the element at `index` of its reshaping to `shape`.
+
+    Dimensions are matched in the smallest groups of equal product, so that untouched ones keep their index.
+    """
+    found = [ZERO] * len(source)
+    left = [i for i, size in enumerate(shape) if size != ONE]
+    right = [i for i, size in enumerate(source) if size != ONE]
+    while left and right:
+        take, give = 1, 1
+        while (size := product(shape[i] for i in left[:take])) != (
+            wanted := product(source[i] for i in right[:give])
+        ) and (take < len(left) or give < len(right)):
+            grow_source = give < len(right) and (take == len(left) or divide(size, wanted)[1] == ZERO)
+            take, give = (take, give + 1) if grow_source else (take + 1, give)
+        flat = flatten([index[i] for i in left[:take]], [shape[i] for i in left[:take]])
+        for position in reversed(right[1:give]):
+            flat, found[position] = divide(flat, source[position])
+        found[right[0]] = flat
+        left, right = left[take:], right[give:]
+    return tuple(found)
+
+
+def flatten(index: list[Index], shape: list[Index]) -> Index:
+    """The row-major position of an index."""
+    flat = ZERO
+    for position, size in zip(index, shape, strict=True):
+        flat = flat * size + position
+    return flat
+
+
+@rule("permute", "transpose", "t", "numpy_T")
+def _permute(c: Call) -> Results:
+    source = c.value("self")
+    rank = len(source.shape)
+    order = list(range(rank))
+    name = c.node.op.split(".")[0]
+    if name == "permute":
+        order = [dim % rank for dim in c.numbers("dims")]
+    elif name == "transpose":
+        one, two = c.dimension("dim0", rank), c.dimension("dim1", rank)
+        order[one], order[two] = order[two], order[one]
+    elif rank == 2:
+        order = [1, 0]
+    return moved(c, source, lambda index: tuple(index[order.index(dim)] for dim in range(rank)))
+
+
+@rule("expand", "broadcast_to")
+def _expand(c: Call) -> Results:
+    source = c.value("self")
+    return moved(c, source, lambda index: broadcast(index, source.shape))
+
+
+@rule("unsqueeze", "squeeze")
+def _squeeze(c: Call) -> Results:
+    return reshaped(c, c.value("self"))
+
+
+@rule("slice")
+def _slice(c: Call) -> Results:
+    source = c.value("self")
+    dim = c.dimension("dim", len(source.shape))
+    start, step = _bound(c, "start", source.shape[dim]), c.number("step", 1)
+    return moved(c, source, lambda index: _at(index, dim, index[dim] * step + start))
+
+
+def _bound(c: Call, name: str, size: Index) -> Index:
+    """A start of a slice, counted from the front and inside of the dimension."""
+    start = as_index(c.node.arguments.get(name) or 0)
+    if start.constant is not None and start.constant < 0:
+        return maximum(start + size, ZERO)
+    return minimum(start, size)
+
+
+def _at(index: Indices, dim: int, position: Index) -> Indices:
+    return (*index[:dim], position, *index[dim + 1 :])
+
+
+@rule("select")
+def _select(c: Call) -> Results:
+    source = c.value("self")
+    dim, chosen = c.dimension("dim", len(source.shape)), c.size("index")
+    if chosen.constant is not None and chosen.constant < 0:
+        chosen = chosen + source.shape[dim]
+    return moved(c, source, lambda index: (*index[:dim], chosen, *index[dim:]))
+
+
+@rule("split_with_sizes", "split", "unbind", "split_with_sizes_copy", "unbind_copy")
+def _split(c: Call) -> Results:
+    source = c.value("self")
+    dim, unbind = c.dimension("dim", len(source.shape)), c.node.op.startswith("unbind")
+    pieces: list[Value | None] = []
+    start = ZERO
+    for position, kind in enumerate(c.node.types):
+        assert kind is not None
+        source_index = _unbound(dim, as_index(position)) if unbind else _shifted(dim, start)
+        name = f"{c.node.name}_{position}"
+        pieces.append(Value(name, kind, _read(source, source_index), source.cost, viewed=source))
+        start = start if unbind else start + kind.shape[dim]
+    return tuple(pieces)
+
+
+def _read(source: Value, change: Callable[[Indices], Indices]) -> Callable[[Indices], Scalar]:
+    return lambda index: source.load(change(index))
+
+
+def _shifted(dim: int, start: Index) -> Callable[[Indices], Indices]:
+    return lambda index: _at(index, dim, index[dim] + start)
+
+
+def _unbound(dim: int, chosen: Index) -> Callable[[Indices], Indices]:
+    return lambda index: (*index[:dim], chosen, *index[dim:])
+
+
+@rule("getitem")
+def _getitem(c: Call) -> Results:
+    found = c.values[c.node.arguments["0"].node]
+    assert isinstance(found, tuple)
+    value = found[int(c.node.arguments["1"])]
+    if value is None:
+        raise Unsupported(f"a result of {c.node.name.rstrip('_0123456789')} that is not lowered")
+    return value
+
+
+@rule("cat")
+def _cat(c: Call) -> Results:
+    # aten ignores empty one-dimensional tensors here, whatever the rank of the others.
+    sources = [c.resolve(item) for item in c.list_of("tensors")]
+    sources = [source for source in sources if source.shape != (ZERO,)]
+    dim, dtype = c.dimension("dim", len(sources[0].shape)), compute_type(c.type.dtype)
+
+    def body(index: Indices) -> Scalar:
+        ends, end = [], ZERO
+        for source in sources:
+            end = end + source.shape[dim]
+            ends.append(end)
+        value = cast(sources[-1].load(_at(index, dim, index[dim] - (end - sources[-1].shape[dim]))), dtype)
+        for source, end in reversed(list(zip(sources[:-1], ends[:-1], strict=True))):
+            start = end - source.shape[dim]
+            piece = cast(source.load(_at(index, dim, index[dim] - start)), dtype)
+            value = Choose(dtype, Compare("bool", "<", index[dim], end), piece, value)
+        return value
+
+    return c.new(body, len(sources) + cost_of(*sources))
+
+
+@rule("constant_pad_nd")
+def _constant_pad(c: Call) -> Results:
+    source = c.value("self")
+    before = _padding(c, "pad", len(source.shape))
+
+    def body(index: Indices) -> Scalar:
+        inner = tuple(position - pad for position, pad in zip(index, before, strict=True))
+        needed = [
+            test
+            for position, size, pad, out in zip(inner, source.shape, before, c.type.shape, strict=True)
+            if not (pad == ZERO and out == size)
+            for test in within(position, size)
+        ]
+        return guarded(needed, source.load(inner), float(c.number("value", 0)))
+
+    return c.new(body, 2 + source.cost)
+
+
+def _padding(c: Call, name: str, rank: int) -> list[Index]:
+    """Padding before each dimension, front to back; aten lists pairs from the last dimension on."""
+    pads = c.sizes(name)
+    before = [ZERO] * rank
+    for position in range(len(pads) // 2):
+        before[rank - 1 - position] = pads[2 * position]
+    return before
+
+
+@rule(*(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3)))
+def _edge_pad(c: Call) -> Results:
+    source = c.value("self")
+    before = _padding(c, "padding", len(source.shape))
+    reflect = c.node.op.startswith("reflection")
+
+    def change(index: Indices) -> Indices:
+        inner = []
+        for position, pad, size, out in zip(index, before, source.shape, c.type.shape, strict=True):
+            last = size - 1
+            place = position - pad
+            if pad == ZERO and out == size:
+                inner.append(position)
+            elif reflect:
+                place = maximum(place, -place)
+                inner.append(minimum(place, last * 2 - place))
+            else:
+                inner.append(minimum(maximum(place, ZERO), last))
+        return tuple(inner)
+
+    return c.new(lambda index: source.load(change(index)), 2 + source.cost)
+
+
+@rule("flip")
+def _flip(c: Call) -> Results:
+    source = c.value("self")
+    dims = {dim % len(source.shape) for dim in c.numbers("dims")}
+    return moved(
+        c,
+        source,
+        lambda index: tuple(
+            size - 1 - position if dim in dims else position
+            for dim, (position, size) in enumerate(zip(index, source.shape, strict=True))
+        ),
+    )
+
+
+@rule("roll")
+def _roll(c: Call) -> Results:
+    source = c.value("self")
+    shifts, dims = c.numbers("shifts"), c.numbers("dims")
+    if not dims:
+        raise Unsupported("roll over a flattened tensor")
+
+    def change(index: Indices) -> Indices:
+        inner = list(index)
+        for shift, dim in zip(shifts, dims, strict=True):
+            size = source.shape[dim]
+            back = -shift if shift < 0 else size - shift
+            inner[dim] = divide(index[dim] + back, size)[1]
+        return tuple(inner)
+
+    return c.new(lambda index: source.load(change(index)), 1 + source.cost)
+
+
+@rule("repeat")
+def _repeat(c: Call) -> Results:
+    source = c.value("self")
+
+    def change(index: Indices) -> Indices:
+        inner = index[len(index) - len(source.shape) :]
+        return tuple(divide(position, size)[1] for position, size in zip(inner, source.shape, strict=True))
+
+    return c.new(lambda index: source.load(change(index)), 1 + source.cost)
+
+
+@rule("slice_scatter", "select_scatter")
+def _scatter_slice(c: Call) -> Results:
+    source, patch = c.value("self"), c.value("src")
+    dim, dtype = c.dimension("dim", len(source.shape)), compute_type(c.type.dtype)
+    select = c.node.op.startswith("select")
+    start = _bound(c, "index" if select else "start", source.shape[dim])
+    if int(c.number("step", 1)) != 1:
+        raise Unsupported("slice_scatter with a step")
+
+    def body(index: Indices) -> Scalar:
+        size = ONE if select else patch.shape[dim]
+        place = index[dim] - start
+        inner = (*index[:dim], *index[dim + 1 :]) if select else _at(index, dim, place)
+        inside, value = within(place, size), cast(patch.load(inner), dtype)
+        for test in inside:
+            value = Choose(dtype, test, value, source.load(index))
+        return value
+
+    return c.new(body, 2 + cost_of(source, patch))
+
+
+@rule("diagonal")
+def _diagonal(c: Call) -> Results:
+    source = c.value("self")
+    rank, offset = len(source.shape), int(c.number("offset"))
+    one, two = c.dimension("dim1", rank, 0), c.dimension("dim2", rank, 1)
+
+    def change(index: Indices) -> Indices:
+        inner = list(index[:-1])
+        for dim, shift in sorted(((one, max(-offset, 0)), (two, max(offset, 0)))):
+            inner.insert(dim, index[-1] + shift)
+        return tuple(inner)
+
+    return moved(c, source, change)
+
+
+@rule("unfold")
+def _unfold(c: Call) -> Results:
+    source = c.value("self")
+    dim, step = c.dimension("dimension", len(source.shape)), c.size("step")
+    return moved(c, source, lambda index: _at(index[:-1], dim, index[dim] * step + index[-1]))
+
+
+@rule("im2col")
+def _im2col(c: Call) -> Results:
+    source = c.value("self")
+    kernel, dilation, padding, stride = (c.sizes(name, 2) for name in ("kernel_size", "dilation", "padding", "stride"))
+    height, width = source.shape[-2:]
+    reach = [dilation[i] * (kernel[i] - 1) + 1 for i in (0, 1)]
+    across = divide(width + padding[1] * 2 - reach[1], stride[1])[0] + 1
+
+    def body(index: Indices) -> Scalar:
+        rest, kw = divide(index[-2], kernel[1])
+        channel, kh = divide(rest, kernel[0])
+        oh, ow = divide(index[-1], across)
+        h = oh * stride[0] - padding[0] + kh * dilation[0]
+        w = ow * stride[1] - padding[1] + kw * dilation[1]
+        value = source.load((*index[:-2], channel, h, w))
+        return guarded([*within(h, height), *within(w, width)], value, 0)
+
+    return c.new(body, 4 + source.cost)
+
+
+@rule("diag_embed")
+def _diag_embed(c: Call) -> Results:
+    source = c.value("self")
+    if (int(c.number("offset")), int(c.number("dim1", -2)), int(c.number("dim2", -1))) != (0, -2, -1):
+        raise Unsupported("diag_embed off the main diagonal")
+
+    def body(index: Indices) -> Scalar:
+        value = source.load(index[:-1])
+        return Choose(value.dtype, Compare("bool", "==", index[-2], index[-1]), value, literal(0, value.dtype))
+
+    return c.new(body, 1 + source.cost)
+
+
+__all__ = ["flatten", "moved", "not_negative", "reshape_index"]

@@ -1,0 +1,240 @@
+"""Lowering of pooling and nearest-neighbour resizing: windows of the input."""
+
+from __future__ import annotations
+
+from musadata.teacher.compiler.graph import TensorType
+from musadata.teacher.compiler.index import ONE, ZERO, Index, as_index, divide, maximum, minimum, product
+from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
+from musadata.teacher.compiler.program import Indices, Reduction, fixed
+from musadata.teacher.compiler.scalar import (
+    Formula,
+    Scalar,
+    call,
+    cast,
+    compute_type,
+    guarded,
+    literal,
+    opaque,
+    within,
+)
+
+_SPACE = {1: ("ow",), 2: ("oh", "ow"), 3: ("od", "oh", "ow")}
+_KERNEL = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}
+_LEAD = {0: (), 1: ("c",), 2: ("n", "c")}
+
+
+def _source(c: Call) -> Value:
+    source = c.value("input" if "input" in c.node.arguments else "self")
+    if source.cost:
+        c.program.realise(source)
+    return source
+
+
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices")
+def _max_pool(c: Call) -> Results:
+    source, rank = _source(c), 3 if "3d" in c.node.op else 2
+    window = _Window(c, source, rank)
+    dtype = compute_type(c.type.dtype)
+
+    def body(axes: Indices, loops: Indices) -> Scalar:
+        place, needed = window.place(axes, loops)
+        return guarded(needed, source.load(place), float("-inf") if dtype.startswith("float") else -(2**31))
+
+    name = c.node.name.rstrip("_0123456789") and f"max_pool{rank}d"
+    best = window.reduce("max", name, TensorType(c.type.shape, source.dtype), body)
+    where = _Lazy(lambda: window.reduce("argmax", f"{name}_position", TensorType(c.type.shape, "int64"), body))
+    return best, _positions(c, window, where)
+
+
+class _Lazy:
+    """A loop that is recorded only if somebody reads it."""
+
+    def __init__(self, make):  # type: ignore[no-untyped-def]
+        self._make, self._value = make, None
+
+    def __call__(self) -> Value:
+        if self._value is None:
+            self._value = self._make()
+        assert self._value is not None
+        return self._value
+
+
+def _positions(c: Call, window: _Window, where: _Lazy) -> Value | None:
+    """The flat position in the input's plane of each window's maximum."""
+    kind = c.node.types[1]
+    if kind is None or not c.node.arguments.get("wants_indices"):
+        return None
+    found = where()
+
+    def body(index: Indices) -> Scalar:
+        rest = opaque(found.load(index))
+        loops: list[Index] = []
+        for size in reversed(window.kernel[1:]):
+            rest, loop = divide(rest, size)
+            loops.insert(0, loop)
+        place, _ = window.place(index, (rest, *loops))
+        shape = window.source.shape
+        return Formula("int64", flatten(list(place[-window.rank :]), list(shape[-window.rank :])))
+
+    return Value(f"{c.node.name}_indices", kind, body, 4)
+
+
+class _Window:
+    """Windows of a fixed size over the last `rank` dimensions."""
+
+    def __init__(self, c: Call, source: Value, rank: int):
+        self.c, self.source, self.rank = c, source, rank
+        self.kernel = c.sizes("kernel_size", rank)
+        self.stride = c.sizes("stride", rank) or self.kernel
+        self.padding = c.sizes("padding", rank) or (ZERO,) * rank
+        self.dilation = c.sizes("dilation", rank) or (ONE,) * rank
+        self.lead = len(source.shape) - rank
+        ceil = bool(c.number("ceil_mode", False))
+        self.inside = [not ceil and pad == ZERO for pad in self.padding]
+
+    def place(self, axes: Indices, loops: Indices) -> tuple[Indices, list[Scalar]]:
+        place, needed = list(axes[: self.lead]), []
+        for d in range(self.rank):
+            at = axes[self.lead + d] * self.stride[d] - self.padding[d] + loops[d] * self.dilation[d]
+            place.append(at)
+            if not self.inside[d]:
+                needed += within(at, self.source.shape[self.lead + d])
+        return tuple(place), needed
+
+    def reduce(self, kind: str, name: str, type: TensorType, body) -> Value:  # type: ignore[no-untyped-def]
+        names = (*_LEAD.get(self.lead, tuple(f"d{i}" for i in range(self.lead))), *_SPACE[self.rank])
+        reduction = Reduction(kind, fixed(self.kernel), _KERNEL[self.rank])
+        return self.c.program.reduce(name, type, names, reduction, body)
+
+
+@rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _avg_pool(c: Call) -> Results:
+    source, rank = _source(c), int(c.node.op.split("pool")[1][0])
+    window = _Window(c, source, rank)
+    dtype = compute_type(c.type.dtype)
+
+    def body(axes: Indices, loops: Indices) -> Scalar:
+        place, needed = window.place(axes, loops)
+        return guarded(needed, cast(source.load(place), dtype), 0)
+
+    total = window.reduce("sum", f"{c.node.name}_sum", TensorType(c.type.shape, dtype), body)
+
+    def mean(index: Indices) -> Scalar:
+        return call("div", dtype, total.load(index), _as_count(_window_counts(c, window, index), dtype))
+
+    return c.new(mean, 1)
+
+
+def _as_count(factors: list[Index], dtype: str) -> Scalar:
+    """A product of extents as a floating-point number; kept as factors, because multiplied out it cannot be read."""
+    fixed_part = product(f for f in factors if not f.variables)
+    value: Scalar | None = None
+    for factor in (f for f in factors if f.variables):
+        piece = Formula("int64", factor)
+        value = piece if value is None else call("mul", "int64", value, piece)
+    if value is None or fixed_part != ONE:
+        whole = Formula("int64", fixed_part)
+        value = whole if value is None else call("mul", "int64", value, whole)
+    return cast(value, dtype)
+
+
+def _window_counts(c: Call, window: _Window, index: Indices) -> list[Index]:
+    """What a window's sum is divided by, as factors."""
+    if c.has("divisor_override"):
+        return [c.size("divisor_override")]
+    padded = bool(c.number("count_include_pad", True))
+    counts = []
+    for d in range(window.rank):
+        size, pad, kernel = window.source.shape[window.lead + d], window.padding[d], window.kernel[d]
+        if window.inside[d] or (padded and not c.number("ceil_mode", False)):
+            counts.append(kernel)
+            continue
+        start = index[window.lead + d] * window.stride[d] - pad
+        end = minimum(start + kernel, size + pad)
+        counts.append(end - start if padded else minimum(end, size) - maximum(start, ZERO))
+    return counts
+
+
+@rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_adaptive_avg_pool1d", "adaptive_avg_pool1d")
+def _adaptive_avg_pool(c: Call) -> Results:
+    source, rank = _source(c), int(c.node.op.split("pool")[1][0])
+    dtype = compute_type(c.type.dtype)
+    total = _adaptive(c, source, rank, "sum", f"{c.node.name.strip('_')}_sum", dtype)
+
+    def mean(index: Indices) -> Scalar:
+        _, extents = _cells(c, source, rank, index)
+        return call("div", dtype, total.load(index), _as_count(extents, dtype))
+
+    return c.new(mean, 1)
+
+
+@rule("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_max_pool(c: Call) -> Results:
+    source, rank = _source(c), int(c.node.op.split("pool")[1][0])
+    return _adaptive(c, source, rank, "max", c.node.name, source.dtype), None
+
+
+def _cells(c: Call, source: Value, rank: int, axes: Indices) -> tuple[list[Index], list[Index]]:
+    """Start and extent of each adaptive window."""
+    starts, extents = [], []
+    for d in range(-rank, 0):
+        size, out = source.shape[d], c.type.shape[d]
+        whole, rest = divide(size, out)
+        if rest == ZERO:
+            starts.append(axes[d] * whole)
+            extents.append(whole)
+            continue
+        start = divide(axes[d] * size, out)[0]
+        starts.append(start)
+        extents.append(divide((axes[d] + 1) * size + out - 1, out)[0] - start)
+    return starts, extents
+
+
+def _adaptive(c: Call, source: Value, rank: int, kind: str, name: str, dtype: str) -> Value:
+    lead = len(source.shape) - rank
+
+    def body(axes: Indices, loops: Indices) -> Scalar:
+        starts, _ = _cells(c, source, rank, axes)
+        place = tuple(start + loop for start, loop in zip(starts, loops, strict=True))
+        return cast(source.load((*axes[:lead], *place)), compute_type(dtype))
+
+    names = (*_LEAD.get(lead, tuple(f"d{i}" for i in range(lead))), *_SPACE[rank])
+    reduction = Reduction(kind, lambda axes: tuple(_cells(c, source, rank, axes)[1]), _KERNEL[rank])
+    return c.program.reduce(name, TensorType(c.type.shape, dtype), names, reduction, body)
+
+
+@rule("upsample_nearest")
+def _upsample_nearest(c: Call) -> Results:
+    source, exact = c.value("input"), bool(c.number("exact"))
+    factors: list[float | None] = [float(factor) for factor in c.list_of("scale_factors")]
+    factors = factors or [None] * (len(source.shape) - 2)
+
+    def body(index: Indices) -> Scalar:
+        place = [
+            _nearest(axis, size, out, scale, exact)
+            for axis, size, out, scale in zip(index[2:], source.shape[2:], c.type.shape[2:], factors, strict=True)
+        ]
+        return source.load((*index[:2], *place))
+
+    return c.new(body, 2 + source.cost)
+
+
+def _nearest(axis: Index, size: Index, out: Index, scale: float | None, exact: bool) -> Index:
+    """The input position that is nearest to an output position, by PyTorch's formula in single precision."""
+    ratio, rest = divide(out, size)
+    if rest == ZERO and (scale is None or ratio.constant == scale):
+        return divide(axis, ratio)[0]
+    if scale is None:
+        factor = call("div", "float32", _as_float(size), _as_float(out))
+    else:
+        factor = literal(1.0 / scale, "float32")  # type: ignore[assignment]
+    position: Scalar = _as_float(axis)
+    if exact:
+        position = call("add", "float32", position, literal(0.5, "float32"))
+    place = cast(call("floor", "float32", call("mul", "float32", position, factor)), "int64")
+    return minimum(opaque(place), size - 1)
+
+
+def _as_float(index: Index) -> Scalar:
+    return cast(Formula("int64", as_index(index)), "float32")

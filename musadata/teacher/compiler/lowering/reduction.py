@@ -1,0 +1,337 @@
+"""Lowering of reductions, softmax and norms: inner loops, and pointwise work on their results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.graph import TensorType
+from musadata.teacher.compiler.index import Index, divide, product
+from musadata.teacher.compiler.lowering.elementwise import HEAVY
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
+from musadata.teacher.compiler.program import Indices, Reduction, axis_names, fixed
+from musadata.teacher.compiler.scalar import Formula, Scalar, call, cast, compute_type, literal
+
+Transform = Callable[[Scalar, Indices], Scalar]
+INLINE_COST = 6  # an input that a norm or softmax reads several times is computed anew each time up to this cost
+
+
+def reduce_over(
+    c: Call, source: Value, dims: Sequence[int], kind: str, name: str, dtype: str, transform: Transform | None = None
+) -> Value:
+    """A reduction over `dims`, with those dimensions dropped. `transform` changes an element, given its whole index."""
+    rank, names = len(source.shape), axis_names(len(source.shape))
+    kept = [dim for dim in range(rank) if dim not in dims]
+    inner = sorted(dims)
+
+    def body(axes: Indices, loops: Indices) -> Scalar:
+        index = _merge(kept, axes, inner, loops)
+        value = source.load(index)
+        value = transform(value, index) if transform else value
+        return value if kind.startswith("arg") else cast(value, compute_type(dtype))
+
+    return c.program.reduce(
+        name,
+        TensorType(tuple(source.shape[dim] for dim in kept), dtype),
+        tuple(names[dim] for dim in kept),
+        Reduction(kind, fixed(tuple(source.shape[dim] for dim in inner)), tuple(names[dim] for dim in inner)),
+        body,
+    )
+
+
+def _merge(kept: Sequence[int], axes: Indices, inner: Sequence[int], loops: Indices) -> Indices:
+    index: list[Index | None] = [None] * (len(kept) + len(inner))
+    for dim, axis in (*zip(kept, axes, strict=True), *zip(inner, loops, strict=True)):
+        index[dim] = axis
+    return tuple(axis for axis in index if axis is not None)
+
+
+def restored(c: Call, reduced: Value, dims: Sequence[int], compute: Callable[[Scalar], Scalar], cost: int) -> Value:
+    """The (first) result from a reduction without its dimensions: `compute` on each, dimensions of size 1 put back."""
+    back = len(c.type.shape) != len(reduced.shape)
+
+    def body(index: Indices) -> Scalar:
+        inner = tuple(axis for dim, axis in enumerate(index) if dim not in dims) if back else index
+        return compute(reduced.load(inner))
+
+    return c.new(body, cost)
+
+
+def _count(source: Value, dims: Sequence[int]) -> Index:
+    return product(source.shape[dim] for dim in dims)
+
+
+def _divided(value: Scalar, count: Index) -> Scalar:
+    return call("div", value.dtype, value, cast(Formula("int64", count), value.dtype))
+
+
+@rule("sum", "prod", "amax", "amin", "any", "all")
+def _reduce(c: Call) -> Results:
+    kind = {"amax": "max", "amin": "min"}.get(name := c.node.op.split(".")[0], name)
+    source = c.value("self")
+    dims = c.dimensions("dim", len(source.shape))
+    dtype = c.type.dtype if c.type.dtype == "bool" or kind in ("max", "min") else compute_type(c.type.dtype)
+    reduced = reduce_over(c, source, dims, kind, c.node.name, dtype)
+    return restored(c, reduced, dims, lambda value: value, 0)
+
+
+@rule("max", "min")
+def _max(c: Call) -> Results:
+    kind = c.node.op.split(".")[0]
+    source = c.value("self")
+    if c.node.op.endswith(".other"):
+        dtype = compute_type(c.type.dtype)
+        other, name = c.value("other"), "maximum" if kind == "max" else "minimum"
+        return c.new(lambda i: call(name, dtype, source.load(i), other.load(i)), 1 + source.cost + other.cost)
+    if not c.has("dim"):
+        return reduce_over(c, source, range(len(source.shape)), kind, c.node.name, source.dtype)
+    dims = (c.dimension("dim", len(source.shape)),)
+    best = reduce_over(c, source, dims, kind, f"{c.node.name}_value", source.dtype)
+    place = reduce_over(c, source, dims, f"arg{kind}", f"{c.node.name}_index", "int64")
+    values = restored(c, best, dims, lambda value: value, 0)
+    indices = restored(c, place, dims, lambda value: value, 0)
+    assert c.node.types[1] is not None
+    return values, Value(f"{c.node.name}_indices", c.node.types[1], indices.body)
+
+
+@rule("argmax", "argmin")
+def _argmax(c: Call) -> Results:
+    source = c.value("self")
+    dims = c.dimensions("dim", len(source.shape))
+    reduced = reduce_over(c, source, dims, c.node.op.split(".")[0], c.node.name, "int64")
+    return restored(c, reduced, dims, lambda value: value, 0)
+
+
+@rule("mean")
+def _mean(c: Call) -> Results:
+    source = c.value("self")
+    dims = c.dimensions("dim", len(source.shape))
+    total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", compute_type(c.type.dtype))
+    return restored(c, total, dims, lambda value: _divided(value, _count(source, dims)), 1)
+
+
+def moments(c: Call, source: Value, dims: Sequence[int], correction: float) -> tuple[Value, Value, Transform]:
+    """Sum, and sum of squared distances from the mean (in two passes), without `dims`; and the mean as a transform."""
+    dtype = compute_type(source.dtype)
+    if source.cost > INLINE_COST:
+        c.program.realise(source)
+    count = _count(source, dims)
+    total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", dtype)
+    kept = [dim for dim in range(len(source.shape)) if dim not in dims]
+    mean = Value(
+        f"{c.node.name}_mean", TensorType(total.shape, dtype), lambda index: _divided(total.load(index), count), 1
+    )
+
+    def squared(value: Scalar, index: Indices) -> Scalar:
+        distance = call("sub", dtype, value, mean.load(tuple(index[dim] for dim in kept)))
+        return call("mul", dtype, distance, distance)
+
+    squares = reduce_over(c, source, dims, "sum", f"{c.node.name}_squares", dtype, squared)
+
+    def variance(value: Scalar, _: Indices) -> Scalar:
+        if not correction:
+            return _divided(value, count)
+        return call("div", dtype, value, _at_least_zero(cast(Formula("int64", count), dtype), correction))
+
+    return mean, squares, variance
+
+
+def _at_least_zero(count: Scalar, correction: float) -> Scalar:
+    return call("sub", count.dtype, count, literal(correction, count.dtype))
+
+
+@rule("var", "std", "var_mean", "std_mean")
+def _var(c: Call) -> Results:
+    source, name = c.value("self"), c.node.op.split(".")[0]
+    dims = c.dimensions("dim", len(source.shape))
+    correction = float(c.number("correction", 1) if "correction" in c.node.arguments else c.number("unbiased", True))
+    mean, squares, variance = moments(c, source, dims, correction)
+
+    def compute(value: Scalar) -> Scalar:
+        found = variance(value, ())
+        return call("sqrt", found.dtype, found) if name.startswith("std") else found
+
+    spread = restored(c, squares, dims, compute, 2)
+    if "mean" not in name:
+        return spread
+    return spread, restored(c, mean, dims, lambda value: value, 1)
+
+
+@rule("_softmax", "_log_softmax", "_safe_softmax")
+def _softmax(c: Call) -> Results:
+    source, dtype = c.value("self"), compute_type(c.type.dtype)
+    dim = c.dimension("dim", len(source.shape))
+    if not source.shape:
+        raise Unsupported("softmax of a single number")
+    if source.cost > INLINE_COST:
+        c.program.realise(source)
+    name = c.node.name.strip("_")
+    largest = reduce_over(c, source, (dim,), "fast_max", f"{name}_max", dtype)
+
+    def without(index: Indices) -> Indices:
+        return (*index[:dim], *index[dim + 1 :])
+
+    def shifted(value: Scalar, index: Indices) -> Scalar:
+        return call("sub", dtype, cast(value, dtype), largest.load(without(index)))
+
+    total = reduce_over(
+        c, source, (dim,), "sum", f"{name}_sum", dtype, lambda v, index: call("exp", dtype, shifted(v, index))
+    )
+
+    def body(index: Indices) -> Scalar:
+        value, sum_ = shifted(source.load(index), index), total.load(without(index))
+        if "log" in name:
+            return call("sub", dtype, value, call("log", dtype, sum_))
+        return call("div", dtype, call("exp", dtype, value), sum_)
+
+    return c.new(body, 2 * HEAVY + source.cost)
+
+
+@rule("native_layer_norm")
+def _layer_norm(c: Call) -> Results:
+    source = c.value("input")
+    rank, inner = len(source.shape), len(c.sizes("normalized_shape"))
+    dims = tuple(range(rank - inner, rank))
+    return _normalised(c, source, dims, lambda index: index[: rank - inner], lambda index: index[rank - inner :])
+
+
+@rule("_native_batch_norm_legit", "native_batch_norm")
+def _batch_norm(c: Call) -> Results:
+    if c.node.arguments.get("training") is False:
+        return _frozen_norm(c)
+    source = c.value("input")
+    dims = tuple(dim for dim in range(len(source.shape)) if dim != 1)
+    return _normalised(c, source, dims, lambda index: index[1:2], lambda index: index[1:2])
+
+
+def _normalised(
+    c: Call,
+    source: Value,
+    dims: Sequence[int],
+    group: Callable[[Indices], Indices],
+    channel: Callable[[Indices], Indices],
+) -> Results:
+    """(x - mean) / sqrt(variance + eps) * weight + bias; `group` and `channel` index statistics and weights."""
+    dtype, epsilon = compute_type(c.type.dtype), float(c.number("eps"))
+    mean, squares, variance = moments(c, source, dims, 0)
+    name = c.node.name.strip("_")
+
+    def inverse(index: Indices) -> Scalar:
+        shifted = call("add", dtype, variance(squares.load(index), index), literal(epsilon, dtype))
+        return call("rsqrt", dtype, shifted)
+
+    scale = Value(f"{name}_inverse_std", TensorType(squares.shape, dtype), inverse, HEAVY)
+
+    def body(index: Indices) -> Scalar:
+        centred = call("sub", dtype, source.load(index), mean.load(group(index)))
+        return affine(c, call("mul", dtype, centred, scale.load(group(index))), channel(index))
+
+    return c.new(body, 4 + HEAVY + source.cost), None, None
+
+
+def affine(c: Call, value: Scalar, index: Indices) -> Scalar:
+    """The value times `weight` plus `bias`, where the operator has them."""
+    weight, bias = c.optional("weight"), c.optional("bias")
+    if weight is not None:
+        value = call("mul", value.dtype, value, cast(weight.load(index), value.dtype))
+    return value if bias is None else call("add", value.dtype, value, cast(bias.load(index), value.dtype))
+
+
+@rule("_native_batch_norm_legit_no_training")
+def _frozen_norm(c: Call) -> Results:
+    source, mean, variance = c.value("input"), c.value("running_mean"), c.value("running_var")
+    dtype, epsilon = compute_type(c.type.dtype), float(c.number("eps"))
+
+    def body(index: Indices) -> Scalar:
+        channel = index[1:2]
+        centred = call("sub", dtype, source.load(index), cast(mean.load(channel), dtype))
+        shifted = call("add", dtype, cast(variance.load(channel), dtype), literal(epsilon, dtype))
+        return affine(c, call("mul", dtype, centred, call("rsqrt", dtype, shifted)), channel)
+
+    return c.new(body, 4 + HEAVY + source.cost), None, None
+
+
+@rule("native_group_norm")
+def _group_norm(c: Call) -> Results:
+    source, groups = c.value("input"), c.size("group")
+    channels = divide(source.shape[1], groups)[0]
+    spatial = source.shape[2:]
+    grouped_type = TensorType((source.shape[0], groups, channels, *spatial), source.dtype)
+    grouped = Value(
+        source.name,
+        grouped_type,
+        lambda i: source.load((i[0], i[1] * channels + i[2], *i[3:])),
+        source.cost,
+        viewed=source,
+    )
+    if source.cost > INLINE_COST:
+        c.program.realise(source)
+        grouped.cost = 0
+    dims = tuple(range(2, len(grouped_type.shape)))
+    inner = Call(_with_type(c, grouped_type), c.values, c.program)
+    normalised, *_ = _normalised(  # type: ignore[misc]
+        inner, grouped, dims, lambda i: i[:2], lambda i: (i[1] * channels + i[2],)
+    )
+    assert isinstance(normalised, Value)
+
+    def body(index: Indices) -> Scalar:
+        group, channel = divide(index[1], channels)
+        return normalised.body((index[0], group, channel, *index[2:]))
+
+    return c.new(body, 4 + HEAVY + source.cost), None, None
+
+
+def _with_type(c: Call, kind: TensorType):  # type: ignore[no-untyped-def]
+    return type(c.node)(c.node.name, c.node.op, c.node.arguments, (kind,))
+
+
+@rule("linalg_vector_norm")
+def _vector_norm(c: Call) -> Results:
+    source, dtype = c.value("self"), compute_type(c.type.dtype)
+    order = float(c.number("ord", 2))
+    return power_norm(c, source, c.dimensions("dim", len(source.shape)), order, dtype)
+
+
+def power_norm(c: Call, source: Value, dims: Sequence[int], order: float, dtype: str) -> Value:
+    """The p-norm over `dims`."""
+    if source.cost > INLINE_COST:
+        c.program.realise(source)
+    kind = {math.inf: "max", -math.inf: "min"}.get(order, "sum")
+    total = reduce_over(c, source, dims, kind, f"{c.node.name}_sum", dtype, lambda v, _: raised(cast(v, dtype), order))
+    return restored(c, total, dims, lambda value: rooted(value, order), HEAVY)
+
+
+def raised(value: Scalar, order: float) -> Scalar:
+    """|value| to the power that a norm sums up."""
+    if order == 2:
+        return call("mul", value.dtype, value, value)
+    if order == 0:
+        return cast(call("ne", "bool", value, literal(0, value.dtype)), value.dtype)
+    size = call("abs", value.dtype, value)
+    return size if order in (1, math.inf, -math.inf) else call("pow", value.dtype, size, literal(order, value.dtype))
+
+
+def rooted(value: Scalar, order: float) -> Scalar:
+    """The norm from the sum of powers."""
+    if order == 2:
+        return call("sqrt", value.dtype, value)
+    if order in (0, 1, math.inf, -math.inf):
+        return value
+    return call("pow", value.dtype, value, literal(1 / order, value.dtype))
+
+
+@rule("cumsum", "cumprod")
+def _cumulative(c: Call) -> Results:
+    source, kind = c.value("self"), "sum" if c.node.op.startswith("cumsum") else "prod"
+    dim, dtype = c.dimension("dim", len(source.shape)), compute_type(c.type.dtype)
+    if source.cost:
+        c.program.realise(source)
+    names = axis_names(len(source.shape))
+
+    def body(axes: Indices, loops: Indices) -> Scalar:
+        return cast(source.load((*axes[:dim], loops[0], *axes[dim + 1 :])), dtype)
+
+    # The prefix is as long as the position says: the inner extent is a formula of an outer variable.
+    prefix = Reduction(kind, lambda axes: (axes[dim] + 1,), ("j",))
+    return c.program.reduce(c.node.name, c.type, names, prefix, body)

@@ -1,0 +1,94 @@
+"""The words around a candidate: what was done, and in a repair what the feedback said and what it led to."""
+
+from __future__ import annotations
+
+import re
+
+from musadata.records import ErrorClass
+from musadata.teacher.compiler.candidate import Candidate
+from musadata.teacher.compiler.faults import FaultKind
+from musadata.teacher.compiler.kernels import Kernel
+
+_OPENINGS = {
+    "does not compile": ErrorClass.COMPILE,
+    "fails when it runs": ErrorClass.RUNTIME,
+    "results are not right": ErrorClass.CORRECTNESS,
+    "breaks the rules": ErrorClass.CHEATING,
+}
+_SCHEDULES = {
+    "one thread per element": "One thread computes one element. The grid is rounded up, and threads past the end "
+    "return.",
+    "grid-stride loop": "A bounded grid of threads strides over all elements, so any size works.",
+    "float4 vectorised": "Each thread moves four neighbouring elements as one float4; the tail goes element by "
+    "element.",
+    "two-dimensional grid": "Threads along x take the innermost dimension, threads along y all others together, so no "
+    "thread has to divide to find its column.",
+    "one thread per output": "One thread computes one output and runs through the inner loops on its own.",
+    "one thread per output, grid-stride loop": "A bounded grid of threads strides over the outputs; each thread runs "
+    "through the inner loops on its own.",
+    "one warp per output, shuffle reduction": "A warp shares the inner loop of one output; its lanes combine their "
+    "partial results by shuffles, without shared memory.",
+    "one block per output, shared-memory reduction": "A block shares the inner loop of one output; partial results are "
+    "combined in a tree in shared memory, with a barrier after every step.",
+    "one block per output, warp shuffles and shared memory": "A block shares the inner loop of one output; warps "
+    "combine by shuffles first, then the warps' results pass through shared memory.",
+    "shared-memory tiles": "Both operands pass through shared memory in square tiles, so each element is read from "
+    "global memory once per tile; tiles that stick out are filled with zeros.",
+}
+
+
+def describe(candidate: Candidate) -> str:
+    """A short account of an honest candidate."""
+    kernels = candidate.kernels
+    lines = []
+    if len(kernels) == 1:
+        lines.append(f"One kernel does it all: {_work(kernels[0].kernel)}.")
+    else:
+        listed = "\n".join(f"{i}. `{e.kernel.name}`: {_work(e.kernel)}." for i, e in enumerate(kernels[:12], 1))
+        more = f"\n\nand {len(kernels) - 12} more of the same kinds." if len(kernels) > 12 else ""
+        lines.append(f"I use {len(kernels)} kernels:\n\n{listed}{more}")
+    lines.append(" ".join(_SCHEDULES[name] for name in dict.fromkeys(e.schedule for e in kernels)))
+    return "\n\n".join(lines)
+
+
+def _work(kernel: Kernel) -> str:
+    """What a kernel computes, by the graph's names."""
+    reductions = [f"`{stage.local}`" for stage in kernel.reductions]
+    stores = [f"`{store.buffer.name}`" for store in kernel.stores]
+    if not reductions:
+        return f"it computes {_listed(stores)} element by element"
+    if not stores:
+        return f"it reduces to {_listed(reductions)}"
+    return f"it reduces to {_listed(reductions)}, then writes {_listed(stores)}"
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def explain_repair(feedback: str, mended: FaultKind | None, candidate: Candidate) -> str:
+    """Why the last answer failed and what is different now."""
+    told = _told(feedback)
+    if mended is None:
+        return f"{told} I cannot place that in the kernels, so I write them anew. {describe(candidate)}"
+    return f"{told} The cause: {mended.cause}. Now {mended.mend}."
+
+
+def _told(feedback: str) -> str:
+    """What the verifier reported, in one sentence that quotes its first finding."""
+    kind = next((kind for phrase, kind in _OPENINGS.items() if phrase in feedback), None)
+    opening = (
+        {
+            ErrorClass.COMPILE: "The answer did not compile",
+            ErrorClass.RUNTIME: "The kernels compiled and failed when they ran",
+            ErrorClass.CORRECTNESS: "The kernels ran and gave wrong results",
+            ErrorClass.CHEATING: "The answer broke the rules",
+        }.get(kind, "The answer was not accepted")
+        if kind
+        else "The answer was not accepted"
+    )
+    finding = next((line[2:].strip() for line in feedback.splitlines() if line.startswith("- ")), "")
+    if not finding:
+        return f"{opening}."
+    short = finding if len(finding) <= 160 else finding[:157].rsplit(" ", 1)[0] + " …"
+    return f"{opening}: “{re.sub(r'[.]$', '', short)}”."

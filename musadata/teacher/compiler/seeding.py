@@ -1,0 +1,103 @@
+"""What a sample of a task is: an honest schedule, or a conversation that starts with one or two seeded faults.
+
+Everything is drawn from the teacher's seed, the task and the sample's index, so the turns of a conversation, each asked
+for on its own, agree with one another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from musadata.teacher.compiler.candidate import Candidate, build_candidate
+from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.faults import KINDS, FaultKind, Scene
+from musadata.teacher.compiler.graph import Graph
+from musadata.teacher.compiler.plan import PLANS
+
+MOST_WORK = 4  # times that of the unfused candidate: a fusion that computes things over and over teaches nothing good
+COMPILE_RANK = 2.0  # how much later than others a fault that does not compile is tried
+SECOND_FAULT_SHARE = 0.25  # of the faulty samples hide a second mistake behind one that does not compile
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One answer: its source, and the faults that are still in it, the one that shows first in front."""
+
+    candidate: Candidate
+    source: str
+    faults: tuple[FaultKind, ...] = ()
+
+
+class Portfolio:
+    """The structurally different candidates of one task, made when they are asked for."""
+
+    def __init__(self, graph: Graph, key: str):
+        self._graph = graph
+        self._key = key
+        turn = _random(key, "plans").randrange(len(PLANS))
+        self._plans = [*PLANS[turn:], *PLANS[:turn]]
+        self._made: list[Candidate] = []
+        self._next = 0
+        self._least: int | None = None
+
+    def candidate(self, number: int) -> Candidate:
+        """The honest candidate of this number; numbers past the last different one start over.
+
+        Raises:
+            Unsupported: the graph cannot be lowered.
+        """
+        while len(self._made) <= number and self._next < len(self._plans):
+            made = build_candidate(self._graph, self._plans[self._next])
+            self._next += 1
+            if made.shape not in [known.shape for known in self._made] and made.work <= MOST_WORK * self._plain_work():
+                self._made.append(made)
+        return self._made[number % len(self._made)]
+
+    def _plain_work(self) -> int:
+        if self._least is None:
+            self._least = build_candidate(self._graph, next(plan for plan in PLANS if not plan.fuse)).work
+        return self._least
+
+    def faulty(self, sample: int) -> list[Attempt]:
+        """The conversation of a faulty sample: turn by turn one fault less, the last one honest."""
+        random = _random(self._key, "fault", str(sample))
+        kinds = sorted(KINDS.values(), key=lambda kind: self._rank(kind, sample))
+        wants_two = random.random() < SECOND_FAULT_SHARE
+        for kind in kinds:
+            for number in range(len(PLANS)):
+                candidate = self.candidate(number)
+                source = insert(kind, candidate, random)
+                if source is None:
+                    continue
+                single = [Attempt(candidate, source, (kind,)), Attempt(candidate, candidate.source)]
+                return self._doubled(single, kinds, random) if wants_two and kind.compiles else single
+        raise Unsupported("no fault matters here")
+
+    def _rank(self, kind: FaultKind, sample: int) -> float:
+        """A seeded order of the kinds, in which those that do not compile come late: they fit everywhere."""
+        return _random(self._key, str(sample), kind.name).random() * (1 if kind.compiles else COMPILE_RANK)
+
+    def _doubled(self, single: list[Attempt], kinds: Sequence[FaultKind], random: Random) -> list[Attempt]:
+        """Put a fault that does not compile in front of one that does."""
+        first = single[0]
+        faulty = Candidate(
+            first.source, first.candidate.kernels, first.candidate.plan, first.candidate.graph, first.candidate.hints
+        )
+        for kind in kinds:
+            source = None if kind.compiles else insert(kind, faulty, random)
+            if source is not None:
+                return [Attempt(first.candidate, source, (kind, *first.faults)), *single]
+        return single
+
+
+def insert(kind: FaultKind, candidate: Candidate, random: Random) -> str | None:
+    """The candidate with a fault of this kind, or None if none would matter."""
+    source = kind.insert(Scene(candidate, random))
+    return None if source == candidate.source else source
+
+
+def _random(*parts: str) -> Random:
+    return Random(int.from_bytes(hashlib.sha256(":".join(parts).encode()).digest()[:8]))

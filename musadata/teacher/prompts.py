@@ -1,0 +1,140 @@
+"""What teachers and models are asked, rendered from versioned text templates. The same facts give the same text."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from string import Template
+
+from musadata.records import ChatMessage, InputSpec, ReasoningStep, Task, TensorFact, Trace
+
+TEMPLATES_VERSION = "v1"
+
+# The paper's six steps.
+STEPS = (
+    "semantic decomposition",
+    "scalar mathematics",
+    "shape calculation",
+    "index mapping",
+    "boundary handling",
+    "error pre-analysis",
+)
+
+# Rows of the table of tensors per set of shapes; a recurrent module has thousands of intermediates.
+_MOST_ROWS = 48
+_MOST_OPERATORS = 80
+
+
+def render_reasoning(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, ...]:
+    """The request for the six steps."""
+    question = _fill(
+        "reasoning",
+        reference=task.reference.strip(),
+        fence=_fence(task.reference),
+        sets=str(len(traces)),
+        facts=_render_facts(traces),
+        headings="\n".join(f"    {heading(step)}" for step in STEPS),
+    )
+    return _system(), ChatMessage("user", question)
+
+
+def render_generation(
+    task: Task, traces: Sequence[Trace], reasoning: Sequence[ReasoningStep] = ()
+) -> tuple[ChatMessage, ...]:
+    """The request for a candidate; the analysis is part of it where there is one."""
+    analysis = _fill("analysis", steps=render_steps(reasoning)) if reasoning else ""
+    question = _fill(
+        "generation",
+        reference=task.reference.strip(),
+        fence=_fence(task.reference),
+        sets=str(len(traces)),
+        facts=_render_facts(traces),
+        analysis=analysis,
+    )
+    return _system(), ChatMessage("user", question)
+
+
+def render_repair(feedback: str) -> tuple[ChatMessage, ...]:
+    """The next question of a conversation whose last answer was not accepted."""
+    return (ChatMessage("user", _fill("repair", feedback=feedback.strip())),)
+
+
+def render_steps(steps: Sequence[ReasoningStep]) -> str:
+    """Six steps as one text under their headings; `grounding.parse_steps` reads it back."""
+    return "\n\n".join(f"{heading(step.step)}\n\n{step.text.strip()}" for step in steps)
+
+
+def heading(step: str) -> str:
+    """A step's heading: `### 4. Index mapping`."""
+    return f"### {STEPS.index(step) + 1}. {step.capitalize()}"
+
+
+def _fence(source: str) -> str:
+    """Backticks that enclose a source, even one whose docstrings hold fences of their own."""
+    longest = max((len(run) for run in re.findall(r"`+", source)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def _system() -> ChatMessage:
+    return ChatMessage("system", _fill("system"))
+
+
+def _render_facts(traces: Sequence[Trace]) -> str:
+    return "\n\n".join(_render_trace(number, trace) for number, trace in enumerate(traces, 1))
+
+
+def _render_trace(number: int, trace: Trace) -> str:
+    operators = [f"`{operator}`" for operator in trace.operators]
+    if len(operators) > _MOST_OPERATORS:
+        operators = [*operators[:_MOST_OPERATORS], f"and {len(operators) - _MOST_OPERATORS} more"]
+    return _fill(
+        "facts",
+        number=str(number),
+        arguments=", ".join(_describe_input(spec) for spec in trace.inputs),
+        rows=_render_rows(trace.tensors),
+        operators=", ".join(operators),
+        flops=str(trace.flops),
+        bytes=str(trace.bytes),
+        intensity=f"{trace.intensity:.4g}",
+        bound={"memory": "memory traffic", "compute": "arithmetic"}[trace.bound.value],
+    )
+
+
+def _describe_input(spec: InputSpec) -> str:
+    if spec.kind == "literal":
+        return f"`{spec.name}={spec.literal}`"
+    values = {"integers": f", integers from {spec.low:g} to below {spec.high:g}"}.get(spec.kind, "")
+    return f"`{spec.name}`: {spec.dtype} {_tuple(spec.shape)}{values}"
+
+
+def _render_rows(tensors: Sequence[TensorFact]) -> str:
+    shown = set(range(len(tensors)))
+    inner = [index for index, fact in enumerate(tensors) if fact.role == "intermediate"]
+    if len(tensors) > _MOST_ROWS:
+        shown -= set(inner[max(0, _MOST_ROWS - (len(tensors) - len(inner))) :])
+    rows = [_render_row(fact) for index, fact in enumerate(tensors) if index in shown]
+    if len(shown) < len(tensors):
+        rows.append(f"| {len(tensors) - len(shown)} more intermediates | | | | | |")
+    return "\n".join(rows)
+
+
+def _render_row(fact: TensorFact) -> str:
+    made = ""
+    if fact.operator:
+        made = f"`{fact.operator}`({', '.join([*fact.operands, *([fact.arguments] if fact.arguments else [])])})"
+    cells = [f"`{fact.name}`", fact.role, _tuple(fact.shape), _tuple(fact.stride), fact.dtype, made]
+    return f"| {' | '.join(cells)} |"
+
+
+def _tuple(numbers: Sequence[int]) -> str:
+    return f"({', '.join(map(str, numbers))}{',' if len(numbers) == 1 else ''})"
+
+
+def _fill(template: str, **values: str) -> str:
+    return _load(template).substitute(values)
+
+
+@cache
+def _load(template: str) -> Template:
+    path = Path(__file__).parent / "templates" / TEMPLATES_VERSION / f"{template}.md"
+    return Template(path.read_text(encoding="utf-8").rstrip("\n"))

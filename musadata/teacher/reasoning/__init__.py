@@ -1,0 +1,32 @@
+"""The six reasoning steps, written from the facts of a trace: what the compiler teacher answers when asked to reason.
+
+Every figure comes from the traces or from arithmetic that is shown, so the text is grounded by construction.
+"""
+
+from collections.abc import Sequence
+
+from musadata.records import ReasoningStep, Task, Trace
+from musadata.teacher.reasoning.boundaries import write_boundaries
+from musadata.teacher.reasoning.decomposition import write_decomposition
+from musadata.teacher.reasoning.mapping import write_mapping
+from musadata.teacher.reasoning.mathematics import write_mathematics
+from musadata.teacher.reasoning.pitfalls import write_pitfalls
+from musadata.teacher.reasoning.sizes import write_sizes
+from musadata.teacher.reasoning.study import Study
+
+__all__ = ["write_reasoning"]
+
+_WRITERS = {
+    "semantic decomposition": write_decomposition,
+    "scalar mathematics": write_mathematics,
+    "shape calculation": write_sizes,
+    "index mapping": write_mapping,
+    "boundary handling": write_boundaries,
+    "error pre-analysis": write_pitfalls,
+}
+
+
+def write_reasoning(task: Task, traces: Sequence[Trace]) -> tuple[ReasoningStep, ...]:
+    """The six steps for a task. The same task and traces give the same text."""
+    study = Study(task, tuple(traces))
+    return tuple(ReasoningStep(step, write(study)) for step, write in _WRITERS.items())

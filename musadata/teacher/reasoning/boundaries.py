@@ -1,0 +1,222 @@
+"""Step 5: who has nothing to do at these sizes, and which guards follow."""
+
+from math import prod
+
+from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count
+from musadata.teacher.reasoning.study import Study, group_row, row_of, shape_text, unique
+
+_IDENTITY = {
+    "amax": "−inf",
+    "max": "−inf",
+    "argmax": "−inf",
+    "amin": "+inf",
+    "min": "+inf",
+    "argmin": "+inf",
+    "prod": "1",
+    "all": "true",
+    "any": "false",
+}
+
+
+def write_boundaries(study: Study) -> str:
+    paragraphs = []
+    for stage, twin in study.distinct:
+        sentences = [launch(stage), *_inner(stage)]
+        if twin is not None:
+            sentences.append(_again(stage, twin))
+        paragraphs.append(" ".join(sentence for sentence in sentences if sentence))
+    if len(paragraphs) > 1:
+        paragraphs = [
+            f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(study.distinct, paragraphs, strict=True)
+        ]
+    if not paragraphs:
+        paragraphs = [_grid(count(study.outputs[0]))]
+    return "\n\n".join(unique(paragraphs))
+
+
+def launch(stage: Stage, brief: bool = False) -> str:
+    """How many blocks run, how many of their threads work, and the guard that follows; `brief` says only how many."""
+    lead = stage.lead
+    if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN) and row_of(lead)[2] != 1:
+        rows, length, _ = row_of(lead)
+        return f"{count(lead.source)} / {length} = {rows} rows have a thread each. {_grid(rows, brief, 'rows')}"
+    if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN) or (lead.kind is CallKind.REDUCTION and _by_warp(lead)):
+        return _rows(lead, brief)
+    if lead.kind is CallKind.REDUCTION and row_of(lead)[0] == 1:
+        return _whole(row_of(lead)[1], _IDENTITY.get(lead.packet, "0"), brief)
+    if lead.kind is CallKind.REDUCTION:
+        return _grid(row_of(lead)[0], brief, "results")
+    if lead.kind is CallKind.NORMALIZATION:
+        groups, length = group_row(lead)
+        shares = f"{count(lead.source)} / {groups} = {length}"
+        return (
+            f"{groups} blocks, one per group of {shares} elements{'' if brief else ', so none is idle'}. "
+            f"{_whole(length, '0', brief)}"
+        )
+    if lead.kind is CallKind.MATMUL and len(lead.output.shape) >= 2:
+        return _tiles(lead, brief)
+    return _grid(count(stage.output), brief)
+
+
+def _by_warp(call: Call) -> bool:
+    rows, _, step = row_of(call)
+    return rows > 1 and step == 1
+
+
+def block_size(total: int) -> int:
+    """Threads per block for a flat grid: no more warps than there is work for, up to 256."""
+    return next((size for size in (32, 64, 128) if total <= size), 256)
+
+
+def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
+    block = block_size(total)
+    blocks = -(-total // block)
+    if blocks == 1:
+        idle = block - total
+        guard = "" if brief else ": `if (i < n)`"
+        spare = f"{block} − {total} = {idle} of them must do nothing{guard}" if idle else "all of them work"
+        return f"{total} {what} fit into one block of {block} threads; {spare}."
+    text = (
+        f"With {block} threads a block, ⌈{total} / {block}⌉ = {blocks} blocks start {blocks} × {block} = "
+        f"{blocks * block} threads"
+    )
+    last = total - (blocks - 1) * block
+    if last == block and brief:
+        return f"{text}, one for each of the {what}."
+    if last == block:
+        return (
+            f"{text}: exactly one for each of the {what}, yet the guard `if (i < n)` stays, since the next size "
+            f"will not divide."
+        )
+    return (
+        f"{text} for {total} {what}. In the last block {_rest(total, blocks - 1, block)} threads are live and "
+        f"{block} − {last} = {block - last} would run past the end{'' if brief else ', so `if (i < n)` is required'}."
+    )
+
+
+def _rest(total: int, full: int, each: int) -> str:
+    """What is left for the last of several blocks or steps, as an equation."""
+    taken = str(each) if full == 1 else f"{full} × {each}"
+    return f"{total} − {taken} = {total - full * each}"
+
+
+def _rows(call: Call, brief: bool) -> str:
+    rows, length, _ = row_of(call)
+    identity = (
+        "−inf for the maximum and 0 for the sum" if call.kind is CallKind.SOFTMAX else _IDENTITY.get(call.packet, "0")
+    )
+    if length >= 32:
+        steps = -(-length // 32)
+        rest = length - 32 * (steps - 1)
+        tail = (
+            f"in the last step {_rest(length, steps - 1, 32)} lanes have an element"
+            if rest < 32
+            else "no lane is idle, which holds for few other sizes"
+        )
+        row = (
+            f"A row of {length} takes ⌈{length} / 32⌉ = {steps} {'step' if steps == 1 else 'steps'} of a warp; {tail}."
+        )
+    else:
+        row = f"A row of {length} keeps {length} of 32 lanes busy."
+    if brief:
+        return f"{row} There are {count(call.source)} / {length} = {rows} rows."
+    return (
+        f"{row} Lanes without an element contribute {identity}, and still take part in every shuffle. "
+        f"There are {count(call.source)} / {length} = {rows} rows; a block with several warps needs `if (row < "
+        f"rows)` as well, the same for a whole warp."
+    )
+
+
+def _whole(length: int, identity: str, brief: bool) -> str:
+    if length >= 256:
+        steps = -(-length // 256)
+        rest = length - 256 * (steps - 1)
+        tail = f"the last with {_rest(length, steps - 1, 256)} live threads" if rest < 256 else "all of them full"
+        steps_text = f"{length} elements take ⌈{length} / 256⌉ = {steps} rounds of a block of 256 threads, {tail}"
+    else:
+        steps_text = f"{length} elements leave 256 − {length} = {256 - length} threads of a block of 256 without one"
+    if brief:
+        return f"{steps_text}."
+    return f"{steps_text}; threads without an element contribute {identity} and still reach every `__syncthreads()`."
+
+
+def _tiles(call: Call, brief: bool) -> str:
+    rows, columns = call.output.shape[-2:]
+    right = call.operands[-1]
+    inner = right.shape[-2] if len(right.shape) > 1 else right.shape[0]
+    parts = []
+    for size, name in ((rows, "rows"), (columns, "columns")):
+        tiles = -(-size // 16)
+        rest = size - 16 * (tiles - 1)
+        edge = f", the last of which has {_rest(size, tiles - 1, 16)} inside" if rest < 16 and tiles > 1 else ""
+        parts.append(
+            f"⌈{size} / 16⌉ = {tiles} {'tile' if tiles == 1 else 'tiles'} of "
+            f"{name}{edge if edge else (', one partly outside' if rest < 16 else '')}"
+        )
+    steps = -(-inner // 16)
+    padded = steps * 16 - inner
+    depth = (
+        f"the sum over {inner} takes ⌈{inner} / 16⌉ = {steps} "
+        f"{'tile, which' if steps == 1 else 'tiles, of which the last'} holds {steps} × 16 − {inner} = "
+        f"{padded} places beyond the end, which must be filled with 0"
+        if padded
+        else f"the sum over {inner} is {steps} × 16 = {inner} exactly"
+    )
+    if brief:
+        return f"There are {parts[0]} and {parts[1]}; {depth}."
+    return (
+        f"With a tile of 16 × 16 = 256 threads: {parts[0]} and {parts[1]}; {depth}. Loads outside of either "
+        f"operand give 0, "
+        "stores outside of the output are skipped, and no thread leaves before the last barrier."
+    )
+
+
+def _inner(stage: Stage) -> list[str]:
+    """Guards inside the work of a thread: windows at the border, indices that are data."""
+    lead, found = stage.lead, []
+    pads = [size for size in lead.integers("padding") if size]
+    plain = lead.argument("transposed") != "True" and not lead.packet.lstrip("_").startswith("adaptive")
+    if lead.kind in (CallKind.CONVOLUTION, CallKind.POOLING) and lead.source.shape and plain:
+        sizes = lead.source.shape[2:]
+        plane = f"(`0 <= h_in && h_in < {sizes[0]}`{', likewise for w' if len(sizes) > 1 else ''})" if sizes else ""
+        if pads:
+            found.append(
+                f"Padding of {pads[0]} makes the first window start at −{pads[0]}: every tap is checked "
+                f"{plane}, and one "
+                f"outside counts as {'−inf' if 'max' in lead.packet else '0'}."
+            )
+        else:
+            found.append(
+                f"There is no padding, so no window of {shape_text(stage.lead.output.shape)} reaches over the edge."
+            )
+    if any(call.kind is CallKind.LOOKUP for call in stage.calls):
+        call = next(call for call in stage.calls if call.kind is CallKind.LOOKUP)
+        found.append(
+            f"Indices are data: each must be at least 0 and below the size of the axis of "
+            f"{shape_text(call.source.shape)} "
+            "that it selects from, or the load is out of bounds."
+        )
+    return found
+
+
+def _again(stage: Stage, twin: Stage) -> str:
+    first, second = _extent(stage), _extent(twin)
+    shape = shape_text(twin.output.shape) if twin.output.shape else "still a single number"
+    if first == second:
+        return f"On the second set of shapes the output is {shape}; the extents that are guarded stay the same."
+    total = prod(twin.output.shape)
+    vector = (
+        f" {total} is not a multiple of 4, so 16-byte loads need a scalar tail there: {total} % 4 = {total % 4}."
+        if total % 4 and stage.anchor is None
+        else ""
+    )
+    return f"On the second set of shapes the output is {shape}. {launch(twin, brief=True)}{vector}"
+
+
+def _extent(stage: Stage) -> tuple[int, ...]:
+    lead = stage.lead
+    if lead.kind in (CallKind.REDUCTION, CallKind.SOFTMAX, CallKind.SCAN):
+        return row_of(lead)
+    if lead.kind is CallKind.NORMALIZATION:
+        return group_row(lead)
+    return stage.output.shape

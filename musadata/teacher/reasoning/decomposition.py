@@ -1,0 +1,109 @@
+"""Step 1: what the module computes, operator by operator, and which operators share a kernel."""
+
+from musadata.records import Bound
+from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count, words
+from musadata.teacher.reasoning.study import Study, join, named, shape_text, unique
+
+_MOST_BULLETS = 10
+_DOES = {
+    CallKind.ELEMENTWISE: "works on every element by itself",
+    CallKind.REDUCTION: "reduces",
+    CallKind.SOFTMAX: "normalises rows to probabilities",
+    CallKind.NORMALIZATION: "normalises by mean and variance",
+    CallKind.MATMUL: "multiplies matrices",
+    CallKind.CONVOLUTION: "slides a learned filter",
+    CallKind.POOLING: "summarises windows",
+    CallKind.SCAN: "accumulates along an axis",
+    CallKind.LOOKUP: "reads at computed places",
+    CallKind.PLACEMENT: "puts elements in other places",
+    CallKind.FILL: "makes a constant",
+    CallKind.OTHER: "is a loop of its own",
+}
+
+
+def write_decomposition(study: Study) -> str:
+    working = [call for call in study.calls if call.kind is not CallKind.VIEW]
+    inputs = [named(fact) for fact in study.trace.tensors if fact.role == "input"]
+    weights = [named(fact) for fact in study.trace.tensors if fact.role == "parameter"]
+    lines = [
+        study.choose(
+            "opening",
+            f"`{study.task.name}` turns {join(inputs)} into {join([named(fact) for fact in study.outputs])}.",
+            f"From {join(inputs)} the module makes {join([named(fact) for fact in study.outputs])}.",
+            f"Input: {join(inputs)}. Output: {join([named(fact) for fact in study.outputs])}.",
+        )
+    ]
+    if weights:
+        lines[0] += f" It has learned parameters: {join(weights[:8])}{' and more' if len(weights) > 8 else ''}."
+    lines += ["", "In the order of dispatch:", ""]
+    lines += [_bullet(call) for call in working[:_MOST_BULLETS]]
+    if len(working) > _MOST_BULLETS:
+        rest = unique([f"`{call.operator}`" for call in working[_MOST_BULLETS:]])
+        lines.append(f"- and so on, with {join(rest[:8])}{' and others' if len(rest) > 8 else ''}.")
+    views = unique([f"`{call.operator}`" for call in study.calls if call.kind is CallKind.VIEW])
+    if views:
+        lines.append(f"- {join(views)} only rename{'s' if len(views) == 1 else ''} strides: no data moves.")
+    lines += ["", _plan(study)]
+    return "\n".join(lines)
+
+
+def _bullet(call: Call) -> str:
+    reads = join(unique([named(fact) for fact in call.operands])) if call.operands else "nothing"
+    makes = join([named(fact) for fact in call.outputs])
+    detail = f", {call.arguments}" if call.arguments and len(call.arguments) < 90 else ""
+    does = {"clone": "copies", "_to_copy": "converts", "copy": "copies"}.get(call.packet, _DOES[call.kind])
+    return f"- `{call.operator}` {does}: {reads} → {makes}{detail}."
+
+
+def _plan(study: Study) -> str:
+    stages = [stage for stage in study.stages if not stage.moves_nothing]
+    if not stages:
+        return "Nothing is computed: a kernel has to copy the elements to where the output's strides expect them."
+    if len(stages) == 1:
+        return f"{_one_kernel(stages[0])} {_limit(study)}"
+    parts = unique([_loop_name(stage) for stage in stages])
+    boundary = stages[0].output
+    text = study.choose(
+        "plan",
+        f"This needs {words(len(stages))} kernels, one per loop nest: {join(parts[:6])}.",
+        f"A plan of {words(len(stages))} kernels follows from the loop nests: {join(parts[:6])}.",
+    )
+    crossing = (
+        f" Between the first and the second, {named(boundary)} goes through memory, because the second needs values "
+        "that other threads of the first have made."
+    )
+    return f"{text}{crossing} {_limit(study)}"
+
+
+def _one_kernel(stage: Stage) -> str:
+    working = [call for call in stage.calls if call.kind is not CallKind.VIEW]
+    inner = [call.output for call in working[:-1] if call.output.role == "intermediate"]
+    if not inner:
+        return f"One kernel does it: {_loop_name(stage)}."
+    kept = [fact for fact in inner if count(fact) > 1]
+    names = join([f"`{fact.name}`" for fact in inner[:6]])
+    saved = ""
+    if kept:
+        traffic = 2 * count(kept[0])
+        saved = (
+            f" Storing and loading `{kept[0].name}` {shape_text(kept[0].shape)} alone would be "
+            f"2 × {count(kept[0])} = {traffic} element accesses more."
+        )
+    return f"One kernel does it all: {names} can stay in registers.{saved}"
+
+
+def _loop_name(stage: Stage) -> str:
+    if stage.anchor is None:
+        return f"an elementwise pass for {join([f'`{name}`' for name in stage.operators[:4]])}"
+    extra = [name for name in stage.operators if name != stage.anchor.operator]
+    kind = "loop" if stage.anchor.kind is CallKind.OTHER else f"{stage.anchor.kind.value} loop"
+    with_extra = f" with {join([f'`{name}`' for name in extra[:4]])} fused" if extra else ""
+    return f"a {kind} for `{stage.anchor.operator}`{with_extra}"
+
+
+def _limit(study: Study) -> str:
+    trace = study.trace
+    ratio = f"{trace.flops} FLOPs over {trace.bytes} bytes of least traffic, {trace.intensity:.4g} FLOPs per byte"
+    if trace.bound is Bound.MEMORY:
+        return f"With {ratio}, memory bounds it: what counts is to touch every byte once and to coalesce."
+    return f"With {ratio}, arithmetic bounds it: what counts is to reuse each loaded value many times."

@@ -1,0 +1,210 @@
+"""A trace as a sequence of operator calls, and a plan of kernels for them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, cached_property
+from math import prod
+from pathlib import Path
+
+import torch
+import yaml
+
+from musadata.records import TensorFact, Trace
+
+
+class CallKind(StrEnum):
+    """What kind of loop an operator is."""
+
+    ELEMENTWISE = "elementwise"
+    REDUCTION = "reduction"
+    SOFTMAX = "softmax"
+    NORMALIZATION = "normalization"
+    MATMUL = "matmul"
+    CONVOLUTION = "convolution"
+    POOLING = "pooling"
+    SCAN = "scan"
+    LOOKUP = "lookup"
+    PLACEMENT = "placement"
+    VIEW = "view"
+    FILL = "fill"
+    OTHER = "other"
+
+
+KNOWLEDGE = yaml.safe_load(Path(__file__).with_name("operators.yaml").read_text(encoding="utf-8"))
+_KIND_OF = {name: CallKind(kind) for kind, names in KNOWLEDGE["kinds"].items() for name in names.split()}
+_SEVERAL = frozenset(KNOWLEDGE["several"].split())
+_LIGHT = frozenset({CallKind.ELEMENTWISE, CallKind.LOOKUP, CallKind.PLACEMENT, CallKind.VIEW, CallKind.FILL})
+_BOOKKEEPING = frozenset({"detach", "alias", "lift_fresh"})
+
+
+@dataclass(frozen=True)
+class Call:
+    """One dispatched operator with the facts of what it read and made."""
+
+    operator: str
+    operands: tuple[TensorFact, ...]
+    outputs: tuple[TensorFact, ...]
+    arguments: str
+
+    @cached_property
+    def packet(self) -> str:
+        """The operator without `aten.`, overload and the mark of in-place work: `native_layer_norm`."""
+        return _packet(self.operator)
+
+    @cached_property
+    def kind(self) -> CallKind:
+        if self.packet in ("max", "min") and self.operator.endswith(".other"):
+            return CallKind.ELEMENTWISE
+        if self.packet in _KIND_OF:
+            return _KIND_OF[self.packet]
+        return CallKind.ELEMENTWISE if _is_pointwise(self.operator) else CallKind.OTHER
+
+    @property
+    def output(self) -> TensorFact:
+        return self.outputs[0]
+
+    @property
+    def source(self) -> TensorFact:
+        """The first operand, or the output itself where there is none."""
+        return self.operands[0] if self.operands else self.outputs[0]
+
+    def argument(self, name: str, default: str = "") -> str:
+        match = re.search(rf"(?:^|, ){name}=(\[[^\]]*\]|[^,]*)", self.arguments)
+        return match[1] if match else default
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        return tuple(int(number) for number in re.findall(r"-?\d+", self.argument(name)))
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of the first operand that the operator runs over; all, where it does not say."""
+        rank = len(self.source.shape)
+        if self.packet in ("native_layer_norm", "_fused_rms_norm"):
+            return tuple(range(rank - len(self.integers("normalized_shape")), rank))
+        given = self.integers("dim") or self.integers("axis")
+        return tuple(sorted(axis % rank for axis in given)) if given and rank else tuple(range(rank))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Calls that one kernel can do together. `anchor` shapes its loops; None where all work is per element."""
+
+    calls: tuple[Call, ...]
+    anchor: Call | None
+
+    @property
+    def lead(self) -> Call:
+        return self.anchor or self._last
+
+    @property
+    def _last(self) -> Call:
+        idle = (CallKind.VIEW, CallKind.FILL)
+        return next((call for call in reversed(self.calls) if call.kind not in idle), self.calls[-1])
+
+    @property
+    def output(self) -> TensorFact:
+        """What it stores: the result of its last call that is more than a view."""
+        return self._last.output
+
+    @property
+    def moves_nothing(self) -> bool:
+        return all(call.kind is CallKind.VIEW for call in self.calls)
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that compute or move something, each once."""
+        return tuple(dict.fromkeys(call.operator for call in self.calls if call.kind is not CallKind.VIEW))
+
+
+@cache
+def _is_pointwise(operator: str) -> bool:
+    """Whether torch says so, or our table has a formula for one element."""
+    packet, overload = operator.split(".")[1:3]
+    found = getattr(getattr(torch.ops.aten, packet, None), overload, None)
+    return _packet(operator) in KNOWLEDGE["formulas"] or (found is not None and torch.Tag.pointwise in found.tags)
+
+
+def count(fact: TensorFact) -> int:
+    return prod(fact.shape)
+
+
+def read_calls(trace: Trace) -> list[Call]:
+    """The calls that an output depends on, in order. Bookkeeping (`detach`, counters of batches) is left out."""
+    facts: dict[str, TensorFact] = {}
+    calls: list[Call] = []
+    previous: tuple[str, tuple[str, ...], str] | None = None
+    for fact in trace.tensors:
+        facts[fact.name] = fact
+        if not fact.operator:
+            continue
+        if _packet(fact.operator) in _BOOKKEEPING and fact.role != "output" and fact.operands:
+            facts[fact.name] = facts[fact.operands[0]]
+            continue
+        arguments = fact.arguments.removesuffix(", half_to_float=False")
+        key = (fact.operator, fact.operands, arguments)
+        if key == previous and _packet(fact.operator) in _SEVERAL:
+            calls[-1] = Call(fact.operator, calls[-1].operands, (*calls[-1].outputs, fact), arguments)
+        else:
+            operands = tuple(facts[name] for name in fact.operands if name in facts)
+            calls.append(Call(fact.operator, operands, (fact,), arguments))
+        previous = key
+    return _needed(calls)
+
+
+def _packet(operator: str) -> str:
+    return operator.split(".")[1].rstrip("_")
+
+
+def _needed(calls: Sequence[Call]) -> list[Call]:
+    names: set[str] = set()
+    kept: list[Call] = []
+    for call in reversed(calls):
+        if any(fact.name in names or fact.role == "output" for fact in call.outputs):
+            names.update(fact.name for fact in call.operands)
+            kept.append(call)
+    return kept[::-1]
+
+
+def plan_stages(calls: Sequence[Call]) -> list[Stage]:
+    """Kernels for the calls: a loop of its own for every heavy call, lighter ones before or behind it in the same."""
+    stages: list[Stage] = []
+    for call in calls:
+        if stages and _joins(call, stages[-1]):
+            anchor = stages[-1].anchor if call.kind in _LIGHT else call
+            stages[-1] = Stage((*stages[-1].calls, call), anchor)
+        else:
+            stages.append(Stage((call,), None if call.kind in _LIGHT else call))
+    return stages
+
+
+def _joins(call: Call, stage: Stage) -> bool:
+    if all(member.kind in (CallKind.VIEW, CallKind.FILL) for member in stage.calls):
+        return True
+    made = {fact.name for member in stage.calls for fact in member.outputs}
+    reads = any(fact.name in made for fact in call.operands)
+    if call.kind not in _LIGHT:  # a reduction can apply elementwise work to what it reads
+        return stage.anchor is None and reads and call.kind in (CallKind.REDUCTION, CallKind.SCAN)
+    if call.kind in (CallKind.VIEW, CallKind.FILL):
+        return True
+    return stage.anchor is None or (
+        reads
+        and (
+            count(call.output) == count(stage.output)
+            or (call.kind is CallKind.ELEMENTWISE and _spreads(call, stage.anchor))
+        )
+    )
+
+
+def _spreads(call: Call, anchor: Call) -> bool:
+    """Whether a call applies the result of a row to the elements of that row, which the same threads still hold."""
+    source = anchor.source
+    rows_are_last = anchor.axes == tuple(range(len(source.shape) - len(anchor.axes), len(source.shape)))
+    return anchor.kind is CallKind.REDUCTION and rows_are_last and call.output.shape == source.shape
+
+
+def words(number: int) -> str:
+    """A small count as a word, so that it is not taken for a size."""
+    names = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    return names[number] if number < len(names) else "many"

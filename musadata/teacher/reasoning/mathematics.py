@@ -1,0 +1,300 @@
+"""Step 2: the formula of one output element, and the precision in which it is accumulated."""
+
+import math
+import re
+
+from musadata.teacher.reasoning.graph import KNOWLEDGE, Call, CallKind, Stage
+from musadata.teacher.reasoning.study import Study, group_row, join, product_text, row_of, unique
+
+_FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
+_LONGEST = 150
+_MOST_REPETITIONS = 3
+
+
+def write_mathematics(study: Study) -> str:
+    paragraphs = []
+    for stage, _ in study.distinct:
+        lines = [line for line in (formula_of(call) for call in stage.calls) if line]
+        heading = f"For `{stage.output.name}`:" if len(study.distinct) > 1 else ""
+        paragraphs.append("\n".join([*([heading, ""] if heading else []), *unique([f"- {line}" for line in lines])]))
+        whole = _compose(stage)
+        if whole:
+            paragraphs.append(f"Put together: {whole}.")
+    paragraphs += [_repetition(again, first) for again, first in study.repeated[:_MOST_REPETITIONS]]
+    if not paragraphs:
+        paragraphs.append("Every output element is an input element, unchanged; there is no arithmetic at all.")
+    return "\n\n".join([*paragraphs, _precision(study)])
+
+
+def _repetition(again: Stage, first: Stage) -> str:
+    made = {fact.name for call in again.calls for fact in call.outputs}
+    reads = unique([f"`{fact.name}`" for call in again.calls for fact in call.operands if fact.name not in made])
+    return f"`{again.output.name}` is made in the same way as `{first.output.name}`, from {join(reads)}."
+
+
+def formula_of(call: Call) -> str:
+    """One element of a call's result, as a formula with its name; empty for views."""
+    if call.kind is CallKind.VIEW:
+        return ""
+    writer = _WRITERS.get(call.kind)
+    if writer is not None:
+        return writer(call)
+    return f"{_code(call.output.name)} = {elementwise(call, [fact.name for fact in call.operands])}"
+
+
+def elementwise(call: Call, operands: list[str]) -> str:
+    """The formula of an elementwise call with the given texts as its operands."""
+    if call.packet == "gelu" and "tanh" in call.argument("approximate"):
+        return f"0.5·{operands[0]}·(1 + tanh(√(2.0 / π)·({operands[0]} + 0.044715·{operands[0]}³)))"
+    if call.packet == "pow" and call.argument("exponent") in ("2", "2.0"):
+        return f"{operands[0]}·{operands[0]}"
+    if call.packet == "_to_copy":
+        return f"({call.argument('dtype', call.output.dtype)}) {operands[0] if operands else ''}".strip()
+    template = _FORMULAS.get(call.packet)
+    alpha = call.argument("alpha", "1")
+    if call.packet in ("add", "sub") and alpha not in ("1", "1.0"):
+        template = "{0} + {alpha}·{1}" if call.packet == "add" else "{0} − {alpha}·{1}"
+    if template is None:
+        inner = ", ".join([*operands, *([call.arguments] if call.arguments else [])])
+        return f"{call.packet}({inner})"
+    return re.sub(r"\{(\w+)\}", lambda match: _fill(match[1], call, operands), template)
+
+
+def _fill(key: str, call: Call, operands: list[str]) -> str:
+    if key in ("min", "max") and not call.argument(key) and len(operands) > 1:
+        return operands[1]  # clamp_min.Tensor and its like
+    if not key.isdigit():
+        return call.argument(key) or {"value": "1", "min": "−inf", "max": "inf", "alpha": "1.0"}.get(key, key)
+    scalar = call.argument("other") or call.argument("exponent")
+    if int(key) == 1 and scalar and len(operands) < 2:
+        return scalar
+    if int(key) == 0 and call.argument("self"):
+        return call.argument("self")
+    position = int(key) if not call.argument("self") else int(key) - 1
+    return operands[min(position, len(operands) - 1)] if operands else "0"
+
+
+def _compose(stage: Stage) -> str:
+    """The whole elementwise stage as one formula, where that is short enough to read."""
+    if stage.anchor is not None or len([call for call in stage.calls if call.kind is CallKind.ELEMENTWISE]) < 2:
+        return ""
+    texts: dict[str, str] = {}
+    for call in stage.calls:
+        if call.kind is not CallKind.ELEMENTWISE:
+            return ""
+        operands = [texts.get(fact.name, fact.name) for fact in call.operands]
+        texts[call.output.name] = elementwise(call, [_wrap(text) for text in operands])
+    whole = texts[stage.output.name]
+    return f"`{stage.output.name} = {whole}`" if len(whole) <= _LONGEST else ""
+
+
+def _wrap(text: str) -> str:
+    return f"({text})" if " " in text or text.startswith("−") else text
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
+
+
+def _reduction(call: Call) -> str:
+    name, source = _code(call.output.name), call.source.name
+    _, length, _ = row_of(call)
+    over = f"over the {length} elements that share the kept axes" if len(call.axes) < len(call.source.shape) else (
+        f"over all {length} elements"
+    )  # fmt: skip
+    other = call.operands[1].name if len(call.operands) > 1 else ""
+    correction = call.argument("correction", "1")
+    if call.packet.startswith("nll_loss"):
+        return f"{name} = −(Σ {source}[row, {other}[row]]) / rows: of every row, the one element that its class selects"
+    formula = {
+        "sum": f"Σ {source}",
+        "mean": f"(Σ {source}) / {length}",
+        "amax": f"max {source}",
+        "amin": f"min {source}",
+        "max": f"max {source}",
+        "min": f"min {source}",
+        "argmax": f"the index of the first maximum of {source}",
+        "argmin": f"the index of the first minimum of {source}",
+        "prod": f"Π {source}",
+        "any": f"some {source} != 0",
+        "all": f"every {source} != 0",
+        "var": f"Σ ({source} − μ)² / ({length} − {correction}), μ the mean",
+        "std": f"√(Σ ({source} − μ)² / ({length} − {correction})), μ the mean",
+        "logsumexp": f"m + log(Σ exp({source} − m)), m the maximum",
+        "linalg_vector_norm": _norm(source, call.argument("ord", "2")),
+        "norm": _norm(source, call.argument("p", "2")),
+        "mse_loss": f"Σ ({source} − {other})² / {length}",
+    }.get(call.packet, f"{call.packet}({source}{', ' + other if other else ''})")
+    return f"{name} = {formula}, {over}"
+
+
+def _norm(source: str, order: str) -> str:
+    known = {"2": f"√(Σ {source}·{source})", "1": f"Σ |{source}|", "inf": f"max |{source}|"}
+    return known.get(order.removesuffix(".0"), f"(Σ |{source}|^p)^(1/p) with p = {order}")
+
+
+def _softmax(call: Call) -> str:
+    name, source = _code(call.output.name), call.source.name
+    _, length, _ = row_of(call)
+    if call.packet == "_log_softmax":
+        formula = f"({source}[j] − m) − log(Σ exp({source}[k] − m))"
+    else:
+        formula = f"exp({source}[j] − m) / Σ exp({source}[k] − m)"
+    return f"{name}[j] = {formula}, m = max {source}[k], with k over the {length} elements of the row of j"
+
+
+def _normalization(call: Call) -> str:
+    name, source = _code(call.output.name), call.source.name
+    _, length = group_row(call)
+    eps = call.argument("eps", "eps")
+    weights = [fact.name for fact in call.operands[1:]]
+    scale = "".join(f"·{weight}" for weight in weights if weight.endswith("weight"))
+    shift = "".join(f" + {bias}" for bias in weights if bias.endswith("bias"))
+    if call.argument("training") == "False":
+        return f"{name} = ({source} − running mean) / √(running variance + {eps}){scale}{shift}, per channel"
+    return (
+        f"{name} = ({source} − μ) / √(σ² + {eps}){scale}{shift}, where μ and σ² = Σ ({source} − μ)² / {length} are "
+        f"taken over the {length} elements of a group; the variance is not corrected by −1"
+    )
+
+
+def _matmul(call: Call) -> str:
+    name, operands = _code(call.output.name), [fact.name for fact in call.operands]
+    inner = call.operands[-1].shape[-2] if len(call.operands[-1].shape) > 1 else call.operands[-1].shape[0]
+    left, right = operands[-2:] if len(operands) > 1 else (operands[0], operands[0])
+    bias = f"{operands[0]}[n] + " if call.packet in ("addmm", "baddbmm", "addmv") and len(operands) > 2 else ""
+    batch = "b, " if call.packet in ("bmm", "baddbmm") else ""
+    return f"{name}[{batch}m, n] = {bias}Σ {left}[{batch}m, k]·{right}[{batch}k, n], k over {inner}"
+
+
+def _convolution(call: Call) -> str:
+    weight = call.operands[1] if len(call.operands) > 1 else call.source
+    taps = " × ".join(str(size) for size in weight.shape[1:])
+    bias = f"{call.operands[2].name}[o] + " if len(call.operands) > 2 else ""
+    total = math.prod(weight.shape[1:])
+    if call.argument("transposed") == "True":
+        most = product_text((weight.shape[0], *weight.shape[2:]))
+        return (
+            f"{_code(call.output.name)}[n, o, …] = {bias}Σ {call.source.name}[n, c, p]·{weight.name}[c, o, t] "
+            f"over at most "
+            f"{most} terms: all input places p and taps t that land on the output place: p·stride + t·dilation "
+            f"− padding"
+        )
+    equation = f"{taps} = {total}" if len(weight.shape) > 2 else taps
+    return (
+        f"{_code(call.output.name)}[n, o, …] = {bias}Σ {call.source.name}[n, c, …]·{weight.name}[o, c, …] over "
+        f"{equation} taps; a tap outside the input counts as 0"
+    )
+
+
+def _pooling(call: Call) -> str:
+    window = call.integers("kernel_size")
+    what = "max" if "max" in call.packet else "mean"
+    place = f"a window of {product_text(window)} elements" if math.prod(window) > 1 else "its share of the plane"
+    rule = ""
+    if what == "mean" and any(call.integers("padding")):
+        counted = call.argument("count_include_pad", "True") == "True"
+        rule = ", padding counted in the divisor" if counted else ", padding not counted in the divisor"
+    return f"{_code(call.output.name)} = {what} of {call.source.name} over {place}{rule}"
+
+
+def _scan(call: Call) -> str:
+    sign = {"cumsum": "Σ", "cumprod": "Π", "cummax": "max", "cummin": "min"}.get(call.packet, "accumulation")
+    return f"{_code(call.output.name)}[j] = {sign} {call.source.name}[k] for k <= j along the axis"
+
+
+def _lookup(call: Call) -> str:
+    names = [fact.name for fact in call.operands]
+    if call.packet == "embedding":
+        return f"{_code(call.output.name)}[…, d] = {names[0]}[{names[-1]}[…], d]"
+    if call.packet.startswith("upsample"):
+        return f"{_code(call.output.name)}[…, y, x] = {names[0]}[…, floor(y / scale), floor(x / scale)]"
+    return f"{_code(call.output.name)} = {names[0]} read at the places that {names[-1]} holds"
+
+
+def _placement(call: Call) -> str:
+    names = ", ".join(fact.name for fact in call.operands)
+    return f"{_code(call.output.name)} = {call.packet}({names}): a copy, no arithmetic"
+
+
+def _constant(call: Call) -> str:
+    return f"{_code(call.output.name)} is a constant tensor ({call.packet})"
+
+
+def _other(call: Call) -> str:
+    operands = [fact.name for fact in call.operands]
+    names = ", ".join(operands)
+    if call.packet == "glu":
+        return (
+            f"{_code(call.output.name)}[j] = {names}[j] / (1 + exp(−{names}[j + half])): the first half, "
+            f"gated by the second"
+        )
+    if call.packet == "_trilinear" and len(operands) == 3:
+        a, weight, b = operands
+        return f"{_code(call.output.name)}[n, o] = Σ {a}[n, i]·{weight}[o, i, j]·{b}[n, j] over i and j"
+    if call.packet == "_cdist_forward" and len(operands) == 2:
+        return f"{_code(call.output.name)}[i, j] = distance of row i of {operands[0]} and row j of {operands[1]}"
+    if call.packet == "_embedding_bag":
+        return (
+            f"{_code(call.output.name)}[bag, d] = mean or sum of {operands[0]}[idx, d] over the indices idx of the bag"
+        )
+    if call.packet.startswith("_scaled_dot_product"):
+        query = call.source
+        return (
+            f"{_code(call.output.name)} = softmax(q·kᵀ / √{query.shape[-1]})·v with q, k, v = {names}, row by row of q"
+        )
+    return f"{_code(call.output.name)} = {call.packet}({names})"
+
+
+_WRITERS = {
+    CallKind.REDUCTION: _reduction,
+    CallKind.SOFTMAX: _softmax,
+    CallKind.NORMALIZATION: _normalization,
+    CallKind.MATMUL: _matmul,
+    CallKind.CONVOLUTION: _convolution,
+    CallKind.POOLING: _pooling,
+    CallKind.SCAN: _scan,
+    CallKind.LOOKUP: _lookup,
+    CallKind.PLACEMENT: _placement,
+    CallKind.FILL: _constant,
+    CallKind.OTHER: _other,
+}
+
+
+def _precision(study: Study) -> str:
+    dtypes = unique([fact.dtype for fact in study.outputs])
+    longest = max((terms for stage, _ in study.distinct if (terms := terms_of(stage.lead)) > 1), default=1)
+    text = f"The result is {' and '.join(dtypes)}."
+    if dtypes[0] in ("float16", "bfloat16"):
+        return f"{text} Load as {dtypes[0]}, compute in float, round once at the store."
+    if longest > 1:
+        return (
+            f"{text} Sums of {longest} terms accumulate in float: the error is at most about {longest} × 2^-24 of the "
+            "sum of magnitudes, and less if partial sums of many threads are added as a tree."
+        )
+    return study.choose(
+        "precision",
+        f"{text} There is no accumulation, so the only error is the rounding of each operation.",
+        f"{text} Each element is a handful of rounded operations; the order of evaluation has to be the reference's.",
+    )
+
+
+def terms_of(call: Call) -> int:
+    """How many terms are added up for one element of a call's result."""
+    match call.kind:
+        case CallKind.REDUCTION | CallKind.SOFTMAX:
+            return 1 if call.packet in ("amax", "amin", "max", "min", "argmax", "argmin") else row_of(call)[1]
+        case CallKind.NORMALIZATION:
+            return group_row(call)[1]
+        case CallKind.MATMUL:
+            shape = call.operands[-1].shape
+            return shape[-2] if len(shape) > 1 else shape[0]
+        case CallKind.CONVOLUTION if call.argument("transposed") == "True":
+            weight = call.operands[1].shape
+            return weight[0] * math.prod(weight[2:])
+        case CallKind.CONVOLUTION if len(call.operands) > 1:
+            return math.prod(call.operands[1].shape[1:])
+        case CallKind.POOLING if "max" not in call.packet:
+            return math.prod(call.integers("kernel_size"))
+        case _:
+            return 1

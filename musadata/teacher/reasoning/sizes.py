@@ -1,0 +1,225 @@
+"""Step 3: how every shape follows, and how many elements, FLOPs and bytes that makes."""
+
+from musadata.records import TensorFact, Trace
+from musadata.teacher.reasoning.graph import Call, CallKind, count
+from musadata.teacher.reasoning.study import (
+    Study,
+    elements_text,
+    group_row,
+    named,
+    product_text,
+    row_of,
+    shape_text,
+    strides_of,
+    unique,
+)
+from musadata.tracing.cost import tensor_bytes
+
+_MOST_CALLS = 12
+
+
+def write_sizes(study: Study) -> str:
+    calls = [call for stage, _ in study.distinct for call in stage.calls] or study.calls
+    told = [call for call in calls if call.kind is not CallKind.VIEW or _changes(call)] or calls
+    lines = unique([f"- {derive_shape(call)}" for call in told])
+    if len(lines) > _MOST_CALLS:
+        lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
+    return "\n".join([*lines, "", _totals(study.trace), "", _other_set(study)])
+
+
+def derive_shape(call: Call) -> str:
+    """One sentence that derives the shape of a call's result from what it read."""
+    writer = _WRITERS.get(call.kind, _pointwise)
+    return writer(call) + ("" if call.kind is CallKind.VIEW else _layout(call.output))
+
+
+def _changes(call: Call) -> bool:
+    """Whether a view has another shape or stride than what it shows."""
+    return (call.output.shape, call.output.stride) != (call.source.shape, call.source.stride)
+
+
+def _layout(fact: TensorFact) -> str:
+    if not fact.shape or fact.stride == strides_of(fact.shape) or count(fact) < 2:
+        return ""
+    return f" Its strides are {shape_text(fact.stride)}: it is a view that is not contiguous, so offsets must use them."
+
+
+def _pointwise(call: Call) -> str:
+    out = call.output
+    shapes = unique([shape_text(fact.shape) for fact in call.operands])
+    if len(shapes) < 2:
+        return f"`{out.name}` has the shape {shape_text(out.shape)} of its operand: {elements_text(out)}."
+    small = [named(fact) for fact in call.operands if count(fact) < count(out)]
+    return (
+        f"`{out.name}`: aligned from the right, {' and '.join(shapes)} broadcast to {shape_text(out.shape)}, "
+        f"{elements_text(out)}{'; repeated is ' + ', '.join(unique(small)) if small else ''}."
+    )
+
+
+def _reduction(call: Call) -> str:
+    rows, length, _ = row_of(call)
+    source, out = call.source, call.output
+    if len(call.axes) == len(source.shape):
+        return f"`{out.name}` is a single number made from {elements_text(source)} of `{source.name}`."
+    axes = " and ".join(f"axis {axis}" for axis in call.axes)
+    sizes = product_text([source.shape[axis] for axis in call.axes])
+    return (
+        f"`{out.name}`: {axes} of {named(source)} {'goes' if len(call.axes) == 1 else 'go'} away, {sizes} "
+        f"elements per result, which leaves "
+        f"{shape_text(out.shape)} with {product_text(out.shape)} results ({rows} rows of {length})."
+    )
+
+
+def _softmax(call: Call) -> str:
+    rows, length, _ = row_of(call)
+    total = count(call.source)
+    return (
+        f"`{call.output.name}` keeps {shape_text(call.output.shape)}, {elements_text(call.output)}: rows of {length}, "
+        f"{total} / {length} = {rows} of them, each for itself."
+    )
+
+
+def _normalization(call: Call) -> str:
+    groups, length = group_row(call)
+    per = {"native_group_norm": "sample and group", "native_layer_norm": "row"}.get(call.packet, "channel")
+    return (
+        f"`{call.output.name}` keeps {shape_text(call.output.shape)}. Statistics are per {per}: "
+        f"{count(call.source)} elements in {groups} groups, {count(call.source)} / {groups} = {length} each."
+    )
+
+
+def _matmul(call: Call) -> str:
+    left, right = call.operands[-2:] if len(call.operands) > 1 else (call.source, call.source)
+    inner = right.shape[-2] if len(right.shape) > 1 else right.shape[0]
+    out = call.output
+    return (
+        f"`{out.name}`: {named(left)} times {named(right)} contracts the common axis of {inner} and gives "
+        f"{shape_text(out.shape)}, {elements_text(out)} of {inner} multiply-adds each: "
+        f"2 × {count(out)} × {inner} = {2 * count(out) * inner} FLOPs."
+    )
+
+
+def _convolution(call: Call) -> str:
+    out, source = call.output, call.source
+    weight = call.operands[1] if len(call.operands) > 1 else source
+    if call.argument("transposed") == "True":
+        return _transposed(call, weight)
+    if not call.argument("stride"):
+        return (
+            f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}, from {named(source)} and {named(weight)}."
+        )
+    axes = []
+    for axis, kernel in enumerate(weight.shape[2:]):
+        stride, pad, step = (_at(call.integers(name), axis) for name in ("stride", "padding", "dilation"))
+        size, made = source.shape[axis - len(weight.shape[2:])], out.shape[axis - len(weight.shape[2:])]
+        axes.append(f"⌊({size} + 2 × {pad} − {step} × ({kernel} − 1) − 1) / {stride}⌋ + 1 = {made}")
+    return (
+        f"`{out.name}`: {'; '.join(unique(axes))}; with {out.shape[0]} samples and {weight.shape[0]} filters it is "
+        f"{shape_text(out.shape)}, {elements_text(out)}."
+    )
+
+
+def _transposed(call: Call, weight: TensorFact) -> str:
+    out, source, rank = call.output, call.source, len(weight.shape) - 2
+    axes = []
+    for axis, kernel in enumerate(weight.shape[2:]):
+        names = ("stride", "padding", "dilation", "output_padding")
+        stride, pad, step, extra = (_at(call.integers(name), axis) for name in names)
+        size, made = source.shape[axis - rank], out.shape[axis - rank]
+        axes.append(f"({size} − 1) × {stride} − 2 × {pad} + {step} × ({kernel} − 1) + {extra} + 1 = {made}")
+    return f"`{out.name}`: {'; '.join(unique(axes))}; so {shape_text(out.shape)}, {elements_text(out)}."
+
+
+def _at(numbers: tuple[int, ...], axis: int) -> int:
+    return numbers[min(axis, len(numbers) - 1)]
+
+
+def _pooling(call: Call) -> str:
+    out, source = call.output, call.source
+    window = call.integers("kernel_size")
+    if not window or call.argument("ceil_mode") == "True":
+        return f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}, from {named(source)}."
+    stride = call.integers("stride") or window
+    axes = []
+    rank = len(window)
+    for axis, kernel in enumerate(window):
+        pad, step = _at(call.integers("padding") or (0,), axis), _at(call.integers("dilation") or (1,), axis)
+        size, made = source.shape[axis - rank], out.shape[axis - rank]
+        axes.append(f"⌊({size} + 2 × {pad} − {step} × ({kernel} − 1) − 1) / {_at(stride, axis)}⌋ + 1 = {made}")
+    return f"`{out.name}`: {'; '.join(unique(axes))}, so {shape_text(out.shape)}, {elements_text(out)}."
+
+
+def _placement(call: Call) -> str:
+    out = call.output
+    if call.packet == "cat" and out.shape:
+        axis = (call.integers("dim") or (0,))[0] % len(out.shape)
+        sizes = " + ".join(str(fact.shape[axis]) for fact in call.operands)
+        total = f"{sizes} = {out.shape[axis]}" if len(call.operands) > 1 else sizes
+        return f"`{out.name}`: along axis {axis}, {total}; the result is {shape_text(out.shape)}, {elements_text(out)}."
+    return f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}, from {named(call.source)}."
+
+
+def _view(call: Call) -> str:
+    out, source = call.output, call.source
+    if len(call.outputs) > 1:
+        return f"`{call.packet}` cuts {named(source)} into pieces; the first is {shape_text(out.shape)}."
+    apart = (
+        "contiguous"
+        if out.stride == strides_of(out.shape)
+        else "so its neighbours are not next to each other in memory"
+    )
+    return (
+        f"`{out.name}` is {named(source)} seen through `{call.operator}`: shape {shape_text(out.shape)}, stride "
+        f"{shape_text(out.stride)}, {apart}."
+    )
+
+
+def _rest(call: Call) -> str:
+    out = call.output
+    return f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}."
+
+
+_WRITERS = {
+    CallKind.REDUCTION: _reduction,
+    CallKind.SOFTMAX: _softmax,
+    CallKind.NORMALIZATION: _normalization,
+    CallKind.MATMUL: _matmul,
+    CallKind.CONVOLUTION: _convolution,
+    CallKind.POOLING: _pooling,
+    CallKind.PLACEMENT: _placement,
+    CallKind.LOOKUP: _rest,
+    CallKind.VIEW: _view,
+    CallKind.FILL: _rest,
+    CallKind.OTHER: _rest,
+    CallKind.SCAN: _softmax,
+}
+
+
+def _totals(trace: Trace) -> str:
+    moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
+    sizes = [tensor_bytes(fact) for fact in moved]
+    if 1 < len(sizes) <= 6:
+        parts = f"{' + '.join(map(str, sizes))} = {trace.bytes} bytes ({', '.join(f'`{fact.name}`' for fact in moved)})"
+    else:
+        parts = f"{trace.bytes} bytes in all"
+    widest = max(moved, key=tensor_bytes)
+    size = tensor_bytes(widest) // max(1, count(widest))
+    example = f"`{widest.name}` has {count(widest)} × {size} = {tensor_bytes(widest)} bytes"
+    return f"Traffic: {example}; everything read once and written once is {parts}. Work: {trace.flops} FLOPs."
+
+
+def _other_set(study: Study) -> str:
+    inputs = ", ".join(named(fact) for fact in study.other.tensors if fact.role == "input")
+    outputs = ", ".join(
+        f"{named(fact)} with {elements_text(fact)}" for fact in study.other.tensors if fact.role == "output"
+    )
+    return (
+        f"The second set of shapes, {inputs}, gives {outputs}; {study.other.flops} FLOPs and "
+        f"{study.other.bytes} bytes. "
+        + study.choose(
+            "sizes",
+            "No size may therefore be a constant in the kernel: all of them are arguments.",
+            "So sizes are kernel arguments, never literals.",
+            "A kernel with the sizes of the first set written into it would be wrong here.",
+        )
+    )

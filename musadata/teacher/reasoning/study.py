@@ -1,0 +1,134 @@
+"""What the steps are written from: a task's traces, its kernels, and the small phrases that state facts."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from musadata.records import Task, TensorFact, Trace
+from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count, plan_stages, read_calls
+
+# Kernels that are written about one by one; a recurrent network repeats a few of them many times.
+MOST_STAGES = 5
+
+
+@dataclass(frozen=True)
+class Study:
+    """A task with its first trace, which the steps are about, and a further one, for what depends on sizes."""
+
+    task: Task
+    traces: tuple[Trace, ...]
+
+    @property
+    def trace(self) -> Trace:
+        return self.traces[0]
+
+    @property
+    def other(self) -> Trace:
+        return self.traces[1] if len(self.traces) > 1 else self.traces[0]
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        return read_calls(self.trace)
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        return plan_stages(self.calls)
+
+    @cached_property
+    def distinct(self) -> list[tuple[Stage, Stage | None]]:
+        """The first kernels of every kind and size, each with its twin on the other set of shapes."""
+        twins = plan_stages(read_calls(self.other))
+        same = [stage.operators for stage in twins] == [stage.operators for stage in self.stages]
+        found: dict[tuple[object, ...], tuple[Stage, Stage | None]] = {}
+        for index, stage in enumerate(self.stages):
+            if not stage.moves_nothing:
+                found.setdefault(_sort_of(stage), (stage, twins[index] if same else None))
+        return list(found.values())[:MOST_STAGES]
+
+    @cached_property
+    def repeated(self) -> list[tuple[Stage, Stage]]:
+        """Kernels that do the same as one of the distinct ones, on other tensors of the same sizes, with that one."""
+        first = {_sort_of(stage): stage for stage, _ in self.distinct}
+        others = [stage for stage in self.stages if _sort_of(stage) in first]
+        return [(stage, first[_sort_of(stage)]) for stage in others if stage is not first[_sort_of(stage)]]
+
+    @cached_property
+    def computes(self) -> bool:
+        return bool(self.distinct)
+
+    @property
+    def outputs(self) -> list[TensorFact]:
+        return [fact for fact in self.trace.tensors if fact.role == "output"]
+
+    def choose(self, place: str, *options: str) -> str:
+        """One of several ways to say something, always the same one for this task."""
+        digest = hashlib.sha256(f"{self.task.task_id} {place}".encode()).digest()
+        return options[digest[0] % len(options)]
+
+
+def _sort_of(stage: Stage) -> tuple[object, ...]:
+    return stage.operators, tuple(fact.shape for fact in stage.lead.operands), stage.output.shape
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A tuple as Python writes it."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def named(fact: TensorFact) -> str:
+    """A tensor with its shape: `x` (8, 33)."""
+    return f"`{fact.name}` {shape_text(fact.shape)}" if fact.shape else f"`{fact.name}` (a single number)"
+
+
+def product_text(numbers: Sequence[int]) -> str:
+    """A product with its result, `8 × 33 = 264`; a lone number as it is. Ones are left out."""
+    factors = [number for number in numbers if number != 1]
+    if len(factors) < 2:
+        return str(prod(numbers))
+    return f"{' × '.join(map(str, factors))} = {prod(factors)}"
+
+
+def elements_text(fact: TensorFact) -> str:
+    total = count(fact)
+    return "1 element" if total == 1 else f"{product_text(fact.shape)} elements"
+
+
+def join(parts: Sequence[str], last: str = "and") -> str:
+    parts = list(parts)
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+def unique(parts: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(parts))
+
+
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a contiguous tensor of that shape."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def row_of(call: Call) -> tuple[int, int, int]:
+    """For a call that runs over axes: number of rows, elements per row, step between neighbours in a row."""
+    fact = call.source
+    inner = [fact.shape[axis] for axis in call.axes]
+    length = prod(inner)
+    step = fact.stride[call.axes[-1]] if call.axes else 1
+    return count(fact) // max(1, length), length, step
+
+
+def group_row(call: Call) -> tuple[int, int]:
+    """For a normalisation: how many groups have statistics of their own, and how many elements each."""
+    fact = call.source
+    if call.packet == "native_group_norm":
+        groups = call.integers("group")[0] * fact.shape[0]
+    elif call.packet in ("native_layer_norm", "_fused_rms_norm"):
+        groups = row_of(call)[0]
+    else:
+        groups = fact.shape[1] if len(fact.shape) > 1 else 1
+    return groups, count(fact) // max(1, groups)
+
+
+def is_reducing(call: Call) -> bool:
+    return call.kind in (CallKind.REDUCTION, CallKind.SOFTMAX, CallKind.NORMALIZATION, CallKind.SCAN)

@@ -1,0 +1,40 @@
+"""Graphs of the small references, captured once per session in this process: the references are our own."""
+
+import pytest
+
+from musadata.rows import plain
+from musadata.teacher.compiler.candidate import Candidate, build_candidate
+from musadata.teacher.compiler.graph import Graph, parse_graph
+from musadata.teacher.compiler.plan import Plan
+from tests.teacher.compiler.references import FIXTURES
+
+_graphs: dict[str, Graph] = {}
+_candidates: dict[tuple[str, Plan], Candidate] = {}
+
+
+@pytest.fixture(scope="session")
+def graph_of():  # type: ignore[no-untyped-def]
+    """A function from a fixture's name to its graph."""
+    from musadata.teacher.compiler.capture import capture
+
+    def get(name: str) -> Graph:
+        if name not in _graphs:
+            fixture = FIXTURES[name]
+            captured = capture(fixture.source, [[plain(spec) for spec in specs] for specs in fixture.sets], 0)
+            assert "unsupported" not in captured, captured
+            _graphs[name] = parse_graph(captured)
+        return _graphs[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def candidate_of(graph_of):  # type: ignore[no-untyped-def]
+    """A function from a fixture's name and a plan to its honest candidate."""
+
+    def get(name: str, plan: Plan) -> Candidate:
+        if (name, plan) not in _candidates:
+            _candidates[name, plan] = build_candidate(graph_of(name), plan)
+        return _candidates[name, plan]
+
+    return get

@@ -1,0 +1,189 @@
+"""Small references that the compiler is tried on: a forward, what `__init__` makes, and two sets of input shapes."""
+
+from dataclasses import dataclass
+
+from musadata.records import InputSpec, OperatorFamily, Provenance, SourceKind, Task, Trace
+
+TEMPLATE = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+{init}
+    def forward(self, {arguments}):
+        {forward}
+
+
+def get_inputs():
+    return []
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def tensor(*shape: int, name: str = "x", dtype: str = "float32", high: int = 0) -> InputSpec:
+    """A normal tensor, or integers in [0, high)."""
+    if high:
+        return InputSpec(name, "integers", "int64", shape, 0, high)
+    return InputSpec(name, "normal", dtype, shape)
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """A reference and the sets of shapes that its kernels must be right for."""
+
+    forward: str
+    sets: tuple[tuple[InputSpec, ...], ...]
+    init: str = ""
+
+    @property
+    def source(self) -> str:
+        init = "".join(f"        {line.strip()}\n" for line in self.init.split(";") if line.strip())
+        arguments = ", ".join(spec.name for spec in self.sets[0])
+        return TEMPLATE.format(init=init, arguments=arguments, forward=self.forward)
+
+
+def two(first: InputSpec, second: InputSpec) -> tuple[tuple[InputSpec, ...], ...]:
+    return (first,), (second,)
+
+
+ROWS = two(tensor(4, 37), tensor(7, 64))
+IMAGES = two(tensor(2, 6, 9, 10), tensor(3, 6, 12, 7))
+
+FIXTURES = {
+    "gelu": Fixture("return F.gelu(x)", ROWS),
+    "chain": Fixture("return torch.tanh(torch.relu(x) * 2.0 + 1) / (1 + x.abs())", ROWS),
+    "activations": Fixture("return F.silu(x) + F.elu(x) + F.softplus(x) + F.hardswish(x) + F.leaky_relu(x)", ROWS),
+    "scale": Fixture(
+        "return x * self.w + self.b",
+        two(tensor(4, 37), tensor(9, 37)),
+        "self.w = nn.Parameter(torch.randn(37)); self.b = nn.Parameter(torch.randn(1))",
+    ),
+    "where": Fixture(
+        "return torch.where(x > 0, x, y)",
+        ((tensor(4, 37), tensor(37, name="y")), (tensor(5, 37), tensor(37, name="y"))),
+    ),
+    "softmax": Fixture("return torch.softmax(x, dim=-1)", ROWS),
+    "softmax over channels": Fixture("return torch.softmax(x, dim=1)", two(tensor(2, 5, 4, 3), tensor(3, 17, 2, 2))),
+    "log softmax": Fixture("return F.log_softmax(x, dim=0)", ROWS),
+    "layer norm": Fixture("return self.n(x)", two(tensor(4, 37), tensor(5, 37)), "self.n = nn.LayerNorm(37)"),
+    "group norm": Fixture("return F.relu(self.n(x))", IMAGES, "self.n = nn.GroupNorm(2, 6)"),
+    "batch norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6)"),
+    "instance norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.InstanceNorm2d(6, affine=True)"),
+    "linear": Fixture("return self.l(x)", two(tensor(4, 37), tensor(9, 37)), "self.l = nn.Linear(37, 20)"),
+    "linear over batches": Fixture(
+        "return torch.relu(self.l(x)).sum(-1)", two(tensor(2, 3, 8), tensor(3, 5, 8)), "self.l = nn.Linear(8, 20)"
+    ),
+    "two layers": Fixture(
+        "return torch.relu(self.b(torch.tanh(self.a(x))))",
+        two(tensor(4, 37), tensor(9, 37)),
+        "self.a = nn.Linear(37, 20); self.b = nn.Linear(20, 11)",
+    ),
+    "matmul": Fixture(
+        "return a @ b",
+        ((tensor(30, 20, name="a"), tensor(20, 17, name="b")), (tensor(16, 9, name="a"), tensor(9, 40, name="b"))),
+    ),
+    "batched matmul": Fixture(
+        "return torch.matmul(a, b.transpose(-1, -2))",
+        (
+            (tensor(3, 5, 7, name="a"), tensor(3, 4, 7, name="b")),
+            (tensor(2, 9, 6, name="a"), tensor(2, 5, 6, name="b")),
+        ),
+    ),
+    "attention": Fixture(
+        "return F.scaled_dot_product_attention(q, k, v)",
+        tuple(
+            (tensor(b, 2, s, 8, name="q"), tensor(b, 2, t, 8, name="k"), tensor(b, 2, t, 8, name="v"))
+            for b, s, t in ((2, 5, 6), (3, 7, 4))
+        ),
+    ),
+    "convolution": Fixture("return self.c(x)", IMAGES, "self.c = nn.Conv2d(6, 8, 3, stride=2, padding=1)"),
+    "dilated convolution": Fixture(
+        "return F.relu(self.c(x)).mean((2, 3))", IMAGES, "self.c = nn.Conv2d(6, 4, (3, 2), padding=(0, 1), dilation=2)"
+    ),
+    "grouped convolution": Fixture(
+        "return self.c(x)", two(tensor(2, 4, 9), tensor(3, 4, 16)), "self.c = nn.Conv1d(4, 6, 3, groups=2)"
+    ),
+    "transposed convolution": Fixture(
+        "return self.c(x)",
+        two(tensor(2, 4, 5, 6), tensor(3, 4, 4, 7)),
+        "self.c = nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1)",
+    ),
+    "max pool": Fixture("return F.max_pool2d(x, 3, stride=2, padding=1)", IMAGES),
+    "average pool": Fixture("return F.avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False)", IMAGES),
+    "adaptive pool": Fixture("return F.adaptive_avg_pool2d(x, (3, 2))", IMAGES),
+    "global pool": Fixture("return F.adaptive_avg_pool2d(x, 1).flatten(1)", IMAGES),
+    "nearest": Fixture("return F.interpolate(x, scale_factor=2)", IMAGES),
+    "bilinear": Fixture('return F.interpolate(x, scale_factor=2, mode="bilinear")', IMAGES),
+    "pad": Fixture("return F.pad(x, (1, 2, 0, 3), value=0.5)", IMAGES),
+    "reflect": Fixture('return F.pad(x, (1, 2, 2, 1), mode="reflect")', IMAGES),
+    "concatenation": Fixture(
+        "return torch.cat([x, y * 2, x], 1)",
+        ((tensor(2, 3, 4), tensor(2, 5, 4, name="y")), (tensor(3, 4, 2), tensor(3, 2, 2, name="y"))),
+    ),
+    "slices": Fixture("return x[:, 1:-1] - x[:, :-2]", ROWS),
+    "transpose": Fixture("return x.transpose(1, 2) * 2", two(tensor(2, 3, 4), tensor(5, 7, 3))),
+    "shuffled channels": Fixture("return x.view(x.size(0), 2, 3, -1).transpose(1, 2).reshape(x.shape)", IMAGES),
+    "several outputs": Fixture("return x.sum(1), x.mean(), x.amax(0)", ROWS),
+    "nested outputs": Fixture('return {"a": x * 2, "b": [x.sum(0), 3]}', ROWS),
+    "argmax": Fixture("return x.argmax(1)", ROWS),
+    "variance": Fixture("return x.var(1), x.std(0, keepdim=True)", ROWS),
+    "normalised rows": Fixture("return x / x.norm(dim=1, keepdim=True)", ROWS),
+    "running sum": Fixture("return torch.cumsum(x, 1)", ROWS),
+    "embedding": Fixture(
+        "return self.e(i)",
+        two(tensor(3, 4, name="i", high=20), tensor(2, 7, name="i", high=20)),
+        "self.e = nn.Embedding(20, 6)",
+    ),
+    "gather": Fixture(
+        "return x.gather(1, i)",
+        ((tensor(4, 9), tensor(4, 3, name="i", high=9)), (tensor(5, 9), tensor(5, 4, name="i", high=9))),
+    ),
+    "mean squared error": Fixture(
+        "return F.mse_loss(x, y)", ((tensor(4, 37), tensor(4, 37, name="y")), (tensor(5, 8), tensor(5, 8, name="y")))
+    ),
+    "cross entropy": Fixture(
+        "return F.cross_entropy(x, t)",
+        ((tensor(4, 9), tensor(4, name="t", high=9)), (tensor(6, 9), tensor(6, name="t", high=9))),
+    ),
+    "recurrent": Fixture("return self.m(x)[0]", two(tensor(3, 2, 4), tensor(3, 5, 4)), "self.m = nn.LSTM(4, 6)"),
+    "triangles": Fixture("return torch.tril(x) + torch.triu(x, 1) * 2", two(tensor(5, 7), tensor(8, 8))),
+    "patches": Fixture("return F.unfold(x, 3, padding=1, stride=2)", IMAGES),
+    "bilinear form": Fixture(
+        "return self.b(x, y)",
+        ((tensor(6, 3), tensor(6, 4, name="y")), (tensor(2, 3), tensor(2, 4, name="y"))),
+        "self.b = nn.Bilinear(3, 4, 5)",
+    ),
+    "neighbours": Fixture("return F.local_response_norm(x, 3)", IMAGES),
+    "double": Fixture(
+        "return torch.softmax(torch.exp(x) - 1, 1)", two(tensor(4, 37, dtype="float64"), tensor(4, 9, dtype="float64"))
+    ),
+    "constant": Fixture("return x * torch.tensor([1.0, 2.0, 3.0])", two(tensor(4, 3), tensor(7, 3))),
+    "residual block": Fixture(
+        "return F.relu(self.c2(F.relu(self.b1(self.c1(x)))) + x)",
+        IMAGES,
+        "self.c1 = nn.Conv2d(6, 6, 3, padding=1); self.b1 = nn.BatchNorm2d(6); self.c2 = nn.Conv2d(6, 6, 3, padding=1)",
+    ),
+    "encoder layer": Fixture(
+        "return self.m(x)", two(tensor(5, 2, 8), tensor(7, 3, 8)), "self.m = nn.TransformerEncoderLayer(8, 2, 16)"
+    ),
+}
+
+
+def task_of(name: str) -> Task:
+    fixture = FIXTURES[name]
+    provenance = Provenance("directory:tests", "tests", "0", "references.py", "1-2", "Apache-2.0")
+    return Task(f"task-{name}", 1, SourceKind.COMPOSED, name, fixture.source, (), OperatorFamily.OTHER, 1,
+                fixture.sets[0], provenance, "train", (), "")  # fmt: skip
+
+
+def traces_of(name: str) -> tuple[Trace, ...]:
+    """Traces with nothing but the shapes, which is all that the compiler reads of them."""
+    from musadata.records import Bound
+
+    return tuple(Trace(specs, (), (), 0, 0, 0.0, Bound.MEMORY) for specs in FIXTURES[name].sets)

@@ -1,0 +1,55 @@
+"""What a candidate's text looks like, for every reference and every plan."""
+
+import ast
+
+import pytest
+
+from musadata.teacher.compiler.candidate import build_candidate
+from musadata.teacher.compiler.plan import PLANS
+from tests.teacher.compiler.references import FIXTURES
+
+LONGEST_LINE = 160
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_every_plan_gives_a_readable_module(name, candidate_of):
+    for plan in PLANS:
+        source = candidate_of(name, plan).source
+        assert max(map(len, source.splitlines())) <= LONGEST_LINE
+        classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+        assert classes == ["ModelNew"]
+        assert "C10_CUDA_KERNEL_LAUNCH_CHECK" in source
+
+
+def test_building_again_gives_the_same_text(graph_of, candidate_of):
+    for name in ("residual block", "encoder layer", "group norm"):
+        assert build_candidate(graph_of(name), PLANS[0]).source == candidate_of(name, PLANS[0]).source
+
+
+def test_a_softmax_is_one_kernel_when_fused_and_three_when_not(graph_of):
+    counts = {plan.fuse: len(build_candidate(graph_of("softmax"), plan).kernels) for plan in PLANS}
+    assert counts == {True: 1, False: 3}
+
+
+def test_schedules_differ_in_structure(candidate_of):
+    for name in ("softmax", "linear", "convolution", "chain", "max pool"):
+        assert len({candidate_of(name, plan).shape for plan in PLANS}) >= 4
+
+
+def test_fused_matmul_in_tiles_adds_the_bias_where_it_stores(graph_of):
+    source = build_candidate(graph_of("linear"), PLANS[0]).source
+    assert "__shared__ float left_tile[16][16];" in source or "__shared__ float left_tile[8][8];" in source
+    assert "accumulator + l_bias[col]" in source
+
+
+def test_state_keeps_the_names_of_the_reference(graph_of):
+    source = build_candidate(graph_of("two layers"), PLANS[0]).source
+    assert "self.a.weight" in source
+    assert "self.b.bias" in source
+
+
+def test_forward_does_not_call_the_reference_nor_pytorch(candidate_of):
+    for name in FIXTURES:
+        forward = candidate_of(name, PLANS[0]).source.rpartition("def forward")[2]
+        assert "torch." not in forward
+        assert "F." not in forward

@@ -1,0 +1,52 @@
+"""Candidates are really compiled, executed and judged by the verifier."""
+
+from random import Random
+
+import pytest
+
+from musadata.config import BackendType, VerifierConfig
+from musadata.teacher.compiler.candidate import build_candidate
+from musadata.teacher.compiler.faults import KINDS
+from musadata.teacher.compiler.plan import PLANS
+from musadata.teacher.compiler.seeding import insert
+from tests.teacher.compiler.references import FIXTURES, task_of
+
+QUICK = {"softmax": 0, "linear": 3, "convolution": 0, "group norm": 2, "chain": 3, "several outputs": 4}
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    from musadata.verifier import Verifier
+
+    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_honest_candidates_are_accepted(name, graph_of, verifier):
+    candidate = build_candidate(graph_of(name), PLANS[QUICK[name]])
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("plan", range(len(PLANS)))
+def test_every_reference_is_accepted_in_every_plan(plan, graph_of, verifier):
+    refused = {}
+    for name in FIXTURES:
+        candidate = build_candidate(graph_of(name), PLANS[plan])
+        verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+        if not verdict.accepted:
+            refused[name] = verdict.feedback
+    assert not refused
+
+
+@pytest.mark.parametrize("kind", ["missing_bounds_check", "missing_barrier", "wrong_signature"])
+def test_seeded_faults_are_caught(kind, graph_of, verifier):
+    for plan in PLANS:
+        faulty = insert(KINDS[kind], build_candidate(graph_of("softmax"), plan), Random(1))
+        if faulty is not None:
+            assert not verifier.verify(task_of("softmax"), faulty, FIXTURES["softmax"].sets).accepted
+            return
+    pytest.fail("the fault found no place")

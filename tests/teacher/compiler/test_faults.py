@@ -1,0 +1,50 @@
+"""Faults are small edits that matter for the task's sizes."""
+
+import difflib
+from random import Random
+
+import pytest
+
+from musadata.teacher.compiler.faults import KINDS, Scene
+from musadata.teacher.compiler.plan import PLANS
+from tests.teacher.compiler.references import FIXTURES
+
+MOST_LINES = 16  # changed, counting removed and added ones
+PLACES = ("softmax", "linear", "convolution", "chain", "layer norm", "max pool", "gelu", "transpose", "group norm")
+
+
+def inserted(kind, candidate):
+    return candidate.source, KINDS[kind].insert(Scene(candidate, Random(1)))
+
+
+def test_there_are_at_least_a_dozen_kinds():
+    assert len(KINDS) >= 12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_finds_a_place_and_changes_little(kind, candidate_of):
+    found = [inserted(kind, candidate_of(name, plan)) for name in PLACES for plan in PLANS]
+    changed = [(honest, faulty) for honest, faulty in found if faulty is not None]
+    assert changed
+    for honest, faulty in changed:
+        assert faulty != honest
+        lines = list(difflib.unified_diff(honest.splitlines(), faulty.splitlines(), lineterm="", n=0))
+        assert sum(line[0] in "+-" for line in lines[2:]) <= MOST_LINES
+
+
+def test_a_bounds_check_is_only_dropped_where_the_last_block_is_not_full(candidate_of):
+    naive = next(plan for plan in PLANS if plan.elements == "naive" and plan.points == "thread")
+    assert inserted("missing_bounds_check", candidate_of("gelu", naive))[1] is not None
+    full = candidate_of("gelu", naive)
+    even = type(full)(full.source, full.kernels, full.plan, full.graph, ({"rows": 8, "cols": 64},))
+    assert KINDS["missing_bounds_check"].insert(Scene(even, Random(1))) is None
+
+
+def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
+    honest = candidate_of("softmax", PLANS[0])
+    square = type(honest)(honest.source, honest.kernels, honest.plan, honest.graph, ({"rows": 9, "cols": 9},))
+    assert KINDS["wrong_stride"].insert(Scene(square, Random(1))) is None
+
+
+def test_fixtures_cover_what_the_compiler_can_do():
+    assert len(FIXTURES) >= 50

@@ -1,0 +1,163 @@
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musadata.records import ReasoningStep
+from musadata.teacher.grounding import check_grounding, parse_steps
+from musadata.teacher.prompts import STEPS, render_steps
+from musadata.teacher.reasoning import write_reasoning
+from tests.tracing.examples import NAMES, example, traces_of
+
+TRUE = """\
+`x` has shape (8, 33), stride (33, 1) and dtype float32; `y` is (33,). The output has 8 × 33 = 264 elements.
+With 256 threads a block, ⌈264 / 256⌉ = 2 blocks run 2 × 256 = 512 threads; the last block has 264 − 256 = 8 live
+threads and 248 idle threads, so `if (i < 264)`. Row `i / 33`, column `i % 33`; element (3, 1) is at 3 × 33 + 1 = 100.
+`aten.gelu.default` and aten.mul.Tensor: 0.5 * x * (1 + erf(x / 1.414)), 1e-5, 2^24. 792 FLOPs over 2244 bytes, that is
+0.353 FLOPs per byte (2.2 KB). On the second set (9, 27), 243 elements. float4 needs 264 % 4 = 0.
+```cuda
+int wrong = 12345;  // code is not a claim
+```
+"""
+
+
+def check(text: str, name: str = "gelu_chain") -> tuple[str, ...]:
+    return check_grounding((ReasoningStep("index mapping", text),), traces_of(name))
+
+
+def test_true_claims_pass():
+    assert check(TRUE) == ()
+
+
+@pytest.mark.parametrize(
+    ("true", "wrong", "reported"),
+    [
+        ("(8, 33)", "(8, 34)", '"(8, 34)": not the shape of `x`'),
+        ("stride (33, 1)", "stride (1, 8)", '"(1, 8)": no such stride of `x`'),
+        ("float32", "float16", '"float16": no such dtype of `x`'),
+        ("`y` is (33,)", "`y` is (8, 33)", '"(8, 33)": not the shape of `y`'),
+        ("8 × 33 = 264", "8 × 33 = 265", '"8 × 33 = 265": is false'),
+        ("8 × 33 = 264", "8 × 34 = 272", "34 is not in the traces"),
+        ("248 idle", "247 idle", '"247 idle threads": does not follow'),
+        ("256 threads a block", "250 threads a block", "in whole warps"),
+        ("`i / 33`", "`i / 35`", '"35": no such figure'),
+        ("3 × 33 + 1 = 100", "5 × 33 + 1 = 166", "5 is not in the traces"),
+        ("element (3, 1)", "element (9, 1)", '"(9, 1)": no tensor has such an element'),
+        ("aten.mul.Tensor", "aten.mul.Scalar", '"aten.mul.Scalar": no such operator'),
+        ("792 FLOPs", "793 FLOPs", '"793 FLOPs": no such figure'),
+        ("2244 bytes", "2248 bytes", '"2248 bytes": no such figure'),
+        ("0.353 FLOPs per byte", "0.453 FLOPs per byte", "not the intensity of a trace"),
+        ("2.2 KB", "2.7 KB", '"2.7 KB": no such figure'),
+    ],
+)
+def test_a_wrong_claim_is_reported_in_its_own_words(true, wrong, reported):
+    assert true in TRUE
+    found = check(TRUE.replace(true, wrong, 1))
+    assert any(reported in claim and claim.startswith("index mapping: ") for claim in found), found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reasoning_written_from_facts_is_grounded_and_complete(name):
+    steps = write_reasoning(example(name), traces_of(name))
+    assert [step.step for step in steps] == list(STEPS)
+    assert check_grounding(steps, traces_of(name)) == ()
+    assert parse_steps(render_steps(steps)) == tuple(ReasoningStep(s.step, s.text.strip()) for s in steps)
+
+
+FIGURE = re.compile(r"(?<![\w.^\-/])[0-9]+(?![\w]|\.[0-9A-Za-z]|-[a-z])")
+
+
+def figures_of(text: str) -> list[tuple[int, int]]:
+    """Where a text states shapes, strides and counts: whole numbers from 3 up that are no block size or axis."""
+    free = re.compile(r"(?:axis |threads a |block of |tile of 16 × |tile of |of 32 |below )$")
+    return [
+        match.span()
+        for match in FIGURE.finditer(text)
+        if int(match[0]) >= 3
+        and not free.search(text[: match.start()])
+        and not text[match.end() :].startswith(" threads")
+    ]
+
+
+def mutate(number: str, choice: random.Random) -> str:
+    value = int(number)
+    options = [
+        value + 1,
+        value - 1,
+        value * 2,
+        value + 10,
+        value * 10 + 3,
+        int(number[::-1]),
+        value + choice.randint(2, 99),
+    ]
+    return str(choice.choice([option for option in options if option != value]))
+
+
+@given(st.sampled_from(NAMES), st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_mutated_shapes_and_counts_are_caught(name, seed):
+    """In 95 of 100 cases and more (see the next test); the rest happen to be other true figures."""
+    choice = random.Random(seed)
+    steps, traces = write_reasoning(example(name), traces_of(name)), traces_of(name)
+    places = [(index, span) for index, step in enumerate(steps) for span in figures_of(step.text)]
+    caught = 0
+    sampled = choice.sample(places, min(40, len(places)))
+    for index, (start, end) in sampled:
+        text = steps[index].text
+        wrong = text[:start] + mutate(text[start:end], choice) + text[end:]
+        changed = (*steps[:index], ReasoningStep(steps[index].step, wrong), *steps[index + 1 :])
+        caught += check_grounding(changed, traces) != ()
+    TALLY.append((caught, len(sampled)))
+
+
+TALLY: list[tuple[int, int]] = []
+
+
+def test_at_least_95_percent_of_the_mutations_above_were_caught():
+    caught, mutated = (sum(part) for part in zip(*TALLY, strict=True))
+    assert mutated > 300
+    assert caught / mutated >= 0.95, f"{caught} of {mutated}"
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "## 4. Index mapping",
+        "**Index Mapping**",
+        "### Step 4: index mapping",
+        "4) index mapping",
+        "#### **4. Index-Mapping:**",
+        "Index mapping:",
+    ],
+)
+def test_steps_are_read_however_a_model_writes_the_heading(heading):
+    text = (
+        f"<think>## Index mapping\nno</think>\nHere it is.\n{heading}\nThe mapping.\n\n### Error preanalysis\nErrors."
+    )
+    assert parse_steps(text) == (
+        ReasoningStep("index mapping", "The mapping."),
+        ReasoningStep("error pre-analysis", "Errors."),
+    )
+
+
+def test_an_answer_without_headings_has_no_steps_and_an_empty_step_does_not_count():
+    assert parse_steps("I cannot help with index mapping.") == ()
+    assert parse_steps("## Index mapping\n\n## Boundary handling\nGuard it.") == (
+        ReasoningStep("boundary handling", "Guard it."),
+    )
+
+
+@given(st.text(max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_no_text_breaks_the_checker(text):
+    check(text)
+    parse_steps(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 3000, "1 × " * 2000 + "1 = 1", "`x` " * 2000, "9" * 5000, "1 / 0 = 3", "8 % 0 = 1"]
+)
+def test_hostile_texts_are_checked_in_time(text):
+    check(text)

@@ -1,0 +1,213 @@
+import dataclasses
+import json
+import time
+
+import pytest
+
+from musadata.config import TeacherConfig, TeacherType
+from musadata.errors import MusadataError
+from musadata.records import ChatMessage
+from musadata.teacher import open_teacher
+from musadata.teacher.chat import REASONING_SCHEMA
+from musadata.teacher.grounding import parse_steps
+from musadata.teacher.openai import OpenAITeacher
+from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
+from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from tests.teacher.chat_server import ChatServer, refusal, reply
+from tests.tracing.examples import example, traces_of
+
+
+def question(text: str, kind: RequestKind = RequestKind.GENERATE, seed: int = 5) -> Request:
+    messages = (ChatMessage("system", "You write kernels."), ChatMessage("user", text))
+    return Request(kind, example("relu"), (), messages, seed=seed)
+
+
+def teacher_at(url: str, **settings: object) -> OpenAITeacher:
+    config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=url, concurrency=8, timeout_seconds=5.0)
+    return OpenAITeacher(dataclasses.replace(config, **settings), first_delay_s=0.01)
+
+
+def test_a_request_carries_messages_and_sampling_and_the_key_from_the_environment(monkeypatch):
+    monkeypatch.setenv("MUSADATA_API_KEY", "secret")
+    messages = render_generation(example("gelu_chain"), traces_of("gelu_chain"))
+    with ChatServer(lambda body, attempt: reply("done")) as server, teacher_at(server.url, temperature=0.5) as teacher:
+        request = Request(RequestKind.GENERATE, example("gelu_chain"), (), messages, seed=2**40 + 3)
+        assert teacher.answer(request) == Answer("done")
+    (body,) = server.bodies
+    assert body["messages"] == [dataclasses.asdict(message) for message in messages]
+    assert (body["model"], body["temperature"], body["top_p"], body["seed"]) == ("tiny", 0.5, 0.95, 3)
+    assert "response_format" not in body
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+    assert "secret" not in teacher.name
+
+
+def test_no_key_is_sent_where_there_is_none(monkeypatch):
+    monkeypatch.delenv("MUSADATA_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatServer(lambda body, attempt: reply("done")) as server, teacher_at(server.url) as teacher:
+        teacher.answer(question("a"))
+    assert "Authorization" not in server.headers[0]
+
+
+def test_reasoning_is_asked_for_as_json_and_comes_back_as_six_headed_steps():
+    steps = {step: f"text of {step},\nwith lines" for step in STEPS}
+    messages = render_reasoning(example("relu"), traces_of("relu"))
+    request = Request(RequestKind.REASON, example("relu"), traces_of("relu"), messages)
+    with ChatServer(lambda body, attempt: reply(json.dumps(steps))) as server, teacher_at(server.url) as teacher:
+        answer = teacher.answer(request)
+    assert server.bodies[0]["response_format"]["json_schema"]["schema"] == REASONING_SCHEMA
+    assert {step.step: step.text for step in parse_steps(answer.text)} == steps
+
+
+@pytest.mark.parametrize(
+    "content", ['{"semantic decomposition": "only one"}', "## Index mapping\nPlain text.", '{"cut']
+)
+def test_reasoning_in_another_form_is_handed_on_as_it_is(content):
+    with ChatServer(lambda body, attempt: reply(content)) as server, teacher_at(server.url) as teacher:
+        assert teacher.answer(question("a", RequestKind.REASON)).text == content
+
+
+def test_a_server_without_response_format_is_asked_again_without_it_and_only_once():
+    def behave(body, attempt):
+        return refusal(400, "unknown field response_format") if "response_format" in body else reply("## text")
+
+    with ChatServer(behave) as server, teacher_at(server.url) as teacher:
+        for text in ("a", "b"):
+            assert teacher.answer(question(text, RequestKind.REASON)).text == "## text"
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_server_in_trouble_is_asked_again_until_it_answers(status):
+    with (
+        ChatServer(lambda body, attempt: refusal(status) if attempt < 4 else reply("at last")) as server,
+        teacher_at(server.url) as teacher,
+    ):
+        assert teacher.answer(question("a")).text == "at last"
+    assert len(server.bodies) == 4
+
+
+def test_retry_after_is_honoured():
+    with (
+        ChatServer(lambda body, attempt: refusal(429, Retry_After="0.5") if attempt == 1 else reply("ok")) as server,
+        teacher_at(server.url) as teacher,
+    ):
+        start = time.monotonic()
+        teacher.answer(question("a"))
+        assert time.monotonic() - start >= 0.5
+
+
+def test_a_request_that_takes_too_long_is_sent_again():
+    hangs = iter([1.5, 0.0])
+    with (
+        ChatServer(lambda body, attempt: reply("ok"), delay_s=lambda body: next(hangs)) as server,
+        teacher_at(server.url, timeout_seconds=0.3) as teacher,
+    ):
+        assert teacher.answer(question("a")).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("answer", "advice"),
+    [
+        (refusal(401, "bad key"), "set MUSADATA_API_KEY"),
+        (refusal(404, "model `tiny` does not exist"), "check teacher.base_url"),
+        (refusal(503, "overloaded"), "lower teacher.concurrency"),
+    ],
+)
+def test_what_a_user_can_mend_is_said_with_the_remedy(answer, advice):
+    with ChatServer(lambda body, attempt: answer) as server, teacher_at(server.url) as teacher:
+        with pytest.raises(MusadataError, match=advice) as error:
+            teacher.answer(question("a"))
+        assert server.url in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_server_that_is_not_there_is_named():
+    with (
+        teacher_at("http://127.0.0.1:9/v1") as teacher,
+        pytest.raises(MusadataError, match=r"127\.0\.0\.1:9.*check that the server runs"),
+    ):
+        teacher.answer(question("a"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (refusal(400, "This model's maximum context length is 4096 tokens"), "prompt too long for the model"),
+        (refusal(422, "bad role"), "request refused (422)"),
+        (reply(None), "empty reply"),
+        (reply("  \n"), "empty reply"),
+        ((200, {"choices": []}, {}), "reply without a message"),
+    ],
+)
+def test_what_concerns_one_request_alone_is_a_countable_refusal(answer, reason):
+    with ChatServer(lambda body, attempt: answer) as server, teacher_at(server.url) as teacher:
+        with pytest.raises(CannotAnswer) as refused:
+            teacher.answer(question("a"))
+        assert str(refused.value) == reason
+        assert len(server.bodies) == 1
+
+
+def test_a_pool_has_no_batch_barriers_and_keeps_to_its_concurrency():
+    """One slow request among forty must not hold the others up."""
+    slow = {"q0": 1.0}
+    with (
+        ChatServer(
+            lambda body, attempt: reply(body["messages"][-1]["content"].upper()),
+            delay_s=lambda body: slow.get(body["messages"][-1]["content"], 0.02),
+        ) as server,
+        teacher_at(server.url) as teacher,
+    ):
+        arrived = [
+            (request.messages[-1].content, answer.text)
+            for request, answer in teacher.answer_many((question(f"q{index}") for index in range(40)), concurrency=4)
+        ]
+    assert sorted(arrived) == sorted((f"q{index}", f"Q{index}") for index in range(40))
+    assert [question for question, _ in arrived].index("q0") >= 8  # with barriers it would be among the first four
+    assert server.most_at_once <= 4
+
+
+def test_a_pool_hands_refusals_back_and_stops_at_what_a_user_must_mend():
+    def behave(body, attempt):
+        text = body["messages"][-1]["content"]
+        return refusal(400, "too many tokens") if text == "q3" else reply("ok")
+
+    with ChatServer(behave) as server, teacher_at(server.url) as teacher:
+        found = {
+            request.messages[-1].content: answer
+            for request, answer in teacher.answer_many([question(f"q{index}") for index in range(6)])
+        }
+    assert isinstance(found["q3"], CannotAnswer)
+    assert [text for text, answer in sorted(found.items()) if isinstance(answer, Answer)] == [
+        "q0",
+        "q1",
+        "q2",
+        "q4",
+        "q5",
+    ]
+    with ChatServer(lambda body, attempt: refusal(401)) as server, teacher_at(server.url) as teacher:
+        with pytest.raises(MusadataError, match="key was refused"):
+            list(teacher.answer_many(question(f"q{index}") for index in range(100)))
+        assert len(server.bodies) < 100
+
+
+def test_a_pool_draws_no_more_requests_than_it_can_have_under_way():
+    drawn = []
+
+    def requests():
+        for index in range(1000):
+            drawn.append(index)
+            yield question(f"q{index}")
+
+    with (
+        ChatServer(lambda body, attempt: reply("ok"), delay_s=lambda body: 0.02) as server,
+        teacher_at(server.url) as teacher,
+    ):
+        pool = teacher.answer_many(requests(), concurrency=3)
+        next(pool)
+        assert len(drawn) <= 10
+        pool.close()
+
+
+def test_the_config_opens_the_teacher():
+    config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url="http://127.0.0.1:9/v1")
+    assert open_teacher(config, 0).name == "openai:tiny:temperature=0.8:top_p=0.95:max_tokens=16384"

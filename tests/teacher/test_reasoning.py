@@ -1,0 +1,82 @@
+import dataclasses
+import re
+
+import pytest
+
+from musadata.teacher.prompts import STEPS
+from musadata.teacher.reasoning import write_reasoning
+from musadata.teacher.reasoning.graph import CallKind, plan_stages, read_calls
+from tests.tracing.examples import NAMES, example, traces_of
+
+
+def texts(name: str) -> dict[str, str]:
+    return {step.step: step.text for step in write_reasoning(example(name), traces_of(name))}
+
+
+def test_the_boundary_step_counts_the_live_threads_of_the_last_block():
+    text = texts("gelu_chain")["boundary handling"]
+    assert "⌈264 / 256⌉ = 2 blocks" in text
+    assert "264 − 256 = 8 threads are live" in text
+    assert "`if (i < n)` is required" in text
+    assert "243 elements" in text  # and what changes on the second set
+
+
+def test_the_index_mapping_reads_a_broadcast_operand_at_its_own_axis_and_checks_an_element():
+    text = texts("gelu_chain")["index mapping"]
+    assert "`r = i / 33` and `c = i % 33`" in text
+    assert "`y` (33,) is broadcast: read at `c`, the same for every `r`" in text
+    row, column, flat = map(int, re.search(r"element \((\d+), (\d+)\) is at .* = (\d+)\.", text).groups())
+    assert row * 33 + column == flat
+
+
+def test_the_mathematics_is_the_formula_of_the_whole_chain():
+    assert "`add = ((0.5·x·(1 + erf(x / √2)))·2) + y`" in texts("gelu_chain")["scalar mathematics"]
+
+
+def test_the_shape_of_a_convolution_is_derived_from_kernel_stride_and_padding():
+    text = texts("convolution")["shape calculation"]
+    assert "⌊(16 + 2 × 1 − 1 × (3 − 1) − 1) / 2⌋ + 1 = 8" in text
+
+
+def test_a_transposed_weight_is_read_through_its_strides():
+    assert "`t` at `k + n * 64`" in texts("linear")["index mapping"]
+
+
+def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
+    assert "maximum, `expf` overflows above 88.7" in texts("softmax")["error pre-analysis"]
+    assert "E[x²] − E[x]² cancels" in texts("variance")["error pre-analysis"]
+
+
+def test_elementwise_chains_share_a_kernel_and_matrix_products_do_not():
+    chain = plan_stages(read_calls(traces_of("gelu_chain")[0]))
+    assert [len(stage.calls) for stage in chain] == [3] and chain[0].anchor is None
+    kinds = [stage.anchor.kind for stage in plan_stages(read_calls(traces_of("attention")[0])) if stage.anchor]
+    assert kinds == [CallKind.MATMUL, CallKind.SOFTMAX, CallKind.MATMUL]
+
+
+def test_work_that_no_output_needs_is_not_talked_about():
+    trace = traces_of("gelu_chain")[0]
+    dead = dataclasses.replace(trace.tensors[2], name="dead", operator="aten.cos.default")
+    assert "dead" not in str(read_calls(dataclasses.replace(trace, tensors=(*trace.tensors, dead))))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_task_and_traces_give_the_same_text(name):
+    assert write_reasoning(example(name), traces_of(name)) == write_reasoning(example(name), traces_of(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_step_says_something_about_this_task_and_stays_readable(name):
+    for step, text in texts(name).items():
+        assert re.search(r"[0-9]|`", text), step
+        assert 40 < len(text) < 6000, (step, len(text))
+        assert (
+            "None" not in text
+            and "{" not in text
+            and "()" not in text.replace("__syncthreads()", "").replace("data_ptr()", "")
+        ), step
+
+
+def test_what_is_said_about_meaning_mathematics_and_shapes_differs_between_any_two_tasks():
+    for step in STEPS[:3]:
+        assert len({texts(name)[step] for name in NAMES}) == len(NAMES), step
