@@ -1,0 +1,98 @@
+"""Inside the sandbox, on a real device: the replaced `load_inline`, and what a candidate dispatched and launched."""
+
+import ctypes
+import os
+import types
+from collections.abc import Callable
+from typing import Any
+
+from musadata.verifier.emulation import hook
+
+_POISON_BYTES = (64 << 20, *[2 << 20] * 8)
+
+
+class _Loaded:
+    """The candidate's libraries in this process."""
+
+    def __init__(self) -> None:
+        self.libraries: list[ctypes.CDLL] = []
+        self.modules: list[types.ModuleType] = []  # kept: registered operators live as long as these
+
+
+_loaded = _Loaded()
+
+
+def prepare() -> None:
+    """Import everything and load the bridge, but do not touch CUDA: a fork would not survive it."""
+    import torch.utils.cpp_extension  # noqa: F401
+
+    from musadata.verifier.torch_abi import load_bridge
+
+    load_bridge()
+
+
+def activate(compile: Callable[[dict[str, Any]], str], fault_fd: int = -1) -> None:
+    """Make `load_inline` and `load` ask `compile` for the artifact."""
+    import torch.utils.cpp_extension as cpp_extension
+
+    look_for_device()
+
+    def load(sources: Any, is_python_module: bool) -> types.ModuleType | None:
+        from musadata.verifier.torch_abi import load_module
+
+        try:
+            path = str(compile(sources.to_dict()))
+        except Exception as error:
+            raise RuntimeError(f"Error building extension '{sources.name}': {error}") from error
+        module = load_module(path, sources.name)
+        library = ctypes.CDLL(path)
+        library.musadata_take_launches.restype = ctypes.c_char_p
+        _loaded.libraries.append(library)
+        _loaded.modules.append(module)
+        return module if is_python_module else None
+
+    hook._load_sources = lambda sources: load(sources, sources.is_python_module)
+    cpp_extension.load_inline = hook._load_inline
+    cpp_extension.load = hook._load
+
+
+def look_for_device() -> None:
+    """Ask the driver itself whether there is a device: NVML, asked before a fork, may know nothing in a cell."""
+    import torch
+
+    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
+    torch.cuda._device_count_nvml = lambda: -1
+    torch.cuda.init()
+
+
+def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghost: bool = False) -> None:
+    """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
+    import torch
+
+    for library in _loaded.libraries:
+        library.musadata_set_ghost(int(ghost))
+    # What the allocator hands out next are these blocks: it keeps what is freed and splits it.
+    blocks = [torch.full((size,), poison, dtype=torch.uint8, device="cuda") for size in _POISON_BYTES]
+    torch.cuda.synchronize()
+    del blocks
+
+
+def take_records() -> dict[str, Any]:
+    """What happened since the last call, in the emulator's form."""
+    launches = []
+    for library in _loaded.libraries:
+        for line in library.musadata_take_launches().decode("utf-8", "replace").splitlines():
+            name, *fields = line.split("\t")
+            gx, gy, gz, bx, by, bz, shared_bytes, error, count = map(int, fields)
+            launches.append(
+                {
+                    "name": name,
+                    "grid": [gx, gy, gz],
+                    "block": [bx, by, bz],
+                    "shared_bytes": shared_bytes,
+                    "error": error,
+                    "count": count,
+                }
+            )
+    # Operators are seen by the caller's DispatchWatch.
+    return {"operators": {}, "kernels": launches, "faults": [], "reports": []}

@@ -1,0 +1,189 @@
+"""Compiling candidates with nvcc: through the small headers first, through PyTorch's own where those do not do."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from musadata.errors import MusadataError
+from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
+from musadata.verifier.emulation.errors import CompileError
+from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.torch_abi.bridge import build_support, include_folder
+from musadata.verifier.torch_abi.toolchain import Toolchain, build_once, cache_folder, find_toolchain, hash_of, run_tool
+
+_HERE = Path(__file__).parent
+_WRAPPED = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC")
+_DEFINES = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+)
+_ERROR = re.compile(r"^(?P<file>[\w.]+)[(:](?P<line>\d+)\)?:(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
+_FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
+_MOST_ERRORS = 8
+
+
+@dataclass(frozen=True)
+class Nvcc:
+    """CUDA's compiler and what it comes with. `architecture` is that of the device, "90"."""
+
+    path: str
+    version: str
+    architecture: str
+    root: Path
+
+    @property
+    def include_flags(self) -> list[str]:
+        return [f"-I{self.root / 'include'}"]
+
+
+@cache
+def find_nvcc(architecture: str) -> Nvcc:
+    """nvcc from CUDA_HOME, PATH, /usr/local/cuda, or the packages of the extra `cuda`.
+
+    Raises:
+        MusadataError: there is none.
+    """
+    homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", "")]
+    packages = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/cu*"), reverse=True)
+    places = [Path(home) / "bin" / "nvcc" for home in homes if home]
+    places += [Path(found) for found in [shutil.which("nvcc")] if found]
+    places += [Path("/usr/local/cuda/bin/nvcc"), *(package / "bin" / "nvcc" for package in packages)]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise MusadataError(
+            "no nvcc", where="cuda backend", remedy="install a CUDA toolkit, or `pip install musadata[cuda]`"
+        )
+    shown = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False).stdout
+    version = next((line.strip() for line in shown.splitlines() if "release" in line), "nvcc")
+    return Nvcc(str(path), version, architecture, path.resolve().parents[1])
+
+
+def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimits) -> Path:
+    """The library of a candidate, made now or taken from the cache.
+
+    Raises:
+        CompileError: the sources are wrong.
+        MusadataError: the toolchain is.
+    """
+    toolchain = find_toolchain()
+    key = hash_of(
+        sources.digest(),
+        toolchain.identity,
+        nvcc.version,
+        nvcc.architecture,
+        include_folder(),
+        _HERE / "launches.cpp",
+        *_DEFINES,
+        *_FULL_LIBRARIES,
+        *_DEFINES,
+    )
+    folder = cache_folder() / "artifacts-cuda" / key[:2] / key
+
+    def build(partial: Path) -> None:
+        try:
+            library = _compile(sources, nvcc, toolchain, partial, limits)
+            library.chmod(0o755)
+        except CompileError as error:
+            (partial / "refused.json").write_text(json.dumps(str(error)), encoding="utf-8")
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    build_once(folder, build)
+    refusal = folder / "refused.json"
+    if refusal.exists():
+        raise CompileError(json.loads(refusal.read_text(encoding="utf-8")))
+    return folder / "candidate.so"
+
+
+def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder: Path, limits: CompileLimits) -> Path:
+    work = Path(tempfile.mkdtemp(prefix="musadata-nvcc-"))
+    try:
+        for name, text in sources.headers:
+            if re.fullmatch(r"[\w.+-]+", name):
+                (work / name).write_text(text, encoding="utf-8", errors="replace")
+        (work / "candidate.cu").write_text(_unit(sources), encoding="utf-8", errors="replace")
+        small = [f"-I{include_folder()}"]
+        full = ["-DTORCH_API_INCLUDE_EXTENSION_H", *(f.replace("-isystem", "-I") for f in toolchain.include_flags)]
+        full += [*toolchain.library_flags, *_FULL_LIBRARIES]
+        done = Finished(0, "")
+        for flags in (small, full):
+            done = run_contained(_command(nvcc, toolchain, flags), work, limits)
+            if done.limit:
+                raise CompileError(f"error: the compilation takes more {done.limit} than it may")
+            if done.code == 0:
+                return Path(shutil.copyfile(work / "candidate.so", folder / "candidate.so"))
+        raise CompileError(_errors(done.stderr))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _unit(sources: CandidateSources) -> str:
+    """Everything as one translation unit, every line named as the candidate's own."""
+    parts = ["#define TORCH_EXTENSION_NAME candidate\n#include <torch/extension.h>\n"]
+    for base, texts in (("cpp_source", sources.cpp), ("cuda_source", sources.cuda)):
+        for index, text in enumerate(texts):
+            name = base if len(texts) == 1 else f"{base}_{index}"
+            parts.append(f'\n#line 1 "{name}"\n{text}\n')
+    if sources.functions is not None:
+        bindings = "".join(
+            f"m.def({json.dumps(name)}, torch::wrap_pybind_function({name}), {json.dumps(text)});\n"
+            for name, text in sources.functions
+        )
+        parts.append(f'\n#line 1 "bindings"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{\n{bindings}}}\n')
+    return "".join(parts)
+
+
+def _command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
+    architecture = nvcc.architecture
+    wraps = [part for name in _WRAPPED for part in ("-Xlinker", f"--wrap={name}")]
+    return [
+        nvcc.path,
+        f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
+        "-O3",
+        "-std=c++20",
+        "--expt-relaxed-constexpr",
+        "--expt-extended-lambda",
+        "-ccbin",
+        toolchain.compiler,
+        "-Xcompiler",
+        "-fPIC",
+        "-w",
+        *_DEFINES,
+        "-I.",
+        *flags,
+        "-shared",
+        "-cudart",
+        "shared",
+        *wraps,
+        "candidate.cu",
+        str(_launch_object(nvcc, toolchain)),
+        str(build_support(tuple(nvcc.include_flags))),
+        "-o",
+        "candidate.so",
+    ]
+
+
+def _launch_object(nvcc: Nvcc, toolchain: Toolchain) -> Path:
+    source = _HERE / "launches.cpp"
+
+    def build(partial: Path) -> None:
+        flags = ["-O1", "-std=c++20", "-fPIC", "-w", "-fvisibility=hidden", *nvcc.include_flags]
+        run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / "launches.o"], source.name)
+
+    key = hash_of(toolchain.identity, nvcc.version, source)
+    return build_once(cache_folder() / f"cuda-launches-{key}", build) / "launches.o"
+
+
+def _errors(stderr: str) -> str:
+    """The first errors, in the candidate's own lines; no paths of this machine."""
+    found = [f"{m['file']}:{m['line']}: {m['text']}" for m in _ERROR.finditer(stderr)]
+    return "\n".join(dict.fromkeys(found[:_MOST_ERRORS])) or "the compiler fails without a message about the sources"

@@ -1,0 +1,166 @@
+"""From a candidate's sources to a library that can be loaded: a pure function with a cache."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
+from musadata.verifier.emulation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
+from musadata.verifier.emulation.errors import CompileError, Unsupported
+from musadata.verifier.emulation.gaps import explain_gap, may_clash, may_need_full_headers
+from musadata.verifier.emulation.lines import write_lines
+from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES, Headers, build_headers, build_libraries
+from musadata.verifier.emulation.units import Units, assemble
+from musadata.verifier.torch_abi.toolchain import cache_folder, find_toolchain, hash_of
+
+__all__ = ["Artifact", "CompileError", "CompileLimits", "Unsupported", "compile_sources"]
+
+_DEFAULT_LIMITS = CompileLimits()
+_LIBRARY = "candidate.so"
+_REFUSAL = "refused.json"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled candidate. `key` addresses its content: sources, flags, toolchain, PyTorch."""
+
+    path: Path
+    key: str
+
+
+def compile_sources(
+    sources: CandidateSources, *, sanitize: bool = False, limits: CompileLimits = _DEFAULT_LIMITS
+) -> Artifact:
+    """Compile and link, or take the result of an earlier time. Runs no code of the candidate.
+
+    Raises:
+        CompileError: the sources are wrong; the text names their own lines. The same sources give the same text.
+        Unsupported: they need something that is not emulated.
+        MusadataError: this machine has no usable compiler.
+    """
+    headers = build_headers(_half_defines(sources), sanitize)
+    libraries = build_libraries()
+    key = hash_of(sources.digest(), headers.prelude, libraries.runtime.parent.name, find_toolchain().identity)
+    folder = cache_folder() / "artifacts" / key[:2] / key
+    if not folder.is_dir():
+        _keep(folder, lambda partial: _compile_into(partial, sources, headers, sanitize, limits))
+    if (folder / _REFUSAL).exists():
+        refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
+        raise {"CompileError": CompileError, "Unsupported": Unsupported}[refusal["kind"]](refusal["text"])
+    return Artifact(folder / _LIBRARY, key)
+
+
+def _half_defines(sources: CandidateSources) -> tuple[str, ...]:
+    """The defaults that the candidate does not take back; they decide which precompiled header serves it."""
+    taken_back = {flag[2:] for flag in sources.defines if flag.startswith("-U")}
+    return tuple(flag for flag in DEFAULT_DEFINES if flag[2:] not in taken_back)
+
+
+def _keep(folder: Path, build: Callable[[Path], None]) -> None:
+    """Fill `folder` by `build`; if another process was faster, its result stands, for it is the same."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+    try:
+        build(partial)
+        partial.chmod(0o755)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _compile_into(
+    folder: Path, sources: CandidateSources, headers: Headers, sanitize: bool, limits: CompileLimits
+) -> None:
+    work = Path(tempfile.mkdtemp(prefix="musadata-compile-"))
+    try:
+        library = _compile(work, sources, headers, sanitize, limits)
+        shutil.copyfile(library, folder / _LIBRARY)
+        (folder / _LIBRARY).chmod(0o755)
+        if sanitize:
+            write_lines(work, library, folder, limits)
+    except (CompileError, Unsupported) as error:
+        refusal = {"kind": type(error).__name__, "text": str(error)}
+        (folder / _REFUSAL).write_text(json.dumps(refusal), encoding="utf-8")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _compile(work: Path, sources: CandidateSources, headers: Headers, sanitize: bool, limits: CompileLimits) -> Path:
+    units = assemble(sources)
+    for name, text in units.headers.items():
+        (work / name).write_text(text, encoding="utf-8", errors="replace")
+    run = _Compilation(work, sanitize, limits)
+    if run.attempt([units.together], headers).code == 0:
+        return run.library
+    errors = read_diagnostics(run.last.stderr, units.shown)
+    if len(units.apart) > 1 and may_clash(errors):
+        if run.attempt(units.apart, headers).code == 0:
+            return run.library
+        errors = read_diagnostics(run.last.stderr, units.shown)
+    if may_need_full_headers(errors, run.last.stderr):
+        full = build_headers(_half_defines(sources), sanitize, full=True)
+        if run.attempt(units.apart, full).code == 0:
+            return run.library
+        errors = read_diagnostics(run.last.stderr, units.shown) or errors
+    raise _refusal(errors, units)
+
+
+def _refusal(errors: tuple[Diagnostic, ...], units: Units) -> CompileError | Unsupported:
+    gap = explain_gap(errors)
+    if gap:
+        return Unsupported(gap)
+    return CompileError(render_diagnostics(errors, units.shown) or "the compiler fails without a message")
+
+
+class _Compilation:
+    """Attempts at one candidate, each with its own units and headers; remembers what the last one said."""
+
+    def __init__(self, work: Path, sanitize: bool, limits: CompileLimits):
+        self.library = work / _LIBRARY
+        self.last = Finished(0, "")
+        self._work, self._sanitize, self._limits = work, sanitize, limits
+        self._compiler = find_toolchain().compiler
+        self._full = False
+
+    def attempt(self, units: tuple[str, ...] | list[str], headers: Headers) -> Finished:
+        """Compile `units` and link them.
+
+        Raises:
+            CompileError: a limit was hit: trying again in another way would only hit it again.
+        """
+        objects = []
+        self._full = headers.full
+        for index, unit in enumerate(units):
+            source = self._work / f"unit{index}.cpp"
+            source.write_text(unit, encoding="utf-8", errors="surrogateescape")
+            objects.append(f"unit{index}.o")
+            flags = [*headers.flags, "-fmax-errors=20", "-fdiagnostics-plain-output", "-I."]
+            command = [self._compiler, *flags, "-include", headers.prelude, "-c", source.name, "-o", objects[-1]]
+            if self._run(command).code != 0:
+                return self.last
+        return self._link(objects)
+
+    def _link(self, objects: list[str]) -> Finished:
+        libraries = build_libraries()
+        inputs = [*objects, str(libraries.runtime), *([str(libraries.checker)] if self._sanitize else [])]
+        if self._full:
+            # Python's own symbols are found when the library is opened, so undefined ones cannot be refused here.
+            inputs += [*find_toolchain().library_flags, "-ltorch", "-ltorch_python"]
+        else:
+            inputs += [str(libraries.support), str(libraries.bridge), "-Wl,-z,defs"]
+        return self._run([self._compiler, "-shared", "-Wl,--build-id=none", *inputs, "-o", _LIBRARY, "-lm"])
+
+    def _run(self, command: list[str]) -> Finished:
+        self.last = run_contained(command, self._work, self._limits)
+        if self.last.limit:
+            what = {"time": "CPU time", "memory": "memory", "output": "space for its output"}[self.last.limit]
+            raise CompileError(f"error: the compilation takes more {what} than it may")
+        return self.last

@@ -1,0 +1,86 @@
+"""Running a compiler on hostile sources: limited, in a process group of its own, killed whole."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CompileLimits:
+    """What one compilation may take.
+
+    Attributes:
+        seconds: CPU time per process; the whole may take three times as long by the clock.
+        memory_mb: address space per process.
+        output_mb: size of any file that is written, diagnostics and the artifact included.
+    """
+
+    seconds: int = 120
+    memory_mb: int = 3072
+    output_mb: int = 64
+
+
+@dataclass(frozen=True)
+class Finished:
+    """`code` is the exit status, negative for a signal; `limit` names the limit that was hit, or is empty."""
+
+    code: int
+    stderr: str
+    limit: str = ""
+
+
+# The shell sets the limits, so that no Python code runs between fork and exec.
+_LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec "$@"'
+_MOST_STDERR = 1 << 20
+
+
+def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, stdout: str = "") -> Finished:
+    """Run `command` in `folder` without input; what it prints goes to the file `stdout` there, or nowhere.
+
+    At most 1 MB of its errors is kept.
+    """
+    errors = folder / "stderr.txt"
+    wrapped = ["/bin/sh", "-c", _LIMIT, "sh", str(limits.seconds), str(limits.memory_mb * 1024)]
+    wrapped += [str(limits.output_mb * 2048), *command]  # ulimit -f counts in 512-byte blocks
+    environment = {"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder), "LC_ALL": "C"}
+    with errors.open("wb") as stderr, (folder / stdout if stdout else Path(os.devnull)).open("wb") as output:
+        process = subprocess.Popen(
+            wrapped,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=stderr,
+            env=environment,
+            process_group=0,
+        )
+        try:
+            code = process.wait(timeout=limits.seconds * 3)
+            limit = ""
+        except subprocess.TimeoutExpired:
+            limit = "time"
+            code = -signal.SIGKILL
+        finally:
+            # Compilers start processes of their own; whatever is left of them goes too.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    with errors.open("rb") as stream:
+        text = stream.read(_MOST_STDERR).decode("utf-8", errors="replace")
+    return Finished(code, text, limit or _limit_of(text))
+
+
+def _limit_of(stderr: str) -> str:
+    """g++ says by which signal its parts died, in words of the C library."""
+    if "CPU time limit exceeded" in stderr or "signal terminated program cc1plus" in stderr:
+        return "time"
+    if "out of memory" in stderr or "virtual memory exhausted" in stderr or "bad_alloc" in stderr:
+        return "memory"
+    if "File size limit exceeded" in stderr or "file too large" in stderr.lower():
+        return "output"
+    if "Killed signal" in stderr:
+        return "time"
+    return ""

@@ -1,0 +1,249 @@
+#include "checks.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <unordered_set>
+
+#include "../runtime/launch.h"
+#include "../runtime/memory.h"
+#include "../runtime/records.h"
+#include "../runtime/scheduler.h"
+#include "../runtime/shared_memory.h"
+#include "shadow.h"
+
+namespace emulator {
+namespace {
+
+constexpr int kWarpSize = 32;
+// Further away, a wild pointer is not called an overrun of its neighbour. Unguarded blocks lie in the host's heap.
+constexpr size_t kFarOutside = 1 << 20;
+constexpr size_t kFarOutsideUnguarded = 64;
+constexpr uintptr_t kPage = 4096;
+
+RunningThread g_thread;
+uint64_t g_shared_block = 0;  // the block whose shared writes are noted
+uint64_t g_atomics_block = 0;  // the last block that used an atomic
+std::unordered_set<uint64_t> g_fenced_blocks;  // of this launch
+std::set<std::string> g_reported;
+uint64_t g_reported_generation = 0;
+
+void report(const char* kind, const std::string& message, const void* code) {
+  Dl_info where{};
+  dladdr(code, &where);
+  const auto offset = static_cast<size_t>(static_cast<const char*>(code) - static_cast<const char*>(where.dli_fbase));
+  if (g_reported_generation != reports_generation()) {
+    g_reported.clear();
+    g_reported_generation = reports_generation();
+  }
+  // One report per kind and place in the code; the first one is in the lowest thread that reaches it.
+  if (!g_reported.insert(std::string(kind) + ":" + std::to_string(offset)).second) {
+    return;
+  }
+  Fault found{kind, running_kernel(), position(), message, where.dli_fname == nullptr ? "" : where.dli_fname, offset};
+  record_report(found);
+}
+
+std::string size_text(size_t bytes, bool is_write) {
+  return std::string(is_write ? "a write of " : "a read of ") + std::to_string(bytes) + " bytes";
+}
+
+// ---- bounds
+
+struct Range {
+  uintptr_t low = 0;
+  uintptr_t high = 0;
+};
+Range g_ranges[256];  // blocks seen lately, by page
+uint64_t g_ranges_generation = 0;
+
+void report_outside(uintptr_t address, size_t bytes, bool is_write, const void* code, Lookup lookup,
+                    const BlockRange& block) {
+  const auto base = reinterpret_cast<uintptr_t>(block.base);
+  const size_t far = block.guarded ? kFarOutside : kFarOutsideUnguarded;
+  if (lookup == Lookup::kPastEnd && address - (base + block.bytes) < far) {
+    report("out_of_bounds",
+           size_text(bytes, is_write) + " " + std::to_string(address - (base + block.bytes)) +
+               " bytes past the end of a " + std::to_string(block.bytes) + "-byte device allocation",
+           code);
+    return;
+  }
+  report("host_memory", size_text(bytes, is_write) + " of memory that is not on the device", code);
+}
+
+void check_bounds(uintptr_t address, size_t bytes, bool is_write, const void* code) {
+  if (g_ranges_generation != memory_generation()) {
+    std::fill(std::begin(g_ranges), std::end(g_ranges), Range{});
+    g_ranges_generation = memory_generation();
+  }
+  Range& range = g_ranges[address / kPage & 255];
+  if (address >= range.low && address + bytes <= range.high) {
+    return;
+  }
+  BlockRange block{};
+  const Lookup lookup = find_block(reinterpret_cast<void*>(address), &block);
+  Dl_info symbol{};
+  if (lookup != Lookup::kInside && dladdr(reinterpret_cast<void*>(address), &symbol) != 0) {
+    // __device__ and __constant__ variables are the library's own data.
+    range = {address / kPage * kPage, address / kPage * kPage + kPage};
+    return;
+  }
+  if (lookup != Lookup::kInside) {
+    report_outside(address, bytes, is_write, code, lookup, block);
+    return;
+  }
+  range.low = reinterpret_cast<uintptr_t>(block.base);
+  range.high = range.low + block.bytes;
+  if (address + bytes > range.high) {
+    report("out_of_bounds",
+           size_text(bytes, is_write) + " across the end of a " + std::to_string(block.bytes) +
+               "-byte device allocation",
+           code);
+  }
+}
+
+// ---- shared memory that nobody has written
+
+void check_initialised(size_t offset, size_t bytes, bool is_write, const void* code) {
+  if (g_shared_block != block_serial()) {
+    g_shared_block = block_serial();
+    forget_shared_writes();
+  }
+  if (is_write) {
+    note_shared_write(offset, bytes);
+  } else if (!shared_was_written(offset, bytes)) {
+    report("uninitialised_shared", size_text(bytes, is_write) + " of shared memory that no thread has written", code);
+  }
+}
+
+// ---- races
+
+// Blocks are ordered by nothing, except where the earlier one fenced its writes and this one has looked at an atomic
+// since: the "last block" pattern.
+bool blocks_ordered(const Access& earlier) {
+  return g_atomics_block == block_serial() && g_fenced_blocks.count(earlier.block) != 0;
+}
+
+// Whether an earlier access is unordered with one by the running thread now.
+bool unordered(const Access& earlier, bool is_shared) {
+  if (earlier.block < first_block_of_launch()) {
+    return false;  // another launch, or never
+  }
+  if (earlier.block != block_serial()) {
+    return !is_shared && !blocks_ordered(earlier);
+  }
+  if (earlier.thread == g_thread.linear || earlier.barrier_epoch != g_thread.barrier_epoch) {
+    return false;
+  }
+  const bool same_warp = earlier.thread / kWarpSize == g_thread.warp;
+  return !(same_warp && earlier.warp_epoch != g_thread.warp_epoch);
+}
+
+void report_race(const Access& earlier, bool earlier_is_write, bool is_write, const void* code) {
+  const bool between_blocks = earlier.block != block_serial();
+  const std::string pair = std::string(earlier_is_write ? "a write" : "a read") + " and a later " +
+                           (is_write ? "write" : "read") + " of the same bytes";
+  if (between_blocks) {
+    report("race_between_blocks", pair + " by another block", code);
+  } else {
+    const std::string other = std::to_string(earlier.thread);
+    report("race_in_block", pair + " by threads " + other + " and " + std::to_string(g_thread.linear) +
+                                " with no barrier between them",
+           code);
+  }
+}
+
+void remember_read(Cell* cell, const Access& access) {
+  Access& newest = cell->reads[0];
+  if (newest.block == access.block && newest.thread != access.thread) {
+    cell->reads[1] = newest;
+  }
+  newest = access;
+}
+
+void check_race(uintptr_t address, size_t bytes, bool is_write, bool is_shared, const void* code) {
+  for (size_t done = 0; done < bytes;) {
+    const uintptr_t at = address + done;
+    const size_t first = at & 3;
+    const size_t count = std::min(4 - first, bytes - done);
+    const auto mask = static_cast<uint8_t>(((1u << count) - 1) << first);
+    Cell* cell = cell_of(at);
+    if ((cell->write.bytes & mask) != 0 && unordered(cell->write, is_shared)) {
+      report_race(cell->write, true, is_write, code);
+    }
+    for (const Access& read : cell->reads) {
+      if (is_write && (read.bytes & mask) != 0 && unordered(read, is_shared)) {
+        report_race(read, false, is_write, code);
+      }
+    }
+    const Access now{block_serial(), g_thread.barrier_epoch, g_thread.warp_epoch,
+                     static_cast<int16_t>(g_thread.linear), mask};
+    if (is_write) {
+      cell->write = now;
+    } else {
+      remember_read(cell, now);
+    }
+    done += count;
+  }
+}
+
+void launch_begins() {
+  g_fenced_blocks.clear();
+}
+
+const CheckerHooks g_hooks{&launch_begins};
+
+__attribute__((constructor)) void join_in() { set_checker(&g_hooks); }
+
+bool is_kernel_stack(uintptr_t address) {
+  return (address >= reinterpret_cast<uintptr_t>(g_thread.stack_low) &&
+          address < reinterpret_cast<uintptr_t>(g_thread.stack_high)) ||
+         is_launch_frame(reinterpret_cast<void*>(address));
+}
+
+}  // namespace
+
+void check_access(uintptr_t address, size_t bytes, bool is_write, const void* code) {
+  if (!in_kernel() || !running_thread(&g_thread) || is_kernel_stack(address)) {
+    return;
+  }
+  size_t offset = 0;
+  const bool is_shared = shared_offset(reinterpret_cast<void*>(address), &offset);
+  if (is_shared) {
+    check_initialised(offset, bytes, is_write, code);
+  } else {
+    check_bounds(address, bytes, is_write, code);
+  }
+  check_race(address, bytes, is_write, is_shared, code);
+}
+
+}  // namespace emulator
+
+extern "C" {
+
+// Called by instrumented atomics and fences.
+void musadata_note_atomic(void* address, size_t bytes) {
+  const void* code = __builtin_return_address(0);
+  using namespace emulator;
+  if (!in_kernel()) {
+    return;
+  }
+  g_atomics_block = block_serial();
+  size_t offset = 0;
+  if (shared_offset(address, &offset)) {
+    check_initialised(offset, bytes, false, code);
+    check_initialised(offset, bytes, true, code);
+  } else {
+    check_bounds(reinterpret_cast<uintptr_t>(address), bytes, true, code);
+  }
+}
+
+void musadata_note_fence() {
+  if (emulator::in_kernel()) {
+    emulator::g_fenced_blocks.insert(emulator::block_serial());
+  }
+}
+}

@@ -1,0 +1,258 @@
+#include "launch.h"
+
+#include <pthread.h>
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "faults.h"
+#include "memory.h"
+#include "records.h"
+#include "scheduler.h"
+#include "shared_memory.h"
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+namespace emulator {
+namespace {
+
+// Autograd launches from threads of its own; a device would queue their kernels, here they take turns.
+std::mutex g_launch_lock;
+bool g_in_kernel = false;
+pthread_t g_kernel_thread;
+uint64_t g_block_serial = 0;
+uint64_t g_first_block = 0;
+bool g_ghost = false;
+const CheckerHooks* g_checker = nullptr;
+
+const char* g_launch_frame = nullptr;
+
+int g_error = kSuccess;
+bool g_error_is_sticky = false;  // a fault in a kernel poisons the context: every later call fails
+
+std::map<std::string, size_t> g_allowed_shared;  // function -> bytes it opted into
+
+int check_geometry(const LaunchConfig& config) {
+  const dim3& block = config.block;
+  const dim3& grid = config.grid;
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > kLargestBlock || block.x > 1024 || block.y > 1024 || block.z > 64) {
+    return kInvalidConfiguration;
+  }
+  const bool grid_fits = grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || !grid_fits) {
+    return kInvalidConfiguration;
+  }
+  return kSuccess;
+}
+
+int check_shared(const LaunchConfig& config, const std::string& name) {
+  if (config.shared_bytes <= kDefaultSharedBytes) {
+    return kSuccess;
+  }
+  if (config.shared_bytes > kLargestSharedBytes) {
+    return kInvalidValue;
+  }
+  auto named = g_allowed_shared.find(name);
+  auto any = g_allowed_shared.find("");
+  size_t allowed = named == g_allowed_shared.end() ? 0 : named->second;
+  if (any != g_allowed_shared.end() && any->second > allowed) {
+    allowed = any->second;
+  }
+  return config.shared_bytes <= allowed ? kSuccess : kInvalidValue;
+}
+
+void set_block_index(uint64_t linear, const dim3& grid) {
+  blockIdx = {static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
+              static_cast<unsigned>(linear / (uint64_t{grid.x} * grid.y))};
+}
+
+void check_overruns() {
+  size_t bytes = 0;
+  if (!red_zone_intact(&bytes)) {
+    report_fault("shared_overflow",
+                 "a write past the end of a __shared__ variable of " + std::to_string(bytes) + " bytes", false);
+  }
+}
+
+// A full-period walk over the blocks that starts anywhere and jumps: repeatable, needs no memory.
+struct BlockWalk {
+  uint64_t count;
+  uint64_t start = 0;
+  uint64_t step = 1;
+
+  explicit BlockWalk(uint64_t blocks) : count(blocks) {
+    if (order() == Order::kReverse) {
+      start = blocks - 1;
+      step = blocks - 1;
+    } else if (order() == Order::kRandom) {
+      start = next_random() % blocks;
+      step = next_random() % blocks;
+      while (greatest_common_divisor(step, blocks) != 1) {
+        step = (step + 1) % blocks;
+      }
+    }
+    if (blocks == 1) {
+      step = 0;
+    }
+  }
+
+  static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) { return b == 0 ? a : greatest_common_divisor(b, a % b); }
+
+  uint64_t at(uint64_t i) const {
+    return static_cast<uint64_t>((start + static_cast<unsigned __int128>(i) * step) % count);
+  }
+};
+
+void run_blocks(const LaunchConfig& config) {
+  const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
+  const BlockWalk walk(blocks);
+  for (uint64_t i = 0; i < blocks && current_fault() == nullptr; i++) {
+    set_block_index(walk.at(i), config.grid);
+    g_block_serial++;
+    poison_shared();
+    run_block();
+    if (current_fault() == nullptr) {
+      check_overruns();
+    }
+  }
+}
+
+void check_memory_overruns() {
+  BlockRange range{};
+  long offset = 0;
+  if (!find_overrun(&range, &offset)) {
+    return;
+  }
+  const std::string place = offset < 0 ? std::to_string(-offset) + " bytes before the start"
+                                       : std::to_string(offset - static_cast<long>(range.bytes)) + " bytes past the end";
+  report_fault("out_of_bounds_write",
+               "a write " + place + " of a " + std::to_string(range.bytes) + "-byte device allocation", false);
+}
+
+void fail(int code, bool sticky) {
+  if (!g_error_is_sticky) {
+    g_error = code;
+    g_error_is_sticky = sticky;
+  }
+}
+
+[[noreturn]] void raise_fault(const Fault& fault) {
+  const bool is_access = fault.kind == "illegal_access";
+  fail(is_access ? kIllegalAddress : kLaunchFailure, true);
+  throw std::runtime_error("CUDA error: " + describe(fault));
+}
+
+void run_kernel(const LaunchConfig& config, void (*entry)(void*), void* arguments) {
+  blockDim = config.block;
+  gridDim = config.grid;
+  g_first_block = g_block_serial + 1;
+  musadata_launch_serial++;
+  begin_shared(config.shared_bytes);
+  begin_threads(config.block, entry, arguments);
+  install_trap_handlers();
+  if (g_checker != nullptr) {
+    g_checker->launch_begins();
+  }
+  g_kernel_thread = pthread_self();
+  g_in_kernel = true;
+  run_blocks(config);
+  g_in_kernel = false;
+  if (current_fault() == nullptr) {
+    check_memory_overruns();
+  }
+}
+
+std::string triple(const uint3& v) {
+  return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
+}
+
+}  // namespace
+
+bool in_kernel() { return g_in_kernel && pthread_equal(g_kernel_thread, pthread_self()); }
+
+std::string position() { return "block " + triple(blockIdx) + " thread " + triple(threadIdx); }
+
+uint64_t block_serial() { return g_block_serial; }
+
+uint64_t first_block_of_launch() { return g_first_block; }
+
+bool is_launch_frame(const void* address) {
+  constexpr long kFrameBytes = 64 * 1024;
+  const long above = static_cast<const char*>(address) - g_launch_frame;
+  return above >= 0 && above < kFrameBytes;
+}
+
+void set_ghost(bool ghost) { g_ghost = ghost; }
+
+void set_checker(const CheckerHooks* hooks) { g_checker = hooks; }
+
+}  // namespace emulator
+
+using namespace emulator;
+
+extern "C" {
+
+uint64_t musadata_launch_serial = 0;
+
+void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arguments, const char* name) {
+  if (in_kernel()) {
+    musadata_kernel_fault("unsupported", "a kernel launches a kernel (dynamic parallelism), which is not emulated");
+  }
+  std::lock_guard<std::mutex> lock(g_launch_lock);
+  g_launch_frame = static_cast<const char*>(__builtin_frame_address(0));
+  int error = g_error_is_sticky ? g_error : check_geometry(*config);
+  if (error == kSuccess) {
+    error = check_shared(*config, name);
+  }
+  record_launch(name, *config, error);
+  if (error != kSuccess) {
+    fail(error, false);
+    return;
+  }
+  if (g_ghost) {
+    return;
+  }
+  begin_faults(name);
+  run_kernel(*config, entry, arguments);
+  if (const Fault* fault = current_fault()) {
+    raise_fault(*fault);
+  }
+}
+
+int musadata_in_kernel() { return in_kernel(); }
+
+int musadata_last_error(int clear) {
+  const int error = g_error;
+  if (clear && !g_error_is_sticky) {
+    g_error = kSuccess;
+  }
+  return error;
+}
+
+void musadata_set_error(int code) { fail(code, false); }
+
+void musadata_reset_errors() {
+  g_error = kSuccess;
+  g_error_is_sticky = false;
+}
+
+void musadata_allow_shared(const char* function, size_t bytes) {
+  size_t& allowed = g_allowed_shared[function];
+  allowed = bytes > allowed ? bytes : allowed;
+}
+
+void* musadata_allocate(size_t bytes) {
+  void* address = allocate_device(bytes);
+  if (address == nullptr) {
+    fail(kOutOfMemory, false);
+  }
+  return address;
+}
+
+int musadata_release(void* address) { return address == nullptr || release_device(address) ? kSuccess : kInvalidValue; }
+}

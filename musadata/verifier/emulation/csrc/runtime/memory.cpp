@@ -1,0 +1,180 @@
+#include "memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace emulator {
+namespace {
+
+// Vector loads of 16 bytes must stay legal, so a block ends at most 15 bytes before its guard page.
+constexpr size_t kAlignment = 16;
+
+// Each guarded block costs three kernel mappings of 65,530 that a process may have; beyond this, plain memory.
+constexpr size_t kMostGuarded = 16384;
+
+// How much of the space around a block is watched for stray writes.
+constexpr size_t kFrontWatch = 256;
+
+struct Block {
+  char* base;
+  size_t bytes;
+  char* mapping;  // null for adopted memory
+  size_t mapping_bytes;
+  size_t front_watch;  // poisoned bytes before `base`
+  size_t back_watch;  // poisoned bytes after the end
+  bool reported;
+};
+
+std::map<uintptr_t, Block> g_blocks;  // by first address
+std::mutex g_mutex;
+uint64_t g_generation = 1;
+size_t g_guarded = 0;
+size_t g_live = 0;
+size_t g_peak = 0;
+int g_poison = 0xFF;
+
+// The watched surroundings keep a byte of their own: a candidate may legally write the poison byte.
+constexpr unsigned char kWatchByte = 0xC5;
+
+void enter(const Block& block) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  g_blocks[reinterpret_cast<uintptr_t>(block.base)] = block;
+  g_generation++;
+  g_guarded += block.mapping != nullptr;
+  g_live += block.bytes;
+  g_peak = std::max(g_peak, g_live);
+}
+
+bool take(void* address, Block* block) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  auto found = g_blocks.find(reinterpret_cast<uintptr_t>(address));
+  if (found == g_blocks.end()) {
+    return false;
+  }
+  *block = found->second;
+  g_blocks.erase(found);
+  g_generation++;
+  g_guarded -= block->mapping != nullptr;
+  g_live -= block->bytes;
+  return true;
+}
+
+bool first_changed(const char* begin, size_t bytes, size_t* index) {
+  for (size_t i = 0; i < bytes; i++) {
+    if (static_cast<unsigned char>(begin[i]) != kWatchByte) {
+      *index = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void* allocate_device(size_t bytes) {
+  static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > (size_t{1} << 46)) {
+    return nullptr;
+  }
+  const size_t body = std::max(page, (bytes + page - 1) / page * page);
+  const size_t guard = g_guarded < kMostGuarded ? page : 0;
+  const size_t total = body + 2 * guard;
+  void* mapping = mmap(nullptr, total, guard ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) {
+    return nullptr;
+  }
+  char* pages = static_cast<char*>(mapping) + guard;
+  if (guard != 0 && mprotect(pages, body, PROT_READ | PROT_WRITE) != 0) {
+    munmap(mapping, total);
+    return nullptr;
+  }
+  // Right-aligned: running off the end is the common mistake.
+  const size_t offset = (body - bytes) / kAlignment * kAlignment;
+  Block block{pages + offset, bytes, static_cast<char*>(mapping), total, std::min(offset, kFrontWatch),
+              body - bytes - offset, false};
+  memset(block.base - block.front_watch, kWatchByte, block.front_watch);
+  if (g_poison >= 0) {
+    memset(block.base, g_poison, bytes);
+  }
+  memset(block.base + bytes, kWatchByte, block.back_watch);
+  enter(block);
+  return block.base;
+}
+
+bool release_device(void* address) {
+  Block block;
+  if (!take(address, &block)) {
+    return false;
+  }
+  if (block.mapping != nullptr) {
+    munmap(block.mapping, block.mapping_bytes);
+  }
+  return true;
+}
+
+void adopt_device(void* address, size_t bytes) {
+  if (address != nullptr && bytes != 0) {
+    enter(Block{static_cast<char*>(address), bytes, nullptr, 0, 0, 0, false});
+  }
+}
+
+void disown_device(void* address) {
+  Block block;
+  take(address, &block);
+}
+
+Lookup find_block(const void* address, BlockRange* range) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  const auto where = reinterpret_cast<uintptr_t>(address);
+  auto next = g_blocks.upper_bound(where);
+  if (next == g_blocks.begin()) {
+    return Lookup::kNone;
+  }
+  const Block& block = std::prev(next)->second;
+  *range = {block.base, block.bytes, block.mapping != nullptr};
+  return where < reinterpret_cast<uintptr_t>(block.base) + block.bytes ? Lookup::kInside : Lookup::kPastEnd;
+}
+
+bool find_overrun(BlockRange* range, long* offset) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  for (auto& [address, block] : g_blocks) {
+    size_t index = 0;
+    if (block.reported) {
+      continue;
+    }
+    if (first_changed(block.base + block.bytes, block.back_watch, &index)) {
+      *offset = static_cast<long>(block.bytes + index);
+    } else if (first_changed(block.base - block.front_watch, block.front_watch, &index)) {
+      *offset = static_cast<long>(index) - static_cast<long>(block.front_watch);
+    } else {
+      continue;
+    }
+    block.reported = true;
+    *range = {block.base, block.bytes, block.mapping != nullptr};
+    return true;
+  }
+  return false;
+}
+
+uint64_t memory_generation() { return g_generation; }
+
+void set_poison(int byte) { g_poison = byte; }
+
+int poison() { return g_poison; }
+
+}  // namespace emulator
+
+extern "C" {
+void* musadata_device_allocate(size_t bytes) { return emulator::allocate_device(bytes); }
+void musadata_device_free(void* address) { emulator::release_device(address); }
+void musadata_device_adopt(void* address, size_t bytes) { emulator::adopt_device(address, bytes); }
+void musadata_device_disown(void* address) { emulator::disown_device(address); }
+size_t musadata_device_peak() { return emulator::g_peak; }
+void musadata_device_reset_peak() { emulator::g_peak = emulator::g_live; }
+size_t musadata_device_live() { return emulator::g_live; }
+}

@@ -1,0 +1,45 @@
+// Device memory: host memory between guard pages, filled with poison, known to the bounds checks.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace emulator {
+
+struct BlockRange {
+  char* base;
+  size_t bytes;
+  bool guarded;  // alone in its pages; otherwise its neighbours are the host's
+};
+
+enum class Lookup { kNone, kInside, kPastEnd };
+
+void* allocate_device(size_t bytes);
+bool release_device(void* address);
+
+// Memory that somebody else owns but that kernels may touch (results of CPU operators): bounds without guard pages.
+void adopt_device(void* address, size_t bytes);
+void disown_device(void* address);
+
+// The block that holds `address`, or the nearest one that begins below it.
+Lookup find_block(const void* address, BlockRange* range);
+
+// The first block whose surroundings inside its guarded pages were written to, if any; reported once.
+bool find_overrun(BlockRange* range, long* offset);
+
+// Counts up whenever the set of blocks changes, so that callers can cache lookups.
+uint64_t memory_generation();
+
+void set_poison(int byte);  // 0..255, or -1 for none
+int poison();
+
+}  // namespace emulator
+
+extern "C" {
+void* musadata_device_allocate(size_t bytes);
+void musadata_device_free(void* address);
+void musadata_device_adopt(void* address, size_t bytes);
+void musadata_device_disown(void* address);
+size_t musadata_device_peak();
+void musadata_device_reset_peak();
+size_t musadata_device_live();
+}

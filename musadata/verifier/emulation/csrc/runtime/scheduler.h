@@ -1,0 +1,40 @@
+// Runs the threads of one block after the other on fibers; threads change only where CUDA lets them wait.
+#pragma once
+#include <cstdint>
+
+#define EMULATOR_RUNTIME_ITSELF
+#include "emulator/runtime.h"
+
+namespace emulator {
+
+enum class Order { kForward, kReverse, kRandom };
+
+constexpr int kLargestBlock = 1024;
+
+void set_order(Order order, uint64_t seed);
+Order order();
+
+// Prepares for blocks of `threads` threads that each call entry(arguments).
+void begin_threads(dim3 block, void (*entry)(void*), void* arguments);
+
+// Runs one block to its end, or until a fault is reported.
+void run_block();
+
+// Leaves the running thread for ever; the block ends with the fault that was reported.
+[[noreturn]] void abandon_block();
+
+// Which thread runs, for the checker.
+struct RunningThread {
+  int linear;
+  int warp;
+  uint32_t barrier_epoch;  // barriers that this block has passed
+  uint32_t warp_epoch;  // collectives that this warp has passed
+  char* stack_low;
+  char* stack_high;
+};
+bool running_thread(RunningThread* thread);
+
+// A repeatable stream of numbers, the same with every standard library.
+uint64_t next_random();
+
+}  // namespace emulator

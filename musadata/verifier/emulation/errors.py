@@ -1,0 +1,12 @@
+"""The two ways in which a candidate's sources do not become a program."""
+
+
+class Unsupported(Exception):
+    """The sources need something that is not emulated: nothing is known about the candidate.
+
+    The text names what is missing and the line, as in "header cublas_v2.h (line 3)".
+    """
+
+
+class CompileError(Exception):
+    """The compiler or linker refuses the sources. The text is deterministic, bounded and free of our own paths."""

@@ -1,0 +1,73 @@
+// With PyTorch's own headers: what its CUDA headers would add, without the CUDA libraries behind them.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <ATen/AccumulateType.h>
+#include <ATen/OpMathType.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/extension.h>
+
+namespace c10::cuda {
+
+class CUDAStream {
+ public:
+  operator cudaStream_t() const { return nullptr; }
+  cudaStream_t stream() const { return nullptr; }
+  DeviceIndex device_index() const { return 0; }
+  Device device() const { return Device(kCUDA, 0); }
+  void synchronize() const {}
+  bool query() const { return true; }
+};
+inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getDefaultCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) { return {}; }
+inline void setCurrentCUDAStream(CUDAStream) {}
+inline DeviceIndex current_device() { return 0; }
+inline DeviceIndex device_count() { return 1; }
+inline void set_device(DeviceIndex) {}
+inline void device_synchronize() {}
+
+// There is one device: guards have nothing to change.
+template <int unique>
+class NoGuard {
+ public:
+  template <class... Anything>
+  explicit NoGuard(Anything&&...) {}
+  template <class Anything>
+  void set_device(Anything&&) {}
+  template <class Anything>
+  void set_index(Anything&&) {}
+};
+using CUDAGuard = NoGuard<0>;
+using OptionalCUDAGuard = NoGuard<1>;
+using CUDAStreamGuard = NoGuard<2>;
+using OptionalCUDAStreamGuard = NoGuard<3>;
+
+}  // namespace c10::cuda
+
+namespace at::cuda {
+using namespace c10::cuda;
+inline cudaDeviceProp* getDeviceProperties(DeviceIndex) {
+  static cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
+  return &properties;
+}
+inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(0); }
+inline int warp_size() { return 32; }
+}  // namespace at::cuda
+
+#define C10_CUDA_CHECK(expression)                                                                   \
+  do {                                                                                               \
+    const cudaError_t emulator_error_ = (expression);                                                \
+    TORCH_CHECK(emulator_error_ == cudaSuccess, "CUDA error: ", cudaGetErrorString(emulator_error_)); \
+  } while (0)
+#define C10_CUDA_CHECK_WARN(expression) ((void)(expression))
+#define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())
+#define AT_CUDA_CHECK(expression) C10_CUDA_CHECK(expression)
+#define CUDA_KERNEL_LOOP_TYPE(i, n, index_type)                                                \
+  for (index_type i = static_cast<index_type>(blockIdx.x) * blockDim.x + threadIdx.x; i < (n); \
+       i += static_cast<index_type>(blockDim.x) * gridDim.x)
+#define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
+#define CUDA_1D_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)

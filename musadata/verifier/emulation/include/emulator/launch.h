@@ -1,0 +1,83 @@
+// Launches, shared memory and barriers: what the rewriter's output and the kernels call.
+#pragma once
+#include <emulator/qualifiers.h>
+#include <emulator/runtime_api.h>
+
+namespace emulator {
+
+template <class Kernel, class... Arguments>
+void launch(const char* name, const LaunchConfig& config, Kernel&& kernel, Arguments&&... arguments) {
+  // Parameters are copied once per launch, as a device copies them, and once more per thread by the call.
+  std::tuple<std::decay_t<Arguments>...> copies(std::forward<Arguments>(arguments)...);
+  struct Call {
+    std::remove_reference_t<Kernel>* kernel;
+    decltype(copies)* arguments;
+  } call{&kernel, &copies};
+  musadata_launch(
+      &config,
+      [](void* untyped) {
+        auto* typed = static_cast<Call*>(untyped);
+        std::apply(*typed->kernel, *typed->arguments);
+      },
+      &call, name);
+}
+
+template <class... Parameters, size_t... Index>
+inline void launch_unpacked(void (*kernel)(Parameters...), const LaunchConfig& config, void** arguments,
+                            std::index_sequence<Index...>) {
+  launch("cudaLaunchKernel", config, kernel, *static_cast<std::decay_t<Parameters>*>(arguments[Index])...);
+}
+
+// The slot behind one `__shared__` declaration; constant-initialised, so a static of it costs no guard.
+template <class T>
+struct Shared {
+  SharedSlot slot;
+  EMULATOR_UNSANITIZED T& here() {
+    if (slot.launch != musadata_launch_serial) {
+      musadata_place_shared(&slot, sizeof(T), alignof(T));
+    }
+    return *static_cast<T*>(slot.address);
+  }
+};
+
+template <class T>
+inline T* dynamic_shared() {
+  return static_cast<T*>(musadata_dynamic_shared());
+}
+
+// cp.async: the copy is done when the instruction returns, which is one of the orders that the hardware may choose.
+inline void copy_async(unsigned shared_address, const void* source, int bytes, int source_bytes = -1) {
+  const int taken = source_bytes < 0 ? bytes : source_bytes;
+  char* target = musadata_shared_base() + shared_address;
+  memcpy(target, source, taken);
+  memset(target + taken, 0, bytes - taken);
+}
+
+}  // namespace emulator
+
+#define __syncthreads() emulator::musadata_barrier(__LINE__)
+#define __syncthreads_count(predicate) \
+  emulator::musadata_barrier_reduce(__LINE__, emulator::kBarrierCount, (predicate) != 0)
+#define __syncthreads_and(predicate) \
+  emulator::musadata_barrier_reduce(__LINE__, emulator::kBarrierAnd, (predicate) != 0)
+#define __syncthreads_or(predicate) \
+  emulator::musadata_barrier_reduce(__LINE__, emulator::kBarrierOr, (predicate) != 0)
+
+// One thread runs at a time and memory is the host's, so what a thread wrote is visible.
+#ifdef MUSADATA_SANITIZE
+static inline void __threadfence() { emulator::musadata_note_fence(); }
+#else
+static inline void __threadfence() {}
+#endif
+static inline void __threadfence_block() {}
+static inline void __threadfence_system() { __threadfence(); }
+static inline void __nanosleep(unsigned) { emulator::musadata_yield(); }
+[[noreturn]] static inline void __trap() { emulator::musadata_kernel_fault("trap", "__trap() was called"); }
+static inline void __brkpt() {}
+#define __builtin_assume(condition) ((void)0)
+#define __nv_assume(condition) ((void)0)
+
+static inline size_t __cvta_generic_to_shared(const void* pointer) {
+  return static_cast<const char*>(pointer) - emulator::musadata_shared_base();
+}
+static inline void* __cvta_shared_to_generic(size_t offset) { return emulator::musadata_shared_base() + offset; }

@@ -1,0 +1,146 @@
+// CUDA's mathematical functions that the C library lacks. The fast ones get the accurate result: a device's fast
+// functions differ in the last bits only, and which bits is not defined.
+#pragma once
+#include <emulator/qualifiers.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+using std::abs;
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+using std::signbit;
+
+// The C library has its own __expf and so on, declared or not; candidates must get ours.
+#define __expf emulator_expf
+#define __exp10f emulator_exp10f
+#define __logf emulator_logf
+#define __log2f emulator_log2f
+#define __log10f emulator_log10f
+#define __powf emulator_powf
+#define __sinf emulator_sinf
+#define __cosf emulator_cosf
+#define __tanf emulator_tanf
+#define __tanhf emulator_tanhf
+#define __sincosf emulator_sincosf
+
+static inline float __expf(float x) { return expf(x); }
+static inline float __exp10f(float x) { return exp10f(x); }
+static inline float __logf(float x) { return logf(x); }
+static inline float __log2f(float x) { return log2f(x); }
+static inline float __log10f(float x) { return log10f(x); }
+static inline float __powf(float x, float y) { return powf(x, y); }
+static inline float __sinf(float x) { return sinf(x); }
+static inline float __cosf(float x) { return cosf(x); }
+static inline float __tanf(float x) { return tanf(x); }
+static inline float __tanhf(float x) { return tanhf(x); }
+static inline void __sincosf(float x, float* sine, float* cosine) {
+  *sine = sinf(x);
+  *cosine = cosf(x);
+}
+
+// max and min of mixed arithmetic types. fmax's treatment of NaN, as on a device.
+template <class A, class B>
+using EmulatorCommon =
+    std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>, std::common_type_t<A, B>>;
+template <class A, class B>
+static inline EmulatorCommon<A, B> max(A a, B b) {
+  using C = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::fmax(static_cast<C>(a), static_cast<C>(b));
+  } else {
+    return static_cast<C>(a) > static_cast<C>(b) ? static_cast<C>(a) : static_cast<C>(b);
+  }
+}
+template <class A, class B>
+static inline EmulatorCommon<A, B> min(A a, B b) {
+  using C = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::fmin(static_cast<C>(a), static_cast<C>(b));
+  } else {
+    return static_cast<C>(a) < static_cast<C>(b) ? static_cast<C>(a) : static_cast<C>(b);
+  }
+}
+static inline int umax(unsigned a, unsigned b) { return a > b ? a : b; }
+static inline int umin(unsigned a, unsigned b) { return a < b ? a : b; }
+
+#define EMULATOR_PI 3.14159265358979323846
+
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+static inline float rsqrt(float x) { return rsqrtf(x); }
+static inline double rsqrt(int x) { return rsqrt(static_cast<double>(x)); }
+static inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
+static inline double rcbrt(double x) { return 1.0 / cbrt(x); }
+static inline float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
+static inline double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
+static inline float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b + c * c); }
+static inline float rnorm3df(float a, float b, float c) { return 1.0f / norm3df(a, b, c); }
+static inline float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
+static inline float rnorm4df(float a, float b, float c, float d) { return 1.0f / norm4df(a, b, c, d); }
+static inline float normcdff(float x) { return 0.5f * erfcf(-x * 0.70710678118654752f); }
+static inline double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
+static inline float erfcxf(float x) { return static_cast<float>(exp(double{x} * x) * erfc(double{x})); }
+static inline double erfcx(double x) { return exp(x * x) * erfc(x); }
+
+// Inverse error function: Giles' approximation, then two steps of Newton's method.
+static inline double erfinv(double x) {
+  if (x <= -1.0 || x >= 1.0) {
+    return x == 1.0 ? HUGE_VAL : x == -1.0 ? -HUGE_VAL : NAN;
+  }
+  const double w = log((1.0 - x) * (1.0 + x));
+  const double a = 4.33074653 + w / 2;
+  double y = copysign(sqrt(sqrt(a * a - w / 0.147) - a), x);
+  for (int step = 0; step < 4; step++) {
+    y -= (erf(y) - x) / (1.1283791670955126 * exp(-y * y));
+  }
+  return y;
+}
+static inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
+static inline double erfcinv(double x) { return erfinv(1.0 - x); }
+static inline float erfcinvf(float x) { return static_cast<float>(erfcinv(x)); }
+static inline double normcdfinv(double x) { return -1.41421356237309504880 * erfcinv(2.0 * x); }
+static inline float normcdfinvf(float x) { return static_cast<float>(normcdfinv(x)); }
+
+static inline float sinpif(float x) { return static_cast<float>(sin(fmod(double{x}, 2.0) * EMULATOR_PI)); }
+static inline float cospif(float x) { return static_cast<float>(cos(fmod(double{x}, 2.0) * EMULATOR_PI)); }
+static inline double sinpi(double x) { return sin(fmod(x, 2.0) * EMULATOR_PI); }
+static inline double cospi(double x) { return cos(fmod(x, 2.0) * EMULATOR_PI); }
+static inline void sincospif(float x, float* sine, float* cosine) {
+  *sine = sinpif(x);
+  *cosine = cospif(x);
+}
+static inline void sincospi(double x, double* sine, double* cosine) {
+  *sine = sinpi(x);
+  *cosine = cospi(x);
+}
+static inline float cyl_bessel_i0f(float x) { return static_cast<float>(std::cyl_bessel_i(0.0, double{x})); }
+static inline float cyl_bessel_i1f(float x) { return static_cast<float>(std::cyl_bessel_i(1.0, double{x})); }
+static inline float fdividef(float x, float y) { return x / y; }
+
+static inline float __fdividef(float x, float y) { return x / y; }
+static inline float __saturatef(float x) { return x != x || x < 0.0f ? 0.0f : x > 1.0f ? 1.0f : x; }
+static inline float __frsqrt_rn(float x) { return 1.0f / sqrtf(x); }
+
+// Arithmetic with a rounding mode in its name. Round-to-nearest is exact; the directed modes differ in the last bit.
+#define EMULATOR_ROUNDED(mode)                                                                  \
+  static inline float __fadd_##mode(float a, float b) { return a + b; }                         \
+  static inline float __fsub_##mode(float a, float b) { return a - b; }                         \
+  static inline float __fmul_##mode(float a, float b) { return a * b; }                         \
+  static inline float __fdiv_##mode(float a, float b) { return a / b; }                         \
+  static inline float __fmaf_##mode(float a, float b, float c) { return fmaf(a, b, c); }        \
+  static inline float __frcp_##mode(float a) { return 1.0f / a; }                               \
+  static inline float __fsqrt_##mode(float a) { return sqrtf(a); }                              \
+  static inline double __dadd_##mode(double a, double b) { return a + b; }                      \
+  static inline double __dsub_##mode(double a, double b) { return a - b; }                      \
+  static inline double __dmul_##mode(double a, double b) { return a * b; }                      \
+  static inline double __ddiv_##mode(double a, double b) { return a / b; }                      \
+  static inline double __fma_##mode(double a, double b, double c) { return fma(a, b, c); }      \
+  static inline double __drcp_##mode(double a) { return 1.0 / a; }                              \
+  static inline double __dsqrt_##mode(double a) { return sqrt(a); }
+EMULATOR_ROUNDED(rn)
+EMULATOR_ROUNDED(rz)
+EMULATOR_ROUNDED(ru)
+EMULATOR_ROUNDED(rd)
+#undef EMULATOR_ROUNDED

@@ -1,0 +1,86 @@
+// What compiled candidates call: the boundary between kernels and the emulator. Plain C++, no CUDA names but the
+// built-in variables, so that the runtime itself can include it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+};
+
+#ifndef EMULATOR_RUNTIME_ITSELF
+// Written by the scheduler at every switch of threads; constant for the code of one thread, as in CUDA.
+extern const uint3 threadIdx, blockIdx;
+extern const dim3 blockDim, gridDim;
+#endif
+
+namespace emulator {
+
+struct LaunchConfig {
+  dim3 grid, block;
+  size_t shared_bytes;
+  void* stream;
+  LaunchConfig(dim3 grid_, dim3 block_, size_t shared_bytes_ = 0, void* stream_ = nullptr)
+      : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_) {}
+};
+
+// A collective of a warp: every lane of `mask` waits until all of them have arrived, then data moves between lanes.
+enum class CollectiveKind : int { kShuffle, kBallot, kSync, kMatch, kGather };
+
+struct Collective {
+  CollectiveKind kind;
+  int source_lane = 0;  // shuffle
+  bool predicate = false;  // ballot
+  unsigned size = 0;  // bytes at `in` (and at `out`, for a shuffle)
+  const void* in = nullptr;
+  void* out = nullptr;
+  uint32_t result = 0;  // ballot, match: the lanes that said yes
+  uint32_t arrived = 0;  // the lanes that took part
+  const void* inputs[32] = {};  // gather: every lane's `in`, null for absent lanes
+};
+
+// One `__shared__` declaration of one function (and of one instantiation of a template).
+struct SharedSlot {
+  void* address = nullptr;
+  uint64_t launch = 0;  // the launch that `address` belongs to
+};
+
+extern "C" {
+extern uint64_t musadata_launch_serial;
+void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arguments, const char* name);
+void* musadata_place_shared(SharedSlot* slot, size_t bytes, size_t alignment);
+void* musadata_dynamic_shared();
+char* musadata_shared_base();
+
+void musadata_barrier(int site);
+int musadata_barrier_reduce(int site, int kind, int predicate);  // kind 0 count, 1 and, 2 or
+void musadata_collective(uint32_t mask, Collective* collective);
+uint32_t musadata_active_mask();
+int musadata_lane();
+int musadata_warp();
+void musadata_yield();
+
+[[noreturn]] void musadata_kernel_fault(const char* kind, const char* message);
+int musadata_in_kernel();
+
+// Only in sanitised artifacts.
+void musadata_note_atomic(void* address, size_t bytes);
+void musadata_note_fence();
+
+int musadata_last_error(int clear);
+void musadata_set_error(int code);
+void musadata_allow_shared(const char* function, size_t bytes);  // the 48 KB opt-in
+void* musadata_allocate(size_t bytes);  // device memory; null if there is none left
+int musadata_release(void* address);  // 0 if it was device memory
+}
+
+enum BarrierReduction { kBarrierCount = 0, kBarrierAnd = 1, kBarrierOr = 2 };
+
+}  // namespace emulator

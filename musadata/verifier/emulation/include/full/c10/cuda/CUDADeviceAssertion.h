@@ -1,0 +1,2 @@
+#pragma once
+#include <emulator/full_torch.h>

@@ -1,0 +1,157 @@
+// wmma on a warp of fibers: element i of a fragment, in row-major order, lives in lane i % 32 at place i / 32. A
+// device places them differently, and says so: only load, store and mma know where they are.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace nvcuda {
+namespace wmma {
+
+struct row_major {};
+struct col_major {};
+struct matrix_a {};
+struct matrix_b {};
+struct accumulator {};
+enum layout_t { mem_row_major, mem_col_major };
+namespace precision {
+struct tf32 {};
+}  // namespace precision
+
+template <class T>
+struct storage {
+  using type = T;
+};
+template <>
+struct storage<precision::tf32> {
+  using type = float;
+};
+
+template <class Use, int M, int N, int K>
+struct shape;
+template <int M, int N, int K>
+struct shape<matrix_a, M, N, K> {
+  static constexpr int rows = M, columns = K;
+};
+template <int M, int N, int K>
+struct shape<matrix_b, M, N, K> {
+  static constexpr int rows = K, columns = N;
+};
+template <int M, int N, int K>
+struct shape<accumulator, M, N, K> {
+  static constexpr int rows = M, columns = N;
+};
+
+template <class Use, int M, int N, int K, class T, class Layout = void>
+class fragment {
+ public:
+  using element_type = typename storage<T>::type;
+  static constexpr int rows = shape<Use, M, N, K>::rows;
+  static constexpr int columns = shape<Use, M, N, K>::columns;
+  static constexpr int num_elements = rows * columns / 32;
+  element_type x[num_elements];
+};
+
+template <class T>
+inline float widen(T value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<float>(value);
+  } else {
+    return value.to_float();
+  }
+}
+template <class T>
+inline T narrow(float value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<T>(value);
+  } else {
+    return T::from_float(value);
+  }
+}
+
+// Where this lane's i-th element lies in memory.
+template <class Fragment>
+inline size_t offset_of(int i, unsigned leading, bool column_major) {
+  const int element = i * 32 + emulator::musadata_lane();
+  const size_t row = element / Fragment::columns;
+  const size_t column = element % Fragment::columns;
+  return column_major ? column * leading + row : row * leading + column;
+}
+
+template <class Use, int M, int N, int K, class T, class Layout, class Value>
+inline void fill_fragment(fragment<Use, M, N, K, T, Layout>& target, Value value) {
+  for (auto& element : target.x) {
+    element = narrow<std::decay_t<decltype(element)>>(widen(value));
+  }
+}
+
+template <class Use, int M, int N, int K, class T, class Layout, class Memory>
+inline void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& target, const Memory* source, unsigned leading) {
+  using Fragment = fragment<Use, M, N, K, T, Layout>;
+  __syncwarp();
+  for (int i = 0; i < Fragment::num_elements; i++) {
+    target.x[i] = source[offset_of<Fragment>(i, leading, std::is_same_v<Layout, col_major>)];
+  }
+  __syncwarp();
+}
+template <int M, int N, int K, class T, class Memory>
+inline void load_matrix_sync(fragment<accumulator, M, N, K, T>& target, const Memory* source, unsigned leading,
+                             layout_t layout) {
+  using Fragment = fragment<accumulator, M, N, K, T>;
+  __syncwarp();
+  for (int i = 0; i < Fragment::num_elements; i++) {
+    target.x[i] = source[offset_of<Fragment>(i, leading, layout == mem_col_major)];
+  }
+  __syncwarp();
+}
+template <int M, int N, int K, class T, class Memory>
+inline void store_matrix_sync(Memory* target, const fragment<accumulator, M, N, K, T>& source, unsigned leading,
+                              layout_t layout) {
+  using Fragment = fragment<accumulator, M, N, K, T>;
+  __syncwarp();
+  for (int i = 0; i < Fragment::num_elements; i++) {
+    target[offset_of<Fragment>(i, leading, layout == mem_col_major)] = source.x[i];
+  }
+  __syncwarp();
+}
+
+// target = a * b + c. Products of integers are exact in double; products of 16-bit floats are exact in float.
+template <int M, int N, int K, class T, class LayoutA, class LayoutB, class D, class C>
+EMULATOR_UNSANITIZED inline void mma_sync(fragment<accumulator, M, N, K, D>& target, const fragment<matrix_a, M, N, K, T, LayoutA>& a,
+                     const fragment<matrix_b, M, N, K, T, LayoutB>& b, const fragment<accumulator, M, N, K, C>& c,
+                     bool = false) {
+  using A = fragment<matrix_a, M, N, K, T, LayoutA>;
+  using B = fragment<matrix_b, M, N, K, T, LayoutB>;
+  using Result = fragment<accumulator, M, N, K, D>;
+  struct Operands {
+    const A* a;
+    const B* b;
+  } own{&a, &b};
+  emulator::Collective exchange{emulator::CollectiveKind::kGather};
+  exchange.in = &own;
+  exchange.size = sizeof own;
+  emulator::musadata_collective(~0u, &exchange);
+#define operands_of(element) static_cast<const Operands*>(exchange.inputs[(element) % 32])
+  Result result;
+  for (int i = 0; i < Result::num_elements; i++) {
+    const int element = i * 32 + emulator::musadata_lane();
+    const int row = element / Result::columns;
+    const int column = element % Result::columns;
+    float sum = widen(c.x[i]);
+    for (int k = 0; k < K; k++) {
+      const int in_a = row * A::columns + k;
+      const int in_b = k * B::columns + column;
+      sum += widen(operands_of(in_a)->a->x[in_a / 32]) * widen(operands_of(in_b)->b->x[in_b / 32]);
+    }
+    result.x[i] = narrow<typename Result::element_type>(sum);
+  }
+#undef operands_of
+  __syncwarp();  // nobody may change its operands before all have read them
+  target = result;
+}
+
+inline float __float_to_tf32(float value) {
+  return __uint_as_float((__float_as_uint(value) + 0x1000u) & ~0x1fffu);
+}
+
+}  // namespace wmma
+}  // namespace nvcuda

@@ -1,0 +1,136 @@
+"""Cutting C++ and CUDA into tokens; joined again they give back the source, byte for byte."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from musadata.errors import MusadataError
+
+
+class Kind(Enum):
+    """What a token is; comments count as space, because both may stand anywhere."""
+
+    SPACE = "space"
+    STRING = "string"
+    WORD = "word"
+    NUMBER = "number"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of source text. `line` is 1-based."""
+
+    kind: Kind
+    text: str
+    line: int
+
+    def is_sign(self, text: str) -> bool:
+        return self.kind is Kind.SIGN and self.text == text
+
+    def is_word(self, *texts: str) -> bool:
+        return self.kind is Kind.WORD and self.text in texts
+
+
+class Unbalanced(MusadataError):
+    """A bracket is never closed: the compiler will say it better."""
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<SPACE>   \s+ | //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z) )
+  | (?P<STRING>  (?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"
+               | (?:u8|[uUL])?"(?:\\.|[^"\\\n])*"
+               | (?:u8|[uUL])?'(?:\\.|[^'\\\n])*' )
+  | (?P<WORD>    [A-Za-z_$][\w$]* )
+  | (?P<NUMBER>  \.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])* )
+  | (?P<SIGN>    <<<|>>>|::|->|. )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+OPENING = {"(": ")", "[": "]", "{": "}"}
+CLOSING = {closing: opening for opening, closing in OPENING.items()}
+
+
+def split(source: str) -> list[Token]:
+    """The tokens of `source`. Never fails: what is no C++ becomes single signs."""
+    tokens = []
+    line = 1
+    for match in _TOKEN.finditer(source):
+        kind = next(kind for kind in Kind if match[kind.name] is not None)
+        tokens.append(Token(kind, match[0], line))
+        line += match[0].count("\n")
+    return tokens
+
+
+def join(tokens: Sequence[Token]) -> str:
+    """The text of tokens in a row."""
+    return "".join(token.text for token in tokens)
+
+
+def skip_space(tokens: Sequence[Token], index: int) -> int:
+    """Index of the first token at or after `index` that is not space; may be len(tokens)."""
+    while index < len(tokens) and tokens[index].kind is Kind.SPACE:
+        index += 1
+    return index
+
+
+def skip_space_back(tokens: Sequence[Token], index: int) -> int:
+    """Index of the last token at or before `index` that is not space; may be -1."""
+    while index >= 0 and tokens[index].kind is Kind.SPACE:
+        index -= 1
+    return index
+
+
+def closing_index(tokens: Sequence[Token], index: int) -> int:
+    """Index of the bracket that closes the one at `index`.
+
+    Raises:
+        Unbalanced: there is none.
+    """
+    depth = 0
+    for position in range(index, len(tokens)):
+        token = tokens[position]
+        if token.kind is Kind.SIGN and token.text in OPENING:
+            depth += 1
+        elif token.kind is Kind.SIGN and token.text in CLOSING:
+            depth -= 1
+            if depth == 0:
+                return position
+    raise Unbalanced(f"bracket {tokens[index].text} on line {tokens[index].line} is never closed")
+
+
+def opening_index(tokens: Sequence[Token], index: int) -> int:
+    """Index of the bracket that is closed by the one at `index`.
+
+    Raises:
+        Unbalanced: there is none.
+    """
+    depth = 0
+    for position in range(index, -1, -1):
+        token = tokens[position]
+        if token.kind is Kind.SIGN and token.text in CLOSING:
+            depth += 1
+        elif token.kind is Kind.SIGN and token.text in OPENING:
+            depth -= 1
+            if depth == 0:
+                return position
+    raise Unbalanced(f"bracket {tokens[index].text} on line {tokens[index].line} was never opened")
+
+
+def split_commas(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Split at the commas outside all brackets, angle brackets included."""
+    parts: list[list[Token]] = [[]]
+    depth = angle = 0
+    for token in tokens:
+        if token.kind is Kind.SIGN:
+            depth += (token.text in OPENING) - (token.text in CLOSING)
+            if depth == 0:
+                angle += {"<": 1, ">": -1, "<<<": 3, ">>>": -3}.get(token.text, 0)
+            if token.text == "," and depth == 0 and angle <= 0:
+                parts.append([])
+                continue
+        parts[-1].append(token)
+    return parts

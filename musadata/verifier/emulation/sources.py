@@ -1,0 +1,135 @@
+"""The C++ and CUDA sources of one candidate extension, as `load_inline` or `load` was given them."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CandidateSources:
+    """Everything that decides what is compiled; nothing else may.
+
+    Attributes:
+        name: the extension's name, used in messages only.
+        cpp: C++ sources, compiled by the host compiler.
+        cuda: CUDA C++ sources.
+        functions: (C++ function, docstring) pairs to bind; None if the sources bind themselves.
+        defines: preprocessor flags among the extra flags ("-DTILE=16", "-U__CUDA_NO_HALF_OPERATORS__").
+        is_python_module: False where the sources only register operators (`TORCH_LIBRARY`).
+        headers: file name and text of headers that the sources include from beside themselves (`load`).
+        separate: whether every source is a translation unit of its own (`load`) or all of a kind are one.
+    """
+
+    name: str
+    cpp: tuple[str, ...] = ()
+    cuda: tuple[str, ...] = ()
+    functions: tuple[tuple[str, str], ...] | None = None
+    defines: tuple[str, ...] = ()
+    is_python_module: bool = True
+    headers: tuple[tuple[str, str], ...] = ()
+    separate: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values, to travel between processes."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> "CandidateSources":
+        """The inverse of `to_dict`, also after a trip through JSON."""
+        functions = data.get("functions")
+        return CandidateSources(
+            name=str(data["name"]),
+            cpp=tuple(data.get("cpp", ())),
+            cuda=tuple(data.get("cuda", ())),
+            functions=None if functions is None else tuple((str(name), str(doc)) for name, doc in functions),
+            defines=tuple(data.get("defines", ())),
+            is_python_module=bool(data.get("is_python_module", True)),
+            headers=tuple((str(name), str(text)) for name, text in data.get("headers", ())),
+            separate=bool(data.get("separate", False)),
+        )
+
+    def digest(self) -> str:
+        """Hash of everything but the name, which changes nothing in the artifact."""
+        content = {**self.to_dict(), "name": ""}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def from_load_inline(
+    name: str,
+    cpp_sources: str | Sequence[str] | None = None,
+    cuda_sources: str | Sequence[str] | None = None,
+    functions: str | Sequence[str] | Mapping[str, str] | None = None,
+    extra_cflags: Sequence[str] | None = None,
+    extra_cuda_cflags: Sequence[str] | None = None,
+    is_python_module: bool = True,
+) -> CandidateSources:
+    """The sources of a `load_inline` call; takes the same forms of arguments as torch does.
+
+    Raises:
+        ValueError: `functions` is neither a list nor a dict nor a name (as torch has it).
+    """
+    pairs: tuple[tuple[str, str], ...] | None
+    if functions is None:
+        pairs = None
+    elif isinstance(functions, str):
+        pairs = ((functions, functions),)
+    elif isinstance(functions, Mapping):
+        pairs = tuple((str(key), str(doc)) for key, doc in functions.items())
+    elif isinstance(functions, (list, tuple)):
+        pairs = tuple((str(key), str(key)) for key in functions)
+    else:
+        raise ValueError(f"Expected 'functions' to be a list or dict, but was {type(functions)}")
+    return CandidateSources(
+        name=str(name),
+        cpp=_texts(cpp_sources),
+        cuda=_texts(cuda_sources),
+        functions=pairs,
+        defines=_defines(extra_cflags) + _defines(extra_cuda_cflags),
+        is_python_module=is_python_module,
+    )
+
+
+def from_load(
+    name: str,
+    sources: str | Sequence[str],
+    extra_cflags: Sequence[str] | None = None,
+    extra_cuda_cflags: Sequence[str] | None = None,
+    is_python_module: bool = True,
+) -> CandidateSources:
+    """The sources of a `load` call: files are read now, headers beside them travel along.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    paths = [Path(path) for path in ([sources] if isinstance(sources, str) else sources)]
+    headers = {
+        header.name: header.read_text(encoding="utf-8", errors="replace")
+        for folder in sorted({path.parent for path in paths})
+        for header in sorted(folder.iterdir())
+        if header.suffix in (".h", ".hpp", ".cuh") and header.is_file()
+    }
+    texts = [(path.suffix, path.read_text(encoding="utf-8", errors="replace")) for path in paths]
+    return CandidateSources(
+        name=str(name),
+        cpp=tuple(text for suffix, text in texts if suffix != ".cu"),
+        cuda=tuple(text for suffix, text in texts if suffix == ".cu"),
+        functions=None,
+        defines=_defines(extra_cflags) + _defines(extra_cuda_cflags),
+        is_python_module=is_python_module,
+        headers=tuple(sorted(headers.items())),
+        separate=True,
+    )
+
+
+def _texts(sources: str | Sequence[str] | None) -> tuple[str, ...]:
+    if sources is None:
+        return ()
+    return (sources,) if isinstance(sources, str) else tuple(str(source) for source in sources)
+
+
+def _defines(flags: Sequence[str] | None) -> tuple[str, ...]:
+    """Only what the preprocessor sees changes the meaning of a program; the rest of the flags is about speed."""
+    return tuple(str(flag) for flag in flags or () if str(flag).startswith(("-D", "-U")))

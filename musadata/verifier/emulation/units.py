@@ -1,0 +1,106 @@
+"""Putting a candidate's sources together into translation units."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from musadata.verifier.emulation.errors import CompileError, Unsupported
+from musadata.verifier.emulation.lexer import Kind, Token, join, skip_space, skip_space_back, split
+from musadata.verifier.emulation.rewrite import rewrite
+from musadata.verifier.emulation.sources import CandidateSources
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is given to the compiler.
+
+    Attributes:
+        together: everything as one unit, which compiles fastest.
+        apart: the units that PyTorch would make of it, whose errors are the true ones.
+        shown: the candidate's own text by the name under which messages mention it.
+        headers: rewritten headers by file name.
+    """
+
+    together: str
+    apart: tuple[str, ...]
+    shown: dict[str, str]
+    headers: dict[str, str]
+
+
+def assemble(sources: CandidateSources) -> Units:
+    """Translation units with every line mapped to the candidate's own.
+
+    Raises:
+        CompileError: a source includes a file that it may not read.
+        Unsupported: a source needs something that is not emulated.
+    """
+    cpp_names = _names("cpp_source", sources.cpp)
+    cuda_names = _names("cuda_source", sources.cuda)
+    for name, text in (*zip(cpp_names, sources.cpp, strict=True), *zip(cuda_names, sources.cuda, strict=True)):
+        _check_includes(text, name)
+    cpp = [_placed(name, text) for name, text in zip(cpp_names, sources.cpp, strict=True)]
+    cuda = [_placed(name, rewrite(text)) for name, text in zip(cuda_names, sources.cuda, strict=True)]
+    start = _definitions(sources)
+    bindings = _bindings(sources)
+    apart = [*cpp, *cuda] if sources.separate else ["".join(cpp) + bindings, "".join(cuda)]
+    return Units(
+        together=start + "".join(cpp) + bindings + "".join(cuda),
+        apart=tuple(start + unit for unit in apart if unit),
+        shown=dict(zip([*cpp_names, *cuda_names], [*sources.cpp, *sources.cuda], strict=True)),
+        headers={name: rewrite(text) for name, text in sources.headers if re.fullmatch(r"[\w.+-]+", name)},
+    )
+
+
+def _names(base: str, texts: Sequence[str]) -> list[str]:
+    return [base if len(texts) == 1 else f"{base}_{index}" for index in range(len(texts))]
+
+
+def _placed(name: str, text: str) -> str:
+    return f'\n#line 1 "{name}"\n{text}\n'
+
+
+def _definitions(sources: CandidateSources) -> str:
+    lines = ["#define TORCH_EXTENSION_NAME candidate"]
+    for flag in sources.defines:
+        name, _, value = flag[2:].partition("=")
+        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, .]*\))?", name) or "\n" in value or "\\" in value:
+            continue
+        if flag.startswith("-U"):
+            lines.append(f"#undef {name}")
+        else:
+            lines.append(f"#undef {name.partition('(')[0]}\n#define {name} {value if '=' in flag else '1'}")
+    return "\n".join(lines) + "\n"
+
+
+def _bindings(sources: CandidateSources) -> str:
+    if sources.functions is None:
+        return ""
+    calls = [
+        f'm.def("{name}", torch::wrap_pybind_function({name}), {json.dumps(documentation)});'
+        for name, documentation in sources.functions
+    ]
+    for name, _ in sources.functions:
+        if not re.fullmatch(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", name):
+            raise CompileError(f"functions: error: {name[:80]!r} is not the name of a function")
+    return '\n#line 1 "bindings"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {\n' + "\n".join(calls) + "\n}\n"
+
+
+def _check_includes(text: str, name: str) -> None:
+    """A source may include headers by name; it may not read files of this machine, nor let the assembler do so."""
+    tokens = split(text)
+    for index, token in enumerate(tokens):
+        if token.is_word("asm", "__asm__", "__asm") and name.startswith("cpp_source"):
+            raise Unsupported(f"inline assembly in host code (line {token.line})")
+        if not (token.kind is Kind.WORD and token.text in ("include", "include_next", "import", "embed")):
+            continue
+        before = skip_space_back(tokens, index - 1)
+        if before < 0 or not tokens[before].is_sign("#"):
+            continue
+        target = _rest_of_line(tokens, skip_space(tokens, index + 1))
+        if token.text != "include" or not re.match(r'^(<[^/>][^>]*>|"[^/"][^"]*")', target) or ".." in target:
+            raise CompileError(f"{name}:{token.line}: error: cannot include {target[:80]}")
+
+
+def _rest_of_line(tokens: Sequence[Token], index: int) -> str:
+    return join(tokens[index : index + 40]).split("\n", 1)[0].strip()

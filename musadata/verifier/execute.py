@@ -1,0 +1,244 @@
+"""Inside the sandbox: run a candidate as its plan says, and leave its outputs as files for the trusted side.
+
+Everything here is only as trustworthy as the process that it shares with the candidate: it reports, it never judges.
+"""
+
+import importlib
+import json
+import linecache
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from musadata.sandbox import ask
+from musadata.sandbox.child import describe_error
+from musadata.verifier.model_state import copy_state
+from musadata.verifier.plain_values import decode
+from musadata.verifier.structure import BadStructure, flatten
+from musadata.verifier.tensors import DTYPES, pack, unpack_torch
+from musadata.verifier.watch import DispatchWatch
+
+MODULE = "musadata_candidate"
+FILE = "<candidate>"
+
+
+class CompilationFailed(RuntimeError):
+    """The trusted side could not compile; it knows why and will not ask what became of this exception."""
+
+
+# Taken before any candidate is imported: what it must leave as it is.
+_WATCHED: list[tuple[Any, str]] = [
+    *[
+        (torch, name)
+        for name in ("allclose", "equal", "empty", "empty_like", "zeros", "from_numpy", "no_grad", "Tensor")
+    ],
+    *[(torch.Tensor, name) for name in ("copy_", "cpu", "cuda", "clone", "detach", "contiguous", "__eq__", "data_ptr")],
+    *[(torch.nn.Module, name) for name in ("__call__", "named_parameters", "named_buffers", "cuda", "eval")],
+    *[(json, "dumps"), (json, "loads"), (os, "write"), (sys.modules[__name__], "pack"), (threading, "active_count")],
+]
+_ORIGINALS = [getattr(place, name) for place, name in _WATCHED]
+
+
+@dataclass
+class _Run:
+    """What one candidate's run carries from call to call."""
+
+    model: torch.nn.Module
+    backend: Any
+    inputs: list[dict[str, torch.Tensor]]
+    literals: list[list[Any]]
+    shapes: list[int]
+    held: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)  # device inputs per set of shapes
+    outputs: list[tuple[str, list[torch.Tensor], bytes]] = field(default_factory=list)
+
+
+def run_candidate(source: str, plan: dict[str, Any]) -> dict[str, Any]:
+    """Import the candidate, build `ModelNew`, copy the state into it, and carry out the planned calls.
+
+    The plan names the backend's module, the constructor arguments, the parameters' names, and per input set its
+    literals and its set of shapes; `calls` are carried out in order. Returns facts; `facts` is also left as a file
+    after each step, so that a crash does not take them all.
+    """
+    facts: dict[str, Any] = {"reached": "import", "calls": []}
+    backend = importlib.import_module(plan["backend"])
+    fault_file = os.open("faults", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    backend.activate(_compile, fault_fd=fault_file)
+    try:
+        run = _prepare(source, plan, backend, facts)
+        if run is not None:
+            for call in plan["calls"]:
+                _note(facts, "call")
+                facts["calls"].append(_carry_out(run, call))
+                if "error" in facts["calls"][-1] and not call["ghost"] and not call["strided"]:
+                    break
+            facts["changed_later"] = [name for name, leaves, data in run.outputs if _pack(leaves) != data]
+    except BaseException as error:
+        facts["error"] = describe_error(error)
+    facts["tampered"] = [
+        f"{getattr(place, '__name__', place)}.{name}"
+        for (place, name), original in zip(_WATCHED, _ORIGINALS, strict=True)
+        if getattr(place, name, None) is not original
+    ]
+    facts["threads"] = threading.active_count() - 1
+    return facts
+
+
+def import_candidate(source: str, backend: str) -> None:
+    """Only import the candidate, so that its sources get compiled."""
+    importlib.import_module(backend).activate(_compile)
+    _load(source)
+
+
+def _compile(sources: dict[str, Any]) -> str:
+    """Have the trusted side compile; gives the path of the artifact."""
+    answer = ask({"compile": sources})
+    if "path" not in answer:
+        raise CompilationFailed(answer["error"])
+    return str(answer["path"])
+
+
+def _note(facts: dict[str, Any], reached: str) -> None:
+    facts["reached"] = reached
+    Path("facts").write_text(json.dumps(facts))
+
+
+def _prepare(source: str, plan: dict[str, Any], backend: ModuleType, facts: dict[str, Any]) -> _Run | None:
+    _note(facts, "import")
+    module = _load(source)
+    _note(facts, "construct")
+    kind = getattr(module, "ModelNew", None)
+    if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
+        facts["interface"] = ["ModelNew is not a subclass of torch.nn.Module."]
+        return None
+    torch.manual_seed(plan["seed"])
+    model = kind(*decode(plan["init"])).cuda().eval()
+    state = unpack_torch(Path("state").read_bytes())
+    facts["interface"] = copy_state(model, state, set(plan["parameters"]))
+    if facts["interface"]:
+        return None
+    inputs = [unpack_torch(Path(f"inputs{index}").read_bytes()) for index in range(len(plan["sets"]))]
+    literals = [item["literals"] for item in plan["sets"]]
+    return _Run(model, backend, inputs, literals, [item["shape"] for item in plan["sets"]])
+
+
+def _load(source: str) -> ModuleType:
+    module = ModuleType(MODULE)
+    module.__file__ = FILE
+    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+    sys.modules[MODULE] = module
+    exec(compile(source, FILE, "exec"), module.__dict__)
+    return module
+
+
+def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
+    """One call of the forward: facts about it; its outputs go to the file that the call names."""
+    index = call["set"]
+    held = _fill(run, index, call["strided"])
+    values = _arguments(run, index, held)
+    run.backend.configure(order=call["order"], seed=call["seed"], poison=call["poison"], ghost=call["ghost"])
+    run.backend.take_records()
+    facts: dict[str, Any] = {"set": index}
+    result: Any = None
+    watch = DispatchWatch()
+    try:
+        with torch.no_grad(), watch:
+            result = run.model(*values)
+        torch.cuda.synchronize()
+    except Exception as error:
+        facts["error"] = describe_error(error)
+    facts["records"] = _plain_records(run.backend.take_records(), watch)
+    run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
+    if "error" in facts:
+        return facts
+    try:
+        facts["structure"], leaves = flatten(result)
+    except BadStructure as error:
+        return {**facts, "bad": [f"The forward's result cannot be compared: {error}."]}
+    facts["bad"] = _check_leaves(run, leaves, held)
+    facts["changed_inputs"] = _changed_inputs(held, run.inputs[index])
+    data = _pack(leaves)
+    Path(call["name"]).write_bytes(data)
+    if not call["ghost"]:
+        run.outputs.append((call["name"], leaves, data))
+    return facts
+
+
+def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:
+    launches = records["kernels"]
+    return {
+        "operators": sorted({str(name).replace("::", ".") for name in records["operators"]} | watch.operators),
+        "to_host": watch.to_host,
+        "kernels": sorted({launch["name"] for launch in launches if not launch["error"]}),
+        "refused": [launch for launch in launches if launch["error"]][:8],
+        "faults": records["faults"][:8],
+        "reports": records["reports"][:8],
+    }
+
+
+def _fill(run: _Run, index: int, strided: bool) -> dict[str, torch.Tensor]:
+    """The input set's values, in the same device tensors for all sets of the same shapes: a cache keyed by address or
+    identity then answers with old results."""
+    if strided:
+        return {name: _strided_copy(value) for name, value in run.inputs[index].items()}
+    shape = run.shapes[index]
+    if shape not in run.held:
+        run.held[shape] = {name: torch.empty_like(value, device="cuda") for name, value in run.inputs[index].items()}
+    for name, value in run.inputs[index].items():
+        run.held[shape][name].copy_(value)
+    return run.held[shape]
+
+
+def _strided_copy(value: torch.Tensor) -> torch.Tensor:
+    """The same values in another layout: transposed, or every second element of a larger tensor."""
+    if value.dim() >= 2 and value.shape[-1] > 1 and value.shape[-2] > 1:
+        turned = torch.empty_like(value.transpose(-1, -2), device="cuda", memory_format=torch.contiguous_format)
+        return turned.transpose(-1, -2).copy_(value)
+    if value.dim() == 0:
+        return torch.empty_like(value, device="cuda").copy_(value)
+    wide = torch.empty((*value.shape[:-1], 2 * value.shape[-1]), dtype=value.dtype, device="cuda")
+    return wide[..., ::2].copy_(value)
+
+
+def _arguments(run: _Run, index: int, held: dict[str, torch.Tensor]) -> list[Any]:
+    literals = run.literals[index]
+    return [
+        held[str(number)] if literal is None else decode(literal["value"]) for number, literal in enumerate(literals)
+    ]
+
+
+def _check_leaves(run: _Run, leaves: list[Any], held: dict[str, torch.Tensor]) -> list[str]:
+    """What is wrong with the outputs as objects, whatever their values."""
+    problems = []
+    memory = {tensor.untyped_storage().data_ptr(): "an input" for tensor in held.values()}
+    for _, earlier, _ in run.outputs:
+        memory |= {tensor.untyped_storage().data_ptr(): "an earlier output" for tensor in earlier}
+    memory.pop(0, None)
+    for number, leaf in enumerate(leaves):
+        if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+            problems.append(f"Output {number} is a {type(leaf).__name__}, not a plain tensor.")
+        elif leaf.layout != torch.strided or str(leaf.dtype).removeprefix("torch.") not in DTYPES:
+            problems.append(f"Output {number} is not a dense tensor.")
+        elif leaf.device.type != "cuda":
+            problems.append(f"Output {number} is on {leaf.device.type}, not on the device of the inputs.")
+        elif leaf.numel() and leaf.untyped_storage().data_ptr() in memory:
+            problems.append(f"Output {number} shares its memory with {memory[leaf.untyped_storage().data_ptr()]}.")
+    return problems
+
+
+def _changed_inputs(held: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> list[int]:
+    return [int(name) for name, value in given.items() if _pack([held[name]]) != _pack([value])]
+
+
+def _pack(leaves: list[Any]) -> bytes:
+    plain = [leaf.detach() for leaf in leaves]
+    return pack({str(number): _to_host(leaf) for number, leaf in enumerate(plain)})
+
+
+def _to_host(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.cpu() if tensor.device.type != "cpu" else tensor

@@ -1,0 +1,145 @@
+"""Finding the program in a model's reply: one code block, several, nested fences, a truncated one, or bare Python."""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from musadata.records import Finding
+
+MAX_CHARACTERS = 1_000_000
+_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$")
+_PYTHON = {"python", "py", "python3", ""}
+_MOST_FENCES = 24
+_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """The candidate's program, or the reason why there is none. `line` is where it starts in the reply, 1-based."""
+
+    source: str
+    finding: Finding | None = None
+    line: int = 1
+
+
+@dataclass(frozen=True)
+class _Block:
+    language: str
+    text: str
+    line: int
+    closed: bool
+
+
+def extract(reply: str) -> Extraction:
+    """The program that defines `ModelNew`: the last code block that does, else the whole reply if it is Python."""
+    problem = _unreadable(reply)
+    if problem:
+        return Extraction("", Finding("extract.unreadable", problem))
+    reply = reply.replace("\r\n", "\n").lstrip("\ufeff")
+    if _defines_candidate(reply):
+        return Extraction(reply)
+    text = _THOUGHTS.sub(lambda match: "\n" * match[0].count("\n"), reply)
+    blocks = _blocks(text)
+    python = [block for block in blocks if block.language.lower() in _PYTHON]
+    whole = [block for block in python if _defines_candidate(block.text)]
+    if whole:
+        return Extraction(whole[-1].text, line=whole[-1].line)
+    nested = _outer_block(text)
+    if nested:
+        return nested
+    joined = "\n\n".join(block.text for block in python)
+    if len(python) > 1 and _defines_candidate(joined):
+        return Extraction(joined, line=python[0].line)
+    return Extraction("", _missing(text, blocks, python))
+
+
+def _unreadable(reply: str) -> str:
+    if not reply.strip():
+        return "The reply is empty."
+    if len(reply) > MAX_CHARACTERS:
+        return f"The reply is longer than {MAX_CHARACTERS} characters."
+    if "\0" in reply:
+        return "The reply is not text: it holds null characters."
+    try:
+        reply.encode()
+    except UnicodeEncodeError:
+        return "The reply is not valid Unicode."
+    return ""
+
+
+def _blocks(text: str) -> list[_Block]:
+    """Fenced blocks, outermost fences only: a fence closes with as many characters as it opened with, or more."""
+    blocks: list[_Block] = []
+    opened: tuple[str, str, str, int] | None = None
+    lines: list[str] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        fence = _FENCE.match(line)
+        if opened is None:
+            if fence:
+                opened, lines = (fence[1], fence[2], fence[3], number + 1), []
+        elif fence and not fence[3] and fence[2].startswith(opened[1]):
+            blocks.append(_Block(opened[2], _body(lines, opened[0]), opened[3], closed=True))
+            opened = None
+        else:
+            lines.append(line)
+    if opened is not None:
+        blocks.append(_Block(opened[2], _body(lines, opened[0]), opened[3], closed=False))
+    return blocks
+
+
+def _outer_block(text: str) -> Extraction | None:
+    """The longest run between two fences that is a program: its strings may hold fences of their own."""
+    lines = text.split("\n")
+    fences = [index for index, line in enumerate(lines) if _FENCE.match(line)][:_MOST_FENCES]
+    for start in fences:
+        for end in reversed([index for index in fences if index > start]):
+            body = "\n".join(lines[start + 1 : end]) + "\n"
+            if _defines_candidate(body):
+                return Extraction(body, line=start + 2)
+    return None
+
+
+def _body(lines: list[str], indent: str) -> str:
+    return "\n".join(line.removeprefix(indent) for line in lines) + "\n"
+
+
+def _defines_candidate(source: str) -> bool:
+    if "ModelNew" not in source:
+        return False
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any("ModelNew" in _defined(node) for node in tree.body)
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, (ast.If, ast.Try, ast.With)):
+        return [name for inner in ast.walk(node) if isinstance(inner, ast.ClassDef) for name in [inner.name]]
+    return []
+
+
+def _missing(text: str, blocks: list[_Block], python: list[_Block]) -> Finding:
+    """Why no program was found: the most helpful sentence."""
+    if blocks and not blocks[-1].closed and "ModelNew" in blocks[-1].text:
+        return Finding(
+            "extract.truncated", "The last code block is not closed: the reply was cut off.", blocks[-1].line
+        )
+    whole = [] if blocks else [_Block("", text, 1, True)]
+    named = [block for block in (python or whole) if "ModelNew" in block.text]
+    for block in named:
+        try:
+            ast.parse(block.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            line = (getattr(error, "lineno", None) or 1) + block.line - 1
+            what = getattr(error, "msg", None) or type(error).__name__
+            return Finding(
+                "extract.syntax", f"The program is not valid Python: {what} (line {line} of the reply).", line
+            )
+    if not blocks:
+        return Finding("extract.no_code", "The reply holds no code block and is not a Python program with ModelNew.")
+    return Finding("extract.no_model", "No code block defines a class ModelNew.")

@@ -1,0 +1,71 @@
+"""Parameters and buffers: randomised in the reference, copied by name into the candidate."""
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from musadata.records import InputSpec
+
+if TYPE_CHECKING:
+    import torch
+
+
+def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None:
+    """Change every finite float parameter (and buffer) in place: identity-like ones too, signs and zeros kept else.
+
+    Zeros of an all-zero tensor become values in [-0.5, 0.5); everything else is multiplied by values in [0.5, 1.5), so
+    that variances stay positive and masks stay masks.
+    """
+    import torch
+
+    from musadata.tracing.inputs import draw
+
+    done: set[int] = set()
+    named = [*model.named_parameters(), *(model.named_buffers() if buffers else ())]
+    with torch.no_grad():
+        for name, tensor in named:
+            if tensor.data_ptr() in done or not tensor.dtype.is_floating_point or tensor.numel() == 0:
+                continue
+            done.add(tensor.data_ptr())
+            if not bool(torch.isfinite(tensor).all()):
+                continue
+            number = int(sha256(f"{seed}/{name}".encode()).hexdigest()[:15], 16)
+            spec = InputSpec(name, "uniform", "float64", tuple(tensor.shape), -0.5, 0.5)
+            noise = draw([spec], number)[0]
+            fresh = noise if not bool(tensor.any()) else tensor.double() * (1.0 + noise)
+            tensor.copy_(fresh.to(tensor.dtype))
+
+
+def tensors_of(model: "torch.nn.Module") -> "dict[str, torch.Tensor]":
+    """All parameters and buffers by name, those that are not persistent included; tied ones under each name."""
+    found: dict[str, torch.Tensor] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        found[name] = parameter
+    for name, buffer in model.named_buffers(remove_duplicate=False):
+        found[name] = buffer
+    return found
+
+
+def copy_state(model: "torch.nn.Module", state: "dict[str, torch.Tensor]", parameters: set[str]) -> list[str]:
+    """Copy values by name into a candidate; the sentences about what does not fit, empty if all does.
+
+    A buffer that the candidate lacks is its own affair: if it matters the results will be wrong.
+    """
+    import torch
+
+    own = tensors_of(model)
+    own_parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    problems = [f"ModelNew has no parameter {name}." for name in sorted(parameters - set(own))]
+    problems += [
+        f"ModelNew has the parameter {name}, which Model lacks." for name in sorted(own_parameters - set(state))
+    ]
+    with torch.no_grad():
+        for name in sorted(set(own) & set(state)):
+            target, value = own[name], state[name]
+            if target.shape != value.shape:
+                shapes = f"{tuple(target.shape)} instead of {tuple(value.shape)}"
+                problems.append(f"ModelNew's {name} has the shape {shapes}.")
+            elif target.dtype != value.dtype:
+                problems.append(f"ModelNew's {name} is {target.dtype} instead of {value.dtype}.")
+            else:
+                target.copy_(value)
+    return problems

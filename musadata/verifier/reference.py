@@ -1,0 +1,280 @@
+"""What is expected of a candidate: the reference run in a process of its own, which no candidate ever shares."""
+
+import copy
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from musadata.records import InputSpec
+from musadata.rows import plain, restore
+from musadata.sandbox import Limits, Outcome, Sandbox
+from musadata.verifier.model_state import randomise, tensors_of
+from musadata.verifier.plain_values import encode
+from musadata.verifier.structure import flatten
+from musadata.verifier.tensors import Array, pack, unpack
+from musadata.verifier.tolerance import Tolerance, measure_tolerance
+from musadata.verifier.variants import INFINITE, PLAIN, InputSet, apply_variant
+
+if TYPE_CHECKING:
+    import torch
+
+_MOST_NONFINITE = 0.5
+_CACHED_BYTES = 256 << 20
+_SHAKES = {2: 1 / 16}  # bytes per value: half types are computed in float inside, so their inputs shake less
+
+
+@dataclass(frozen=True)
+class ExpectedSet:
+    """The right answer for one input set. `oracle` is in float64; both are in the order of the result's tensors."""
+
+    plan: InputSet
+    literals: tuple[Any, ...]  # per argument: its JSON-coded value, None for a tensor
+    inputs: bytes
+    structure: Any
+    expected: tuple[Array, ...]
+    oracle: tuple[Array, ...]
+    tolerances: tuple[Tolerance, ...]
+
+    @property
+    def discriminating(self) -> bool:
+        return self.plan.variant == INFINITE or any(tolerance.discriminating for tolerance in self.tolerances)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """All that a verification needs of the reference."""
+
+    init_arguments: Any
+    parameters: tuple[str, ...]
+    state: bytes
+    sets: tuple[ExpectedSet, ...]
+
+
+class BadReference(Exception):
+    """The reference itself cannot be run, so nothing can be said about a candidate."""
+
+
+class ReferenceRunner:
+    """Runs references in a sandbox of their own and remembers the latest answers."""
+
+    def __init__(self, sandbox: Sandbox, limits: Limits):
+        self._sandbox = sandbox
+        self._limits = limits
+        self._cache: OrderedDict[str, Expectation] = OrderedDict()
+
+    def expect(
+        self, source: str, shape_sets: Sequence[Sequence[InputSpec]], plans: Sequence[InputSet], seed: int
+    ) -> Expectation:
+        """The expected results for every planned input set.
+
+        Raises:
+            BadReference: it fails, takes too much, or gives nothing that can be compared.
+        """
+        arguments = [source, plain(shape_sets), [asdict(plan) for plan in plans], seed]
+        key = hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key]
+        outcome = self._sandbox.call("musadata.verifier.reference:run_reference", *arguments, limits=self._limits)
+        if not outcome.ok:
+            what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
+            raise BadReference(f"The reference does not run ({outcome.status}): {what}"[:400])
+        expectation = _read_expectation(outcome)
+        self._cache[key] = expectation
+        while len(self._cache) > 1 and sum(map(_size, self._cache.values())) > _CACHED_BYTES:
+            self._cache.popitem(last=False)
+        return expectation
+
+
+def _size(expectation: Expectation) -> int:
+    arrays = [array for item in expectation.sets for array in (*item.expected, *item.oracle)]
+    return len(expectation.state) + sum(len(a.raw) for a in arrays) + sum(len(s.inputs) for s in expectation.sets)
+
+
+def _read_expectation(outcome: Outcome) -> Expectation:
+    facts, files = outcome.value, outcome.files
+    sets = []
+    for index, item in enumerate(facts["sets"]):
+        expected = unpack(files[f"expected{index}"])
+        oracle = unpack(files[f"oracle{index}"])
+        order = sorted(expected, key=int)
+        sets.append(
+            ExpectedSet(
+                plan=InputSet(**item["plan"]),
+                literals=tuple(item["literals"]),
+                inputs=files[f"inputs{index}"],
+                structure=item["structure"],
+                expected=tuple(expected[name] for name in order),
+                oracle=tuple(oracle[name] for name in order),
+                tolerances=tuple(Tolerance(**tolerance) for tolerance in item["tolerances"]),
+            )
+        )
+    return Expectation(facts["init"], tuple(facts["parameters"]), files["state"], tuple(sets))
+
+
+# From here on: inside the sandbox.
+
+
+def run_reference(source: str, shape_sets: list[Any], plans: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+    """The child's side of `ReferenceRunner.expect`; tensors are left as files."""
+    import torch
+
+    from musadata.tracing.reference import load_reference
+
+    torch._C._set_deterministic_algorithms(True, warn_only=True)  # its public name imports all of torch.compile, 8 s
+    specs = [[restore(InputSpec, spec) for spec in shape] for shape in shape_sets]
+    reference = load_reference(source)
+    arguments = reference.get_init_inputs()
+    model = _stable_model(reference, arguments, specs, [InputSet(**plan) for plan in plans], seed)
+    state = tensors_of(model)
+    _write("state", pack(state))
+    first: dict[int, list[torch.Tensor]] = {}
+    facts: list[dict[str, Any]] = []
+    for plan in (InputSet(**item) for item in plans):
+        if plan.variant != INFINITE:
+            facts.append(_run_set(len(facts), plan, specs, model, first))
+        elif _gives_infinities(plan, specs, model):
+            facts.append(_run_set(len(facts), plan, specs, model, {}))
+    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    return {"init": encode(list(arguments)), "parameters": names, "sets": facts}
+
+
+def _stable_model(
+    reference: Any, arguments: Any, specs: list[list[InputSpec]], plans: list[InputSet], seed: int
+) -> "torch.nn.Module":
+    """The model with as much of its state randomised as it bears: some buffers hold indices or constants."""
+    import torch
+
+    failure: Exception | None = None
+    for parameters, buffers in ((True, True), (True, False), (False, False)):
+        torch.manual_seed(seed)
+        model = reference.Model(*arguments).eval()
+        if parameters:
+            randomise(model, seed, buffers)
+        try:
+            leaves = flatten(_call(model, _draw(specs, plans[0], PLAIN)))[1]
+        except Exception as error:
+            failure = failure or error
+            continue
+        if all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.dtype.is_floating_point):
+            return model
+    raise failure or ValueError("the reference gives no finite result")
+
+
+def _draw(specs: list[list[InputSpec]], plan: InputSet, variant: str) -> list[Any]:
+    from musadata.tracing.inputs import draw
+
+    return apply_variant(specs[plan.shape], draw(specs[plan.shape], plan.seed), variant)
+
+
+def _call(model: "torch.nn.Module", values: list[Any]) -> Any:
+    import torch
+
+    with torch.no_grad():
+        return model(*[value.clone() if isinstance(value, torch.Tensor) else value for value in values])
+
+
+def _run_set(
+    index: int,
+    plan: InputSet,
+    specs: list[list[InputSpec]],
+    model: "torch.nn.Module",
+    first: "dict[int, list[torch.Tensor]]",
+) -> dict[str, Any]:
+    import torch
+
+    variant, values, result = _run_variant(plan, specs, model)
+    structure, leaves = flatten(result)
+    oracle = _oracle(model, values, leaves)
+    shaken = _oracle(model, _shake(values), leaves)
+    others = first.setdefault(plan.shape, oracle)
+    tolerances = []
+    for leaf, truth, moved, other in zip(leaves, oracle, shaken, others, strict=True):
+        rival = other if others is not oracle and other.shape == truth.shape else None
+        tolerances.append(asdict(measure_tolerance(leaf, truth, moved, rival)))
+    tensors = {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    _write(f"inputs{index}", pack(tensors))
+    _write(f"expected{index}", pack({str(i): leaf for i, leaf in enumerate(leaves)}))
+    _write(f"oracle{index}", pack({str(i): leaf for i, leaf in enumerate(oracle)}))
+    return {
+        "plan": {"shape": plan.shape, "variant": variant, "seed": plan.seed},
+        "literals": [None if isinstance(value, torch.Tensor) else {"value": encode(value)} for value in values],
+        "structure": structure,
+        "tolerances": tolerances,
+    }
+
+
+def _gives_infinities(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> bool:
+    import torch
+
+    try:
+        leaves = flatten(_call(model, _draw(specs, plan, INFINITE)))[1]
+    except Exception:
+        return False
+    return any(leaf.dtype.is_floating_point and not bool(torch.isfinite(leaf).all()) for leaf in leaves)
+
+
+def _run_variant(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> tuple[str, list[Any], Any]:
+    """The planned variant, or plain values where the reference fails on it or is hardly finite there."""
+    import torch
+
+    for variant in dict.fromkeys((plan.variant, PLAIN)):
+        values = _draw(specs, plan, variant)
+        try:
+            result = _call(model, values)
+        except Exception:
+            if variant == PLAIN:
+                raise
+            continue
+        floats = [leaf for leaf in flatten(result)[1] if leaf.dtype.is_floating_point and leaf.numel()]
+        bad = [float((~torch.isfinite(leaf)).double().mean()) for leaf in floats]
+        if variant in (PLAIN, INFINITE) or max(bad, default=0.0) <= _MOST_NONFINITE:
+            return variant, values, result
+    raise AssertionError("unreachable")
+
+
+def _oracle(model: "torch.nn.Module", values: list[Any], leaves: "list[torch.Tensor]") -> "list[torch.Tensor]":
+    """The result in double precision; the reference's own where the model does not run in it."""
+    import torch
+
+    wide = [
+        value.double() if isinstance(value, torch.Tensor) and value.dtype.is_floating_point else value
+        for value in values
+    ]
+    try:
+        found = flatten(_call(copy.deepcopy(model).double(), wide))[1]
+    except Exception:
+        found = []
+    fits = len(found) == len(leaves) and all(a.shape == b.shape for a, b in zip(found, leaves, strict=True))
+    return [leaf.detach().to(_widest(leaf)) for leaf in (found if fits else leaves)]
+
+
+def _widest(leaf: "torch.Tensor") -> "torch.dtype":
+    import torch
+
+    if leaf.dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if leaf.dtype.is_floating_point else torch.int64
+
+
+def _shake(values: list[Any]) -> list[Any]:
+    """Float inputs moved by about one unit in the last place of their dtype, up and down in turn."""
+    import torch
+
+    shaken = []
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+            signs = 1.0 - 2.0 * (torch.arange(value.numel()) % 2).double().reshape(value.shape)
+            value = value.double() * (
+                1.0 + signs * torch.finfo(value.dtype).eps * _SHAKES.get(value.dtype.itemsize, 1.0)
+            )
+        shaken.append(value)
+    return shaken
+
+
+def _write(name: str, data: bytes) -> None:
+    with open(name, "wb") as file:  # noqa: PTH123
+        file.write(data)

@@ -1,0 +1,82 @@
+"""How far a result may be from the truth: from an fp64 oracle, the reference's own error, and the output's own scale.
+
+An element may differ from the oracle by
+
+    relative·|oracle| + slack + 8·|reference − oracle|
+
+with slack = 500 ulp of the output's root mean square, plus 8 times the typical error of the reference, plus 16 times
+what inputs changed by one ulp do to the oracle. A sum in another order stays within that; half precision, TF32 or an
+unstable formula does not. Where all zeros, the output's mean, or the result for other inputs would pass, the slack is
+tightened; where they pass even then, the set proves nothing and does not count.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+REFERENCE_ERROR_FACTOR = 8.0
+_CONDITION_FACTOR = 16.0
+_RELATIVE_ULPS = {"float64": 170.0, "float32": 170.0, "float16": 4.0, "bfloat16": 4.0}
+_SCALE_ULPS = {"float64": 500.0, "float32": 500.0, "float16": 2.0, "bfloat16": 2.0}
+_TIGHT_ULPS = 16.0
+_OUTLIER = 16.0  # a typical error is at most this many medians: steps of round() and the like are no errors
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """For one output tensor; `relative` and `slack` are 0 for integers, which must be equal."""
+
+    relative: float
+    slack: float
+    discriminating: bool
+
+
+def measure_tolerance(
+    reference: "torch.Tensor", oracle: "torch.Tensor", shaken: "torch.Tensor", other: "torch.Tensor | None"
+) -> Tolerance:
+    """`oracle` and `shaken` are float64; `shaken` is the oracle of inputs changed by an ulp, `other` of another set."""
+    import torch
+
+    if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
+        return Tolerance(0.0, 0.0, _differs(oracle, other, 0.0, 0.0) and bool((oracle != 0).any()))
+    kind = {torch.complex64: "float32", torch.complex128: "float64"}.get(reference.dtype)
+    kind = kind or str(reference.dtype).removeprefix("torch.")
+    unit = torch.finfo(getattr(torch, kind)).eps / 2
+    finite = torch.isfinite(oracle) & torch.isfinite(reference)
+    if not bool(finite.any()):
+        return Tolerance(0.0, 0.0, False)
+    truth = oracle[finite]
+    own_error = _typical((reference[finite].to(oracle.dtype) - truth).abs())
+    condition = _typical((shaken[finite] - truth).abs().nan_to_num(0.0, 0.0, 0.0))
+    scale = float(truth.abs().square().mean().sqrt())
+    relative = _RELATIVE_ULPS[kind] * unit
+    wide = _SCALE_ULPS[kind] * unit * scale + REFERENCE_ERROR_FACTOR * own_error + _CONDITION_FACTOR * condition
+    tight = _TIGHT_ULPS * unit * scale + REFERENCE_ERROR_FACTOR * own_error
+    rival = other[finite] if other is not None else None
+    for share, slack in ((relative, wide), (_TIGHT_ULPS * unit / 4, tight)):
+        if _fools_fail(truth, rival, share, slack):
+            return Tolerance(share, slack, True)
+    return Tolerance(relative, tight, False)
+
+
+def _typical(errors: "torch.Tensor") -> float:
+    """The largest error, steps left out: at most a multiple of the median."""
+    largest, median = float(errors.max()), float(errors.median())
+    return largest if len(errors) < 8 else min(largest, _OUTLIER * median)
+
+
+def _fools_fail(truth: "torch.Tensor", other: "torch.Tensor | None", relative: float, slack: float) -> bool:
+    """Whether zeros, a constant, and the answer to other inputs are all refused."""
+    import torch
+
+    zeros = _differs(truth, torch.zeros_like(truth), relative, slack)
+    constant = truth.numel() == 1 or _differs(truth, truth.mean().expand_as(truth), relative, slack)
+    return zeros and constant and _differs(truth, other, relative, slack)
+
+
+def _differs(truth: "torch.Tensor", guess: "torch.Tensor | None", relative: float, slack: float) -> bool:
+    if guess is None:
+        return True
+    return bool(((guess - truth).abs() > relative * truth.abs() + slack).any())

@@ -1,0 +1,114 @@
+"""Every kind of mistake is seen by the mechanism that is there for it."""
+
+import pytest
+
+from tests.verifier.emulation.bugs import BUGS
+
+CANDIDATE = """
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+extension = load_inline("bug", "torch::Tensor run(torch::Tensor x);", {source!r}, functions=["run"])
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {reference}
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return extension.run(x)
+
+
+def get_inputs():
+    return [torch.randn({shape})]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def candidate(name: str) -> str:
+    bug = BUGS[name]
+    return CANDIDATE.format(source=bug.source(), reference=bug.reference, shape=bug.shape)
+
+
+@pytest.mark.parametrize("name", [name for name, bug in BUGS.items() if bug.fault])
+def test_fault_stops_the_kernel_and_reaches_python(run, name):
+    answer = run(candidate(name))
+    assert answer["status"] == 0
+    assert answer["error_type"] == "RuntimeError"
+    assert [fault["kind"] for fault in answer["records"]["faults"]] == [BUGS[name].fault]
+    assert answer["records"]["faults"][0]["message"] in answer["error"]
+    assert "0x" not in answer["error"]
+    assert run(candidate(name)) == answer
+
+
+@pytest.mark.parametrize("name", [name for name, bug in BUGS.items() if bug.wrong_order])
+def test_wrong_result_shows_without_a_sanitiser(run, name):
+    answer = run(candidate(name), order=BUGS[name].wrong_order)
+    assert answer["error"] == ""
+    assert answer["close"] is False
+
+
+@pytest.mark.parametrize("name", [name for name, bug in BUGS.items() if bug.reports])
+def test_sanitiser_reports_the_mistake_with_its_line(run, name):
+    bug = BUGS[name]
+    reports = run(candidate(name), sanitize=True)["records"]["reports"]
+    found = [report for report in reports if report["kind"] in bug.reports]
+    assert found, reports
+    assert found[0]["kernel"] == "kernel"
+    assert found[0]["source"] == "cuda_source"
+    assert 3 < found[0]["line"] <= bug.source().count("\n")
+
+
+@pytest.mark.parametrize("name", [name for name, bug in BUGS.items() if bug.launch_error])
+def test_refused_launch_leaves_the_output_unwritten_and_is_on_record(run, name):
+    answer = run(candidate(name))
+    assert answer["close"] is False
+    assert [kernel["error"] for kernel in answer["records"]["kernels"]] == [BUGS[name].launch_error]
+    assert answer["records"]["faults"] == []
+
+
+def test_every_bug_is_caught_by_something():
+    for name, bug in BUGS.items():
+        assert bug.fault or bug.wrong_order or bug.reports or bug.launch_error, name
+
+
+def test_access_fault_names_thread_and_distance(run):
+    fault = run(candidate("no bounds check"))["records"]["faults"][0]
+    assert fault["where"] == "block (3,0,0) thread (232,0,0)"
+    assert fault["message"] == "illegal memory access 0 bytes past the end of a 4000-byte device allocation"
+
+
+def test_crash_of_host_code_leaves_a_last_message(run):
+    source = "torch::Tensor run(torch::Tensor x) { *(volatile int*)0 = 1; return x; }"
+    program = CANDIDATE.format(source="", reference="x", shape=(4,)).replace("extension = load", "# ") + (
+        f"\nextension = load_inline('crash', {source!r}, functions=['run'])\n"
+    )
+    answer = run(program)
+    assert answer["status"] == -11
+    assert answer["last_message"].startswith("host_crash\t")
+
+
+def test_error_of_a_kernel_is_sticky_for_synchronize(run):
+    program = (
+        candidate("no bounds check")
+        + """
+
+def answer():
+    x = torch.randn(1000, device="cuda")
+    try:
+        extension.run(x)
+    except RuntimeError:
+        pass
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        return str(error)
+"""
+    )
+    assert run(program)["value"] == "CUDA error: an illegal memory access was encountered"

@@ -1,0 +1,53 @@
+"""No honest kernel is refused: each gives the reference's result in every order of threads, and no report."""
+
+from pathlib import Path
+
+import pytest
+
+HONEST = sorted((Path(__file__).parent / "honest").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", HONEST, ids=lambda path: path.stem)
+def test_honest_kernel_matches_its_reference_in_every_order(run, path):
+    for order in ("forward", "reverse", "random"):
+        answer = run(path.read_text(), order=order, seed=7)
+        assert answer["error"] == "", answer["error"]
+        assert answer["close"], order
+        assert answer["records"]["faults"] == []
+        assert all(kernel["error"] == 0 for kernel in answer["records"]["kernels"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", HONEST, ids=lambda path: path.stem)
+def test_sanitiser_reports_nothing_about_an_honest_kernel(run, path):
+    answer = run(path.read_text(), sanitize=True)
+    assert answer["close"], answer["error"]
+    assert answer["records"]["reports"] == []
+
+
+def test_ghost_replay_changes_the_output_but_keeps_the_record(run):
+    source = (Path(__file__).parent / "honest" / "matmul_tiled.py").read_text()
+    real, ghost = run(source), run(source, ghost=True)
+    assert real["close"] and not ghost["close"]
+    assert real["records"]["kernels"] == ghost["records"]["kernels"]
+
+
+def test_records_name_operators_kernels_and_geometry(run):
+    source = (Path(__file__).parent / "honest" / "matmul_tiled.py").read_text()
+    records = run(source)["records"]
+    assert records["operators"] == {"aten.empty.memory_format": 1, "aten.zero_.default": 1}
+    kernel = {
+        "name": "matmul_kernel",
+        "grid": [5, 5, 1],
+        "block": [16, 16, 1],
+        "shared_bytes": 0,
+        "error": 0,
+        "count": 1,
+    }
+    assert records["kernels"] == [kernel]
+    assert records["peak_bytes"] >= 4 * (66 * 97 + 97 * 75 + 66 * 75)
+
+
+def test_the_same_run_gives_the_same_records(run):
+    source = (Path(__file__).parent / "honest" / "reductions_atomics.py").read_text()
+    assert run(source, order="random", seed=3) == run(source, order="random", seed=3)

@@ -1,0 +1,151 @@
+"""What candidates use of PyTorch's C++ API behaves as PyTorch's own, through the small headers."""
+
+import pytest
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+__global__ void fill(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> out, float value) {
+  int row = blockIdx.x, column = threadIdx.x;
+  if (row < out.size(0) && column < out.size(1)) out[row][column] = value + row * 10 + column;
+}
+
+torch::Tensor accessor(torch::Tensor like, float value) {
+  auto out = torch::empty_like(like);
+  fill<<<out.size(0), 32>>>(out.packed_accessor32<float, 2, torch::RestrictPtrTraits>(), value);
+  return out;
+}
+std::tuple<torch::Tensor, int64_t, double> tuple_of(const torch::Tensor& x) {
+  return std::make_tuple(x.sum({0}), x.numel(), 2.5);
+}
+std::string describe(c10::optional<torch::Tensor> x, std::vector<int64_t> sizes, bool flag, at::ScalarType dtype) {
+  std::ostringstream text;
+  text << (x.has_value() ? "tensor" : "none") << " " << at::IntArrayRef(sizes) << " " << flag << " " << dtype;
+  return text.str();
+}
+torch::Tensor checks(torch::Tensor x, int what) {
+  TORCH_CHECK(what != 1, "what must not be ", what, " for sizes ", x.sizes());
+  TORCH_CHECK(what != 2);
+  if (what == 3) throw std::invalid_argument("a bad value");
+  if (what == 4) throw py::index_error("a bad index");
+  if (what == 5) x.data_ptr<double>();
+  if (what == 6) x.view({7, 7});
+  if (what == 7) AT_DISPATCH_INTEGRAL_TYPES(x.scalar_type(), "checks", [&] {});
+  if (what == 8) x.size(5);
+  return x;
+}
+torch::Tensor make(int64_t n, torch::Device device) {
+  auto options = torch::TensorOptions().dtype(torch::kFloat64).device(device).requires_grad(false);
+  auto a = torch::zeros({n, 2}, options), b = torch::full({n, 2}, 3, options), c = torch::arange(n, options);
+  return torch::cat({a, b, c.unsqueeze(1)}, 1).to(torch::kFloat32);
+}
+std::vector<at::Tensor> same(std::vector<at::Tensor> list) { return list; }
+torch::Tensor identity(torch::Tensor x) { return x; }
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.doc() = "a module";
+  m.def("accessor", &accessor, "fills", py::arg("like"), py::arg("value") = 1);
+  m.def("tuple_of", &tuple_of);
+  m.def("describe", &describe, py::arg("x") = py::none(), py::arg("sizes") = std::vector<int64_t>{1, 2},
+        py::arg("flag") = true, py::arg("dtype") = torch::kHalf);
+  m.def("checks", &checks);
+  m.def("make", &make);
+  m.def("same", &same);
+  m.def("identity", &identity);
+  m.def("twice", [](torch::Tensor x) { return x * 2; });
+  m.def("twice", [](int64_t x) { return x * 2; });
+  m.def("nothing", [] {});
+}
+
+torch::Tensor scaled(torch::Tensor x, double factor) { return x * factor; }
+TORCH_LIBRARY(musadata_test, m) {
+  m.def("scaled(Tensor x, float factor=2.0) -> Tensor");
+  m.def("inferred", [](torch::Tensor x, int64_t n) { return x + n; });
+}
+TORCH_LIBRARY_IMPL(musadata_test, CUDA, m) { m.impl("scaled", &scaled); }
+"""
+
+PROGRAM = f"""
+import torch
+from torch.utils.cpp_extension import load_inline
+
+m = load_inline("small_headers", "", {SOURCE!r})
+x = torch.arange(6, dtype=torch.float32, device="cuda").view(2, 3)
+
+
+def caught(function, *args, **kwargs):
+    try:
+        function(*args, **kwargs)
+    except Exception as error:
+        return type(error).__name__ + ": " + str(error)
+
+
+def answer():
+    return {{body}}
+"""
+
+
+def evaluate(run, expression: str):
+    answer = run(PROGRAM.replace("{body}", expression))
+    assert answer["error"] == "", answer["error"]
+    return answer["value"]
+
+
+def test_packed_accessors_and_default_arguments(run):
+    assert evaluate(run, "m.accessor(x).tolist()") == [[1, 2, 3], [11, 12, 13]]
+    assert evaluate(run, "m.accessor(value=2, like=x)[1].tolist()") == [12, 13, 14]
+
+
+def test_results_of_every_kind_come_back_as_python_has_them(run):
+    assert evaluate(run, "[type(m.tuple_of(x)).__name__, *m.tuple_of(x)[1:]]") == ["tuple", 6, 2.5]
+    assert evaluate(run, "[m.twice(21), m.twice(x).sum().item(), m.nothing()]") == [42, 30, None]
+    assert evaluate(run, "[m.identity(x) is x, m.same([x, x])[1] is x, len(m.same(()))]") == [True, True, 0]
+
+
+def test_arguments_of_every_kind_are_understood(run):
+    assert evaluate(run, "m.describe()") == "none [1, 2] 1 Half"
+    assert evaluate(run, "m.describe(x, (3, 4), False, torch.float32)") == "tensor [3, 4] 0 Float"
+    assert evaluate(run, "m.make(2, torch.device('cuda')).tolist()") == [[0, 0, 3, 3, 0], [0, 0, 3, 3, 1]]
+
+
+def test_wrong_arguments_are_type_errors_that_show_the_signature(run):
+    text = evaluate(run, "caught(m.checks, x, 1.5)")
+    assert text.startswith("TypeError: checks(): incompatible function arguments.")
+    assert "checks(arg0: torch.Tensor, arg1: int) -> torch.Tensor" in text
+    for call in (
+        "m.checks, x",
+        "m.checks, None, 1",
+        "m.checks, x, 1 << 40",
+        "m.accessor, x, bad=1",
+        "m.describe, flag=1",
+    ):
+        assert evaluate(run, f"caught({call})").startswith("TypeError")
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        (1, "RuntimeError: what must not be 1 for sizes [2, 3]"),
+        (2, "RuntimeError: Expected what != 2 to be true, but got false."),
+        (3, "ValueError: a bad value"),
+        (4, "IndexError: a bad index"),
+        (5, "RuntimeError: expected scalar type Double but found Float"),
+        (6, "RuntimeError: shape '[7, 7]' is invalid for input of size 6"),
+        (7, "NotImplementedError: \"checks\" not implemented for 'Float'"),
+        (8, "IndexError: Dimension out of range (expected to be in range of [-2, 1], but got 5)"),
+    ],
+)
+def test_errors_have_pytorchs_classes_and_words(run, what, expected):
+    assert evaluate(run, f"caught(m.checks, x, {what})").startswith(expected)
+
+
+def test_registered_operators_are_reachable_from_torch_ops(run):
+    assert evaluate(run, "torch.ops.musadata_test.scaled(x).tolist()[1]") == [6, 8, 10]
+    assert evaluate(run, "torch.ops.musadata_test.inferred(x, 5).tolist()[0]") == [5, 6, 7]
+
+
+def test_docstrings_are_kept(run):
+    assert "fills" in evaluate(run, "m.accessor.__doc__")
+    assert evaluate(run, "m.__doc__") == "a module"

@@ -1,0 +1,194 @@
+"""What the static rules see, and what they must leave alone."""
+
+import pytest
+
+from musadata.verifier.legality import check_legality
+from musadata.verifier.native_code import check_native_code, tokens
+from musadata.verifier.operators import is_allowed
+
+HEAD = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.cpp_extension import load_inline
+ext = load_inline(name="e", cpp_sources="", cuda_sources="", functions=["run"])
+"""
+
+
+def rules(forward, head="", init="pass", strict=True):
+    body = "\n".join("        " + line for line in forward.splitlines())
+    source = f"{HEAD}{head}\nclass ModelNew(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    source += f"        {init}\n    def forward(self, x, y=None):\n{body}\n"
+    return {finding.rule for finding in check_legality(source, strict).findings}
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return torch.relu(x)",
+        "return F.relu(x)",
+        "return x @ y",
+        "return x.matmul(y)",
+        "return getattr(torch, 'relu')(x)",
+        "return torch.ops.aten.relu(x)",
+        "return torch.ops.aten.relu.default(x)",
+        "return torch.Tensor.relu(x)",
+        "f = torch.relu\nreturn f(x)",
+        "from torch import relu as g\nreturn g(x)",
+        "import torch as t\nreturn t.linalg.norm(x)",
+        "return ext.run(x.contiguous().softmax(1))",
+        "return ext.run(x if x.is_cuda else torch.relu(x))",
+        "return (lambda v: torch.exp(v))(x)",
+    ],
+)
+def test_computing_with_pytorch_is_seen_through_names(forward):
+    assert "legality.compute" in rules(forward)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return ext.run(x)",
+        "x = x.contiguous().view(-1)\nout = torch.empty_like(x)\next.run(x, out)\nreturn out.view(3, -1)",
+        "n = x.numel() // 2 + 1\nreturn ext.run(x, max(n, 1), sum(x.shape))",
+        "return ext.softmax(x).reshape(x.shape)",
+        "# torch.relu(x) would be the fallback; two pass\nreturn ext.run(x)",
+        "'''try: torch.matmul(x, y)'''\nreturn ext.run(x)",
+        "if x.dim() != 2:\n    raise ValueError('2d')\nreturn ext.run(x.float())",
+        "return ext.run(x, torch.zeros(4, device=x.device, dtype=x.dtype))",
+    ],
+)
+def test_allocation_views_copies_and_casts_are_allowed(forward):
+    assert rules(forward) == set()
+
+
+def test_helper_that_forward_calls_is_checked_and_others_are_not():
+    helper = "def helper(v):\n    return torch.exp(v)\n"
+    assert "legality.compute" in rules("return ext.run(helper(x))", helper)
+    assert rules("return ext.run(x)", helper) == set()
+
+
+def test_reference_beside_the_candidate_is_harmless():
+    reference = "class Model(nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
+    assert rules("return ext.run(x)", reference) == set()
+
+
+def test_layer_may_hold_parameters_but_not_be_called():
+    assert rules("return ext.run(x, self.linear.weight)", init="self.linear = nn.Linear(3, 4)") == set()
+    assert "legality.module_call" in rules("return self.linear(x)", init="self.linear = nn.Linear(3, 4)")
+
+
+@pytest.mark.parametrize(
+    ("forward", "head", "rule"),
+    [
+        ("try:\n    return ext.run(x)\nexcept Exception:\n    return x", "", "legality.fallback"),
+        (
+            "return ext.run(x)",
+            "try:\n    e2 = load_inline(name='a')\nexcept Exception:\n    e2 = None",
+            "legality.fallback",
+        ),
+        ("exec('pass')\nreturn ext.run(x)", "", "legality.dynamic"),
+        ("return getattr(torch, 're' + 'lu')(x)", "", "legality.dynamic"),
+        ("return ext.run(x)", "import ctypes", "legality.import"),
+        ("return ext.run(x)", "import numpy as np", "legality.import"),
+        ("return ext.run(x)", "import os\nos.system('ls')", "legality.system"),
+        ("return ext.run(x)", "torch.allclose = lambda *a: True", "legality.patch"),
+        ("return ext.run(x)", "setattr(torch, 'equal', None)", "legality.patch"),
+        ("return ext.run(x).__class__.__subclasses__()", "", "legality.introspection"),
+        ("g = torch.cuda.CUDAGraph()\nreturn ext.run(x)", "", "legality.escape"),
+        ("return ext.run(x)", "fast = torch.compile(lambda v: v)", "legality.escape"),
+        ("return ext.run(x.cpu())", "", "legality.host"),
+        ("pass", "", "legality.empty"),
+        ("return x", "", "legality.empty"),
+    ],
+)
+def test_other_ways_around_a_kernel_are_named(forward, head, rule):
+    assert rule in rules(forward, head)
+
+
+def test_embedded_binary_is_seen_and_long_sources_are_not():
+    import base64
+    import random
+
+    blob = base64.b64encode(random.Random(0).randbytes(3000)).decode()
+    assert "legality.blob" in rules("return ext.run(x)", f"DATA = '{blob}'")
+    assert rules("return ext.run(x)", f"SOURCE = '''{'float a = b * c; ' * 300}'''") == set()
+
+
+def test_program_without_native_code_is_no_kernel():
+    source = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.view(-1)\n"
+    assert {finding.rule for finding in check_legality(source).findings} == {"legality.no_kernel"}
+
+
+def test_lax_mode_lets_pytorch_compute_but_not_tampering():
+    assert rules("return ext.run(torch.relu(x))", strict=False) == set()
+    assert "legality.patch" in rules("return ext.run(x)", "torch.equal = None", strict=False)
+
+
+KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("auto y = at::relu(x);", "legality.aten"),
+        ("auto y = torch::matmul(a, b);", "legality.aten"),
+        ("auto f = &at::relu;", "legality.aten"),
+        ("auto y = torch::nn::functional::relu(x);", "legality.aten"),
+        ("auto y = a.matmul(b);", "legality.aten"),
+        ("#include <cublas_v2.h>", "legality.library"),
+        ("#include <cub/cub.cuh>", "legality.library"),
+        ("cublasSgemm(h, a);", "legality.library"),
+        ("thrust::sort(a, b);", "legality.library"),
+        ('auto t = py::module_::import("torch");', "legality.python_escape"),
+        ('PyRun_SimpleString("x");', "legality.python_escape"),
+        ("std::thread t(f);", "legality.system"),
+        ('system("ls");', "legality.system"),
+        ('void* h = dlopen("x.so", 1);', "legality.system"),
+        ('#include "/etc/passwd"', "legality.system"),
+        ('#define F "/etc/passwd"\n#include F', "legality.system"),
+        ('asm(".incbin \\"/etc/shadow\\"");', "legality.system"),
+        ("cudaGraphLaunch(g, s);", "legality.graph"),
+        ("auto h = x.cpu();", "legality.host"),
+    ],
+)
+def test_native_code_is_scanned(code, rule):
+    assert rule in {finding.rule for finding in check_native_code([KERNEL + code], strict=True)}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "// at::relu(x); cublasSgemm(); #include <cub/cub.cuh>",
+        '/* system("ls") */ const char* s = "torch::matmul(a, b)";',
+        'const char* s = R"(at::relu(x))";',
+        'auto y = torch::empty_like(x); auto z = at::zeros({1}, x.options()); TORCH_CHECK(x.is_cuda(), "exp");',
+        "float v = max(a, b) + expf(c) + std::exp(d) + std::numeric_limits<float>::max();",
+        "struct Op { float add(float a) { return a; } }; Op op; float r = op.add(1.0f);",
+        "#include <cuda_runtime.h>\n#include <torch/extension.h>\n#include <cooperative_groups.h>\n#include <vector>",
+        "auto s = at::cuda::getCurrentCUDAStream(); int n = 1'000'000;",
+    ],
+)
+def test_honest_native_code_is_not_refused(code):
+    assert check_native_code([KERNEL + code], strict=True) == ()
+
+
+def test_tokens_survive_any_text():
+    assert [t.text for t in tokens('a \\\n b\n\'c\' "d\\"" 0x1F R"x(y)x" /* open')][:2] == ["a", "b"]
+    assert [t.line for t in tokens("a\n\nb \\\nc\nd")] == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("operator", "allowed"),
+    [
+        ("aten.empty.memory_format", True),
+        ("aten::copy_", True),
+        ("aten.view.default", True),
+        ("aten.zero_.default", True),
+        ("aten.add.Tensor", False),
+        ("aten.mm.default", False),
+        ("aten._assert_async.msg", True),
+    ],
+)
+def test_list_of_operators_is_read_by_base_name(operator, allowed):
+    assert is_allowed(operator) is allowed

@@ -1,0 +1,241 @@
+"""From a reply to a verdict: the right stage, the right class, and the same verdict each time."""
+
+import dataclasses
+import json
+
+import pytest
+
+from musadata.records import ErrorClass, InputSpec, VerifyStage
+from musadata.rows import plain
+from musadata.verifier.commands import add_arguments, add_batch_arguments, run, run_batch
+
+
+def judge(verifier, task, source, **changes):
+    verdict = verifier.verify(task, source)
+    return verdict, {finding.rule for finding in verdict.findings}
+
+
+def test_honest_kernel_is_accepted_with_evidence(verifier, relu_task, relu):
+    verdict, _ = judge(verifier, relu_task, f"Here:\n```python\n{relu}```")
+    assert verdict.accepted
+    assert (verdict.test_share, verdict.reward, verdict.speedup, verdict.timings) == (1.0, 1.0, None, ())
+    assert verdict.kernels == ("relu_kernel",)
+    assert verdict.backend == "emulated"
+
+
+def test_same_arguments_give_the_same_verdict(verifier, relu_task, relu):
+    wrong = relu.replace("x[i] < 0.0f ? 0.0f : x[i]", "x[i]")
+    for source in (relu, wrong, relu.replace("if (i < n) ", "")):
+        assert verifier.verify(relu_task, source) == verifier.verify(relu_task, source)
+
+
+def test_verdict_holds_nothing_that_differs_between_machines(verifier, relu_task, relu):
+    for old, new in (("y[i] =", "y[i] = nonsense"), ("if (i < n) ", ""), ("return y;", "TORCH_CHECK(false, y);")):
+        text = json.dumps(plain(verifier.verify(relu_task, relu.replace(old, new))))
+        assert "/tmp" not in text
+        assert "/root" not in text
+        assert "site-packages" not in text
+        assert "0x" not in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stage", "error_class", "rule"),
+    [
+        ("class ModelNew", "class Other", VerifyStage.EXTRACT, ErrorClass.COMPILE, "extract.no_code"),
+        ("return ext.relu(x)", "return torch.relu(x)", VerifyStage.LEGALITY, ErrorClass.CHEATING, "legality.compute"),
+        ("auto y = torch::empty_like(dense);", "auto y = at::relu(dense);", VerifyStage.LEGALITY, ErrorClass.CHEATING,
+         "legality.aten"),
+        ("return y;", "return y", VerifyStage.COMPILE, ErrorClass.COMPILE, "compile.error"),
+        ("if (i < n) ", "", VerifyStage.EXECUTE, ErrorClass.RUNTIME, "device.illegal_access"),
+        ("(n + 255) / 256, 256", "1, 2048", VerifyStage.EXECUTE, ErrorClass.RUNTIME, "device.launch"),
+        ("return ext.relu(x)", "raise ValueError('no')", VerifyStage.EXECUTE, ErrorClass.RUNTIME, "execute.exception"),
+        ("return ext.relu(x)", "while True: pass", VerifyStage.EXECUTE, ErrorClass.RUNTIME, "execute.timeout"),
+        ("? 0.0f : x[i]", "? 0.1f : x[i]", VerifyStage.COMPARE, ErrorClass.CORRECTNESS, "correctness.values"),
+        ("if (i < n) ", "if (i < n - 1) ", VerifyStage.COMPARE, ErrorClass.CORRECTNESS, "correctness.nonfinite"),
+        ("return ext.relu(x)", "return ext.relu(x), 1", VerifyStage.COMPARE, ErrorClass.CORRECTNESS,
+         "correctness.structure"),
+        ("return ext.relu(x)", "return ext.relu(x).double()", VerifyStage.COMPARE, ErrorClass.CORRECTNESS,
+         "correctness.dtype"),
+        ("return ext.relu(x)", "return ext.relu(x).view(-1)", VerifyStage.COMPARE, ErrorClass.CORRECTNESS,
+         "correctness.shape"),
+        ("auto dense = x.contiguous();", "auto dense = x.view({-1});", VerifyStage.COMPARE, ErrorClass.CORRECTNESS,
+         "correctness.shape"),
+        ("return ext.relu(x)", "return ext.relu(x) + 0", VerifyStage.PROFILE, ErrorClass.CHEATING, "runtime.operator"),
+    ],
+)  # fmt: skip
+def test_each_failure_has_its_stage_class_and_rule(verifier, relu_task, relu, old, new, stage, error_class, rule):
+    assert old in relu
+    verdict, rules = judge(verifier, relu_task, relu.replace(old, new))
+    assert (verdict.accepted, verdict.stage, verdict.error_class) == (False, stage, error_class), verdict.feedback
+    assert rule in rules
+    assert len(verdict.feedback) < 2100
+
+
+def test_hidden_shapes_are_judged_too(verifier, relu_task, relu):
+    hidden = (dataclasses.replace(relu_task.inputs[0], shape=(5, 7)),)
+    keyed = relu.replace("if (i < n)", "if (i < n && n > 100)")
+    assert verifier.verify(relu_task, keyed).accepted
+    verdict = verifier.verify(relu_task, keyed, [hidden])
+    assert 0 < verdict.test_share < 1
+    assert "Only with set of input shapes 2" in verdict.feedback
+    assert verdict.reward == pytest.approx(-0.5 + 0.5 * verdict.test_share)
+
+
+SCALE = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, size, power=1.0):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(size))
+        self.power = power
+
+    def forward(self, x):
+        return x * self.scale * self.power
+
+
+def get_inputs():
+    return [torch.randn(6, 40)]
+
+
+def get_init_inputs():
+    return [40, 1.5]
+"""
+
+SCALED = '''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+__global__ void scale_kernel(const float* x, const float* s, float* y, int cols, int n, float power) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i] * s[i % cols] * power;
+}
+torch::Tensor scale(torch::Tensor x, torch::Tensor s, double power) {
+  x = x.contiguous();
+  auto y = torch::empty_like(x);
+  scale_kernel<<<1, 64>>>(x.data_ptr<float>(), s.data_ptr<float>(), y.data_ptr<float>(), x.size(1), x.numel(), power);
+  return y;
+}
+"""
+ext = load_inline(name="scale_ext", cpp_sources="torch::Tensor scale(torch::Tensor x, torch::Tensor s, double power);",
+                  cuda_sources=source, functions=["scale"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size, power=1.0):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(size))
+        self.power = power
+
+    def forward(self, x):
+        return ext.scale(x, self.scale, self.power)
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("", "", None),
+        ("self.scale", "self.gain", "interface.state"),
+        ("torch.ones(size)", "torch.ones(size, 1)", "interface.state"),
+        ("torch.ones(size)", "torch.ones(size).double()", "interface.state"),
+        ("s[i % cols] *", "", "correctness.values"),
+        ("self.power = power", "self.power = 1.0", "correctness.values"),
+    ],
+)
+def test_parameters_are_randomised_and_copied_by_name(verifier, make_task, old, new, rule):
+    _, rules = judge(verifier, make_task(SCALE), SCALED.replace(old, new) if old else SCALED)
+    assert rules == ({rule} if rule else set())
+
+
+def test_reference_that_does_not_run_is_not_held_against_the_candidate(verifier, relu_task, relu):
+    for reference in (
+        "raise RuntimeError('no')",
+        "class Model: pass",
+        relu_task.reference.replace("relu(x)", "relu(x, x)"),
+    ):
+        verdict, rules = judge(verifier, dataclasses.replace(relu_task, reference=reference), relu)
+        assert (verdict.error_class, rules, verdict.reward) == (ErrorClass.INFRA, {"reference.fails"}, 0.0)
+
+
+def test_task_that_zeros_would_pass_cannot_be_judged(verifier, relu_task, relu):
+    reference = relu_task.reference.replace("torch.relu(x)", "torch.relu(x).clamp(max=0)")
+    verdict, rules = judge(
+        verifier, dataclasses.replace(relu_task, reference=reference), relu.replace(": x[i]", ": 0.0f")
+    )
+    assert (verdict.error_class, rules) == (ErrorClass.INFRA, {"task.not_discriminating"})
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "template <int N> struct B { B<N + 1> next; }; B<0> bomb;",
+        '#include "/dev/zero"',
+        "#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(x))))\n#define C(x) B(B(x))\nC(C(int i;))",
+        "char data[1ull << 34] = {1};",
+    ],
+)
+def test_compiler_bomb_is_contained(verifier, relu_task, relu, bomb):
+    source = relu.replace("#include <torch/extension.h>", "#include <torch/extension.h>\n" + bomb)
+    verdict, _ = judge(verifier, relu_task, source)
+    assert verdict.error_class in (ErrorClass.COMPILE, ErrorClass.CHEATING)
+    assert verifier.verify(relu_task, relu).accepted
+
+
+def test_candidates_can_be_compiled_ahead(verifier, relu):
+    assert verifier.compile(relu) is None
+    assert verifier.compile(relu.replace("return y;", "return")).stage == VerifyStage.COMPILE
+
+
+def test_integer_and_literal_inputs_keep_their_meaning(verifier, make_task):
+    reference = SCALE.replace("def forward(self, x)", "def forward(self, x, k)").replace("self.power\n", "k\n")
+    task = make_task(reference.replace("torch.randn(6, 40)]", "torch.randn(6, 40), 3]"))
+    assert isinstance(task.inputs[1], InputSpec)
+    assert task.inputs[1].literal == "3"
+    source = SCALED.replace("def forward(self, x)", "def forward(self, x, k)").replace(
+        "self.scale, self.power)", "self.scale, k)"
+    )
+    assert verifier.verify(task, source).accepted
+
+
+def parse(add, *arguments):
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    add(parser)
+    return parser.parse_args([str(argument) for argument in arguments])
+
+
+def test_command_says_accepted_rejected_or_undecided(tmp_path, relu, relu_reference, capsys):
+    reference, good, bad = (tmp_path / name for name in ("ref.py", "good.py", "bad.py"))
+    reference.write_text(relu_reference)
+    good.write_text(relu)
+    bad.write_text(relu.replace("? 0.0f", "? 1.0f"))
+    assert (
+        run(parse(add_arguments, "--reference", reference, "--candidate", good, "--backend", "emulated", "--json")) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["accepted"] is True
+    assert run(parse(add_arguments, "--reference", reference, "--candidate", bad, "--backend", "emulated")) == 1
+    assert "rejected (correctness)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_batch_keeps_rows_in_order(tmp_path, relu, relu_reference):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        {"id": 1, "reference": relu_reference, "source": relu},
+        {"id": 2, "reference": "raise ValueError", "source": relu},
+        {"id": 3, "reference": relu_reference, "source": "nothing"},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    out = tmp_path / "out.parquet"
+    assert run_batch(parse(add_batch_arguments, tmp_path / "in.parquet", "--output", out, "--backend", "emulated")) == 0
+    verdicts = pq.read_table(out).to_pylist()
+    assert [row["id"] for row in verdicts] == [1, 2, 3]
+    assert [row["verdict"]["error_class"] for row in verdicts] == [None, "infra", "compile"]
