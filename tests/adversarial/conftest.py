@@ -1,0 +1,47 @@
+"""One warm verifier, and one warm naive harness, for all tests of this folder."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from musadata.config import BackendType, VerifierConfig
+from musadata.sandbox import Limits, Sandbox
+from musadata.verifier import Verifier
+from musadata.verifier.backends import open_backend
+from tests.adversarial.programs import Program, read_exercise
+
+CONFIG = VerifierConfig(backend=BackendType.EMULATED, input_sets=4)
+
+
+@pytest.fixture(scope="session")
+def verifier() -> Iterator[Verifier]:
+    with Verifier(CONFIG) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def naive_harness() -> Iterator[Callable[[Program], bool]]:
+    """A function that says whether a naive harness, on the same backend, accepts a candidate."""
+    backend = open_backend(CONFIG)
+
+    def compile_sources(question: dict[str, Any]) -> dict[str, Any]:
+        built = backend.compile(question["compile"])
+        return {"error": built.error} if built.error else {"path": built.path}
+
+    with Sandbox(
+        (*backend.preload, "tests.adversarial.naive"),
+        setup=backend.setup,
+        limits=Limits(seconds=60.0, memory_mb=6144),
+        readable=backend.readable,
+        environment=dict(backend.environment),
+    ) as sandbox:
+
+        def accepts(candidate: Program) -> bool:
+            reference = read_exercise(candidate.value("task")).task.reference
+            outcome = sandbox.call(
+                "tests.adversarial.naive:accepts", reference, candidate.source, backend.child, serve=compile_sources
+            )
+            return bool(outcome.ok and outcome.value)
+
+        yield accepts

@@ -1,0 +1,56 @@
+"""The harness that most projects use, in short: what a cheat must fool before it is worth testing against.
+
+One process, seeds that everybody knows, the declared shapes and values only, the reference first, and `torch.allclose`
+with 1e-2. Runs in the sandbox.
+"""
+
+import importlib
+import os
+from typing import Any
+
+import torch
+
+from musadata.sandbox import ask
+
+TRIALS = 3
+
+
+def accepts(reference: str, candidate: str, child: str) -> bool:
+    """Whether such a harness takes the candidate for correct. `child` is the backend's module."""
+    faults = os.open("faults", os.O_CREAT | os.O_WRONLY, 0o600)
+    importlib.import_module(child).activate(_compile, fault_fd=faults)
+    reference_space, candidate_space = _run(reference), _run(candidate)
+    arguments = reference_space["get_init_inputs"]()
+    torch.manual_seed(42)
+    model = reference_space["Model"](*arguments).cuda()
+    torch.manual_seed(42)
+    new_model = candidate_space["ModelNew"](*arguments).cuda()
+    for trial in range(TRIALS):
+        torch.manual_seed(trial)
+        inputs = [value.cuda() if torch.is_tensor(value) else value for value in reference_space["get_inputs"]()]
+        with torch.no_grad():
+            expected = model(*inputs)
+            found = new_model(*inputs)
+        torch.cuda.synchronize()
+        if not _close(expected, found):
+            return False
+    return True
+
+
+def _run(source: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": "program"}
+    exec(compile(source, "program", "exec"), namespace)
+    return namespace
+
+
+def _close(expected: torch.Tensor, found: Any) -> bool:
+    if expected.shape != found.shape:
+        return False
+    return torch.allclose(expected.cpu().float(), found.cpu().float(), atol=1e-2, rtol=1e-2)
+
+
+def _compile(sources: dict[str, Any]) -> str:
+    answer = ask({"compile": sources})
+    if "path" not in answer:
+        raise RuntimeError(answer["error"])
+    return str(answer["path"])

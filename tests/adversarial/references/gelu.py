@@ -1,0 +1,17 @@
+# also: [(1, 193)]
+# also: [(3, 171)]
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return nn.functional.gelu(x)
+
+
+def get_inputs():
+    return [torch.randn(16, 128)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,17 @@
+# also: [(3, 171), (3, 171)]
+# also: [(3, 517), (3, 517)]
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return torch.mean((x - y) ** 2)
+
+
+def get_inputs():
+    return [torch.randn(16, 128), torch.randn(16, 128)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,21 @@
+# also: [(5, 132)]
+# also: [(3, 7, 132)]
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(132))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + 1e-6) * self.weight
+
+
+def get_inputs():
+    return [torch.randn(12, 132)]
+
+
+def get_init_inputs():
+    return []
