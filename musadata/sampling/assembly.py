@@ -1,0 +1,108 @@
+"""From a task's conversations to the rows of `candidates/` and `trajectories/`."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from musadata.config import SamplingConfig
+from musadata.records import SCHEMA_VERSION, Candidate, Message, Task, Trajectory
+from musadata.rows import content_id
+from musadata.sampling.diversity import choose_diverse
+from musadata.sampling.returns import trajectory_return
+from musadata.sampling.rollout import Attempt
+from musadata.sampling.structure import describe_structure
+from musadata.verifier.extract import extract
+
+Conversation = Sequence[Attempt]
+
+
+def assemble(
+    task: Task, conversations: Sequence[Conversation], teacher: str, config: SamplingConfig
+) -> tuple[list[Candidate], list[Trajectory]]:
+    """Every attempt as a candidate and every conversation as a trajectory, in order of sample and turn.
+
+    Among the accepted candidates, `keep` that differ are marked as kept.
+    """
+    candidates = [_chain(task, conversation, teacher) for conversation in conversations]
+    kept = _choose(candidates, config.keep)
+    rows = [
+        dataclasses.replace(candidate, kept=candidate.candidate_id in kept)
+        for chain in candidates
+        for candidate in chain
+    ]
+    trajectories = [
+        _trajectory(task, conversation, chain, teacher, config)
+        for conversation, chain in zip(conversations, candidates, strict=True)
+    ]
+    return rows, trajectories
+
+
+def _chain(task: Task, conversation: Conversation, teacher: str) -> list[Candidate]:
+    chain: list[Candidate] = []
+    for attempt in conversation:
+        chain.append(_candidate(task, attempt, chain[-1].candidate_id if chain else "", teacher))
+    return chain
+
+
+def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str) -> Candidate:
+    request, answer, verdict = attempt.request, attempt.answer, attempt.verdict
+    source = extract(answer.text).source or answer.text
+    return Candidate(
+        candidate_id=content_id("candidate", task.task_id, teacher, request.sample, request.turn, source),
+        schema_version=SCHEMA_VERSION,
+        task_id=task.task_id,
+        sample=request.sample,
+        turn=request.turn,
+        parent_id=parent_id,
+        source=source,
+        teacher=teacher,
+        schedule=answer.schedule,
+        fault=answer.fault,
+        accepted=verdict.accepted,
+        kept=False,
+        error_class=verdict.error_class,
+        stage=verdict.stage,
+        backend=verdict.backend,
+        test_share=verdict.test_share,
+        speedup=verdict.speedup,
+        reward=verdict.reward,
+        structure=describe_structure(source).label,
+        findings=verdict.findings,
+        feedback=verdict.feedback,
+        split=task.split,
+    )
+
+
+def _choose(chains: Sequence[Sequence[Candidate]], keep: int) -> set[str]:
+    accepted = [candidate for chain in chains for candidate in chain if candidate.accepted]
+    chosen = choose_diverse([one.source for one in accepted], [one.reward for one in accepted], keep)
+    return {accepted[index].candidate_id for index in chosen}
+
+
+def _trajectory(
+    task: Task, conversation: Conversation, chain: Sequence[Candidate], teacher: str, config: SamplingConfig
+) -> Trajectory:
+    last = conversation[-1]
+    success = last.verdict.accepted
+    spoken = [Message(one.role, one.content, loss=False) for one in last.request.messages]
+    messages = (*spoken, Message("assistant", last.answer.text, loss=success))
+    rewards = tuple(attempt.verdict.reward for attempt in conversation)
+    return Trajectory(
+        trajectory_id=content_id("trajectory", [candidate.candidate_id for candidate in chain]),
+        schema_version=SCHEMA_VERSION,
+        task_id=task.task_id,
+        messages=messages,
+        candidates=tuple(candidate.candidate_id for candidate in chain),
+        outcomes=tuple(_outcome(attempt) for attempt in conversation),
+        rewards=rewards,
+        fault=conversation[0].answer.fault,
+        success=success,
+        trajectory_return=trajectory_return(rewards, success, config),
+        teacher=teacher,
+        split=task.split,
+    )
+
+
+def _outcome(attempt: Attempt) -> str:
+    if attempt.verdict.accepted:
+        return "accepted"
+    return attempt.verdict.error_class.value if attempt.verdict.error_class else "rejected"

@@ -1,0 +1,120 @@
+"""What kind of kernel a candidate is, read from its CUDA C++ with names, comments and layout abstracted."""
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
+
+SHINGLE = 5  # tokens; as in MOSS-style plagiarism detection, long enough that common idioms do not dominate
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The shape of a candidate's device code.
+
+    `features` names the techniques that were found; `shingles` are hashes of token n-grams in which every identifier
+    that the author chose, every literal and every comment is abstracted, so renaming changes nothing.
+    """
+
+    features: tuple[str, ...]
+    shingles: frozenset[int]
+
+    @property
+    def label(self) -> str:
+        """A readable, groupable name: "kernels=2 block-reduction shared-memory"."""
+        return " ".join(self.features)
+
+
+def describe_structure(source: str) -> Structure:
+    """The structure of a candidate's source: Python with its CUDA C++ in string constants, or bare CUDA C++."""
+    tokens: list[str] = []
+    features: set[str] = set()
+    kernels = 0
+    for code in cuda_sources(source):
+        root = _parser().parse(code.encode()).root_node
+        tokens += [_abstract(node) for node in _leaves(root)]
+        kernels += len(re.findall(r"\b__global__\b", _without_comments(code)))
+        features |= _techniques(_without_comments(code))
+    return Structure((f"kernels={kernels}", *sorted(features)), _shingle(tokens))
+
+
+def cuda_sources(source: str) -> list[str]:
+    """The pieces of CUDA C++ in a candidate, in order; the source itself where it is not Python."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return [source]
+    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [text for text in strings if "__global__" in text]
+
+
+def similarity(one: Structure, other: Structure) -> float:
+    """Jaccard similarity of the shingles, 0 to 1."""
+    union = len(one.shingles | other.shingles)
+    return len(one.shingles & other.shingles) / union if union else 1.0
+
+
+_TECHNIQUES = {
+    "shared-memory": r"\b__shared__\b",
+    "warp-shuffle": r"\b__shfl\w*_sync\b|\b__reduce_\w+_sync\b",
+    "barrier": r"\b__syncthreads\b",
+    "atomics": r"\batomic[A-Z]\w*",
+    "vectorised": r"\b(?:float|int|uint|double|half|char|short)[248]\b|\bbfloat162\b",
+    "grid-stride": r"\+=\s*(?:\w*\s*)?(?:gridDim\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*gridDim\.x|stride\b|step\b)",
+    "tensor-cores": r"\bwmma\b|\bmma_sync\b",
+    "cooperative-groups": r"\bcooperative_groups\b",
+    "unrolled": r"#pragma\s+unroll",
+    "two-dimensional-blocks": r"\bthreadIdx\.y\b",
+    "constant-memory": r"\b__constant__\b",
+    "templated": r"\btemplate\s*<",
+}
+
+
+def _techniques(code: str) -> set[str]:
+    return {name for name, pattern in _TECHNIQUES.items() if re.search(pattern, code)}
+
+
+def _without_comments(code: str) -> str:
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", code, flags=re.S)
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+def _leaves(root: Node) -> Iterator[Node]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "comment":
+            continue
+        if node.child_count == 0 or node.type in ("string_literal", "char_literal"):
+            yield node
+        else:
+            stack.extend(reversed(node.children))
+
+
+def _abstract(node: Node) -> str:
+    """A token with its author's choices taken out; CUDA's own names stay, since they are the structure."""
+    text = (node.text or b"").decode(errors="replace")
+    if node.type in ("identifier", "field_identifier", "type_identifier", "namespace_identifier"):
+        return text if text.startswith(("__", "atomic")) or text in _CUDA_NAMES else "name"
+    if node.type == "number_literal":
+        return "number"
+    return "text" if node.type in ("string_literal", "char_literal") else text
+
+
+_CUDA_NAMES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z", "float4", "half2", "wmma"})
+
+
+def _shingle(tokens: list[str]) -> frozenset[int]:
+    windows = (tokens[i : i + SHINGLE] for i in range(max(1, len(tokens) - SHINGLE + 1)))
+    return frozenset(
+        int.from_bytes(hashlib.blake2b(" ".join(window).encode(), digest_size=8).digest()) for window in windows
+    )
