@@ -1,0 +1,188 @@
+"""The dataset card (README.md) and LLaMA-Factory's dataset_info.json: how a corpus introduces itself to loaders."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import duckdb
+
+from musadata.corpus.datasets import DATASETS
+from musadata.corpus.shards import parse_shard_name
+from musadata.corpus.summary import show_bytes, show_reasons
+
+CARD, DATASET_INFO = "README.md", "dataset_info.json"
+_SPLITS = ("train", "validation", "test")
+_TEMPLATE = Path(__file__).parent / "card.md"
+_HUB_LICENSES = ("apache-2.0", "bsd-2-clause", "bsd-3-clause", "mit", "isc", "cc0-1.0", "unlicense")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a card says that is not in the manifest; each a list of rows, most frequent first."""
+
+    licenses: tuple[tuple[str, int], ...]
+    origins: tuple[tuple[str, str, int], ...]
+    families: tuple[tuple[str, int], ...]
+    teachers: tuple[tuple[str, str, int, int], ...]  # teacher, backend, candidates, accepted
+    timed: int  # candidates with a speedup
+
+
+def collect_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
+    """The facts of a corpus, from its views (see `musadata.corpus.query.connect`)."""
+
+    def rows(sql: str) -> tuple[Any, ...]:
+        return tuple(connection.sql(sql).fetchall())
+
+    return Facts(
+        licenses=rows("SELECT provenance.license, count(*) AS n FROM tasks GROUP BY 1 ORDER BY n DESC, 1"),
+        origins=rows(
+            """SELECT provenance.origin, provenance.revision, count(*) AS n
+               FROM tasks GROUP BY 1, 2 ORDER BY n DESC, 1, 2"""
+        ),
+        families=rows("SELECT operator_family, count(*) AS n FROM tasks GROUP BY 1 ORDER BY n DESC, 1"),
+        teachers=rows(
+            """SELECT teacher, backend, count(*) AS n, count(*) FILTER (accepted)
+               FROM candidates GROUP BY 1, 2 ORDER BY n DESC, 1, 2"""
+        ),
+        timed=rows("SELECT count(speedup) FROM candidates")[0][0],
+    )
+
+
+def render_card(manifest: dict[str, Any], facts: Facts) -> str:
+    """README.md: YAML for the `datasets` loader, then what a person wants to know before training on it."""
+    names = [name for name in DATASETS if name in manifest["datasets"]]
+    return _template().substitute(
+        header=_render_header(manifest, facts),
+        datasets="\n".join(_render_dataset(name, manifest["datasets"][name]) for name in names),
+        splits="\n".join(
+            _render_splits(name, manifest["datasets"][name]) for name in names if DATASETS[name].trainable
+        ),
+        licenses=_table(("licence", "tasks"), facts.licenses),
+        origins=_table(("origin", "revision", "tasks"), facts.origins),
+        families=_table(("operator family", "tasks"), facts.families),
+        teachers=_table(("teacher", "backend", "candidates", "accepted"), facts.teachers),
+        funnel=_render_funnel(manifest["funnel"]),
+        speed=_render_speed(facts),
+        seed=manifest["config"].get("seed", "") if isinstance(manifest["config"], dict) else "",
+        code_version=manifest["code_version"],
+        schema_version=manifest["schema_version"],
+        llama_factory=",".join(name for name in describe_dataset_info(manifest) if "_sft_" in name) or "(none yet)",
+    )
+
+
+@cache
+def _template() -> Template:
+    return Template(_TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _render_header(manifest: dict[str, Any], facts: Facts) -> str:
+    """The YAML that the Hub and `datasets.load_dataset` read: one config per dataset, its files by split."""
+    licenses = {license.lower() for license, _ in facts.licenses}
+    single = licenses.pop() if len(licenses) == 1 else ""
+    lines = [
+        "---",
+        f"license: {single if single in _HUB_LICENSES else 'other'}",
+        "pretty_name: musadata corpus",
+        "tags: [code, cuda, gpu-kernels, pytorch, synthetic]",
+        "configs:",
+    ]
+    for name in DATASETS:
+        if name in manifest["datasets"]:
+            lines += [f"- config_name: {name}", *(["  default: true"] if name == "sft" else []), "  data_files:"]
+            for split, pattern in _patterns(name, manifest["datasets"][name]):
+                lines += [f"  - split: {split}", f"    path: {pattern}"]
+    return "\n".join([*lines, "---"])
+
+
+def _patterns(name: str, dataset: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if not DATASETS[name].trainable:
+        yield "full", f"{name}/*.parquet"  # all splits: filter by the column `split` before training on it
+        return
+    for split in _splits(dataset):
+        yield split, f"{name}/{split}-*.parquet"
+
+
+def _splits(dataset: dict[str, Any]) -> dict[str, int]:
+    """Rows per split, `train` first."""
+    rows: dict[str, int] = {}
+    for shard in dataset["shards"]:
+        parsed = parse_shard_name(shard["path"].rpartition("/")[2])
+        if parsed is not None:
+            rows[parsed[0]] = rows.get(parsed[0], 0) + shard["rows"]
+    ranked = sorted(rows, key=lambda split: (_SPLITS.index(split) if split in _SPLITS else len(_SPLITS), split))
+    return {split: rows[split] for split in ranked}
+
+
+def _render_dataset(name: str, dataset: dict[str, Any]) -> str:
+    size = show_bytes(dataset["bytes"])
+    return f"| `{name}` | {dataset['rows']:,} | {len(dataset['shards'])} | {size} | {DATASETS[name].purpose} |"
+
+
+def _render_splits(name: str, dataset: dict[str, Any]) -> str:
+    counts = _splits(dataset)
+    return f"| `{name}` | " + " | ".join(f"{counts.get(split, 0):,}" for split in _SPLITS) + " |"
+
+
+def _render_funnel(funnel: dict[str, Any]) -> str:
+    rows = [
+        (stage, step, f"{counts['in']:,}", f"{counts['out']:,}", show_reasons(counts["dropped"]))
+        for stage, steps in funnel.items()
+        for step, counts in steps.items()
+    ]
+    return _table(("stage", "step", "in", "out", "dropped"), rows)
+
+
+def _render_speed(facts: Facts) -> str:
+    if facts.timed:
+        return f"{facts.timed:,} candidates were timed on a device; `speedup` is null for all others."
+    emulated = "emulated" in {backend for _, backend, _, _ in facts.teachers}
+    how = (
+        "The emulated backend really compiles and executes CUDA C++, but on the CPU: it proves function, never speed. "
+    )
+    return (
+        f"**Nothing here was timed.** {how if emulated else ''}`speedup` is null in every row, and a reward of 1 means "
+        "correct and legal, not fast."
+    )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def describe_dataset_info(manifest: dict[str, Any]) -> dict[str, Any]:
+    """LLaMA-Factory's entries for sft and rft: one per train shard.
+
+    It takes a file or a whole folder, and a folder would train on the validation and test files too. `sharegpt` because
+    its `openai` formatting appended text to the system prompt; `mask_history: true` in the training config keeps the
+    loss on the last answer.
+    """
+    tags = {
+        "role_tag": "role",
+        "content_tag": "content",
+        "user_tag": "user",
+        "assistant_tag": "assistant",
+        "system_tag": "system",
+    }
+    entries = {}
+    for name in ("sft", "rft"):
+        for shard in manifest["datasets"].get(name, {"shards": []})["shards"]:
+            parsed = parse_shard_name(shard["path"].rpartition("/")[2])
+            if parsed is not None and parsed[0] == "train" and shard["rows"]:
+                entries[f"musadata_{name}_{parsed[1].index:05d}"] = {
+                    "file_name": shard["path"],
+                    "formatting": "sharegpt",
+                    "columns": {"messages": "conversation"},
+                    "tags": tags,
+                }
+    return entries
+
+
+def render_dataset_info(manifest: dict[str, Any]) -> str:
+    """dataset_info.json."""
+    return json.dumps(describe_dataset_info(manifest), indent=1) + "\n"

@@ -1,0 +1,36 @@
+"""The datasets of a corpus: what each is called, which rows it holds and what it is for."""
+
+from dataclasses import dataclass
+
+from musadata import records
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One folder of a corpus. `key` is the column that identifies a row, `split` says whether rows have that column."""
+
+    name: str
+    kind: type
+    key: str
+    purpose: str
+    trainable: bool = False
+
+    @property
+    def split(self) -> bool:
+        return "split" in self.kind.__annotations__
+
+
+DATASETS: dict[str, Dataset] = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset("tasks", records.Task, "task_id", "PyTorch references that were executed and passed every filter"),
+        Dataset("annotations", records.Annotation, "annotation_id", "traces and six-step reasoning of tasks"),
+        Dataset("candidates", records.Candidate, "candidate_id", "every answer of a teacher with its verdict"),
+        Dataset("trajectories", records.Trajectory, "trajectory_id", "conversations with the verifier's feedback"),
+        Dataset("sft", records.SftRow, "sft_id", "supervised fine-tuning: prompt and completion", True),
+        Dataset("rft", records.RftRow, "rft_id", "rejection-sampled fine-tuning: accepted answers", True),
+        Dataset("preferences", records.PreferenceRow, "preference_id", "accepted against failed answers", True),
+        Dataset("rl", records.RlRow, "rl_id", "prompts with what the verifier needs for a reward", True),
+        Dataset("rejects", records.Reject, "origin", "what every step dropped, and why"),
+    )
+}

@@ -1,0 +1,255 @@
+"""The manifest: what is in a corpus, and the checks with which every reader and stage opens one."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from musadata.corpus import files
+from musadata.corpus.commits import COMMITS, Commit, code_version, commit_path, damage, list_commits, run_again
+from musadata.corpus.datasets import DATASETS
+from musadata.corpus.funnel import add_counts
+from musadata.corpus.shards import Output
+from musadata.errors import MusadataError
+from musadata.records import SCHEMA_VERSION
+from musadata.rows import plain
+
+MANIFEST = "manifest.json"
+_MARKER = "corpus.json"  # in _commits/: this folder is a corpus, even before anything is committed
+_STAGES = ("stage1", "stage2", "stage3")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus that was opened: its path and its commits, current ones only."""
+
+    path: str
+    commits: tuple[Commit, ...]
+
+    def stage(self, stage: str) -> tuple[Commit, ...]:
+        """The commits of a stage, by shard."""
+        return tuple(commit for commit in self.commits if commit.stage == stage)
+
+    def outputs(self, dataset: str) -> tuple[Output, ...]:
+        """The shards of a dataset, by path."""
+        found = (output for commit in self.commits for output in commit.outputs if output.dataset == dataset)
+        return tuple(sorted(found, key=lambda output: output.path))
+
+    def paths(self, dataset: str) -> list[str]:
+        """The shards of a dataset as full paths."""
+        return [files.join(self.path, output.path) for output in self.outputs(dataset)]
+
+    def funnel(self) -> dict[str, Any]:
+        """{stage: {step: {"in", "out", "dropped"}}}."""
+        return {stage: add_counts(commit.counts for commit in self.stage(stage)) for stage in _names(self.commits)}
+
+
+def create_corpus(path: str) -> None:
+    """Make a folder a corpus, or find that it is one already.
+
+    Raises:
+        MusadataError: something else is there.
+    """
+    if files.exists(files.join(path, COMMITS, _MARKER)):
+        _check_marker(path)
+        return
+    if files.exists(path):
+        raise MusadataError("is a file, but a corpus is a folder", where=path, remedy="name another folder")
+    strangers = [name for name in files.list_names(path) if not name.endswith(files.TEMPORARY_SUFFIX)]
+    if set(strangers) - {COMMITS, "_journal"}:
+        raise MusadataError(
+            f"is a folder with other things in it ({strangers[0]}, …)", where=path, remedy="name a new or empty folder"
+        )
+    marker = json.dumps({"schema_version": SCHEMA_VERSION})
+    files.write_atomic(files.join(path, COMMITS, _MARKER), marker.encode() + b"\n")
+
+
+def open_corpus(path: str, needs: str | None = None, *, shards: int | None = None) -> Corpus:
+    """Open a corpus and check that it is one; with `needs`, that this stage is complete and its files are whole.
+
+    `shards` is the count of the config, which must be the one with which the corpus was made.
+
+    Raises:
+        MusadataError: not a corpus, or what is missing, with the file and the command to run.
+    """
+    _check_folder(path)
+    commits = list_commits(path)
+    if needs is None:
+        return Corpus(path, current_commits(commits))
+    counts = sorted({commit.shard.count for commit in commits if commit.stage == needs})
+    if shards is not None and counts and shards not in counts:
+        raise MusadataError(
+            f"{needs} was made with shards: {counts[0]}, not {shards}",
+            where=path,
+            remedy=f"change shards in the config, or {run_again(needs, path)} first",
+        )
+    found = Corpus(path, current_commits(commits, dict.fromkeys((needs,), shards) if shards else {}))
+    _check_complete(found, needs, shards)
+    return found
+
+
+def _check_complete(corpus: Corpus, needs: str, shards: int | None) -> None:
+    done = corpus.stage(needs)
+    count = shards or (done[0].shard.count if done else 0)
+    if not done or len(done) < count:
+        state = f"has {len(done)} of {count} shards" if done else "has not been run"
+        raise MusadataError(f"{needs} {state}", where=corpus.path, remedy=f"first {run_again(needs, corpus.path)}")
+    for commit in done:
+        for path, trouble in damage(corpus.path, commit):
+            raise MusadataError(trouble, where=path, remedy=f"delete it and {run_again(needs, corpus.path)} again")
+
+
+def _check_folder(path: str) -> None:
+    if files.exists(path):
+        raise MusadataError("is a file, but a corpus is a folder", where=path, remedy="name the corpus folder")
+    if not files.is_folder(path):
+        raise MusadataError(
+            "there is no such folder", where=path, remedy=f"check the path, or {run_again(_STAGES[0], path)}"
+        )
+    if not files.exists(files.join(path, COMMITS, _MARKER)):
+        raise MusadataError(
+            f"is not a corpus: it has no {COMMITS}/{_MARKER}",
+            where=path,
+            remedy=f"name a folder that `python -m pipelines.{_STAGES[0]}` made",
+        )
+    _check_marker(path)
+
+
+def _check_marker(path: str) -> None:
+    marker = files.join(path, COMMITS, _MARKER)
+    try:
+        version = json.loads(files.read_bytes(marker))["schema_version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise MusadataError("cannot be read as a corpus marker", where=marker, remedy="make the corpus anew") from error
+    if version != SCHEMA_VERSION:
+        raise MusadataError(
+            f"the corpus has schema version {version}, this musadata reads {SCHEMA_VERSION}",
+            where=path,
+            remedy="use the musadata that made it, or make the corpus anew",
+        )
+
+
+def current_commits(commits: Sequence[Commit], counts: dict[str, Any] | None = None) -> tuple[Commit, ...]:
+    """Without those of an older shard count, and without those made from shards that are no longer there.
+
+    `counts` gives the shard count of stages where it is known; elsewhere the one with most commits is current.
+    """
+    chosen = {}
+    for stage in _names(commits):
+        have = [commit.shard.count for commit in commits if commit.stage == stage]
+        chosen[stage] = (counts or {}).get(stage) or max(sorted(set(have)), key=have.count)
+    kept = [commit for commit in commits if commit.shard.count == chosen[commit.stage]]
+    while True:
+        there = {output.sha256 for commit in kept for output in commit.outputs}
+        fresh = [commit for commit in kept if there.issuperset(commit.inputs)]
+        if len(fresh) == len(kept):
+            return tuple(kept)
+        kept = fresh
+
+
+def _names(commits: Sequence[Commit]) -> list[str]:
+    """The stages of these commits, in the order in which the data goes through them."""
+    names = {commit.stage for commit in commits}
+    makers: dict[str, set[str]] = {}
+    for commit in commits:
+        for output in commit.outputs:
+            makers.setdefault(output.sha256, set()).add(commit.stage)
+    before: dict[str, set[str]] = {name: set() for name in names}
+    for commit in commits:
+        for digest in commit.inputs:
+            if len(makers.get(digest, ())) == 1:  # empty shards of two stages may have the same content
+                before[commit.stage] |= makers[digest] - {commit.stage}
+
+    def depth(name: str, seen: frozenset[str] = frozenset()) -> int:
+        return 1 + max((depth(one, seen | {name}) for one in before[name] - seen), default=0)
+
+    return sorted(names, key=lambda name: (name.partition(".")[0], depth(name), name))
+
+
+def write_manifest(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
+    """Write manifest.json from the commits, remove what no commit names, and return the manifest.
+
+    Called at the end of every stage, when no worker writes any more. Commits of an older shard count and those whose
+    inputs are gone (a predecessor was run again and gave something else) are forgotten with their files.
+
+    Raises:
+        MusadataError: not a corpus, or the file system refuses.
+    """
+    _check_folder(corpus)
+    commits = list_commits(corpus)
+    counts = dict.fromkeys(_names(commits), shards) if shards else {}
+    opened = Corpus(corpus, current_commits(commits, counts))
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "code_version": code_version(),
+        "config": plain(config),
+        "stages": {stage: _describe_stage(opened.stage(stage)) for stage in _names(opened.commits)},
+        "datasets": {name: _describe_dataset(opened.outputs(name)) for name in DATASETS if opened.outputs(name)},
+        "funnel": opened.funnel(),
+    }
+    remove_leftovers(opened, commits)
+    data = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
+    files.write_atomic(files.join(corpus, MANIFEST), data)
+    return manifest
+
+
+def read_manifest(corpus: str) -> dict[str, Any]:
+    """The manifest of a corpus. Raises MusadataError where there is none or it cannot be read."""
+    _check_folder(corpus)
+    path = files.join(corpus, MANIFEST)
+    if not files.exists(path):
+        raise MusadataError(
+            "there is no manifest: no stage has been completed", where=path, remedy=run_again("all", corpus)
+        )
+    try:
+        manifest: dict[str, Any] = json.loads(files.read_bytes(path))
+    except ValueError as error:
+        raise MusadataError("is not JSON", where=path, remedy=f"delete it and {run_again('all', corpus)}") from error
+    return manifest
+
+
+def _describe_stage(commits: Sequence[Commit]) -> dict[str, Any]:
+    count = commits[0].shard.count
+    return {
+        "shards": count,
+        "complete": len(commits) == count,
+        "digests": [commit.digest for commit in commits],
+    }
+
+
+def _describe_dataset(outputs: Sequence[Output]) -> dict[str, Any]:
+    return {
+        "rows": sum(output.rows for output in outputs),
+        "bytes": sum(output.bytes for output in outputs),
+        "shards": [
+            {"path": output.path, "rows": output.rows, "bytes": output.bytes, "sha256": output.sha256}
+            for output in outputs
+        ],
+    }
+
+
+def remove_leftovers(corpus: Corpus, commits: Sequence[Commit] = ()) -> list[str]:
+    """Delete what killed or superseded attempts left in the dataset folders and of their commits; returns the paths.
+
+    Only files of ours are touched: Parquet shards and temporary files, in folders that a commit names or could name.
+    """
+    named = {output.path for commit in corpus.commits for output in commit.outputs}
+    folders = {*DATASETS, *(output.dataset for commit in commits for output in commit.outputs)}
+    doomed = [
+        commit_path(corpus.path, commit.stage, commit.shard) for commit in commits if commit not in corpus.commits
+    ]
+    for folder in sorted(folders):
+        for name in files.list_names(files.join(corpus.path, folder)):
+            if f"{folder}/{name}" not in named and _is_ours(name):
+                doomed.append(files.join(corpus.path, folder, name))
+    for folder in ("", COMMITS, *(f"{COMMITS}/{stage}" for stage in _names(commits))):
+        for name in files.list_names(files.join(corpus.path, folder)):
+            if name.startswith(".") and name.endswith(files.TEMPORARY_SUFFIX):
+                doomed.append(files.join(corpus.path, folder, name))
+    for path in doomed:
+        files.remove(path)
+    return doomed
+
+
+def _is_ours(name: str) -> bool:
+    return name.endswith(".parquet") or (name.startswith(".") and name.endswith(files.TEMPORARY_SUFFIX))

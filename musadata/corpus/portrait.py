@@ -1,0 +1,214 @@
+"""How each kind of row looks on the screen: conversations as conversations, code as code, verdicts in colour."""
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markdown import Markdown
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from musadata.records import (
+    Annotation,
+    Candidate,
+    ChatMessage,
+    Finding,
+    InputSpec,
+    Message,
+    PreferenceRow,
+    Reject,
+    RftRow,
+    RlRow,
+    SftRow,
+    Task,
+    Trace,
+    Trajectory,
+)
+from musadata.rows import plain
+
+_COLOURS = {"system": "magenta", "user": "cyan", "assistant": "green", "accepted": "green"}
+_THEME = "ansi_dark"
+
+
+@singledispatch
+def draw_row(row: Any) -> RenderableType:
+    """A row as something that rich prints; a table of its columns where nothing nicer is known."""
+    return _facts({name: str(value) for name, value in plain(row).items()})
+
+
+@draw_row.register
+def _task(row: Task) -> RenderableType:
+    where = row.provenance
+    place = f"{where.path}:{where.lines}" if where.path else where.origin
+    facts = {
+        "from": f"{where.origin} {where.revision}".strip(),
+        "place": place,
+        "license": where.license,
+        "family": f"{row.operator_family}, level {row.level}",
+        "inputs": "  ".join(describe_input(spec) for spec in row.inputs),
+        "operators": ", ".join(row.operators),
+        "split": row.split,
+    }
+    return Group(_title(row.task_id, row.name, str(row.source_kind)), _facts(facts), _code(row.reference))
+
+
+@draw_row.register
+def _annotation(row: Annotation) -> RenderableType:
+    parts: list[RenderableType] = [_title(row.annotation_id, row.task_id, f"teacher {row.teacher}")]
+    parts += [draw_trace(number, trace) for number, trace in enumerate(row.traces, 1)]
+    for step in row.reasoning:
+        parts += [Text(f"\n{step.step}", style="bold cyan"), Markdown(step.text, code_theme=_THEME)]
+    verdict = Text("\nevery claim is borne out by the traces", style="green")
+    parts.append(verdict if row.grounded else Text("\nnot borne out: " + "; ".join(row.ungrounded), style="red"))
+    return Group(*parts)
+
+
+def draw_trace(number: int, trace: Trace) -> RenderableType:
+    """The facts of one set of input shapes."""
+    title = (
+        f"shapes {number}: {'  '.join(describe_input(spec) for spec in trace.inputs)}\n"
+        f"{trace.flops:,} FLOPs, {trace.bytes:,} bytes, {trace.intensity:.3g} FLOP/byte: bound by {trace.bound}"
+    )
+    table = Table(title=Text(title, style="default"), title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in ("tensor", "role", "operator", "shape", "stride", "dtype"):
+        table.add_column(heading, overflow="fold")
+    for fact in trace.tensors:
+        cells = (fact.name, fact.role, fact.operator, shape(fact.shape), shape(fact.stride), fact.dtype)
+        table.add_row(*map(Text, cells))
+    return table
+
+
+@draw_row.register
+def _candidate(row: Candidate) -> RenderableType:
+    speedup = "not timed" if row.speedup is None else f"{row.speedup:.2f}x"
+    facts = {
+        "task": row.task_id,
+        "teacher": f"{row.teacher}, sample {row.sample}, turn {row.turn}",
+        "schedule": row.schedule,
+        "seeded fault": row.fault,
+        "structure": row.structure,
+        "verdict": f"stage {row.stage} on {row.backend}; {row.test_share:.0%} of tests; speedup {speedup}",
+        "reward": f"{row.reward:+.2f}" + (", kept" if row.kept else ""),
+    }
+    parts = [_title(row.candidate_id, "", ""), _badge(row.accepted, row.error_class or ""), _facts(facts)]
+    return Group(*parts, _code(row.source), *_findings(row.findings), *_feedback(row.feedback))
+
+
+@draw_row.register
+def _trajectory(row: Trajectory) -> RenderableType:
+    facts = {
+        "task": row.task_id,
+        "teacher": row.teacher,
+        "seeded fault": row.fault,
+        "outcomes": " → ".join(row.outcomes),
+        "rewards": ", ".join(f"{reward:+.2f}" for reward in row.rewards) + f"; return {row.trajectory_return:+.2f}",
+    }
+    outcomes = iter(row.outcomes)
+    said = [_message(message, next(outcomes, "") if message.role == "assistant" else "") for message in row.messages]
+    return Group(_title(row.trajectory_id, "", ""), _badge(row.success, ""), _facts(facts), *said)
+
+
+@draw_row.register
+def _sft(row: SftRow) -> RenderableType:
+    facts = {"task": row.task_id, "family": f"{row.family}, {row.operator_family}", "license": row.license}
+    facts |= {"teacher": row.teacher, "split": row.split}
+    return Group(_title(row.sft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "learnt"))
+
+
+@draw_row.register
+def _rft(row: RftRow) -> RenderableType:
+    facts = {"task": row.task_id, "candidate": row.candidate_id, "structure": row.structure}
+    facts |= {"reward": f"{row.reward:+.2f}", "license": row.license, "teacher": row.teacher, "split": row.split}
+    return Group(_title(row.rft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "learnt"))
+
+
+@draw_row.register
+def _preference(row: PreferenceRow) -> RenderableType:
+    facts = {"task": row.task_id, "family": str(row.operator_family), "license": row.license, "split": row.split}
+    chosen = _chat(row.chosen, f"chosen, reward {row.chosen_reward:+.2f}")
+    rejected = _chat(row.rejected, f"rejected ({row.rejected_error}), reward {row.rejected_reward:+.2f}")
+    return Group(_title(row.preference_id, "", ""), _facts(facts), *_chat(row.prompt), *chosen, *rejected)
+
+
+@draw_row.register
+def _rl(row: RlRow) -> RenderableType:
+    truth = row.reward_model.ground_truth
+    facts = {"task": row.task_id, "data source": row.data_source, "ability": row.ability, "license": row.license}
+    facts |= {"reward": f"{row.reward_model.style}: {truth[:200]} … ({len(truth):,} characters)", "split": row.split}
+    return Group(_title(row.rl_id, "", ""), _facts(facts), *_chat(row.prompt))
+
+
+@draw_row.register
+def _reject(row: Reject) -> RenderableType:
+    facts = {"dropped from": row.dataset, "by": row.step, "because": row.reason, "detail": row.detail}
+    return Group(_title(row.origin, "", ""), _facts(facts))
+
+
+def describe_input(spec: InputSpec) -> str:
+    """`x: float32 (2, 3)`, or `dim=1` for an argument that is not a tensor."""
+    return f"{spec.name}={spec.literal}" if spec.kind == "literal" else f"{spec.name}: {spec.dtype} {shape(spec.shape)}"
+
+
+def shape(numbers: Sequence[int]) -> str:
+    """As Python writes a tuple."""
+    return str(tuple(numbers))
+
+
+def _title(identity: str, name: str, kind: str) -> RenderableType:
+    title = Text.assemble((identity, "bold"), "  " if name else "", (name, "bold cyan"), "  " if kind else "", kind)
+    return Group(Rule(style="dim"), title)
+
+
+def _badge(accepted: bool, error: str) -> Text:
+    return (
+        Text(" accepted ", style="bold white on green")
+        if accepted
+        else Text(f" {error or 'not accepted'} ", style="bold white on red")
+    )
+
+
+def _facts(facts: dict[str, str]) -> RenderableType:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value:
+            table.add_row(name, Text(value))
+    return table
+
+
+def _code(source: str) -> RenderableType:
+    return Panel(Syntax(source, "python", theme=_THEME, line_numbers=True, word_wrap=True), border_style="dim")
+
+
+def _findings(findings: Sequence[Finding]) -> list[RenderableType]:
+    rows: list[RenderableType] = []
+    for finding in findings:
+        at = f" (line {finding.line})" if finding.line else ""
+        evidence = f" at {finding.index}: expected {finding.expected}, got {finding.got}" if finding.index else ""
+        rows.append(Text.assemble(("✗ ", "red"), (finding.rule, "bold"), at, ": ", finding.message, evidence))
+    return rows
+
+
+def _feedback(text: str) -> list[RenderableType]:
+    return [Panel(Text(text), title="feedback", title_align="left", border_style="yellow")] if text else []
+
+
+def _message(message: Message, outcome: str) -> RenderableType:
+    return _say(message.role, message.content, outcome or ("learnt" if message.loss else ""))
+
+
+def _chat(messages: Sequence[ChatMessage], note: str = "") -> list[RenderableType]:
+    return [_say(message.role, message.content, note) for message in messages]
+
+
+def _say(role: str, content: str, note: str) -> RenderableType:
+    title = Text.assemble((role, "bold"), f" · {note}" if note else "")
+    failed = bool(note) and not note.startswith(("accepted", "learnt", "chosen"))
+    style = "red" if failed else _COLOURS.get(role, "white")
+    return Panel(Markdown(content, code_theme=_THEME), title=title, title_align="left", border_style=style)

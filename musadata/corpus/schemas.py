@@ -1,0 +1,81 @@
+"""The published contract: one JSON Schema per dataset, and one per form in which a teacher has to answer."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import musadata
+from musadata.corpus.datasets import DATASETS
+from musadata.errors import MusadataError
+from musadata.records import SCHEMA_VERSION
+from musadata.rows import json_schema
+from musadata.teacher.prompts import STEPS
+
+FOLDER = Path(musadata.__file__).parent.parent / "schemas"
+
+
+def make_schemas() -> dict[str, dict[str, Any]]:
+    """File name -> schema, for every dataset and for the teacher's six steps."""
+    schemas = {
+        f"{name}.v{SCHEMA_VERSION}.json": json_schema(dataset.kind, f"musadata {name}, version {SCHEMA_VERSION}")
+        for name, dataset in DATASETS.items()
+    }
+    schemas[f"answer.reasoning.v{SCHEMA_VERSION}.json"] = reasoning_schema()
+    return schemas
+
+
+def reasoning_schema() -> dict[str, Any]:
+    """Six texts, one per step, for `response_format` of an OpenAI-compatible server.
+
+    The texts have no bound on their length: under xgrammar a bounded string cannot hold a newline.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"musadata six-step reasoning, version {SCHEMA_VERSION}",
+        "description": "What a teacher answers when it is asked to reason about a task.",
+        "type": "object",
+        "properties": {step: {"type": "string"} for step in STEPS},
+        "required": list(STEPS),
+        "additionalProperties": False,
+    }
+
+
+def render_schema(schema: dict[str, Any]) -> str:
+    """As the file holds it."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def find_drift(folder: Path) -> list[str]:
+    """Names of files that are missing, differ from the code, or stand for nothing any more."""
+    schemas = make_schemas()
+    there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
+    return sorted(
+        name for name in schemas.keys() | there.keys() if there.get(name) != render_schema(schemas.get(name, {}))
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", type=Path, default=FOLDER, metavar="FOLDER", help=f"(default: {FOLDER})")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 2 if a file and the code differ")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    drift = find_drift(arguments.output)
+    if arguments.check:
+        if drift:
+            raise MusadataError(
+                f"differs from the code: {', '.join(drift)}",
+                where=str(arguments.output),
+                remedy="run `python -m musadata schemas`, or raise SCHEMA_VERSION if a name or type has changed",
+            )
+        return 0
+    schemas = make_schemas()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for name in drift:
+        if name in schemas:
+            (arguments.output / name).write_text(render_schema(schemas[name]), encoding="utf-8")
+        elif arguments.output == FOLDER:  # another folder may hold JSON that is not ours
+            (arguments.output / name).unlink()
+        print(arguments.output / name)
+    return 0

@@ -1,0 +1,300 @@
+"""Rows of every kind, made from their types alone, and a small corpus with all three stages."""
+
+import dataclasses
+import hashlib
+import types
+import typing
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from musadata.config import Config, SourceConfig, SourceType
+from musadata.corpus import (
+    Funnel,
+    Shard,
+    ShardWriter,
+    SplitWriter,
+    create_corpus,
+    deal,
+    ensure_commit,
+    input_hashes,
+    require_commit,
+    write_manifest,
+)
+from musadata.corpus.datasets import DATASETS
+from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
+from musadata.records import (
+    Annotation,
+    Bound,
+    Candidate,
+    ErrorClass,
+    Finding,
+    InputSpec,
+    Message,
+    OperatorFamily,
+    Provenance,
+    ReasoningStep,
+    Reject,
+    SourceKind,
+    Task,
+    TensorFact,
+    Trace,
+    Trajectory,
+    VerifyStage,
+)
+from musadata.rows import content_id
+from musadata.teacher.prompts import STEPS
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+PLAIN = {str: st.text(max_size=40), int: INT64, float: st.floats(allow_nan=False), bool: st.booleans()}
+
+
+def strategy_for(kind: typing.Any) -> st.SearchStrategy:
+    """Any value of a row's type, as far as Parquet can hold it."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return st.lists(strategy_for(arguments[0]), max_size=3).map(tuple)
+    if origin in (typing.Union, types.UnionType):
+        return st.none() | strategy_for(next(a for a in arguments if a is not type(None)))
+    if dataclasses.is_dataclass(kind):
+        return st.builds(kind, **{name: strategy_for(hint) for name, hint in typing.get_type_hints(kind).items()})
+    if issubclass(kind, StrEnum):
+        return st.sampled_from(list(kind))
+    return PLAIN[kind]
+
+
+@pytest.fixture(scope="session")
+def rows_strategy() -> Callable[[type], st.SearchStrategy]:
+    return lambda kind: st.lists(strategy_for(kind), max_size=4)
+
+
+def sample(kind: typing.Any, key: str) -> typing.Any:
+    """One plausible row, a function of `key` alone."""
+    number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4])
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return tuple(sample(arguments[0], f"{key}/{i}") for i in range(number % 3))
+    if origin in (typing.Union, types.UnionType):
+        return None if number % 3 == 0 else sample(next(a for a in arguments if a is not type(None)), key)
+    if dataclasses.is_dataclass(kind):
+        return kind(**{name: sample(hint, f"{key}.{name}") for name, hint in typing.get_type_hints(kind).items()})
+    if issubclass(kind, StrEnum):
+        return list(kind)[number % len(kind)]
+    return {str: f"text {key}", int: number % 100, float: number % 100 / 7, bool: number % 2 == 0}[kind]
+
+
+@pytest.fixture(scope="session")
+def sample_rows() -> Callable[[type, int], list]:
+    """`sample_rows(kind, count)`: plausible rows, the same in every process."""
+    return lambda kind, count, salt="": [sample(kind, f"{kind.__name__}{salt}{index}") for index in range(count)]
+
+
+REFERENCE = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x * {scale}, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(4, {width})]
+
+
+def get_init_inputs():
+    return []
+"""
+
+CANDIDATE = """import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+kernel = load_inline("k{number}", cpp_sources="", cuda_sources="__global__ void k() {{}}", functions=["f"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return kernel.f(x)
+"""
+
+
+def make_task(number: int) -> Task:
+    family = list(OperatorFamily)[number % 5]
+    return Task(
+        task_id=f"task-{number:04d}",
+        schema_version=1,
+        source_kind=SourceKind.MINED if number % 2 else SourceKind.NNSMITH,
+        name=f"Softmax{number}",
+        reference=REFERENCE.format(scale=number, width=number + 3),
+        operators=("aten.mul.Tensor", "aten._softmax.default"),
+        operator_family=family,
+        level=2,
+        inputs=(InputSpec("x", "normal", "float32", (4, number + 3)),),
+        provenance=Provenance("package:torch", "torch", "2.15.0", "nn/modules/x.py", f"{number}-9", "BSD-3-Clause"),
+        split="test" if number % 7 == 6 else "train",
+        text_signature=(1, 2, number),
+        graph_fingerprint=f"{number:08x}",
+    )
+
+
+def make_annotation(task: Task, grounded: bool = True) -> Annotation:
+    def trace(width: int) -> Trace:
+        inputs = (InputSpec("x", "normal", "float32", (4, width)),)
+        facts = TensorFact(name="x", role="input", operator="", shape=(4, width), stride=(width, 1), dtype="float32")
+        return Trace(inputs, (facts,), task.operators, 40 * width, 32 * width, 1.25, Bound.MEMORY)
+
+    return Annotation(
+        annotation_id=task.task_id.replace("task", "annotation"),
+        schema_version=1,
+        task_id=task.task_id,
+        traces=(trace(task.inputs[0].shape[1]), trace(37)),
+        reasoning=tuple(ReasoningStep(step, f"What {step} means for {task.name}.") for step in STEPS),
+        grounded=grounded,
+        ungrounded=() if grounded else ("37",),
+        teacher="compiler",
+        split=task.split,
+    )
+
+
+def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candidate], Trajectory]:
+    """One conversation whose answers end as `outcomes` say: "accepted" or an error class."""
+    candidates: list[Candidate] = []
+    messages = [Message("system", "You write CUDA.", False), Message("user", f"Write {task.name} in CUDA.", False)]
+    for turn, outcome in enumerate(outcomes, 1):
+        source = CANDIDATE.format(number=f"{sample}{turn}")
+        accepted = outcome == "accepted"
+        candidates.append(
+            Candidate(
+                candidate_id=content_id("candidate", task.task_id, sample, turn),
+                schema_version=1,
+                task_id=task.task_id,
+                sample=sample,
+                turn=turn,
+                parent_id=candidates[-1].candidate_id if candidates else "",
+                source=source,
+                teacher="compiler",
+                schedule="one thread a row",
+                fault="" if accepted else "missing bounds check",
+                accepted=accepted,
+                kept=accepted,
+                error_class=None if accepted else ErrorClass(outcome),
+                stage=VerifyStage.COMPARE,
+                backend="emulated",
+                test_share=float(accepted),
+                speedup=None,
+                reward=1.0 if accepted else -1.0,
+                structure=f"structure {sample % 2}",
+                findings=() if accepted else (Finding("values", "differs", 3, "", "[0, 1]", "1.0", "2.0"),),
+                feedback="" if accepted else "Output 0 differs at [0, 1].",
+                split=task.split,
+            )
+        )
+        messages.append(Message("assistant", f"Sample {sample}.\n```python\n{source}```", accepted))
+        if not accepted and turn < len(outcomes):
+            messages.append(Message("user", "Output 0 differs at [0, 1].", False))
+    success = outcomes[-1] == "accepted"
+    return candidates, Trajectory(
+        trajectory_id=content_id("trajectory", task.task_id, sample),
+        schema_version=1,
+        task_id=task.task_id,
+        messages=tuple(messages),
+        candidates=tuple(candidate.candidate_id for candidate in candidates),
+        outcomes=tuple(outcomes),
+        rewards=tuple(candidate.reward for candidate in candidates),
+        fault=candidates[0].fault,
+        success=success,
+        trajectory_return=float(success),
+        teacher="compiler",
+        split=task.split,
+    )
+
+
+@pytest.fixture(scope="session")
+def make_row() -> types.SimpleNamespace:
+    """`make_row.task(n)`, `.annotation(task)`, `.conversation(task, sample, outcomes)`."""
+    return types.SimpleNamespace(task=make_task, annotation=make_annotation, conversation=converse)
+
+
+CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=5, shards=2)
+CONVERSATIONS = (["accepted"], ["correctness", "accepted"], ["compile", "runtime", "correctness"])
+
+
+def build_corpus(path: str, tasks: int = 14) -> None:
+    """A whole corpus, as the stages would leave it."""
+    create_corpus(path)
+    for shard in deal(CONFIG.shards):
+        mine = [make_task(number) for number in range(tasks) if number % shard.count == shard.index]
+        _write_stage(path, "stage1", shard, (), {"tasks": mine, "rejects": [_reject("nondeterministic", shard)]}, tasks)
+        first = input_hashes([require_commit(path, "stage1", shard)])
+        annotations = [make_annotation(task, grounded=task.name != "Softmax4") for task in mine]
+        _write_stage(path, "stage2", shard, first, {"annotations": annotations, "rejects": []}, len(mine))
+        second = (*first, *input_hashes([require_commit(path, "stage2", shard)]))
+        _write_stage(path, "stage3", shard, second, _sampled(mine, annotations), len(mine) * 3)
+    write_manifest(path, CONFIG, shards=CONFIG.shards)
+
+
+def _sampled(tasks: list[Task], annotations: list[Annotation]) -> dict[str, list]:
+    rows: dict[str, list] = {name: [] for name in ("candidates", "trajectories", "sft", "rft", "preferences", "rl")}
+    for task, annotation in zip(tasks, annotations, strict=True):
+        played = [converse(task, sample, outcomes) for sample, outcomes in enumerate(CONVERSATIONS)]
+        candidates = [candidate for some, _ in played for candidate in some]
+        trajectories = [trajectory for _, trajectory in played]
+        rows["candidates"] += candidates
+        rows["trajectories"] += trajectories
+        rows["sft"] += sft_rows(task, annotation, candidates, trajectories)
+        rows["rft"] += rft_rows(task, annotation, candidates, trajectories)
+        rows["preferences"] += preference_rows(task, annotation, candidates, trajectories)
+        rows["rl"] += rl_rows(task, annotation, candidates, trajectories)
+    return rows
+
+
+def _reject(reason: str, shard: Shard) -> Reject:
+    return Reject(1, "tasks", "probe", reason, "outputs differ", f"nn/modules/x.py:{shard.index}")
+
+
+def _write_stage(path: str, stage: str, shard: Shard, inputs: tuple, rows: dict[str, list], came_in: int) -> None:
+    def work():
+        outputs = []
+        for name, some in rows.items():
+            kind = DATASETS[name].kind
+            writer = (
+                SplitWriter(path, name, shard, kind)
+                if DATASETS[name].trainable
+                else ShardWriter(path, name, shard, kind, name=f"rejects-{stage}" if name == "rejects" else "")
+            )
+            with writer:
+                for row in some:
+                    writer.write(row)
+            outputs += writer.outputs
+        funnel = Funnel("step one", "step two")
+        funnel.came_in("step one", came_in)
+        funnel.went_on("step one", came_in - 1)
+        funnel.dropped("step one", "nondeterministic")
+        return outputs, funnel.counts()
+
+    ensure_commit(path, stage, shard, "digest", inputs, work)
+
+
+@pytest.fixture(scope="session")
+def whole_corpus(tmp_path_factory) -> str:
+    """A corpus with all stages; tests do not change it."""
+    path = str(tmp_path_factory.mktemp("whole") / "corpus")
+    build_corpus(path)
+    return path
+
+
+@pytest.fixture
+def own_corpus(tmp_path) -> Path:
+    """A corpus with all stages for one test to harm."""
+    build_corpus(str(tmp_path / "corpus"), tasks=4)
+    return tmp_path / "corpus"
+
+
+@pytest.fixture(scope="session")
+def build() -> Callable[..., None]:
+    """`build(path, tasks)`: a whole corpus wherever the test wants it."""
+    return build_corpus

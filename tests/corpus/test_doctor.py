@@ -1,0 +1,66 @@
+"""The doctor finds what is broken and says what to do."""
+
+import json
+import shutil
+
+import pytest
+
+from musadata.cli import main
+from musadata.corpus import doctor
+from musadata.corpus.doctor import Check, Health, check_corpus
+
+
+@pytest.fixture(autouse=True)
+def no_machine(monkeypatch):
+    monkeypatch.setattr(doctor, "MACHINE", ())
+
+
+def test_a_whole_corpus_is_good(own_corpus):
+    assert [check.health for check in check_corpus(str(own_corpus))] == [Health.GOOD, Health.GOOD]
+    assert main(["doctor", str(own_corpus)]) == 0
+
+
+def test_a_flipped_byte_is_found_by_its_hash(own_corpus, capsys):
+    path = next((own_corpus / "candidates").glob("*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert main(["doctor", str(own_corpus)]) == 2
+    out = capsys.readouterr().out.replace("\n", "")
+    assert "SHA-256" in out and "pipelines.stage3" in out
+
+
+def test_a_manifest_that_does_not_fit_the_commits_is_found(own_corpus):
+    manifest = json.loads((own_corpus / "manifest.json").read_text())
+    manifest["datasets"]["tasks"]["shards"].pop()
+    (own_corpus / "manifest.json").write_text(json.dumps(manifest))
+    assert check_corpus(str(own_corpus))[-1].health is Health.BROKEN
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"datasets": []}', '{"datasets": {"tasks": {}}}'])
+def test_a_torn_or_absent_manifest_is_found(own_corpus, content):
+    (own_corpus / "manifest.json").unlink()
+    if content is not None:
+        (own_corpus / "manifest.json").write_text(content)
+    last = check_corpus(str(own_corpus))[-1]
+    assert last.health is Health.BROKEN and last.remedy
+
+
+def test_no_corpus_is_one_line(tmp_path, capsys):
+    assert main(["doctor", str(tmp_path / "absent")]) == 2
+    assert "no such folder" in capsys.readouterr().err
+
+
+def test_the_machine_is_described():
+    for check in (doctor.check_python, doctor.check_torch, doctor.check_compiler, doctor.check_gpu, doctor.check_space):
+        found = check()
+        assert isinstance(found, Check) and found.detail
+
+
+def test_a_missing_compiler_is_broken_and_has_a_remedy(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    found = doctor.check_compiler()
+    assert found.health is Health.BROKEN and "install" in found.remedy
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    assert "does not run" in doctor.check_compiler().detail

@@ -1,0 +1,83 @@
+"""The command line fails in one line, starts fast, and needs torch for nothing that does not."""
+
+import subprocess
+import sys
+
+import pytest
+
+from musadata import cli
+from musadata.cli import COMMANDS, main
+from musadata.errors import MusadataError
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert "usage: python -m musadata " + command in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["query"], ["query", "x", "y", "--format", "pdf"]])
+def test_wrong_usage_is_exit_code_2(argv, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def raising(error: BaseException):
+    def run(argv):
+        raise error
+
+    return run
+
+
+def test_what_a_user_can_mend_is_one_line_and_exit_code_2(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_run", raising(MusadataError("is\nbroken", where="file", remedy="mend it")))
+    assert main([]) == 2
+    assert capsys.readouterr().err == "musadata: file: is broken; mend it\n"
+
+
+def test_an_interrupt_is_exit_code_130(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_run", raising(KeyboardInterrupt()))
+    assert main([]) == 130
+
+
+def test_a_bug_is_not_hidden(monkeypatch):
+    monkeypatch.setattr(cli, "_run", raising(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        main([])
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    command = (
+        f"{sys.executable} -c \"from musadata.corpus import create_corpus; create_corpus('{tmp_path}/c')\" && "
+        f"{sys.executable} -m musadata query {tmp_path}/c 'SELECT * FROM range(200000)' --format csv | head -1"
+    )
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert (result.stdout, result.stderr) == ("range\n", "")
+
+
+@pytest.mark.parametrize("module", ["musadata.cli", "musadata.corpus.query", "musadata.corpus.show"])
+def test_nothing_heavy_is_imported_for_a_look_at_a_corpus(module):
+    program = f"import sys, {module}; print([m for m in ('torch', 'apache_beam', 'matplotlib') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_musadata_never_imports_beam_nor_pipelines():
+    from pathlib import Path
+
+    import musadata
+
+    for path in Path(musadata.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        assert "import apache_beam" not in text and "from pipelines" not in text, path
