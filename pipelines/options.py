@@ -1,0 +1,110 @@
+"""The command line of every stage: our three options, and all of Beam's passed through."""
+
+import argparse
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import Environment, SubprocessSDKEnvironment
+
+from musadata.config import Config, load_config
+from musadata.corpus.files import absolute
+from musadata.errors import MusadataError
+
+# What Beam's local runner says about itself, and each failure of a worker a second and third time: the exception that
+# ends the run holds it all.
+NOISE = ("apache_beam", "root")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """One run of one stage.
+
+    Attributes:
+        config: what to do.
+        corpus: where the corpus is, as an absolute path or URL.
+        arguments: Beam's own options.
+    """
+
+    config: Config
+    corpus: str
+    arguments: tuple[str, ...]
+
+    def pipeline(self) -> beam.Pipeline:
+        """A pipeline on the runner that the user asked for, or on this machine's cores."""
+        options = PipelineOptions(list(self.arguments))
+        if not runs_here(options):
+            return beam.Pipeline(options=options)
+        # Beam's own "DirectRunner" first tries to download the Prism binary and falls back in silence; ours is the
+        # portable in-process runner by name, so that a run is the same with and without a network.
+        return beam.Pipeline(runner=FnApiRunner(default_environment=_use_all_cores(options)), options=options)
+
+
+def runs_here(options: PipelineOptions) -> bool:
+    """Whether the user asked for the local runner, by name or by asking for nothing."""
+    runner = options.view_as(StandardOptions).runner
+    return runner is None or str(runner).rsplit(".", 1)[-1].lower() in ("directrunner", "fnapirunner")
+
+
+def _use_all_cores(options: PipelineOptions) -> Environment | None:
+    """The environment of the workers: as many processes as were asked for, or one per core; None for this process."""
+    direct = options.view_as(DirectOptions)
+    if direct.direct_running_mode == "multi_threading":
+        raise MusadataError(
+            "loses data in Beam 2.77", where="--direct_running_mode=multi_threading", remedy="use multi_processing"
+        )
+    asked = options.get_all_options(drop_default=True).get("direct_num_workers", 0)
+    direct.direct_num_workers = workers = asked or len(os.sched_getaffinity(0))
+    direct.direct_running_mode = "in_memory"  # anything else would put Beam's own worker command in place of ours
+    if workers == 1:
+        return None
+    return SubprocessSDKEnvironment.from_command_string(f"exec {shlex.quote(sys.executable)} -m pipelines.worker")
+
+
+def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
+    """Read the command line.
+
+    Raises:
+        MusadataError: the config is wrong; see `musadata.config.load_config`.
+    """
+    parser = argparse.ArgumentParser(description=description, epilog="All other options go to Apache Beam.")
+    parser.add_argument("--config", required=True, help="YAML file; configs/ has commented examples")
+    parser.add_argument("--corpus", required=True, help="folder or URL of the corpus; made if absent")
+    known, rest = parser.parse_known_args(argv)
+    return RunOptions(load_config(known.config), absolute(known.corpus), tuple(rest))
+
+
+def run_command(main: Callable[[], None]) -> int:
+    """Run a command so that what a user can mend is one line and exit code 2, wherever on the cluster it came up."""
+    for name in NOISE:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        main()
+    except MusadataError as error:
+        print(f"musadata: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("musadata: interrupted; the same command continues where it stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        line = _mendable(str(error))
+        if line is None:
+            raise
+        print(f"musadata: {line}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _mendable(report: str) -> str | None:
+    """The message of a `MusadataError` inside the traceback that a Beam worker sent back as text."""
+    marker = f"{MusadataError.__module__}.{MusadataError.__name__}: "
+    for line in report.splitlines():
+        if marker in line:
+            return line.split(marker, 1)[1].split(" [while running", 1)[0].strip()
+    return None

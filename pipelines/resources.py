@@ -1,0 +1,74 @@
+"""What a worker process opens once and keeps: sources, sandbox, verifier and teacher. They close with the process.
+
+Each is imported where it is opened, so that a worker of stage 1 carries no verifier.
+"""
+
+import atexit
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
+from typing import TYPE_CHECKING
+
+from musadata.config import SourceConfig, TeacherConfig, TeacherType, VerifierConfig
+from musadata.corpus.commits import code_version
+from musadata.corpus.files import join
+from musadata.corpus.shards import Shard
+from musadata.journal import Journal
+from musadata.sampling.memory import Memory
+
+if TYPE_CHECKING:
+    from musadata.sandbox import Sandbox
+    from musadata.sources import Source
+    from musadata.teacher.protocol import Teacher
+    from musadata.verifier import Verifier
+
+_open = ExitStack()
+atexit.register(_open.close)
+
+
+@cache
+def source(config: SourceConfig, seed: int) -> "Source":
+    from musadata.sources import open_source
+
+    return open_source(config, seed)
+
+
+@cache
+def sandbox() -> "Sandbox":
+    """A warm sandbox for references, with all imported that probing and tracing need: no fork pays for it again."""
+    from musadata import tracing
+    from musadata.sandbox import Sandbox
+    from musadata.tasks import probe
+
+    return _open.enter_context(Sandbox(preload=tuple(dict.fromkeys((*probe.PRELOAD, *tracing.PRELOAD)))))
+
+
+@cache
+def verifier(config: VerifierConfig) -> "Verifier":
+    """The verifier, its backend loaded."""
+    from musadata.verifier import Verifier
+
+    return _open.enter_context(Verifier(config))
+
+
+@cache
+def teacher(config: TeacherConfig, seed: int) -> "Teacher":
+    """The teacher, kept open for all shards of this process."""
+    from musadata.teacher import open_teacher
+
+    opened = open_teacher(config, seed)
+    if isinstance(opened, AbstractContextManager):
+        _open.enter_context(opened)
+    return opened
+
+
+@cache
+def memory(config: TeacherConfig, corpus: str, stage: str, shard: Shard) -> Memory:
+    """The journals of one shard of a stage."""
+    folder = join(corpus, "_journal", stage, str(shard))
+    computed = config.kind == TeacherType.COMPILER
+    return Memory(
+        answers=_open.enter_context(Journal(folder, "answers")),
+        verdicts=_open.enter_context(Journal(folder, "verdicts")),
+        teacher_version=code_version(("sandbox", "tracing", "teacher"), ("torch",)) if computed else "",
+        verifier_version=code_version(("sandbox", "tracing", "verifier"), ("torch",)),
+    )

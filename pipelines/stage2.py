@@ -1,0 +1,84 @@
+"""Stage 2: tasks -> traces -> six grounded reasoning steps.
+
+python -m pipelines.stage2 --config configs/quickstart.yaml --corpus build/quickstart --runner DirectRunner
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import apache_beam as beam
+
+from musadata.config import Config
+from musadata.corpus.commits import Commit, code_version, require_commit
+from musadata.corpus.shards import Shard, deal, read_shard
+from musadata.records import Annotation, Reject, Task
+from musadata.teacher.annotation import annotate
+from musadata.tracing import trace_task
+from pipelines import resources
+from pipelines.options import RunOptions, parse_options, run_command
+from pipelines.run import run_stage
+from pipelines.steps import DealShards, RunStep, ShardStep, Writers
+
+
+@dataclass(frozen=True)
+class Annotate(ShardStep):
+    """Traces every task of a shard and has the teacher reason about it."""
+
+    stage: ClassVar[str] = "stage2"
+    writes: ClassVar[dict[str, type]] = {"annotations": Annotation, "rejects": Reject}
+    funnel: ClassVar[tuple[str, ...]] = ("trace", "reason")
+
+    def code(self) -> str:
+        return code_version(("sandbox", "tracing", "teacher"), ("torch",))
+
+    def settings(self, shard: Shard) -> Any:
+        return [self.config.tracing, self.config.teacher, self.config.seed]
+
+    def inputs(self, shard: Shard) -> list[Commit]:
+        return [require_commit(self.corpus, "stage1", shard)]
+
+    def process(self, shard: Shard, out: Writers) -> None:
+        config, sandbox = self.config, resources.sandbox()
+        memory = resources.memory(config.teacher, self.corpus, self.stage, shard)
+        teacher = resources.teacher(config.teacher, config.seed)
+        ask = memory.ask_teacher(teacher)
+        for task in read_shard(self.corpus, "tasks", shard, Task):
+            out.funnel.came_in("trace")
+            traces = trace_task(task, config.tracing, sandbox, config.seed)
+            if isinstance(traces, Reject):
+                out.reject(traces)
+                continue
+            out.funnel.went_on("trace")
+            out.funnel.came_in("reason")
+            annotation = annotate(task, traces, ask, teacher.name, config.seed)
+            if isinstance(annotation, Reject):
+                out.reject(annotation)
+                continue
+            out.funnel.went_on("reason")
+            out.keep("annotations", annotation)
+
+
+def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> "beam.PCollection[Commit]":
+    """The graph of stage 2."""
+    return pipeline | "Shards" >> DealShards(config.shards) | "Annotate" >> RunStep(Annotate(config, corpus))
+
+
+def is_done(config: Config, corpus: str) -> bool:
+    step = Annotate(config, corpus)
+    return all(step.found(shard) is not None for shard in deal(config.shards))
+
+
+def run(options: RunOptions) -> None:
+    run_stage("stage2", options, build, is_done, needs="stage1")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_command(lambda: run(parse_options(argv, "Stage 2: trace tasks and reason about them.")))
+
+
+if __name__ == "__main__":
+    from pipelines import stage2  # by its real name, under which workers find what is defined here
+
+    sys.exit(stage2.main())

@@ -1,0 +1,208 @@
+"""Stage 3: candidates -> verdicts -> repair -> a diverse, verified corpus.
+
+python -m pipelines.stage3 --config configs/quickstart.yaml --corpus build/quickstart --runner DirectRunner
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import apache_beam as beam
+
+from musadata.config import BackendType, Config
+from musadata.corpus.commits import Commit, code_version, require_commit
+from musadata.corpus.shards import Shard, deal, read_shard
+from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
+from musadata.records import (
+    SCHEMA_VERSION,
+    Annotation,
+    Candidate,
+    PreferenceRow,
+    Reject,
+    RftRow,
+    RlRow,
+    SftRow,
+    Task,
+    Trajectory,
+)
+from musadata.sampling.assembly import assemble
+from musadata.sampling.memory import Memory
+from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play
+from musadata.teacher.protocol import CannotAnswer, Teacher
+from pipelines import resources
+from pipelines.options import RunOptions, parse_options, run_command
+from pipelines.run import run_stage
+from pipelines.steps import DealShards, RunStep, ShardStep, Writers
+
+DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
+
+
+@dataclass(frozen=True)
+class Assemble(ShardStep):
+    """Writes what the conversations of a shard came to. The journal already holds every answer and verdict."""
+
+    stage: ClassVar[str] = "stage3"
+    writes: ClassVar[dict[str, type]] = {
+        "candidates": Candidate,
+        "trajectories": Trajectory,
+        "sft": SftRow,
+        "rft": RftRow,
+        "preferences": PreferenceRow,
+        "rl": RlRow,
+        "rejects": Reject,
+    }
+    funnel: ClassVar[tuple[str, ...]] = ("generate", "verify", "keep")
+
+    def code(self) -> str:
+        return code_version(("sandbox", "tracing", "teacher", "verifier", "sampling", "corpus.views"), ("torch",))
+
+    def settings(self, shard: Shard) -> Any:
+        return [self.config.teacher, self.config.verifier, self.config.sampling, self.config.seed]
+
+    def inputs(self, shard: Shard) -> list[Commit]:
+        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
+
+    def process(self, shard: Shard, out: Writers) -> None:
+        memory = resources.memory(self.config.teacher, self.corpus, self.stage, shard)
+        teacher = resources.teacher(self.config.teacher, self.config.seed).name
+        ask, judge = memory.recall_answers(teacher), memory.recall_verdicts(self.config.verifier)
+        for task, annotation in annotated_tasks(self.corpus, shard):
+            self._assemble(task, annotation, ask, judge, teacher, out)
+
+    def _assemble(self, task: Task, annotation: Annotation, ask: Ask, judge: Judge, teacher: str, out: Writers) -> None:
+        config, conversations = self.config, []
+        for sample in range(config.teacher.samples):
+            out.funnel.came_in("generate")
+            try:
+                attempts = play(task, annotation, sample, config.sampling.turns, config.seed, ask, judge)
+            except CannotAnswer as refusal:
+                out.reject(_unanswered(task, sample, str(refusal)))
+                continue
+            out.funnel.went_on("generate")
+            conversations.append(attempts)
+        candidates, trajectories = assemble(task, conversations, teacher, config.sampling)
+        _count(candidates, out)
+        rows: dict[str, Sequence[Any]] = {
+            "candidates": candidates,
+            "trajectories": trajectories,
+            "sft": sft_rows(task, annotation, candidates, trajectories),
+            "rft": rft_rows(task, annotation, candidates, trajectories),
+            "preferences": preference_rows(task, annotation, candidates, trajectories),
+            "rl": rl_rows(task, annotation, candidates, trajectories),
+        }
+        for dataset, some in rows.items():
+            for row in some:
+                out.keep(dataset, row)
+
+
+def _count(candidates: Sequence[Candidate], out: Writers) -> None:
+    for candidate in candidates:
+        out.funnel.came_in("verify")
+        if candidate.accepted:
+            out.funnel.went_on("verify")
+            out.funnel.came_in("keep")
+            if candidate.kept:
+                out.funnel.went_on("keep")
+            else:
+                out.funnel.dropped("keep", "too similar or too many")
+        else:
+            out.funnel.dropped("verify", candidate.error_class.value if candidate.error_class else "rejected")
+
+
+def _unanswered(task: Task, sample: int, reason: str) -> Reject:
+    return Reject(SCHEMA_VERSION, "candidates", "generate", reason, f"sample {sample}", task.task_id)
+
+
+def annotated_tasks(corpus: str, shard: Shard) -> Iterator[tuple[Task, Annotation]]:
+    """The tasks of a shard that have an annotation, with it; both files are in the same order."""
+    annotations = {one.task_id: one for one in read_shard(corpus, "annotations", shard, Annotation)}
+    for task in read_shard(corpus, "tasks", shard, Task):
+        if task.task_id in annotations:
+            yield task, annotations[task.task_id]
+
+
+@dataclass(frozen=True)
+class Converse:
+    """One part of one turn for every conversation of a shard.
+
+    A conversation goes on as far as the part is able to, and what it finds goes into the journal; where another part
+    has to come first, it is left for later.
+    """
+
+    config: Config
+    corpus: str
+
+    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
+        raise NotImplementedError
+
+    def run(self, shard: Shard) -> Shard:
+        if Assemble(self.config, self.corpus).found(shard) is None:
+            memory = resources.memory(self.config.teacher, self.corpus, Assemble.stage, shard)
+            ask, judge = self.abilities(memory)
+            for task, annotation in annotated_tasks(self.corpus, shard):
+                self._converse(task, annotation, ask, judge)
+        return shard
+
+    def _converse(self, task: Task, annotation: Annotation, ask: Ask, judge: Judge) -> None:
+        for sample in range(self.config.teacher.samples):
+            with suppress(NotKnownYet, CannotAnswer):
+                play(task, annotation, sample, self.config.sampling.turns, self.config.seed, ask, judge)
+
+    def teacher(self) -> Teacher:
+        return resources.teacher(self.config.teacher, self.config.seed)
+
+
+class AskTeacher(Converse):
+    """Asks; runs anywhere."""
+
+    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
+        return memory.ask_teacher(self.teacher()), memory.recall_verdicts(self.config.verifier)
+
+
+class Compile(Converse):
+    """Compiles what was answered; needs a compiler, but no device."""
+
+    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
+        verifier = resources.verifier(self.config.verifier)
+        return memory.recall_answers(self.teacher().name), memory.compile_only(self.config.verifier, verifier)
+
+
+class Execute(Converse):
+    """Executes what was compiled and judges it; where the backend needs a device, this step does."""
+
+    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
+        verifier = resources.verifier(self.config.verifier)
+        return memory.recall_answers(self.teacher().name), memory.verify(self.config.verifier, verifier)
+
+
+def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> "beam.PCollection[Commit]":
+    """The graph of stage 3: ask, compile and execute for every turn, then assemble."""
+    on_device = config.verifier.backend in (BackendType.CUDA, BackendType.MUSA)
+    shards = pipeline | "Shards" >> DealShards(config.shards)
+    for turn in range(1, config.sampling.turns + 1):
+        shards |= f"Ask {turn}" >> beam.Map(AskTeacher(config, corpus).run)
+        shards |= f"Compile {turn}" >> beam.Map(Compile(config, corpus).run)
+        execute = beam.Map(Execute(config, corpus).run)
+        shards |= f"Execute {turn}" >> (execute.with_resource_hints(**DEVICE) if on_device else execute)
+    return shards | "Assemble" >> RunStep(Assemble(config, corpus))
+
+
+def is_done(config: Config, corpus: str) -> bool:
+    step = Assemble(config, corpus)
+    return all(step.found(shard) is not None for shard in deal(config.shards))
+
+
+def run(options: RunOptions) -> None:
+    run_stage("stage3", options, build, is_done, needs="stage2")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_command(lambda: run(parse_options(argv, "Stage 3: sample, verify, repair and keep.")))
+
+
+if __name__ == "__main__":
+    from pipelines import stage3  # by its real name, under which workers find what is defined here
+
+    sys.exit(stage3.main())

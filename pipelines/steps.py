@@ -1,0 +1,129 @@
+"""What every step of a stage has in common: a shard in, a commit out, and nothing done twice.
+
+Only shards (two numbers) and signatures travel between Beam's workers; rows stay in files. A runner may process a shard
+twice, or kill a worker half-way: a step writes its files under temporary names and its commit last, and the same shard
+always gives the same bytes, so neither is seen by a reader.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import apache_beam as beam
+
+from musadata.config import Config
+from musadata.corpus.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
+from musadata.corpus.datasets import DATASETS
+from musadata.corpus.funnel import Funnel
+from musadata.corpus.shards import Output, Shard, ShardWriter, SplitWriter, deal
+from musadata.records import Reject
+
+
+class Writers:
+    """The shards that one step writes at once, one per dataset, and the funnel's counts beside them."""
+
+    def __init__(self, corpus: str, stage: str, shard: Shard, datasets: dict[str, type], steps: Sequence[str]):
+        self.funnel = Funnel(*steps)
+        self._open = ExitStack()
+        self._writers = {name: _writer(corpus, name, shard, kind, stage) for name, kind in datasets.items()}
+
+    def __enter__(self) -> Self:
+        for writer in self._writers.values():
+            self._open.enter_context(writer)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    def keep(self, dataset: str, row: Any) -> None:
+        self._writers[dataset].write(row)
+
+    def reject(self, reject: Reject) -> None:
+        self._writers["rejects"].write(reject)
+        self.funnel.dropped(reject.step, reject.reason)
+
+    def outputs(self) -> list[Output]:
+        return [output for writer in self._writers.values() for output in writer.outputs]
+
+
+def _writer(corpus: str, dataset: str, shard: Shard, kind: type, stage: str) -> ShardWriter | SplitWriter:
+    if dataset in DATASETS and DATASETS[dataset].trainable:
+        return SplitWriter(corpus, dataset, shard, kind)
+    return ShardWriter(corpus, dataset, shard, kind, name=f"rejects-{stage}" if dataset == "rejects" else "")
+
+
+@dataclass(frozen=True)
+class ShardStep:
+    """One step: `process` turns a shard of its predecessor into shards of the datasets that it `writes`.
+
+    Attributes:
+        stage: name of its commits.
+        writes: dataset -> kind of row.
+        funnel: the names under which rows are counted in, out and dropped.
+    """
+
+    config: Config
+    corpus: str
+
+    stage: ClassVar[str]
+    writes: ClassVar[dict[str, type]]
+    funnel: ClassVar[tuple[str, ...]]
+
+    def code(self) -> str:
+        """Version of the code whose results the step writes."""
+        raise NotImplementedError
+
+    def settings(self, shard: Shard) -> Any:
+        """The part of the config, and whatever else, that the rows depend on."""
+        raise NotImplementedError
+
+    def inputs(self, shard: Shard) -> list[Commit]:
+        """The commits that the step reads."""
+        return []
+
+    def process(self, shard: Shard, out: Writers) -> None:
+        raise NotImplementedError
+
+    def digest(self, shard: Shard) -> str:
+        return stage_digest(self.code(), self.settings(shard), self.inputs(shard))
+
+    def found(self, shard: Shard) -> Commit | None:
+        """The commit, if the shard is done and nothing that it depends on has changed."""
+        return find_commit(self.corpus, self.stage, shard, self.digest(shard))
+
+    def run(self, shard: Shard) -> Commit:
+        """The commit, after doing the work if it was not done yet."""
+
+        def work() -> tuple[list[Output], dict[str, Any]]:
+            with Writers(self.corpus, self.stage, shard, self.writes, self.funnel) as out:
+                self.process(shard, out)
+            return out.outputs(), out.funnel.counts()
+
+        inputs = self.inputs(shard)
+        return ensure_commit(self.corpus, self.stage, shard, self.digest(shard), input_hashes(inputs), work)[0]
+
+
+@dataclass
+class DealShards(beam.PTransform):
+    """All shards, spread over the workers."""
+
+    count: int
+
+    def expand(self, start: beam.Pipeline) -> beam.PCollection[Shard]:
+        return start | beam.Create(deal(self.count)) | beam.Reshuffle()
+
+
+@dataclass
+class RunStep(beam.PTransform):
+    """Every shard through one step. Commits come out."""
+
+    step: ShardStep
+
+    def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[Commit]:
+        return shards | beam.Map(self.step.run)
+
+
+def all_found(step: ShardStep) -> bool:
+    """Whether the whole step is done, so that no pipeline needs to be started."""
+    return all(step.found(shard) is not None for shard in deal(step.config.shards))

@@ -1,0 +1,174 @@
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.conftest import CONFIG, ROOT, run_module, run_pipeline
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def shards(corpus: Path) -> dict[str, str]:
+    files = sorted([*corpus.rglob("*.parquet"), corpus / "manifest.json"])
+    return {str(file.relative_to(corpus)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def journal_size(corpus: Path) -> int:
+    return sum(file.stat().st_size for file in (corpus / "_journal").rglob("*") if file.is_file())
+
+
+def ask(corpus: Path, sql: str):
+    return duckdb.sql(sql.replace("{", f"read_parquet('{corpus}/").replace("}", "/*.parquet')")).fetchall()
+
+
+def test_both_sources_yield_tasks_and_every_row_says_where_it_came_from(quickstart_corpus):
+    kinds = {kind for (kind,) in ask(quickstart_corpus, "SELECT DISTINCT source_kind FROM {tasks}")}
+    assert kinds == {"mined", "nnsmith"}
+    missing = "SELECT count(*) FROM {tasks} WHERE '' IN (provenance.origin, provenance.revision, provenance.license)"
+    assert ask(quickstart_corpus, missing) == [(0,)]
+
+
+def test_every_task_was_traced_on_two_shapes_one_of_them_not_a_power_of_two(quickstart_corpus):
+    rows = ask(quickstart_corpus, "SELECT traces FROM {annotations}")
+    assert rows
+    for (traces,) in rows:
+        shape_sets = [[tuple(spec["shape"]) for spec in trace["inputs"]] for trace in traces]
+        assert len({str(shapes) for shapes in shape_sets}) >= 2
+        assert any(size & (size - 1) for shapes in shape_sets for shape in shapes for size in shape)
+
+
+def test_accepted_candidates_are_different_and_failed_ones_are_repaired(quickstart_corpus):
+    structures = ask(
+        quickstart_corpus,
+        "SELECT task_id, count(DISTINCT structure) FROM {candidates} WHERE accepted GROUP BY 1 HAVING count(*) > 1",
+    )
+    assert any(count > 1 for _, count in structures)
+    repaired = "SELECT count(*) FROM {trajectories} WHERE success AND len(candidates) > 1 AND fault <> ''"
+    assert ask(quickstart_corpus, repaired)[0][0] > 0
+
+
+def test_emulated_verdicts_never_claim_speed(quickstart_corpus):
+    assert ask(quickstart_corpus, "SELECT count(*) FROM {candidates} WHERE speedup IS NOT NULL") == [(0,)]
+    assert ask(quickstart_corpus, "SELECT DISTINCT backend FROM {candidates}") == [("emulated",)]
+
+
+def test_sft_rows_train_on_accepted_answers_only(quickstart_corpus):
+    rows = ask(quickstart_corpus, "SELECT completion FROM {sft} WHERE family <> 'reasoning'")
+    accepted = {source for (source,) in ask(quickstart_corpus, "SELECT source FROM {candidates} WHERE accepted")}
+    assert rows
+    for (completion,) in rows:
+        assert any(source.strip() in completion[-1]["content"] for source in accepted)
+
+
+def test_everything_dropped_is_in_rejects_with_a_reason(quickstart_corpus):
+    assert ask(quickstart_corpus, "SELECT count(*) FROM {rejects} WHERE reason = '' OR step = ''") == [(0,)]
+
+
+def test_the_same_command_again_does_no_work(quickstart_corpus, tmp_path):
+    corpus = tmp_path / "corpus"
+    shutil.copytree(quickstart_corpus, corpus)
+    before, journal = shards(corpus), journal_size(corpus)
+    lines = run_pipeline(corpus)
+    assert [line for line in lines if line.endswith("up to date")] == [f"stage{n}: up to date" for n in (1, 2, 3)]
+    assert (shards(corpus), journal_size(corpus)) == (before, journal)
+
+
+@pytest.mark.slow
+def test_one_worker_makes_the_same_bytes_as_all_cores(quickstart_corpus, tmp_path):
+    run_pipeline(tmp_path / "corpus", "--direct_num_workers=1")
+    assert shards(tmp_path / "corpus") == shards(quickstart_corpus)
+
+
+@pytest.mark.slow
+def test_killed_run_continues_to_the_same_bytes(quickstart_corpus, tmp_path):
+    corpus = tmp_path / "corpus"
+    command = [sys.executable, "-m", "pipelines.all", "--config", str(CONFIG), "--corpus", str(corpus)]
+    for seconds in (15, 30):
+        process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    run_pipeline(corpus)
+    assert shards(corpus) == shards(quickstart_corpus)
+
+
+def test_stage_before_its_predecessor_says_what_to_run_first(tmp_path):
+    run_module("pipelines.stage1", "--help")
+    done = run_module("pipelines.stage2", "--config", str(CONFIG), "--corpus", str(tmp_path / "nothing"))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "stage1" in line
+    assert str(tmp_path / "nothing") in line
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("shards: 2\n", "sources"),
+        ("sources: []\n", "sources"),
+        ("sources: [{kind: nnsmith, count: 3}]\nshardz: 4\n", "shardz"),
+        ("sources: [{kind: nnsmith, count: three}]\n", "sources[0].count"),
+        ("sources: [{kind: nnsmith}]\n", "sources[0].count"),
+    ],
+)
+def test_wrong_config_key_is_named_in_one_line(tmp_path, text, key):
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    done = run_module("pipelines.stage1", "--config", str(config), "--corpus", str(tmp_path / "corpus"))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert key in line
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_truncated_shard_is_named_and_nothing_is_overwritten(quickstart_corpus, tmp_path):
+    corpus = tmp_path / "corpus"
+    shutil.copytree(quickstart_corpus, corpus)
+    shard = next((corpus / "tasks").glob("*.parquet"))
+    shard.write_bytes(shard.read_bytes()[:-100])
+    done = run_module("pipelines.stage2", "--config", str(CONFIG), "--corpus", str(corpus))
+    assert done.returncode == 2
+    assert shard.name in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "delete it" in line
+
+
+def test_source_folder_without_python_is_named(tmp_path):
+    (tmp_path / "empty").mkdir()
+    config = tmp_path / "config.yaml"
+    config.write_text(f"sources: [{{kind: directory, path: {tmp_path / 'empty'}}}]\nshards: 1\n")
+    done = run_module("pipelines.stage1", "--config", str(config), "--corpus", str(tmp_path / "corpus"))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert str(tmp_path / "empty") in line
+
+
+@pytest.mark.slow
+def test_hostile_references_become_rejects_and_the_run_goes_on(tmp_path):
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    template = (
+        "import torch\nimport torch.nn as nn\n\n\nclass {name}(nn.Module):\n    def forward(self, x):\n        {body}\n"
+    )
+    bodies = {
+        "Endless": "while True:\n            x = x + 1",
+        "Greedy": "return x + torch.zeros(100 * 2**30, dtype=torch.uint8).sum()",
+        "Exits": "import os\n        os._exit(0)",
+        "Honest": "return torch.sin(x) * x",
+    }
+    for name, body in bodies.items():
+        (folder / f"{name.lower()}.py").write_text(template.format(name=name, body=body))
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"sources: [{{kind: directory, path: {folder}, license: MIT}}]\nshards: 2\ntasks: {{seconds: 3}}\n"
+    )
+    run_pipeline(tmp_path / "corpus", config=config, stage="stage1")
+    assert ask(tmp_path / "corpus", "SELECT count(*) FROM {tasks}") == [(1,)]
+    assert ask(tmp_path / "corpus", "SELECT count(*) FROM {rejects}")[0][0] >= 3
