@@ -1,0 +1,75 @@
+"""Does the shipped fingerprint set find KernelBench, as published and disguised, and spare what is unrelated?
+
+python -m benchmarks.decontamination --checkout ../KernelBench [--levels 1234] [--unrelated 300] [--output FILE]
+
+Disguises are mechanical (benchmarks/disguise.py): other names, layout, order of independent statements and sizes, one
+more level of modules, and all together. Unrelated tasks are generated ones. The rival is matching by text alone.
+"""
+
+import argparse
+import random
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.disguise import DISGUISES, disguise
+from benchmarks.measuring import report
+from musadata.sandbox import Limits, Sandbox
+from musadata.sources.nnsmith import print_graphs
+from musadata.tasks.decontaminate import contamination, load_fingerprints, match_text
+
+SET = "kernelbench"
+CHANGES = {**DISGUISES, "all": disguise}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkout", type=Path, required=True)
+    parser.add_argument("--levels", default="1234")
+    parser.add_argument("--unrelated", type=int, default=300)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    files = sorted(options.checkout.glob(f"KernelBench/level[{options.levels}]/*.py"))
+    if not files:
+        raise SystemExit(f"benchmark: {options.checkout} holds no KernelBench/level*/*.py")
+    total: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    by_text: Counter[str] = Counter()
+    missed = []
+    preload = ("torch._dynamo", "musadata.tasks.fingerprints.tracing")
+    with Sandbox(preload=preload, limits=Limits(seconds=300.0, memory_mb=16384)) as sandbox:
+
+        def check(kind: str, name: str, source: str) -> None:
+            total[kind] += 1
+            by_text[kind] += bool(match_text(source, load_fingerprints(SET)))
+            outcome = sandbox.call("musadata.tasks.fingerprints.tracing:trace", source)
+            graph = outcome.value.get("graph", "") if outcome.ok else ""
+            if contamination(source, graph, [SET]):
+                found[kind] += 1
+            elif kind != "unrelated":
+                missed.append(f"{kind} {name}")
+
+        for file in files:
+            name, source = f"{file.parent.name}/{file.stem}", file.read_text(encoding="utf-8")
+            check("published", name, source)
+            for kind, change in CHANGES.items():
+                check(kind, name, change(source, random.Random(f"{kind}/{name}")))
+        for index, (name, source) in enumerate(print_graphs(99, 0, options.unrelated - 1, 6)):
+            if source:
+                check("unrelated", f"{index} {name}", source)
+    disguised = sum(found[kind] for kind in CHANGES) / sum(total[kind] for kind in CHANGES)
+    alone = sum(by_text[kind] for kind in CHANGES) / sum(total[kind] for kind in CHANGES)
+    published = found["published"] / total["published"]
+    unrelated = found["unrelated"] / max(1, total["unrelated"])
+    rows = [
+        ("tasks as published found", "100 %", f"{100 * published:.1f} %", published == 1.0),
+        ("disguised tasks found", ">= 98 %", f"{100 * disguised:.1f} %", disguised >= 0.98),
+        ("disguised tasks found by text alone (rival)", "", f"{100 * alone:.1f} %", True),
+        ("unrelated tasks flagged", "<= 0.5 %", f"{100 * unrelated:.2f} %", unrelated <= 0.005),
+    ]
+    details = {"total": dict(total), "found": dict(found), "by_text": dict(by_text), "missed": missed}
+    report("decontamination", rows, details, options.output)
+    print(details)
+
+
+if __name__ == "__main__":
+    main()

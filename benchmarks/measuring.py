@@ -1,0 +1,104 @@
+"""What the benchmarks share: running a command while watching its whole process tree, and printing results."""
+
+import json
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished command: wall seconds, peak memory over all its processes (proportional set size), exit code."""
+
+    seconds: float
+    peak_gb: float
+    code: int
+    output: str
+
+
+def run_watched(command: Sequence[str], cwd: Path = ROOT, kill_after: float | None = None) -> Run:
+    """Run a command; with `kill_after`, SIGKILL its whole tree after that many seconds."""
+    start = time.monotonic()
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        peak = _Peak(process.pid)
+        timer = threading.Timer(kill_after or 0, _kill_tree, (process.pid,))
+        if kill_after:
+            timer.start()
+        output, _ = process.communicate()
+        timer.cancel()
+    return Run(time.monotonic() - start, peak.stop() / 2**30, process.returncode, output)
+
+
+def _kill_tree(pid: int) -> None:
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+class _Peak:
+    """Samples the proportional set size of a process tree every two seconds, since walking page tables takes time."""
+
+    def __init__(self, pid: int):
+        self._root, self._peak, self._over = psutil.Process(pid), 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._over.wait(2.0):
+            total = 0
+            try:
+                tree = [self._root, *self._root.children(recursive=True)]
+            except psutil.NoSuchProcess:
+                return
+            for process in tree:
+                try:
+                    total += process.memory_full_info().pss
+                except (psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError):
+                    continue
+            self._peak = max(self._peak, total)
+
+    def stop(self) -> int:
+        self._over.set()
+        self._thread.join()
+        return self._peak
+
+
+def report(name: str, rows: Sequence[tuple[str, str, str, bool]], details: dict[str, Any], output: Path | None) -> None:
+    """Print (what, promised, measured, reached) as a table; write it and `details` as JSON."""
+    table = Table(title=name)
+    for column in ("what", "promised", "measured", "reached"):
+        table.add_column(column)
+    for what, promised, measured, reached in rows:
+        table.add_row(what, promised, measured, "yes" if reached else "NO")
+    Console().print(table)
+    if output:
+        data = {
+            "benchmark": name,
+            "machine": {
+                "cores": psutil.cpu_count(),
+                "python": platform.python_version(),
+                "system": platform.platform(),
+            },
+            "rows": [dict(zip(("what", "promised", "measured", "reached"), row, strict=True)) for row in rows],
+            **details,
+        }
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def python() -> str:
+    return sys.executable

@@ -1,0 +1,206 @@
+"""Mining against its rivals on the same files: slicing speed, modules that run, and memory.
+
+    python -m benchmarks.mining timm=PATH stylegan2=PATH … [--paritybench CHECKOUT] [--part slicing,running,memory]
+
+The paths are clones or bare mirrors of public repositories, which this project does not ship. Slicing is measured
+against tree-sitter-python's bare parse of the same files (`pip install tree-sitter-python`), running against
+pytorch-jit-paritybench in a checkout of its own.
+"""
+
+import argparse
+import gc
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.measuring import report
+from musadata.config import SourceConfig, SourceType
+from musadata.mining.index import PackageIndex
+from musadata.mining.slicing import Slicer, Unsliceable
+from musadata.records import Draft
+from musadata.sandbox import Sandbox
+from musadata.sources.git import GitTree, open_git, run_git
+from musadata.sources.protocol import Tree, UnreadableFile
+from musadata.sources.trees import MemoryTree
+
+Row = tuple[str, str, str, bool]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("repositories", nargs="*", help="NAME=PATH of a clone")
+    parser.add_argument("--paritybench", type=Path, help="checkout of pytorch-jit-paritybench")
+    parser.add_argument("--part", default="slicing,running,memory")
+    parser.add_argument("--output", type=Path, default=Path("build/benchmarks/mining.json"))
+    options = parser.parse_args()
+    repositories = dict(item.split("=", 1) for item in options.repositories)
+    parts: dict[str, Any] = {}
+    rows: list[Row] = []
+    for name, measure in (("slicing", measure_slicing), ("running", measure_running)):
+        if name in options.part.split(","):
+            found, details = measure(repositories, options)
+            rows += found
+            parts[name] = details
+    if "memory" in options.part.split(","):
+        found, parts["memory"] = measure_memory()
+        rows += found
+    report("mining", rows, parts, options.output)
+
+
+def open_tree(path: str) -> GitTree:
+    return GitTree(Path(path), run_git(Path(path), "rev-parse", "HEAD").decode().strip())
+
+
+def measure_slicing(repositories: dict[str, str], options: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
+    """CPU seconds to find and cut every module, against a bare parse."""
+    details: dict[str, Any] = {}
+    for name, path in repositories.items():
+        tree = open_tree(path)
+        files = read_all(tree)
+        size = sum(map(len, files.values())) / 1e6
+        parse_seconds = parse_bare(files)
+        start = time.process_time()
+        modules, cut = slice_all(MemoryTree(files))
+        ours = time.process_time() - start
+        details[name] = {"megabytes": size, "parse_seconds": parse_seconds, "slice_seconds": ours}
+        details[name] |= {"modules": modules, "cut": cut, "ratio": parse_seconds / ours}
+    parsed = sum(item["parse_seconds"] for item in details.values())
+    ratio = parsed / max(1e-9, sum(item["slice_seconds"] for item in details.values()))
+    shown = f"{ratio:.2f}×: " + ", ".join(f"{name} {item['ratio']:.2f}" for name, item in details.items())
+    return [("slicing throughput, against tree-sitter-python's bare parse", "≥ 0.25×", shown, ratio >= 0.25)], details
+
+
+def read_all(tree: Tree) -> dict[str, bytes]:
+    files = {}
+    for path in tree.paths():
+        if path.endswith(".py"):
+            try:
+                files[path] = tree.read(path)
+            except UnreadableFile:
+                continue
+    return files
+
+
+def parse_bare(files: dict[str, bytes]) -> float:
+    """CPU seconds of the rival."""
+    import tree_sitter
+    import tree_sitter_python
+
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_python.language()))
+    start = time.process_time()
+    for data in files.values():
+        parser.parse(data)
+    return time.process_time() - start
+
+
+def slice_all(tree: Tree) -> tuple[int, int]:
+    """How many modules were found, and how many of them could be cut out."""
+    index = PackageIndex(tree)
+    slicer = Slicer(index)
+    modules = cut = 0
+    for path in tree.paths():
+        try:
+            module = index.parse(path)
+        except (UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for definition in slicer.module_classes(module):
+            modules += 1
+            try:
+                slicer.slice(definition)
+            except Unsliceable:
+                continue
+            cut += 1
+    return modules, cut
+
+
+def measure_running(repositories: dict[str, str], options: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
+    """Modules that run, ours and the rival's, and the seconds that each takes per module found."""
+    details = {name: run_ours(path) for name, path in repositories.items()}
+    rows: list[Row] = []
+    ours = sum(item["run"] for item in details.values())
+    if options.paritybench:
+        for name, path in repositories.items():
+            details[name]["rival"] = run_rival(options.paritybench, path)
+        theirs = sum(item["rival"]["run"] for item in details.values())
+        pace = [item["seconds"] / max(1, item["found"]) for item in details.values()]
+        rival_pace = [item["rival"]["seconds"] / max(1, item["rival"]["found"]) for item in details.values()]
+        shown = f"{ours} against {theirs}: {ours / max(1, theirs):.2f}×"
+        rows.append(("modules that run, against paritybench", "≥ 2.5×", shown, ours >= 2.5 * theirs))
+        mean, rival_mean = sum(pace) / len(pace), sum(rival_pace) / len(rival_pace)
+        shown = f"{mean:.3f} s against {rival_mean:.3f} s"
+        rows.append(("time per module found", "no more", shown, mean <= rival_mean))
+    else:
+        rows.append(("modules that run (no rival given)", "", str(ours), True))
+    return rows, details
+
+
+def run_ours(path: str) -> dict[str, Any]:
+    source = open_git(SourceConfig(SourceType.GIT, url=path), seed=1)
+    counts: Counter[str] = Counter()
+    start = time.monotonic()
+    with Sandbox(preload=("torch",)) as sandbox:
+        for unit in source.units():
+            for item in source.drafts(unit, sandbox):
+                counts["run" if isinstance(item, Draft) else item.reason] += 1
+    return {"run": counts["run"], "found": counts.total(), "seconds": time.monotonic() - start, "reasons": dict(counts)}
+
+
+def run_rival(checkout: Path, path: str) -> dict[str, Any]:
+    """The rival executes what it mines unprotected: give it repositories that you would run yourself."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) / "repository"
+        files.mkdir()
+        archive = subprocess.run(["git", "-C", path, "archive", "HEAD"], check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(files)], input=archive, check=True)
+        (Path(folder) / "generated").mkdir()
+        command = [sys.executable, "main.py", "--generate-one", str(files), "--tests-dir", f"{folder}/generated"]
+        start = time.monotonic()
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - start
+    stats = dict(
+        re.findall(r"'?(\w+)'?[:=] ?(\d+)", done.stdout.partition("Stats")[2] + done.stderr.partition("Stats")[2])
+    )
+    found, run = int(stats.get("total", 0)), int(stats.get("tests", 0))
+    return {"run": run, "found": found, "seconds": seconds, "stats": stats, "end": done.stderr[-300:]}
+
+
+def measure_memory() -> tuple[list[Row], dict[str, Any]]:
+    """Resident memory after slicing 10 k and 100 k files of the same kind."""
+    held = {}
+    for count in (10_000, 100_000):
+        slice_all(_Generated(count))
+        gc.collect()
+        held[count] = psutil.Process().memory_info().rss / 2**20
+    growth = held[100_000] / held[10_000] - 1
+    shown = f"{held[10_000]:.0f} MB, {held[100_000]:.0f} MB: {growth:+.1%}"
+    return [("memory from 10 k to 100 k source files", "within 15 %", shown, growth <= 0.15)], {"megabytes": held}
+
+
+class _Generated:
+    """Many small packages, each of two modules that need each other's file; nothing of it is held."""
+
+    def __init__(self, count: int):
+        self._count = count
+
+    def paths(self) -> list[str]:
+        return [f"p{number // 100:04d}/m{number:06d}.py" for number in range(self._count)]
+
+    def read(self, path: str) -> bytes:
+        number = int(path[-9:-3])
+        other = number + 1 if number % 100 < 99 else number - 99
+        return (
+            f"from torch import nn\nfrom .m{other:06d} import scale{other}\n\nFACTOR = {number}\n\n"
+            f"def scale{number}(x):\n    return x * FACTOR\n\n"
+            f"class Net{number}(nn.Module):\n    def forward(self, x):\n        return scale{other}(x).tanh()\n"
+        ).encode()
+
+
+if __name__ == "__main__":
+    main()

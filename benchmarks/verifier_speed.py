@@ -1,0 +1,94 @@
+"""How long a verdict takes on the emulated backend, compilation included, against the compiler alone.
+
+    taskset -c 0 python -m benchmarks.verifier_speed --output build/verifier_speed.json
+
+Every honest kernel of `tests/adversarial` is judged twice by one warm verifier: with its artifact not yet made (a
+comment is added to its sources, so that the cache knows nothing of it), and again with it. The rival is measured in
+the same run: the compiler on the same sources, with nothing around it.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.measuring import report
+from musadata.config import BackendType, VerifierConfig
+from musadata.verifier import Verifier
+from musadata.verifier import verifier as chain
+from musadata.verifier.backends import Backend
+from tests.adversarial.programs import read_exercise, read_programs
+
+GOAL_SECONDS = 0.6
+
+
+class _Stopwatch:
+    """Adds up the time that one verdict spends in the compiler."""
+
+    def __init__(self, backend: Backend):
+        self.seconds = 0.0
+        self._compile = backend.compile
+
+    def compile(self, sources: dict[str, object]) -> object:
+        start = time.perf_counter()
+        try:
+            return self._compile(sources)
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 if the goal is not reached."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--limit", type=int, default=1000)
+    arguments = parser.parse_args(argv)
+    config = VerifierConfig(backend=BackendType.EMULATED)
+    nonce = f"\n# measured {time.time_ns()}\n"
+    rows = []
+    with Verifier(config) as verifier:
+        watch = _Stopwatch(verifier._backend)
+        object.__setattr__(verifier._backend, "compile", watch.compile)
+        for program in read_programs("honest")[: arguments.limit]:
+            exercise = read_exercise(program.value("task"))
+            verifier._references.expect(*_expected(config, exercise))
+            source = _fresh(program.source, nonce)
+            watch.seconds = 0.0
+            start = time.perf_counter()
+            verdict = verifier.verify(exercise.task, source, exercise.shape_sets)
+            cold, compiler = time.perf_counter() - start, watch.seconds
+            start = time.perf_counter()
+            verifier.verify(exercise.task, source, exercise.shape_sets)
+            rows.append((program.name, verdict.accepted, cold, compiler, time.perf_counter() - start))
+    return _report(rows, arguments.output)
+
+
+def _expected(config: VerifierConfig, exercise: object) -> tuple[object, ...]:
+    """What the verifier will ask of the reference: several candidates share it, so it is not part of one's time."""
+    task, shapes = exercise.task, chain.collect_shapes(exercise.task, exercise.shape_sets)
+    sets = chain.plan_sets(config, task, len(shapes))
+    return task.reference, shapes, sets, chain.derive_seed(config, task, "state")
+
+
+def _fresh(source: str, nonce: str) -> str:
+    """The same program with other C++ text, as far as the hash of an artifact is concerned."""
+    return source.replace("#include <torch/extension.h>", f"//{nonce.strip()}\n#include <torch/extension.h>")
+
+
+def _report(rows: list[tuple[str, bool, float, float, float]], output: Path | None) -> int:
+    cold, compiler, warm = (statistics.median(row[index] for row in rows) for index in (2, 3, 4))
+    reached = cold <= GOAL_SECONDS
+    lines = [
+        ("candidates, all accepted", str(len(rows)), str(sum(row[1] for row in rows)), all(row[1] for row in rows)),
+        ("verdict, compilation included, median s", f"<= {GOAL_SECONDS}", f"{cold:.3f}", reached),
+        ("verdict / compiler alone, medians", "-", f"{cold / compiler:.2f}", True),
+        ("verdict of a compiled candidate, median s", "-", f"{warm:.3f}", True),
+    ]
+    names = ("name", "accepted", "seconds", "compiler_seconds", "compiled_seconds")
+    report("verifier speed", lines, {"candidates": [dict(zip(names, row, strict=True)) for row in rows]}, output)
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
