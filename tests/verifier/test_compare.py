@@ -83,6 +83,21 @@ def test_ill_conditioned_result_is_given_the_room_it_needs(values):
     assert check(expected, (oracle * (1 + 2e-3)).float()) == ()
 
 
+def test_zeros_of_a_relu_do_not_hide_how_exact_the_reference_is():
+    data = torch.randn(64, 200, generator=torch.Generator().manual_seed(3)) + 100.0
+
+    def normalised(x, mean):
+        return torch.relu((x - mean) / (x - mean).square().mean(1, keepdim=True).sqrt())
+
+    serial = torch.zeros(64)
+    for column in data.T:
+        serial += column
+    oracle = normalised(data.double(), data.double().mean(1, keepdim=True))
+    expected = expect(normalised(data, data.mean(1, keepdim=True)), oracle)
+    assert check(expected, normalised(data, (serial / 200)[:, None])) == ()
+    assert check(expected, normalised(data.half().float(), data.half().float().mean(1, keepdim=True))) != ()
+
+
 def test_step_of_a_rounding_function_does_not_widen_the_tolerance(values):
     reference = torch.round(values)
     oracle = reference.double()

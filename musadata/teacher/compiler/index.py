@@ -138,7 +138,7 @@ class Index:
         return frozenset(found)
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
-        """The value of a formula without loop variables."""
+        """The value of a formula for the given sizes; a loop variable counts as the middle of its range."""
         return sum(
             coefficient * _product(_evaluate_atom(atom, sizes) for atom in monomial)
             for monomial, coefficient in self.terms
@@ -354,6 +354,8 @@ def _monomial_key(monomial: Monomial) -> tuple[Any, ...]:
 def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
     if isinstance(atom, Size):
         return sizes[atom.name]
+    if isinstance(atom, Variable):
+        return atom.extent.evaluate(sizes) // 2
     if isinstance(atom, Operation):
         left, right = atom.left.evaluate(sizes), atom.right.evaluate(sizes)
         return {"//": lambda: left // right, "%": lambda: left % right, "min": lambda: min(left, right)}.get(

@@ -18,6 +18,7 @@ from musadata.teacher.compiler.graph import Graph
 from musadata.teacher.compiler.plan import PLANS
 
 MOST_WORK = 4  # times that of the unfused candidate: a fusion that computes things over and over teaches nothing good
+MOST_CHARACTERS = 24_000  # of a candidate: nobody reads more, and no model learns from a recurrence written out
 COMPILE_RANK = 2.0  # how much later than others a fault that does not compile is tried
 SECOND_FAULT_SHARE = 0.25  # of the faulty samples hide a second mistake behind one that does not compile
 
@@ -47,14 +48,19 @@ class Portfolio:
         """The honest candidate of this number; numbers past the last different one start over.
 
         Raises:
-            Unsupported: the graph cannot be lowered.
+            Unsupported: the graph cannot be lowered, or only to something that is too long to be read.
         """
         while len(self._made) <= number and self._next < len(self._plans):
             made = build_candidate(self._graph, self._plans[self._next])
             self._next += 1
-            if made.shape not in [known.shape for known in self._made] and made.work <= MOST_WORK * self._plain_work():
+            if made.shape not in [known.shape for known in self._made] and self._is_reasonable(made):
                 self._made.append(made)
+        if not self._made:
+            raise Unsupported("candidate too long to be read")
         return self._made[number % len(self._made)]
+
+    def _is_reasonable(self, candidate: Candidate) -> bool:
+        return len(candidate.source) <= MOST_CHARACTERS and candidate.work <= MOST_WORK * self._plain_work()
 
     def _plain_work(self) -> int:
         if self._least is None:

@@ -110,8 +110,8 @@ void* new_fiber_state(char* top, void (*entry)()) {
   // Lives at the top of its own stack, so that it needs no owner.
   auto* state = reinterpret_cast<ucontext_t*>(top - sizeof(ucontext_t) - 64);
   getcontext(state);
-  state->uc_stack.ss_sp = top - kStackBytes;
-  state->uc_stack.ss_size = kStackBytes - sizeof(ucontext_t) - 128;
+  state->uc_stack.ss_sp = top - kStackBytes + kMostStagger;
+  state->uc_stack.ss_size = kStackBytes - kMostStagger - sizeof(ucontext_t) - 128;
   state->uc_link = nullptr;
   makecontext(state, entry, 0);
   return state;

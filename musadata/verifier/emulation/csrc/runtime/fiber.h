@@ -17,6 +17,9 @@ void* new_fiber_state(char* stack_top, void (*entry)());
 int acquire_stack();
 void release_stack(int stack);
 char* stack_base(int stack);
-inline char* stack_top(int stack) { return stack_base(stack) + kStackBytes; }
+// Not all at the same offset in their pages: the frames of a block's threads would fight for the same cache sets.
+constexpr size_t kStagger = 128;
+constexpr size_t kMostStagger = 32 * kStagger;
+inline char* stack_top(int stack) { return stack_base(stack) + kStackBytes - stack % 32 * kStagger; }
 
 }  // namespace emulator

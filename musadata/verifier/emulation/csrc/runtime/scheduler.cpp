@@ -34,6 +34,7 @@ struct Thread {
 
 struct Warp {
   uint32_t alive;
+  uint32_t waiting;  // lanes in a collective
   uint32_t epoch;
 };
 
@@ -266,6 +267,7 @@ void complete_collective(int warp, uint32_t mask) {
       break;
   }
   g_warps[warp].epoch++;
+  g_warps[warp].waiting &= ~mask;
   for (int lane = 0; lane < kWarpSize; lane++) {
     if (lanes[lane] != nullptr) {
       wake(base + lane);
@@ -273,23 +275,27 @@ void complete_collective(int warp, uint32_t mask) {
   }
 }
 
-// Completes a collective of this warp if all lanes that its mask names (and that still live) wait in it.
-void try_collectives(int warp) {
+// Completes the collective of this lane if all lanes that its mask names (and that still live) wait in it with it.
+bool try_collective(int warp, int lane) {
   const int base = warp * kWarpSize;
-  for (int i = base; i < std::min(base + kWarpSize, thread_count()); i++) {
-    if (g_threads[i].state != State::kInCollective) {
-      continue;
+  const uint32_t mask = g_threads[base + lane].mask;
+  const uint32_t needed = mask & g_warps[warp].alive;
+  if ((needed & ~g_warps[warp].waiting) != 0) {
+    return false;  // how all arrivals but the last end, so it must cost next to nothing
+  }
+  for (uint32_t rest = needed; rest != 0; rest &= rest - 1) {
+    if (g_threads[base + __builtin_ctz(rest)].mask != mask) {
+      return false;
     }
-    const uint32_t needed = g_threads[i].mask & g_warps[warp].alive;
-    bool complete = true;
-    for (int lane = 0; lane < kWarpSize && complete; lane++) {
-      if (needed >> lane & 1) {
-        const Thread& other = g_threads[base + lane];
-        complete = other.state == State::kInCollective && other.mask == g_threads[i].mask;
-      }
-    }
-    if (complete) {
-      complete_collective(warp, needed);
+  }
+  complete_collective(warp, needed);
+  return true;
+}
+
+// After a lane has exited: those that wait may wait for nobody else.
+void try_collectives(int warp) {
+  for (uint32_t rest = g_warps[warp].waiting; rest != 0; rest &= rest - 1) {
+    if (try_collective(warp, __builtin_ctz(rest))) {
       return;
     }
   }
@@ -404,7 +410,7 @@ void run_block() {
   }
   for (size_t warp = 0; warp < g_warps.size(); warp++) {
     const int lanes = std::min(kWarpSize, threads - static_cast<int>(warp) * kWarpSize);
-    g_warps[warp] = {lanes == kWarpSize ? ~0u : (1u << lanes) - 1, 0};
+    g_warps[warp] = {lanes == kWarpSize ? ~0u : (1u << lanes) - 1, 0, 0};
   }
   for (Thread& thread : g_threads) {
     thread.state = State::kReady;
@@ -472,7 +478,8 @@ void musadata_collective(uint32_t mask, Collective* collective) {
   thread.state = State::kInCollective;
   thread.mask = mask;
   thread.collective = collective;
-  try_collectives(thread.warp);
+  g_warps[thread.warp].waiting |= 1u << thread.lane;
+  try_collective(thread.warp, thread.lane);
   wait();
 }
 
