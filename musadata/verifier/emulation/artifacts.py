@@ -33,18 +33,25 @@ class Artifact:
 
 
 def compile_sources(
-    sources: CandidateSources, *, sanitize: bool = False, limits: CompileLimits = _DEFAULT_LIMITS
+    sources: CandidateSources,
+    *,
+    sanitize: bool = False,
+    limits: CompileLimits = _DEFAULT_LIMITS,
+    include: tuple[Path, ...] = (),
 ) -> Artifact:
     """Compile and link, or take the result of an earlier time. Runs no code of the candidate.
+
+    Args:
+        include: further folders of headers that are trusted.
 
     Raises:
         CompileError: the sources are wrong; the text names their own lines. The same sources give the same text.
         Unsupported: they need something that is not emulated.
         MusadataError: this machine has no usable compiler.
     """
-    headers = build_headers(_half_defines(sources), sanitize)
+    headers = build_headers(_half_defines(sources), sanitize, include=include)
     libraries = build_libraries()
-    key = hash_of(sources.digest(), headers.prelude, libraries.runtime.parent.name, find_toolchain().identity)
+    key = hash_of(sources.digest(), headers.prelude, libraries.runtime.parent.name, find_toolchain().identity, *include)
     folder = cache_folder() / "artifacts" / key[:2] / key
     if not folder.is_dir():
         _keep(folder, lambda partial: _compile_into(partial, sources, headers, sanitize, limits))
@@ -106,7 +113,7 @@ def _compile(work: Path, sources: CandidateSources, headers: Headers, sanitize: 
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)
     if may_need_full_headers(errors, run.last.stderr):
-        full = build_headers(_half_defines(sources), sanitize, full=True)
+        full = build_headers(_half_defines(sources), sanitize, full=True, include=headers.include)
         if run.attempt(units.apart, full).code == 0:
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown) or errors

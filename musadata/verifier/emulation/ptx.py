@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from musadata.verifier.emulation.errors import Unsupported
-from musadata.verifier.emulation.lexer import Kind, Token, closing_index, join, split_commas
+from musadata.verifier.lexer import Kind, Token, closing_index, join, split_commas
 
 _SPECIAL = {
     "%laneid": "emulator::musadata_lane()",

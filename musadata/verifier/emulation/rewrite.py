@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from musadata.verifier.emulation import ptx
 from musadata.verifier.emulation.errors import Unsupported
-from musadata.verifier.emulation.lexer import (
+from musadata.verifier.emulation.shared import rewrite_shared
+from musadata.verifier.lexer import (
     Kind,
     Token,
     Unbalanced,
@@ -19,7 +20,6 @@ from musadata.verifier.emulation.lexer import (
     skip_space_back,
     split,
 )
-from musadata.verifier.emulation.shared import rewrite_shared
 
 # What has a header on a CUDA machine but no emulation here: the candidate may well be right.
 _FOREIGN_HEADERS = re.compile(

@@ -7,7 +7,7 @@ CUDA. Dynamic shared memory becomes a pointer; at file scope, where a pointer ca
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from musadata.verifier.emulation.lexer import (
+from musadata.verifier.lexer import (
     CLOSING,
     OPENING,
     Kind,

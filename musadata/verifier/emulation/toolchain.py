@@ -64,11 +64,12 @@ class Libraries:
 
 @dataclass(frozen=True)
 class Headers:
-    """Flags and first include of a candidate's compilation."""
+    """Flags and first include of a candidate's compilation. `include`: further folders, which the flags hold too."""
 
     flags: tuple[str, ...]
     prelude: str
     full: bool = False
+    include: tuple[Path, ...] = ()
 
 
 @cache
@@ -111,7 +112,12 @@ def _build(toolchain: Toolchain, folder: Path) -> None:
 
 
 @cache
-def build_headers(defines: tuple[str, ...] = DEFAULT_DEFINES, sanitize: bool = False, full: bool = False) -> Headers:
+def build_headers(
+    defines: tuple[str, ...] = DEFAULT_DEFINES,
+    sanitize: bool = False,
+    full: bool = False,
+    include: tuple[Path, ...] = (),
+) -> Headers:
     """Flags for a candidate and the precompiled header that it begins with.
 
     Raises:
@@ -132,4 +138,5 @@ def build_headers(defines: tuple[str, ...] = DEFAULT_DEFINES, sanitize: bool = F
         run_tool([toolchain.compiler, *flags, *search, "-x", "c++-header", header, "-o", f"{header}.gch"], "prelude.h")
 
     folder = build_once(cache_folder() / f"prelude-{key}", build)
-    return Headers(flags=(*flags, *search), prelude=str(folder / "prelude.h"), full=full)
+    own = tuple(f"-I{path}" for path in include)
+    return Headers((*flags, *search, *own), str(folder / "prelude.h"), full, include)

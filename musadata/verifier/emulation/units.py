@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.verifier.emulation.errors import CompileError, Unsupported
-from musadata.verifier.emulation.lexer import Kind, Token, join, skip_space, skip_space_back, split
 from musadata.verifier.emulation.rewrite import rewrite
 from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.lexer import Kind, Token, join, skip_space, skip_space_back, split
 
 
 @dataclass(frozen=True)

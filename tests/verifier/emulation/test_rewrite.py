@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musadata.verifier.emulation.errors import CompileError, Unsupported
-from musadata.verifier.emulation.lexer import Kind, join, split
 from musadata.verifier.emulation.rewrite import rewrite
 from musadata.verifier.emulation.sources import CandidateSources, from_load_inline
 from musadata.verifier.emulation.units import assemble
+from musadata.verifier.lexer import Kind, join, split
 
 PLAIN = [
     "int x = 1;",

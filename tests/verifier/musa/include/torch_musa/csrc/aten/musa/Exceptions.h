@@ -1,0 +1,3 @@
+#pragma once
+#include <ATen/cuda/Exceptions.h>
+#include <musa_aliases.h>

@@ -1,0 +1,3 @@
+#pragma once
+#include <ATen/cuda/CUDAEvent.h>
+#include <musa_aliases.h>

@@ -1,0 +1,3 @@
+#pragma once
+#include <c10/cuda/CUDAFunctions.h>
+#include <musa_aliases.h>
