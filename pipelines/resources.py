@@ -33,21 +33,36 @@ def source(config: SourceConfig, seed: int) -> "Source":
 
 
 @cache
-def sandbox() -> "Sandbox":
-    """A warm sandbox for references, with all imported that probing and tracing need: no fork pays for it again."""
-    from musadata import tracing
-    from musadata.sandbox import Sandbox
+def probing() -> "Sandbox":
+    """A warm sandbox for drafts, with all imported that probing needs: no fork pays for it again."""
     from musadata.tasks import probe
 
-    return _open.enter_context(Sandbox(preload=tuple(dict.fromkeys((*probe.PRELOAD, *tracing.PRELOAD)))))
+    return _warm(probe.PRELOAD)
 
 
 @cache
-def verifier(config: VerifierConfig) -> "Verifier":
+def references(teacher: TeacherType) -> "Sandbox":
+    """A warm sandbox for references: tracing, a compiling teacher and the verifier share it, to hold torch once."""
+    from musadata import tracing
+    from musadata.teacher import compiler
+    from musadata.verifier import REFERENCE_PRELOAD
+
+    traced = compiler.PRELOAD if teacher is TeacherType.COMPILER else ()
+    return _warm((*tracing.PRELOAD, *REFERENCE_PRELOAD, *traced))
+
+
+def _warm(preload: tuple[str, ...]) -> "Sandbox":
+    from musadata.sandbox import Sandbox
+
+    return _open.enter_context(Sandbox(tuple(dict.fromkeys(preload))))
+
+
+@cache
+def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
     """The verifier, its backend loaded."""
     from musadata.verifier import Verifier
 
-    return _open.enter_context(Verifier(config))
+    return _open.enter_context(Verifier(config, references(teacher)))
 
 
 @cache
@@ -55,7 +70,7 @@ def teacher(config: TeacherConfig, seed: int) -> "Teacher":
     """The teacher, kept open for all shards of this process."""
     from musadata.teacher import open_teacher
 
-    opened = open_teacher(config, seed)
+    opened = open_teacher(config, seed, lambda: references(config.kind))
     if isinstance(opened, AbstractContextManager):
         _open.enter_context(opened)
     return opened

@@ -50,7 +50,7 @@ class Probe(ShardStep):
                 position += 1
 
     def process(self, shard: Shard, out: Writers) -> None:
-        sandbox = resources.sandbox()
+        sandbox = resources.probing()
         for _, unit, source in self.units(shard):
             for draft in source.drafts(unit, sandbox):
                 out.funnel.came_in("draft")

@@ -40,7 +40,7 @@ class Annotate(ShardStep):
         return [require_commit(self.corpus, "stage1", shard)]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        config, sandbox = self.config, resources.sandbox()
+        config, sandbox = self.config, resources.references(self.config.teacher.kind)
         memory = resources.memory(config.teacher, self.corpus, self.stage, shard)
         teacher = resources.teacher(config.teacher, config.seed)
         ask = memory.ask_teacher(teacher)

@@ -165,7 +165,7 @@ class Compile(Converse):
     """Compiles what was answered; needs a compiler, but no device."""
 
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
-        verifier = resources.verifier(self.config.verifier)
+        verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
         return memory.recall_answers(self.teacher().name), memory.compile_only(self.config.verifier, verifier)
 
 
@@ -173,7 +173,7 @@ class Execute(Converse):
     """Executes what was compiled and judges it; where the backend needs a device, this step does."""
 
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
-        verifier = resources.verifier(self.config.verifier)
+        verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
         return memory.recall_answers(self.teacher().name), memory.verify(self.config.verifier, verifier)
 
 
@@ -183,9 +183,11 @@ def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> "beam.PCollec
     shards = pipeline | "Shards" >> DealShards(config.shards)
     for turn in range(1, config.sampling.turns + 1):
         shards |= f"Ask {turn}" >> beam.Map(AskTeacher(config, corpus).run)
-        shards |= f"Compile {turn}" >> beam.Map(Compile(config, corpus).run)
         execute = beam.Map(Execute(config, corpus).run)
-        shards |= f"Execute {turn}" >> (execute.with_resource_hints(**DEVICE) if on_device else execute)
+        if on_device:  # else one process does both, and would only import each candidate twice
+            shards |= f"Compile {turn}" >> beam.Map(Compile(config, corpus).run)
+            execute = execute.with_resource_hints(**DEVICE)
+        shards |= f"Execute {turn}" >> execute
     return shards | "Assemble" >> RunStep(Assemble(config, corpus))
 
 

@@ -1,13 +1,18 @@
 """Teachers: who reasons about a task and writes kernels for it."""
 
+from collections.abc import Callable
+
 from musadata.config import TeacherConfig, TeacherType
+from musadata.sandbox import Sandbox
 from musadata.teacher.protocol import Teacher
 
 __all__ = ["open_teacher"]
 
 
-def open_teacher(config: TeacherConfig, seed: int) -> Teacher:
+def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox] | None = None) -> Teacher:
     """The teacher that the config names; what it needs is imported now and not before.
+
+    One that runs references does so in what `sandbox` gives, or opens its own.
 
     Raises:
         MusadataError: the teacher cannot be reached or read; the message names the key.
@@ -16,7 +21,7 @@ def open_teacher(config: TeacherConfig, seed: int) -> Teacher:
         case TeacherType.COMPILER:
             from musadata.teacher.compiler import CompilerTeacher
 
-            return CompilerTeacher(config, seed)
+            return CompilerTeacher(config, seed, sandbox() if sandbox else None)
         case TeacherType.OPENAI:
             from musadata.teacher.openai import OpenAITeacher
 

@@ -22,12 +22,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import torch
-
 from musadata.records import ReasoningStep, TensorFact, Trace
 from musadata.teacher.claims import Claim, ClaimKind, evaluate, find_claims
 from musadata.teacher.prompts import STEPS
-from musadata.tracing.cost import BALANCE
+from musadata.tracing.roofline import BALANCE, itemsize
 
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _WARP, _MOST_THREADS = 32, 1024
@@ -115,7 +113,7 @@ class Facts:
     @cached_property
     def sizes(self) -> frozenset[int]:
         """Bytes of one element, per dtype."""
-        return frozenset(getattr(torch, fact.dtype).itemsize for fact in self.tensors)
+        return frozenset(itemsize(fact.dtype) for fact in self.tensors)
 
     @cached_property
     def numbers(self) -> frozenset[int]:
@@ -125,7 +123,7 @@ class Facts:
         known.update(
             abs(int(n)) for fact in self.tensors for n in re.findall(r"(?<![\w.])-?[0-9]+(?![\w.])", fact.arguments)
         )
-        known.update(math.prod(fact.shape) * getattr(torch, fact.dtype).itemsize for fact in self.tensors)
+        known.update(math.prod(fact.shape) * itemsize(fact.dtype) for fact in self.tensors)
         for trace in self.traces:
             known.update((trace.flops, trace.bytes, len(trace.operators)))
             known.update(int(abs(bound)) for spec in trace.inputs for bound in (spec.low, spec.high))

@@ -1,4 +1,4 @@
-"""Work and traffic of a trace, and which of the two bounds it.
+"""Work of a trace.
 
 The rule for FLOPs, per dispatched aten operator:
 
@@ -8,24 +8,16 @@ The rule for FLOPs, per dispatched aten operator:
 4. pooling: one per element of each window, that is the size of the output times the size of the window;
 5. distances, bags of embeddings and bilinear forms: one for every addition and multiplication (`_SPECIAL`);
 6. everything else: one per element of the output, whatever the function (an `exp` counts as one, like an `add`).
-
-Traffic is the least possible: every input, parameter and buffer that is used is read once, every output written once;
-what lies between could stay on chip.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 from torch.utils.flop_counter import flop_registry
-
-from musadata.records import Bound, TensorFact
-
-# FLOPs per byte at which an H100 SXM's FP32 units and its memory are both busy: 67 TFLOP/s over 3.35 TB/s.
-BALANCE = 20.0
 
 _COSTS = yaml.safe_load(Path(__file__).with_name("operator_costs.yaml").read_text(encoding="utf-8"))
 _MOVES = frozenset(_COSTS["moves"].split())
@@ -68,21 +60,6 @@ _SPECIAL: dict[str, Callable[[Sequence[Any], int], int]] = {
     "_cdist_forward": lambda args, written: 3 * written * args[0].shape[-1],  # subtract, square, add
     "_embedding_bag": lambda args, written: args[1].numel() * args[0].shape[-1],
 }
-
-
-def traffic(facts: Iterable[TensorFact]) -> int:
-    """Least bytes moved to and from memory: inputs, parameters and buffers once, outputs once."""
-    return sum(tensor_bytes(fact) for fact in facts if fact.role != "intermediate")
-
-
-def tensor_bytes(fact: TensorFact) -> int:
-    return math.prod(fact.shape) * getattr(torch, fact.dtype).itemsize
-
-
-def classify(flops: int, moved: int) -> tuple[float, Bound]:
-    """Arithmetic intensity in FLOPs per byte, and the bound that it implies on the roofline."""
-    intensity = flops / moved if moved else 0.0
-    return intensity, Bound.COMPUTE if intensity > BALANCE else Bound.MEMORY
 
 
 def _is_pointwise(function: torch._ops.OpOverload) -> bool:

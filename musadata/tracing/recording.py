@@ -11,9 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from musadata.records import InputSpec, TensorFact, Trace
-from musadata.tracing.cost import classify, operator_flops, traffic
+from musadata.tracing.cost import operator_flops
 from musadata.tracing.inputs import draw
 from musadata.tracing.reference import build_model
+from musadata.tracing.roofline import classify, traffic
 
 _PLUMBING = frozenset({"layout", "device", "pin_memory", "memory_format", "generator", "non_blocking", "requires_grad"})
 

@@ -7,6 +7,6 @@ A candidate's Python runs in the sandbox only, and only there; the reference run
 compared in this one. Imports neither torch nor Beam.
 """
 
-from musadata.verifier.verifier import Verifier, verify
+from musadata.verifier.verifier import REFERENCE_PRELOAD, Verifier, verify
 
-__all__ = ["Verifier", "verify"]
+__all__ = ["REFERENCE_PRELOAD", "Verifier", "verify"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 _MOST_NONFINITE = 0.5
-_CACHED_BYTES = 256 << 20
+_CACHED_BYTES = 96 << 20
 _SHAKES = {2: 1 / 16}  # bytes per value: half types are computed in float inside, so their inputs shake less
 
 

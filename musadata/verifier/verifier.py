@@ -57,17 +57,20 @@ class _Compilations:
 
 
 _MOST_COMPILATIONS = 16
+REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.reference")  # what a sandbox for references should import once
 
 
 class Verifier:
-    """Judges candidates; keeps a warm sandbox for candidates and one for references. Use as a context manager.
+    """Judges candidates; keeps a warm sandbox for candidates and one for references, unless it is given `references`.
+    Use as a context manager.
 
     Raises:
         MusadataError: on entering, when the backend that the config asks for is not there.
     """
 
-    def __init__(self, config: VerifierConfig = VerifierConfig()):  # noqa: B008 (frozen)
+    def __init__(self, config: VerifierConfig = VerifierConfig(), references: Sandbox | None = None):  # noqa: B008 (frozen)
         self._config = config
+        self._shared = references
         self._stack = ExitStack()
         self._backend: Backend | None = None
         self._candidates: Sandbox | None = None
@@ -86,14 +89,14 @@ class Verifier:
             devices=backend.devices,
             environment=dict(backend.environment),
         )
-        references = Sandbox(
-            (*PRELOAD, "musadata.verifier.reference"), limits=limits, readable=backend.readable, devices=backend.devices
-        )
+        own = Sandbox(REFERENCE_PRELOAD, limits=limits, readable=backend.readable, devices=backend.devices)
+        shared = None if backend.devices else self._shared  # on a device, references need it too
         try:
             candidates.launch()
-            references.launch()
+            if shared is None:
+                own.launch()
             self._candidates = self._stack.enter_context(candidates)
-            self._reference_sandbox = self._stack.enter_context(references)
+            self._reference_sandbox = shared or self._stack.enter_context(own)
             self._references = ReferenceRunner(self._reference_sandbox, limits)
         except BaseException:
             self._stack.close()

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from musadata.records import Bound
-from musadata.tracing.cost import BALANCE, classify, operator_flops, tensor_bytes, traffic
+from musadata.tracing.cost import operator_flops
+from musadata.tracing.roofline import BALANCE, classify, tensor_bytes, traffic
 from tests.tracing.examples import traces_of
 
 aten = torch.ops.aten

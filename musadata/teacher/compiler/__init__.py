@@ -5,6 +5,6 @@
 `CompilerTeacher` is the way in; `seeding` decides which schedule or which fault a sample gets.
 """
 
-from musadata.teacher.compiler.teacher import VERSION, CompilerTeacher
+from musadata.teacher.compiler.teacher import PRELOAD, VERSION, CompilerTeacher
 
-__all__ = ["VERSION", "CompilerTeacher"]
+__all__ = ["PRELOAD", "VERSION", "CompilerTeacher"]

@@ -10,7 +10,7 @@ from musadata.teacher.compiler.cpp import C_TYPES, device_function, number_text
 from musadata.teacher.compiler.emission.host import Returned, write_host
 from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.emission.module import write_module
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import Graph, GraphOutput, TensorType
 from musadata.teacher.compiler.index import ONE, Index, of, product
 from musadata.teacher.compiler.kernels import group_loops, variables_of

@@ -23,7 +23,8 @@ from torch.utils import _pytree as pytree
 
 from musadata.records import InputSpec
 from musadata.rows import restore
-from musadata.teacher.compiler.encoding import GraphEncoder, Unsupported
+from musadata.teacher.compiler.encoding import GraphEncoder
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.operators import whole_operators
 from musadata.tracing.inputs import draw
 from musadata.tracing.reference import build_model, load_reference

@@ -12,12 +12,9 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy import functions as sizes
 
 from musadata.records import InputSpec
+from musadata.teacher.compiler.errors import Unsupported
 
 LARGEST_CONSTANT = 64
-
-
-class Unsupported(Exception):
-    """Something in the reference that the compiler has no form for; the text is short and countable."""
 
 
 class GraphEncoder:

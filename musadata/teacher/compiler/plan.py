@@ -45,8 +45,8 @@ PLANS = (
 
 
 def extent_hint(extents: Sequence[Index], hints: dict[str, int]) -> int:
-    """The size of an iteration space for the given sizes; extents that depend on the position, such as those of prefixes
-    and adaptive windows, count as in the middle."""
+    """The size of an iteration space for the given sizes; extents that depend on the position, as prefixes and adaptive
+    windows do, count as in the middle."""
     return product(extents).evaluate(hints)
 
 

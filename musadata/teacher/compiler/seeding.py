@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from musadata.teacher.compiler.candidate import Candidate, build_candidate
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.faults import KINDS, FaultKind, Scene
 from musadata.teacher.compiler.graph import Graph
 from musadata.teacher.compiler.plan import PLANS

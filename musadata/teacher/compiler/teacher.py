@@ -12,7 +12,7 @@ from musadata.config import TeacherConfig
 from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import parse_graph
 from musadata.teacher.compiler.prose import describe, explain_repair
 from musadata.teacher.compiler.seeding import Attempt, Portfolio
@@ -22,6 +22,7 @@ from musadata.teacher.reasoning import write_reasoning
 
 VERSION = "1"
 CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
+PRELOAD = ("torch", "musadata.teacher.compiler.warm")  # what a sandbox for tracing should import once
 REMEMBERED_TASKS = 32
 
 
@@ -29,14 +30,15 @@ class CompilerTeacher:
     """Answers with kernels that it compiled itself, some with a seeded fault, and says so in the answer's `fault`.
 
     The last `config.faults` of every `config.samples` answers to the same question hold a fault. The same request gives
-    the same answer, in any process. A context manager: it keeps a warm sandbox in which references are traced.
+    the same answer, in any process. References are traced in `sandbox`, or in one of its own that it keeps warm until
+    it leaves as a context manager.
     """
 
     name = f"compiler-{VERSION}"
 
-    def __init__(self, config: TeacherConfig, seed: int):
+    def __init__(self, config: TeacherConfig, seed: int, sandbox: Sandbox | None = None):
         self._config, self._seed = config, seed
-        self._sandbox: Sandbox | None = None
+        self._sandbox, self._owns_sandbox = sandbox, sandbox is None
         self._portfolios: OrderedDict[str, Portfolio | str] = OrderedDict()
 
     def __enter__(self) -> CompilerTeacher:
@@ -45,7 +47,7 @@ class CompilerTeacher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._sandbox is not None:
+        if self._sandbox is not None and self._owns_sandbox:
             self._sandbox.__exit__(kind, error, trace)
             self._sandbox = None
 
@@ -111,9 +113,10 @@ class CompilerTeacher:
     def _open(self, reference: str, sets: list[tuple[InputSpec, ...]], key: str) -> Portfolio | str:
         """The task's portfolio, or the reason why there is none."""
         if self._sandbox is None:
-            preload = ("torch", "musadata.teacher.compiler.warm")
-            self._sandbox = Sandbox(preload=preload, limits=CAPTURE_LIMITS).__enter__()
-        outcome = self._sandbox.call("musadata.teacher.compiler.capture:capture", reference, plain(sets), self._seed)
+            self._sandbox = Sandbox(PRELOAD).__enter__()
+        outcome = self._sandbox.call(
+            "musadata.teacher.compiler.capture:capture", reference, plain(sets), self._seed, limits=CAPTURE_LIMITS
+        )
         if not outcome.ok:
             return f"tracing failed: {outcome.error_type or outcome.status}"
         if "unsupported" in outcome.value:

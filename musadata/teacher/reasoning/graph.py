@@ -8,7 +8,6 @@ from functools import cache, cached_property
 from math import prod
 from pathlib import Path
 
-import torch
 import yaml
 
 from musadata.records import TensorFact, Trace
@@ -121,6 +120,8 @@ class Stage:
 @cache
 def _is_pointwise(operator: str) -> bool:
     """Whether torch says so, or our table has a formula for one element."""
+    import torch  # only here: whoever imports this to recall a reasoning should not pay 300 MB
+
     packet, overload = operator.split(".")[1:3]
     found = getattr(getattr(torch.ops.aten, packet, None), overload, None)
     return _packet(operator) in KNOWLEDGE["formulas"] or (found is not None and torch.Tag.pointwise in found.tags)

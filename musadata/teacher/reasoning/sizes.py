@@ -13,7 +13,7 @@ from musadata.teacher.reasoning.study import (
     strides_of,
     unique,
 )
-from musadata.tracing.cost import tensor_bytes
+from musadata.tracing.roofline import tensor_bytes
 
 _MOST_CALLS = 12
 

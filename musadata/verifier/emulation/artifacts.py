@@ -134,7 +134,7 @@ class _Compilation:
         self.library = work / _LIBRARY
         self.last = Finished(0, "")
         self._work, self._sanitize, self._limits = work, sanitize, limits
-        self._compiler = find_toolchain().compiler
+        self._toolchain = find_toolchain()
         self._full = False
 
     def attempt(self, units: tuple[str, ...] | list[str], headers: Headers) -> Finished:
@@ -150,7 +150,16 @@ class _Compilation:
             source.write_text(unit, encoding="utf-8", errors="surrogateescape")
             objects.append(f"unit{index}.o")
             flags = [*headers.flags, "-fmax-errors=20", "-fdiagnostics-plain-output", "-I."]
-            command = [self._compiler, *flags, "-include", headers.prelude, "-c", source.name, "-o", objects[-1]]
+            command = [
+                self._toolchain.compiler,
+                *flags,
+                "-include",
+                headers.prelude,
+                "-c",
+                source.name,
+                "-o",
+                objects[-1],
+            ]
             if self._run(command).code != 0:
                 return self.last
         return self._link(objects)
@@ -160,10 +169,11 @@ class _Compilation:
         inputs = [*objects, str(libraries.runtime), *([str(libraries.checker)] if self._sanitize else [])]
         if self._full:
             # Python's own symbols are found when the library is opened, so undefined ones cannot be refused here.
-            inputs += [*find_toolchain().library_flags, "-ltorch", "-ltorch_python"]
+            inputs += [*self._toolchain.library_flags, "-ltorch", "-ltorch_python"]
         else:
             inputs += [str(libraries.support), str(libraries.bridge), "-Wl,-z,defs"]
-        return self._run([self._compiler, "-shared", "-Wl,--build-id=none", *inputs, "-o", _LIBRARY, "-lm"])
+        flags = ["-shared", *self._toolchain.linker_flags, "-Wl,--build-id=none"]
+        return self._run([self._toolchain.compiler, *flags, *inputs, "-o", _LIBRARY, "-lm"])
 
     def _run(self, command: list[str]) -> Finished:
         self.last = run_contained(command, self._work, self._limits)

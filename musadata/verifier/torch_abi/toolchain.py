@@ -32,6 +32,7 @@ class Toolchain:
         torch_root: PyTorch's package folder.
         torch_version: with the local part, as CUDA and CPU builds differ.
         python_abi: suffix of extension modules.
+        linker_flags: choose a linker that takes a third of the usual one's time, where there is one.
     """
 
     compiler: str
@@ -39,11 +40,12 @@ class Toolchain:
     torch_root: Path
     torch_version: str
     python_abi: str
+    linker_flags: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
         """Everything that must be equal for one machine's output to serve another."""
-        return f"{self.version}\n{self.torch_version}\n{self.python_abi}"
+        return "\n".join((self.version, self.torch_version, self.python_abi, *self.linker_flags))
 
     @property
     def include_flags(self) -> list[str]:
@@ -77,7 +79,20 @@ def find_toolchain() -> Toolchain:
         torch_root=torch_root,
         torch_version=_torch_version(torch_root),
         python_abi=str(sysconfig.get_config_var("EXT_SUFFIX")),
+        linker_flags=_fast_linker(path),
     )
+
+
+def _fast_linker(compiler: str) -> tuple[str, ...]:
+    for name in ("mold", "lld", "gold"):
+        flag = f"-fuse-ld={name}"
+        if shutil.which(f"ld.{name}") and _succeeds([compiler, flag, "-Wl,--version"]):
+            return (flag,)
+    return ()
+
+
+def _succeeds(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
 
 
 def _torch_root() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import TensorType
 from musadata.teacher.compiler.index import ONE, ZERO, Index, divide
 from musadata.teacher.compiler.lowering.reduction import power_norm, raised, rooted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import Reference
 from musadata.teacher.compiler.index import as_index
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, cost_of, promote, rule

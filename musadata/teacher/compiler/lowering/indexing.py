@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import Reference
 from musadata.teacher.compiler.index import Index
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule

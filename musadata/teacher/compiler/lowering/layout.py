@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.index import ONE, ZERO, Index, as_index, divide, maximum, minimum, not_negative, product
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
 from musadata.teacher.compiler.program import Indices

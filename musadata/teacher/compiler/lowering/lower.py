@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import Graph, GraphInput, Node, Reference
 from musadata.teacher.compiler.lowering import contraction, elementwise, indexing, layout, pooling, reduction
 from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import TensorType
 from musadata.teacher.compiler.index import Index, divide, product
 from musadata.teacher.compiler.lowering.elementwise import HEAVY

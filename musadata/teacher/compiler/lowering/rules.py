@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from musadata.teacher.compiler.encoding import Unsupported
+from musadata.teacher.compiler.errors import Unsupported
 from musadata.teacher.compiler.graph import Node, Real, Reference, TensorType
 from musadata.teacher.compiler.index import ZERO, Index, as_index
 from musadata.teacher.compiler.program import Indices, Program, Value
