@@ -9,7 +9,7 @@ import torch
 
 from musadata.records import InputSpec, Trace
 from musadata.tracing.inputs import draw
-from musadata.tracing.recording import Untraceable, record
+from musadata.tracing.recording import Untraceable, check_values_matter, record
 from musadata.tracing.reference import load_reference
 from musadata.tracing.shapes import Specs, has_uneven_size, vary_shapes
 
@@ -27,6 +27,7 @@ def trace_reference(source: str, inputs: list[dict[str, Any]], seed: int, shape_
     own_specs = tuple(InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in inputs)
     try:
         own = record(reference, own_specs, seed)
+        check_values_matter(reference, own_specs, seed)
         traces = [own]
         while len(traces) < shape_sets:
             traces.append(_trace_further(reference, traces, seed))

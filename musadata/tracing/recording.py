@@ -19,6 +19,10 @@ from musadata.tracing.roofline import classify, traffic
 _PLUMBING = frozenset({"layout", "device", "pin_memory", "memory_format", "generator", "non_blocking", "requires_grad"})
 
 
+_VALUE_DRAWS = 3
+_VISIBLE = 1e-4  # of the output's largest value: less is rounding, which no test could hold a kernel to
+
+
 class Untraceable(Exception):
     """A reference that runs but whose facts cannot be stated: `reason` is short and countable."""
 
@@ -117,6 +121,30 @@ def record(reference: ModuleType, specs: Sequence[InputSpec], seed: int, values:
         intensity=round(intensity, 4),
         bound=bound,
     )
+
+
+def check_values_matter(reference: ModuleType, specs: Sequence[InputSpec], seed: int) -> None:
+    """Refuse a reference that the described inputs leave cold: no test on such inputs could tell kernels apart.
+
+    A loss whose target must be -1 or 1 is 0 for any number in between, which is all that a spec can say of it.
+
+    Raises:
+        Untraceable: an output stays the same, but for rounding, whatever values the inputs take.
+        Exception: whatever the reference raises.
+    """
+    model = build_model(reference, seed)
+    with torch.no_grad():
+        runs = [_tensors(model(*draw(specs, seed + further))) for further in range(_VALUE_DRAWS)]
+    for number, (first, *others) in enumerate(zip(*runs, strict=True)):
+        if not any(_differs(first, other) for other in others):
+            raise Untraceable("values_do_not_matter", f"output {number} is the same for all inputs as described")
+
+
+def _differs(first: torch.Tensor, other: torch.Tensor) -> bool:
+    if first.shape != other.shape:
+        return True
+    one, two = first.double(), other.double()
+    return bool(((one - two).abs().max() > _VISIBLE * one.abs().max()).item())
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from musadata.config import TracingConfig
 from musadata.records import InputSpec, Reject, Trace
 from musadata.sandbox import Sandbox
 from musadata.tracing import PRELOAD, trace_task
+from musadata.tracing.execution import trace_reference
 from musadata.tracing.shapes import elements, has_uneven_size
 from tests.tracing.examples import NAMES, example, task_of, traces_of
 
@@ -53,6 +54,38 @@ def test_the_sandbox_finds_the_same_facts_every_time_whatever_the_seed_draws(san
     first, again = (trace_task(example("block"), TracingConfig(), sandbox, 5) for _ in range(2))
     assert first == again
     assert first == trace_task(example("block"), TracingConfig(), sandbox, 6)
+
+
+SIGNED_TARGET = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, target):
+        return torch.where(target == 1, x, torch.where(target == -1, -x, 0.0)).mean()
+
+
+def get_inputs():
+    return []
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_reference_that_its_described_inputs_leave_cold_is_refused():
+    x = InputSpec("x", "normal", "float32", (8, 33), 0.0, 0.0, "")
+    between, signs = (
+        InputSpec("target", *kind, "")
+        for kind in (("uniform", "float32", (8, 33), -1.0, 1.0), ("integers", "int64", (8, 33), 0.0, 2.0))
+    )
+    cold, warm = (
+        trace_reference(SIGNED_TARGET, [dataclasses.asdict(s) for s in (x, target)], 5, 2)
+        for target in (between, signs)
+    )
+    assert cold["reason"] == "values_do_not_matter"
+    assert len(warm["traces"]) == 2
 
 
 def test_work_in_place_makes_a_tensor_of_its_own_in_the_trace():
