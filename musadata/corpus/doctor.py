@@ -2,11 +2,8 @@
 
 import argparse
 import importlib.metadata
-import importlib.util
-import os
 import platform
 import shutil
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -83,35 +80,51 @@ def check_torch() -> Check:
     return Check("torch", Health.GOOD, version)
 
 
-def check_compiler() -> Check:
-    """A C++ compiler: the emulated backend compiles candidates with it."""
-    compiler = os.environ.get("CXX") or next(filter(shutil.which, ("c++", "g++", "clang++")), "")
-    if not compiler:
-        return Check("C++ compiler", Health.BROKEN, "none on PATH", "install g++ or clang++, or set CXX")
-    first = _first_line([compiler, "--version"])
-    if not first:
-        return Check("C++ compiler", Health.BROKEN, f"{compiler} does not run", "install g++ or clang++, or set CXX")
-    return Check("C++ compiler", Health.GOOD, first)
+def check_emulated() -> Check:
+    """The backend that every machine has: it needs a C++ compiler."""
+    from musadata.verifier.torch_abi.toolchain import find_toolchain
+
+    try:
+        toolchain = find_toolchain()
+    except MusadataError as error:
+        return Check("backend emulated", Health.BROKEN, f"{error.what} ({error.where})", error.remedy)
+    if toolchain.version == "unknown":
+        return Check("backend emulated", Health.BROKEN, f"{toolchain.compiler} does not run", "install g++, or set CXX")
+    detail = f"runs CUDA C++ on the CPU: proves function, never speed; {toolchain.version}"
+    return Check("backend emulated", Health.GOOD, detail)
 
 
-def check_nvcc() -> Check:
-    """nvcc from a toolkit or from PyPI: only the cuda backend needs it."""
-    nvcc = shutil.which("nvcc") or next(
-        map(str, sorted(Path(sys.prefix).glob("lib/python3*/site-packages/nvidia/*/bin/nvcc"))), ""
+def check_cuda() -> Check:
+    """A device and nvcc, from a toolkit or from PyPI."""
+    from musadata.verifier.cuda.backend import find_device
+    from musadata.verifier.cuda.nvcc import find_nvcc
+
+    device, missing, remedies = find_device(), [], []
+    if device is None:
+        missing, remedies = ["no NVIDIA GPU (nvidia-smi finds none)"], ["use a machine with one, or backend emulated"]
+    try:
+        nvcc = find_nvcc(device[1] if device else "90")
+    except MusadataError as error:
+        missing, remedies = [*missing, error.what], [*remedies, error.remedy]
+        return Check("backend cuda", Health.MISSING, "; ".join(missing), "; ".join(remedies))
+    if device is None:
+        return Check("backend cuda", Health.MISSING, f"{missing[0]}; {nvcc.version}", remedies[0])
+    name, capability, driver = device
+    return Check(
+        "backend cuda", Health.GOOD, f"{name}, sm_{capability}, driver {driver}; {nvcc.version}; times kernels"
     )
-    if not nvcc:
-        return Check("nvcc", Health.MISSING, "only the cuda backend needs it", "pip install 'musadata[cuda]'")
-    lines = _output([nvcc, "--version"]).splitlines()
-    return Check("nvcc", Health.GOOD, f"{next((line for line in lines if 'release' in line), '')} at {nvcc}".strip())
 
 
-def check_gpu() -> Check:
-    name = _first_line(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
-    if name:
-        return Check("GPU", Health.GOOD, f"{name}: backend cuda, with timing")
-    if importlib.util.find_spec("torch_musa"):
-        return Check("GPU", Health.GOOD, "torch_musa: backend musa")
-    return Check("GPU", Health.MISSING, "none: backend emulated, which proves function, never speed")
+def check_musa() -> Check:
+    """A Moore Threads GPU, its toolkit and torch_musa."""
+    from musadata.verifier.musa.toolchain import find_musa
+
+    try:
+        musa = find_musa()
+    except MusadataError as error:
+        return Check("backend musa", Health.MISSING, error.what, error.remedy)
+    detail = f"{musa.device}, {musa.architecture}; {musa.version}; judges, does not time"
+    return Check("backend musa", Health.GOOD, detail)
 
 
 def check_sandbox() -> Check:
@@ -142,10 +155,10 @@ def check_space() -> Check:
 MACHINE: tuple[Callable[[], Check], ...] = (
     check_python,
     check_torch,
-    check_compiler,
     check_sandbox,
-    check_gpu,
-    check_nvcc,
+    check_emulated,
+    check_cuda,
+    check_musa,
     check_space,
 )
 
@@ -188,14 +201,3 @@ def _check_manifest(path: str, committed: dict[str, str]) -> Check:
         detail = f"differs from the commits in {len(differing)} shards, first {differing[0]}"
         return Check("manifest", Health.BROKEN, detail, f"{run_again('all', path)} to finish what was interrupted")
     return Check("manifest", Health.GOOD, f"names all {len(public)} published shards and nothing else")
-
-
-def _output(command: list[str]) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def _first_line(command: list[str]) -> str:
-    return next(iter(_output(command).splitlines()), "")

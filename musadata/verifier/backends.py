@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musadata.config import BackendType, VerifierConfig
-from musadata.errors import MusadataError
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,9 @@ class Built:
 class Backend:
     """One place where kernels run.
 
-    `child` is a module with `activate`, `configure` and `take_records`, for use inside the sandbox only; `setup` names
-    the function that the warm process runs once; `compile` runs in the trusted process and never sees Python.
+    `child` is a module with `DEVICE` (PyTorch's name for it), `activate`, `configure` and `take_records`, for use in
+    the sandbox only; `setup` names the function that the warm process runs once; `compile` runs in the trusted process
+    and never sees Python; `port` rewrites a candidate's Python for the device.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Backend:
     devices: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     times: bool = False  # whether what it measures means anything
+    port: Callable[[str], str] = str
     preload: tuple[str, ...] = field(default=("torch", "musadata.verifier.execute"))
 
 
@@ -47,12 +48,11 @@ def open_backend(config: VerifierConfig) -> Backend:
     """
     from musadata.verifier import emulated
     from musadata.verifier.cuda.backend import find_device, open_cuda
+    from musadata.verifier.musa.backend import open_musa
 
     kind = config.backend
+    if kind is BackendType.MUSA:
+        return open_musa(config)
     if kind is BackendType.CUDA or (kind is BackendType.AUTO and find_device() is not None):
         return open_cuda(config)
-    if kind in (BackendType.AUTO, BackendType.EMULATED):
-        return emulated.open_emulated(config)
-    raise MusadataError(
-        f"the backend {kind.value} cannot be used here yet", where="verifier.backend", remedy="use emulated or auto"
-    )
+    return emulated.open_emulated(config)

@@ -50,7 +50,7 @@ class _Run:
     """What one candidate's run carries from call to call."""
 
     model: torch.nn.Module
-    backend: Any
+    backend: Any  # the module that its backend names as `child`
     inputs: list[dict[str, torch.Tensor]]
     literals: list[list[Any]]
     shapes: list[int]
@@ -117,7 +117,7 @@ def _prepare(source: str, plan: dict[str, Any], backend: ModuleType, facts: dict
         facts["interface"] = ["ModelNew is not a subclass of torch.nn.Module."]
         return None
     torch.manual_seed(plan["seed"])
-    model = kind(*decode(plan["init"])).cuda().eval()
+    model = kind(*decode(plan["init"])).to(backend.DEVICE).eval()
     state = unpack_torch(Path("state").read_bytes())
     facts["interface"] = copy_state(model, state, set(plan["parameters"]))
     if facts["interface"]:
@@ -149,7 +149,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     try:
         with torch.no_grad(), watch:
             result = run.model(*values)
-        torch.cuda.synchronize()
+        getattr(torch, run.backend.DEVICE).synchronize()
     except Exception as error:
         facts["error"] = describe_error(error)
     facts["records"] = _plain_records(run.backend.take_records(), watch)
@@ -185,23 +185,24 @@ def _fill(run: _Run, index: int, strided: bool) -> dict[str, torch.Tensor]:
     """The input set's values, in the same device tensors for all sets of the same shapes: a cache keyed by address or
     identity then answers with old results."""
     if strided:
-        return {name: _strided_copy(value) for name, value in run.inputs[index].items()}
+        return {name: _strided_copy(value, run.backend.DEVICE) for name, value in run.inputs[index].items()}
     shape = run.shapes[index]
     if shape not in run.held:
-        run.held[shape] = {name: torch.empty_like(value, device="cuda") for name, value in run.inputs[index].items()}
+        device = run.backend.DEVICE
+        run.held[shape] = {name: torch.empty_like(value, device=device) for name, value in run.inputs[index].items()}
     for name, value in run.inputs[index].items():
         run.held[shape][name].copy_(value)
     return run.held[shape]
 
 
-def _strided_copy(value: torch.Tensor) -> torch.Tensor:
+def _strided_copy(value: torch.Tensor, device: str) -> torch.Tensor:
     """The same values in another layout: transposed, or every second element of a larger tensor."""
     if value.dim() >= 2 and value.shape[-1] > 1 and value.shape[-2] > 1:
-        turned = torch.empty_like(value.transpose(-1, -2), device="cuda", memory_format=torch.contiguous_format)
+        turned = torch.empty_like(value.transpose(-1, -2), device=device, memory_format=torch.contiguous_format)
         return turned.transpose(-1, -2).copy_(value)
     if value.dim() == 0:
-        return torch.empty_like(value, device="cuda").copy_(value)
-    wide = torch.empty((*value.shape[:-1], 2 * value.shape[-1]), dtype=value.dtype, device="cuda")
+        return torch.empty_like(value, device=device).copy_(value)
+    wide = torch.empty((*value.shape[:-1], 2 * value.shape[-1]), dtype=value.dtype, device=device)
     return wide[..., ::2].copy_(value)
 
 
@@ -224,7 +225,7 @@ def _check_leaves(run: _Run, leaves: list[Any], held: dict[str, torch.Tensor]) -
             problems.append(f"Output {number} is a {type(leaf).__name__}, not a plain tensor.")
         elif leaf.layout != torch.strided or str(leaf.dtype).removeprefix("torch.") not in DTYPES:
             problems.append(f"Output {number} is not a dense tensor.")
-        elif leaf.device.type != "cuda":
+        elif leaf.device.type != run.backend.DEVICE:
             problems.append(f"Output {number} is on {leaf.device.type}, not on the device of the inputs.")
         elif leaf.numel() and leaf.untyped_storage().data_ptr() in memory:
             problems.append(f"Output {number} shares its memory with {memory[leaf.untyped_storage().data_ptr()]}.")

@@ -80,7 +80,7 @@ class Verifier:
     def __enter__(self) -> Self:
         self._backend = open_backend(self._config)
         backend = self._backend
-        limits = Limits(seconds=self._config.seconds, memory_mb=0 if backend.times else self._config.memory_mb)
+        limits = Limits(seconds=self._config.seconds, memory_mb=0 if backend.devices else self._config.memory_mb)
         candidates = Sandbox(
             backend.preload,
             setup=backend.setup,
@@ -117,11 +117,16 @@ class Verifier:
         findings = check_legality(extraction.source, self._config.strict).findings
         if findings:
             return self._verdict(_rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings))
+        extraction = self._port(extraction)
         try:
             return self._verdict(self._run(task, extraction, collect_shapes(task, shape_sets)))
         except (BadReference, MusadataError) as error:
             rule = "reference.fails" if isinstance(error, BadReference) else "infra.host"
             return self.give_up(Finding(rule, str(error)))
+
+    def _port(self, extraction: Extraction) -> Extraction:
+        assert self._backend is not None
+        return replace(extraction, source=self._backend.port(extraction.source))
 
     def read_task(self, reference: str) -> Task:
         """A task for a reference that comes alone; see `musadata.verifier.adhoc`.
@@ -148,6 +153,7 @@ class Verifier:
         findings = check_legality(extraction.source, self._config.strict).findings
         if findings:
             return _rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings)
+        extraction = self._port(extraction)
         compilations = _Compilations(self._backend, self._config.strict)
         outcome = self._candidates.call(
             "musadata.verifier.execute:import_candidate",

@@ -1,13 +1,16 @@
 """The doctor finds what is broken and says what to do."""
 
 import json
-import shutil
 
 import pytest
 
 from musadata.cli import main
 from musadata.corpus import doctor
 from musadata.corpus.doctor import Check, Health, check_corpus
+from musadata.errors import MusadataError
+from musadata.verifier.cuda import backend as cuda_backend
+from musadata.verifier.cuda import nvcc
+from musadata.verifier.torch_abi import toolchain
 
 
 @pytest.fixture(autouse=True)
@@ -52,15 +55,31 @@ def test_no_corpus_is_one_line(tmp_path, capsys):
 
 
 def test_the_machine_is_described():
-    for check in (doctor.check_python, doctor.check_torch, doctor.check_compiler, doctor.check_gpu, doctor.check_space):
+    for check in doctor.MACHINE:
         found = check()
         assert isinstance(found, Check) and found.detail
+        assert found.remedy or found.health is Health.GOOD
 
 
-def test_a_missing_compiler_is_broken_and_has_a_remedy(monkeypatch):
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    found = doctor.check_compiler()
-    assert found.health is Health.BROKEN and "install" in found.remedy
+def test_a_missing_compiler_is_broken_and_has_a_remedy(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolchain, "find_toolchain", toolchain.find_toolchain.__wrapped__)
     monkeypatch.setenv("CXX", "/no/such/compiler")
-    assert "does not run" in doctor.check_compiler().detail
+    found = doctor.check_emulated()
+    assert found.health is Health.BROKEN and "/no/such/compiler" in found.detail and "install" in found.remedy
+    broken = tmp_path / "g++"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    assert "does not run" in doctor.check_emulated().detail
+
+
+def test_a_backend_that_is_not_there_names_all_that_it_lacks(monkeypatch):
+    def lack(_):
+        raise MusadataError("no nvcc", where="cuda backend", remedy="install a CUDA toolkit")
+
+    monkeypatch.setattr(cuda_backend, "find_device", lambda: None)
+    monkeypatch.setattr(nvcc, "find_nvcc", lack)
+    found = doctor.check_cuda()
+    assert found.health is Health.MISSING
+    assert "no NVIDIA GPU" in found.detail and "no nvcc" in found.detail
+    assert "CUDA toolkit" in found.remedy and "emulated" in found.remedy

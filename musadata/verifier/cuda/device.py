@@ -8,6 +8,7 @@ from typing import Any
 
 from musadata.verifier.emulation import hook
 
+DEVICE = "cuda"
 _POISON_BYTES = (64 << 20, *[2 << 20] * 8)
 
 
@@ -33,9 +34,13 @@ def prepare() -> None:
 
 def activate(compile: Callable[[dict[str, Any]], str], fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the artifact."""
-    import torch.utils.cpp_extension as cpp_extension
-
     look_for_device()
+    replace_loaders(compile)
+
+
+def replace_loaders(compile: Callable[[dict[str, Any]], str]) -> None:
+    """The part of `activate` that is the same for every device whose kernels run natively."""
+    import torch.utils.cpp_extension as cpp_extension
 
     def load(sources: Any, is_python_module: bool) -> types.ModuleType | None:
         from musadata.verifier.torch_abi import load_module
@@ -69,12 +74,17 @@ def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghos
     """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
     import torch
 
-    for library in _loaded.libraries:
-        library.musadata_set_ghost(int(ghost))
+    set_ghost(ghost)
     # What the allocator hands out next are these blocks: it keeps what is freed and splits it.
     blocks = [torch.full((size,), poison, dtype=torch.uint8, device="cuda") for size in _POISON_BYTES]
     torch.cuda.synchronize()
     del blocks
+
+
+def set_ghost(ghost: bool) -> None:
+    """Whether the candidate's launches are left out from now on."""
+    for library in _loaded.libraries:
+        library.musadata_set_ghost(int(ghost))
 
 
 def take_records() -> dict[str, Any]:

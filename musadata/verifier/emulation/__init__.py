@@ -26,7 +26,10 @@ from musadata.verifier.emulation.errors import CompileError, Unsupported
 from musadata.verifier.emulation.hook import activate, configure, prepare, take_records
 from musadata.verifier.emulation.sources import CandidateSources
 
+DEVICE = "cuda"  # what PyTorch calls it
+
 __all__ = [
+    "DEVICE",
     "Artifact",
     "CandidateSources",
     "CompileError",
