@@ -10,7 +10,7 @@ from musadata.records import Finding
 from musadata.verifier.reference import ExpectedSet
 from musadata.verifier.structure import describe
 from musadata.verifier.tensors import Array
-from musadata.verifier.tolerance import REFERENCE_ERROR_FACTOR, Tolerance
+from musadata.verifier.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR, Tolerance
 from musadata.verifier.variants import INFINITE
 
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
@@ -32,11 +32,10 @@ def compare_result(expected: ExpectedSet, result: Result) -> tuple[Finding, ...]
         return (Finding("correctness.structure", message, 0, "", "", right, found),)
     findings: list[Finding] = []
     infinite = expected.plan.variant == INFINITE
-    for number, (array, want, truth, tolerance) in enumerate(
-        zip(result.arrays, expected.expected, expected.oracle, expected.tolerances, strict=True)
-    ):
+    rights = zip(expected.expected, expected.oracle, expected.conditions, expected.tolerances, strict=True)
+    for number, (array, (want, truth, condition, tolerance)) in enumerate(zip(result.arrays, rights, strict=True)):
         name = "The output" if len(expected.expected) == 1 else f"Output {number}"
-        finding = _compare_array(name, array, want, truth, None if infinite else tolerance)
+        finding = _compare_array(name, array, want, truth, condition, None if infinite else tolerance)
         if finding:
             findings.append(finding)
     return tuple(findings)
@@ -49,7 +48,9 @@ def _describe_untrusted(structure: object) -> str:
         return "something else"
 
 
-def _compare_array(name: str, got: Array, want: Array, oracle: Array, tolerance: Tolerance | None) -> Finding | None:
+def _compare_array(
+    name: str, got: Array, want: Array, oracle: Array, condition: Array, tolerance: Tolerance | None
+) -> Finding | None:
     if got.shape != want.shape:
         message = f"{name} has shape {_shape(got)} instead of {_shape(want)}."
         return Finding("correctness.shape", message, 0, "", "", _shape(want), _shape(got))
@@ -64,7 +65,7 @@ def _compare_array(name: str, got: Array, want: Array, oracle: Array, tolerance:
         wrong = (got.values != want.values) & (want.values.astype(np.int64) == oracle.values)
         rule = "correctness.values"
     else:
-        wrong, rule = _wrong_floats(got, want, oracle, tolerance)
+        wrong, rule = _wrong_floats(got, want, oracle, condition, tolerance)
     return _finding(name, rule, wrong, got, want) if wrong.any() else None
 
 
@@ -79,13 +80,15 @@ def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | N
     return replace(finding, message=f"Infinities in the input disappear. {finding.message}")
 
 
-def _wrong_floats(got: Array, want: Array, oracle: Array, tolerance: Tolerance) -> tuple[np.ndarray, str]:
+def _wrong_floats(
+    got: Array, want: Array, oracle: Array, condition: Array, tolerance: Tolerance
+) -> tuple[np.ndarray, str]:
     wide = np.complex128 if want.dtype.startswith("complex") else np.float64
     values, reference, truth = got.values.astype(wide), want.values.astype(wide), oracle.values.astype(wide)
     with np.errstate(all="ignore"):
         finite = np.isfinite(reference) & np.isfinite(truth)
         allowed = tolerance.relative * np.abs(truth) + tolerance.slack
-        allowed += REFERENCE_ERROR_FACTOR * np.abs(reference - truth)
+        allowed += REFERENCE_ERROR_FACTOR * np.abs(reference - truth) + CONDITION_FACTOR * condition.values
         wrong = finite & ~(np.abs(values - truth) <= allowed)
         # Where reference and oracle do not agree on what is infinite or NaN, neither is held against the candidate.
         settled = ~finite & (np.isnan(reference) == np.isnan(truth)) & (np.isnan(reference) | (reference == truth))

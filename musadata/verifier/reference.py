@@ -29,7 +29,8 @@ _SHAKES = {2: 1 / 16}  # bytes per value: half types are computed in float insid
 
 @dataclass(frozen=True)
 class ExpectedSet:
-    """The right answer for one input set. `oracle` is in float64; both are in the order of the result's tensors."""
+    """The right answer for one input set, in the order of the result's tensors. `oracle` is in float64; `conditions` say
+    how far it moves when inputs change by one unit in the last place."""
 
     plan: InputSet
     literals: tuple[Any, ...]  # per argument: its JSON-coded value, None for a tensor
@@ -37,6 +38,7 @@ class ExpectedSet:
     structure: Any
     expected: tuple[Array, ...]
     oracle: tuple[Array, ...]
+    conditions: tuple[Array, ...]
     tolerances: tuple[Tolerance, ...]
 
     @property
@@ -101,6 +103,7 @@ def _read_expectation(outcome: Outcome) -> Expectation:
     for index, item in enumerate(facts["sets"]):
         expected = unpack(files[f"expected{index}"])
         oracle = unpack(files[f"oracle{index}"])
+        conditions = unpack(files[f"condition{index}"])
         order = sorted(expected, key=int)
         sets.append(
             ExpectedSet(
@@ -110,6 +113,7 @@ def _read_expectation(outcome: Outcome) -> Expectation:
                 structure=item["structure"],
                 expected=tuple(expected[name] for name in order),
                 oracle=tuple(oracle[name] for name in order),
+                conditions=tuple(conditions[name] for name in order),
                 tolerances=tuple(Tolerance(**tolerance) for tolerance in item["tolerances"]),
             )
         )
@@ -200,6 +204,10 @@ def _run_set(
     _write(f"inputs{index}", pack(tensors))
     _write(f"expected{index}", pack({str(i): leaf for i, leaf in enumerate(leaves)}))
     _write(f"oracle{index}", pack({str(i): leaf for i, leaf in enumerate(oracle)}))
+    moves = [
+        (moved - truth).abs().nan_to_num(0.0, 0.0, 0.0).float() for moved, truth in zip(shaken, oracle, strict=True)
+    ]
+    _write(f"condition{index}", pack({str(i): move for i, move in enumerate(moves)}))
     return {
         "plan": {"shape": plan.shape, "variant": variant, "seed": plan.seed},
         "literals": [None if isinstance(value, torch.Tensor) else {"value": encode(value)} for value in values],

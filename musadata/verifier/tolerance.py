@@ -2,7 +2,7 @@
 
 An element may differ from the oracle by
 
-    relative·|oracle| + slack + 8·|reference − oracle|
+    relative·|oracle| + slack + 8·|reference − oracle| + 16·|oracle of inputs changed by one ulp − oracle|
 
 with slack = 500 ulp of the output's root mean square, plus 8 times the typical error of the reference, plus 16 times
 what inputs changed by one ulp do to the oracle. A sum in another order stays within that; half precision, TF32 or an
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 REFERENCE_ERROR_FACTOR = 8.0
-_CONDITION_FACTOR = 16.0
+CONDITION_FACTOR = 16.0
 _RELATIVE_ULPS = {"float64": 170.0, "float32": 170.0, "float16": 4.0, "bfloat16": 4.0}
 _SCALE_ULPS = {"float64": 500.0, "float32": 500.0, "float16": 2.0, "bfloat16": 2.0}
 _TIGHT_ULPS = 16.0
@@ -52,7 +52,7 @@ def measure_tolerance(
     condition = _typical((shaken[finite] - truth).abs().nan_to_num(0.0, 0.0, 0.0), truth)
     scale = float(truth.abs().square().mean().sqrt())
     relative = _RELATIVE_ULPS[kind] * unit
-    wide = _SCALE_ULPS[kind] * unit * scale + REFERENCE_ERROR_FACTOR * own_error + _CONDITION_FACTOR * condition
+    wide = _SCALE_ULPS[kind] * unit * scale + REFERENCE_ERROR_FACTOR * own_error + CONDITION_FACTOR * condition
     tight = _TIGHT_ULPS * unit * scale + REFERENCE_ERROR_FACTOR * own_error
     rival = other[finite] if other is not None else None
     for share, slack in ((relative, wide), (_TIGHT_ULPS * unit / 4, tight)):

@@ -16,9 +16,11 @@ from musadata.verifier.variants import INFINITE, PLAIN, InputSet
 
 def expect(reference, oracle=None, shaken=None, variant=PLAIN):
     oracle = reference.double() if oracle is None else oracle
-    tolerance = measure_tolerance(reference, oracle, oracle if shaken is None else shaken, None)
-    wanted, truth = unpack(pack({"0": reference}))["0"], unpack(pack({"0": oracle}))["0"]
-    return ExpectedSet(InputSet(0, variant, 0), (), b"", {"tensor": 0}, (wanted,), (truth,), (tolerance,))
+    shaken = oracle if shaken is None else shaken
+    tolerance = measure_tolerance(reference, oracle, shaken, None)
+    condition = (shaken - oracle).abs().nan_to_num(0.0, 0.0, 0.0).float()
+    wanted, truth, moves = (unpack(pack({"0": tensor}))["0"] for tensor in (reference, oracle, condition))
+    return ExpectedSet(InputSet(0, variant, 0), (), b"", {"tensor": 0}, (wanted,), (truth,), (moves,), (tolerance,))
 
 
 def check(expected, tensor):
@@ -81,6 +83,18 @@ def test_ill_conditioned_result_is_given_the_room_it_needs(values):
     shaken = oracle * (1 + 1e-3)
     expected = expect(oracle.float(), oracle, shaken)
     assert check(expected, (oracle * (1 + 2e-3)).float()) == ()
+
+
+def test_single_ill_conditioned_elements_are_given_their_own_room(values):
+    oracle = values.double()
+    shaken = oracle.clone()
+    shaken[3, 4] += 1e-4
+    expected = expect(values, oracle, shaken)
+    there, elsewhere = values.clone(), values.clone()
+    there[3, 4] += 1e-3
+    elsewhere[3, 5] += 1e-3
+    assert check(expected, there) == ()
+    assert check(expected, elsewhere) != ()
 
 
 def test_zeros_of_a_relu_do_not_hide_how_exact_the_reference_is():
