@@ -29,8 +29,8 @@ _SHAKES = {2: 1 / 16}  # bytes per value: half types are computed in float insid
 
 @dataclass(frozen=True)
 class ExpectedSet:
-    """The right answer for one input set, in the order of the result's tensors. `oracle` is in float64; `conditions` say
-    how far it moves when inputs change by one unit in the last place."""
+    """The right answer for one input set, in the order of the result's tensors. `oracle` is in float64; `conditions`
+    say how far it moves when inputs change by one unit in the last place."""
 
     plan: InputSet
     literals: tuple[Any, ...]  # per argument: its JSON-coded value, None for a tensor
