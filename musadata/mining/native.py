@@ -63,6 +63,21 @@ class Binding:
 
 
 @dataclass(frozen=True)
+class BindingBlock:
+    """One `PYBIND11_MODULE`, `TORCH_LIBRARY` or `TORCH_LIBRARY_IMPL`. Offsets are in characters, `end` is exclusive.
+
+    `head`: up to and with its opening brace. `statements`: the name that each binds and its text, in order.
+    """
+
+    head: str
+    library: str
+    path: str
+    start: int
+    end: int
+    statements: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class NativeFile:
     """One file's functions, bindings, registrations (dispatch name -> function) and included files."""
 
@@ -71,6 +86,7 @@ class NativeFile:
     bindings: tuple[Binding, ...]
     registrations: tuple[tuple[str, str], ...]
     includes: tuple[str, ...] = ()
+    blocks: tuple[BindingBlock, ...] = ()
 
 
 def parse_native(path: str, data: bytes) -> NativeFile:
@@ -81,7 +97,8 @@ def parse_native(path: str, data: bytes) -> NativeFile:
     functions = tuple(_functions(path, tree.root_node))
     registrations = tuple((found[1], found[2]) for found in REGISTERED.finditer(text))
     includes = tuple(found[1].lstrip("./") for found in INCLUDE.finditer(text))
-    return NativeFile(path, functions, tuple(_bindings(path, text)), registrations, includes)
+    blocks = tuple(_blocks(path, text))
+    return NativeFile(path, functions, tuple(_bindings(path, text)), registrations, includes, blocks)
 
 
 def _uncommented(text: str) -> str:
@@ -206,14 +223,32 @@ def _calls(body: Node) -> frozenset[str]:
     return frozenset(name for name in found if name)
 
 
+def _blocks(path: str, text: str) -> Iterator[BindingBlock]:
+    for scope in SCOPE.finditer(text):
+        library, module = _scope_names(scope)
+        end = _closing(text, scope.end() - 1)
+        block = text[scope.end() : end]
+        found = [(item[1].split("::")[-1], item.start()) for item in re.finditer(_binding_pattern(module), block)]
+        statements = tuple((name, f"{block[start : _call_end(block, start)]};") for name, start in found)
+        yield BindingBlock(scope[0], library, path, scope.start(), end + 1, statements)
+
+
+def _scope_names(scope: re.Match[str]) -> tuple[str, str]:
+    """The library that a block binds into, and the variable that stands for it."""
+    parts = [part.strip() for part in scope[2].split(",")]
+    return parts[0] if scope[1] == "PYBIND11_MODULE" else f"torch.ops.{parts[0]}", parts[-1]
+
+
+def _binding_pattern(module: str) -> str:
+    return rf"\b{re.escape(module)}\s*\.\s*(?:def|impl)\s*\(\s*{SELECTIVE}\"([\w:]+)[^\"]*\"\s*\)?\s*"
+
+
 def _bindings(path: str, text: str) -> Iterator[Binding]:
     for scope in SCOPE.finditer(text):
-        parts = [part.strip() for part in scope[2].split(",")]
+        library, module = _scope_names(scope)
         end = _closing(text, scope.end() - 1)
-        block, start, module = text[scope.end() : end], scope.end(), parts[-1]
-        library = parts[0] if scope[1] == "PYBIND11_MODULE" else f"torch.ops.{parts[0]}"
-        pattern = rf"\b{re.escape(module)}\s*\.\s*(?:def|impl)\s*\(\s*{SELECTIVE}\"([\w:]+)[^\"]*\"\s*\)?\s*"
-        for found in re.finditer(pattern, block):
+        block, start = text[scope.end() : end], scope.end()
+        for found in re.finditer(_binding_pattern(module), block):
             rest = block[found.end() :]
             line = text.count("\n", 0, start + found.start()) + 1
             name = found[1].split("::")[-1]
@@ -235,6 +270,16 @@ def _closing(text: str, opening: int) -> int:
         depth += 1 if found.group() == "{" else -1
         if depth == 0:
             return opening + found.start()
+    return len(text)
+
+
+def _call_end(text: str, start: int) -> int:
+    """Behind the parenthesis that closes the first call after `start`."""
+    depth = 0
+    for found in re.finditer(r"[()]", text[start:]):
+        depth += 1 if found.group() == "(" else -1
+        if depth == 0:
+            return start + found.end()
     return len(text)
 
 

@@ -5,9 +5,11 @@ extension that it imports, never by the name of a function alone: every extensio
 """
 
 import ast
-from collections import defaultdict
+import re
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from musadata.mining.extensions import Extension, find_extensions
@@ -18,6 +20,10 @@ from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import decode_source
 
 MAX_DEPTH = 8  # calls from a bound function to a kernel
+MAX_PARSED = 64  # Python files whose trees are held at once
+MAX_NATIVE_BYTES = 1 << 26  # of one repository; what is larger is a compiler or vendors its libraries
+DEVICE_SUFFIXES = (".cu", ".cuh")
+BUILDS = re.compile(r"Extension\b|\bload(_inline)?\s*\(|\bsources\b")  # in every file that builds an extension
 VENDORED = ("third_party/", "cutlass/", "composable_kernel/", "third-party/", "externals/")
 
 
@@ -38,20 +44,46 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class _Use:
-    """A wrapper that calls something of an extension: "pkg._C", "torch.ops.ns", or the variable it was loaded into."""
+class Alias:
+    """What a name stands for in one file: an extension's dotted name ("pkg._C"), or "pkg._C:forward" for one binding.
+
+    `extension` is set where this very file builds it.
+    """
+
+    target: str
+    extension: Extension | None = None
+
+
+@dataclass(frozen=True)
+class Use:
+    """A wrapper that calls something of an extension: "pkg._C", "torch.ops.ns", or the variable it was loaded into.
+
+    `method`: the method of the wrapper in which it does, "" for a function.
+    """
 
     wrapper: ast.FunctionDef | ast.ClassDef
     path: str
     target: str
     name: str
     extension: Extension | None = None
+    method: str = ""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A use, and all native code that it leads to. `reached`: every function on the way, kernels included."""
+
+    use: Use
+    pair: Pair
+    binding: Binding
+    extension: Extension
+    reached: tuple[NativeFunction, ...]
 
 
 def find_pairs(tree: Tree) -> list[Pair]:
     """Every link from a wrapper to at least one kernel, sorted by wrapper."""
-    repository = _Repository(tree)
-    found = [pair for use in repository.uses() if (pair := repository.link(use)) is not None]
+    repository = Repository(tree)
+    found = [link.pair for path in repository.python_paths for link in repository.links(path)]
     return sorted(set(found), key=lambda pair: (*_by_line(pair.wrapper_place), pair.extension, pair.binding))
 
 
@@ -60,90 +92,133 @@ def _by_line(place: str) -> tuple[str, int]:
     return path, int(lines.partition("-")[0])
 
 
-class _Repository:
-    """The native side of a repository and its Python side, indexed."""
+class Repository:
+    """The native side of a repository, indexed, and its Python side, parsed file by file as it is asked about."""
 
     def __init__(self, tree: Tree):
-        paths = [path for path in tree.paths() if not any(part in path for part in VENDORED)]
-        self._files = frozenset(paths)
-        self._python = dict(_parsed_python(tree, paths))
+        self._tree = tree
+        self._paths = [path for path in tree.paths() if not any(part in path for part in VENDORED)]
+        self._files = frozenset(self._paths)
+        self.python_paths = [path for path in self._paths if path.endswith(".py")]
+        self._parsed: OrderedDict[str, ast.Module | None] = OrderedDict()
         self.extensions: list[Extension] = []
         self._loaded: dict[tuple[str, str], Extension] = {}
-        for path, module in self._python.items():
-            for variable, extension in find_extensions(path, module, self._files):
-                self.extensions.append(extension)
-                if variable:
-                    self._loaded[path, variable] = extension
-        native = [parse_native(path, data) for path, data in _native_files(tree, paths)]
-        native += [_inline_file(extension) for extension in self.extensions if extension.inline]
-        self._native = {file.path: file for file in native}
+        for path in self.python_paths:
+            self._find_extensions(path)
+        self.native = {file.path: file for file in self._parse_native()}
         self._named: dict[str, list[str]] = defaultdict(list)
-        for path in sorted(self._native):
+        for path in sorted(self.native):
             self._named[path.rpartition("/")[2]].append(path)
         self._members: dict[Extension, frozenset[str]] = {}
         self._visible: dict[str, frozenset[str]] = {}
-        self.bindings = [binding for file in native for binding in file.bindings]
+        self.bindings = [binding for file in self.native.values() for binding in file.bindings]
         self.functions: dict[str, list[NativeFunction]] = defaultdict(list)
-        self._kernel_names = frozenset(item.name for file in native for item in file.functions if item.is_kernel)
         self._registered: dict[str, set[str]] = defaultdict(set)
-        for file in native:
+        for file in self.native.values():
             for function in file.functions:
                 self.functions[function.name].append(function)
             for name, target in file.registrations:
                 self._registered[name].add(target)
+        self._kernel_names = frozenset(
+            item.name for file in self.native.values() for item in file.functions if item.is_kernel
+        )
 
-    def uses(self) -> Iterator[_Use]:
-        """Every attribute of an extension that a top-level class or function refers to."""
+    def _find_extensions(self, path: str) -> None:
+        text = self._text(path)
+        module = self.module(path) if text and BUILDS.search(text) else None
+        if module is not None:
+            for variable, extension in find_extensions(path, module, self._files):
+                self.extensions.append(extension)
+                if variable:
+                    self._loaded[path, variable] = extension
+
+    def _parse_native(self) -> Iterator[NativeFile]:
+        """Native files, and what stands in Python strings; only the strings where no file is device code."""
+        if any(path.endswith(DEVICE_SUFFIXES) for path in self._paths):
+            read = 0
+            for path, data in _native_files(self._tree, self._paths):
+                read += len(data)
+                if read > MAX_NATIVE_BYTES:
+                    break
+                yield parse_native(path, data)
+        for extension in self.extensions:
+            if extension.inline:
+                yield _inline_file(extension)
+
+    def _text(self, path: str) -> str:
+        try:
+            return decode_source(self._tree.read(path))
+        except UnreadableFile:
+            return ""
+
+    def native_text(self, path: str) -> str:
+        """The text of a native file, or of the code in a Python string that stands for one."""
+        inline = next((item.inline for item in self.extensions if item.inline and _inline_path(item) == path), None)
+        return inline if inline is not None else self._tree.read(path).decode("utf-8", "replace")
+
+    def module(self, path: str) -> ast.Module | None:
+        """A Python file's tree, None if it cannot be parsed. A few are kept."""
+        if path not in self._parsed:
+            try:
+                self._parsed[path] = ast.parse(self._text(path))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                self._parsed[path] = None
+            while len(self._parsed) > MAX_PARSED:
+                self._parsed.popitem(last=False)
+        return self._parsed[path]
+
+    @cached_property
+    def _importable(self) -> frozenset[str]:
         names = {extension.name.rpartition(".")[2] for extension in self.extensions}
-        names |= {binding.library for binding in self.bindings}
-        for path, module in sorted(self._python.items()):
-            aliases = dict(self._aliases(path, module, names))
-            for node in module.body:
-                if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                    yield from self._uses_in(node, path, aliases)
+        return frozenset(names | {binding.library for binding in self.bindings})
 
-    def _aliases(
-        self, path: str, module: ast.Module, names: set[str]
-    ) -> Iterator[tuple[str, tuple[str, Extension | None]]]:
-        """Name in this file -> the extension's dotted name, and the extension itself if this file builds it."""
+    def aliases(self, path: str) -> dict[str, Alias]:
+        """The names under which a file knows extensions, or single bindings of them."""
+        module = self.module(path)
+        return dict(self._aliases(path, module, self._importable)) if module is not None else {}
+
+    def links(self, path: str) -> list[Link]:
+        """The links of a file's top-level classes and functions, in its order."""
+        found = [link for use in self.uses(path) if (link := self.link(use)) is not None]
+        return list({(link.pair, link.use.method): link for link in found}.values())
+
+    def uses(self, path: str) -> Iterator[Use]:
+        """Every attribute of an extension that a top-level class or function of a file refers to."""
+        module = self.module(path)
+        if module is None or not self.bindings:
+            return
+        aliases = self.aliases(path)
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef):
+                yield from _uses_in(node, node, path, aliases, "")
+            elif isinstance(node, ast.ClassDef):
+                for item in node.body:
+                    method = item.name if isinstance(item, ast.FunctionDef) else ""
+                    yield from _uses_in(item, node, path, aliases, method)
+
+    def _aliases(self, path: str, module: ast.Module, names: frozenset[str]) -> Iterator[tuple[str, Alias]]:
         package = path.endswith("__init__.py")
         for node in ast.walk(module):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name.rpartition(".")[2] in names:
-                        yield alias.asname or alias.name, (alias.name, None)
+                        yield alias.asname or alias.name, Alias(alias.name)
             elif isinstance(node, ast.ImportFrom):
                 source = absolute_module(module_name(path), package, node.module, node.level)
                 for alias in node.names:
                     if alias.name in names:
-                        yield alias.asname or alias.name, (f"{source}.{alias.name}", None)
+                        yield alias.asname or alias.name, Alias(f"{source}.{alias.name}")
                     elif source.rpartition(".")[2] in names:
-                        yield alias.asname or alias.name, (f"{source}:{alias.name}", None)
+                        yield alias.asname or alias.name, Alias(f"{source}:{alias.name}")
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 variable = node.targets[0].id
                 if (path, variable) in self._loaded:
-                    yield variable, (variable, self._loaded[path, variable])
+                    yield variable, Alias(variable, self._loaded[path, variable])
                 elif isinstance(node.value, ast.Call):
                     texts = [item.value for item in node.value.args if isinstance(item, ast.Constant)]
-                    yield from ((variable, (text, None)) for text in texts if isinstance(text, str) and text in names)
+                    yield from ((variable, Alias(text)) for text in texts if isinstance(text, str) and text in names)
 
-    def _uses_in(
-        self, node: ast.FunctionDef | ast.ClassDef, path: str, aliases: dict[str, tuple[str, Extension | None]]
-    ) -> Iterator[_Use]:
-        for item in ast.walk(node):
-            if isinstance(item, ast.Attribute):
-                chain = ast.unparse(item)
-                root, _, name = chain.rpartition(".")
-                if root.startswith("torch.ops.") and root.count(".") == 2:
-                    yield _Use(node, path, root, name)
-                elif root in aliases:
-                    target, extension = aliases[root]
-                    yield _Use(node, path, target, name, extension)
-            elif isinstance(item, ast.Name) and ":" in aliases.get(item.id, ("", None))[0]:
-                target, _, name = aliases[item.id][0].partition(":")
-                yield _Use(node, path, target, name)
-
-    def link(self, use: _Use) -> Pair | None:
+    def link(self, use: Use) -> Link | None:
         """The kernels behind a use, None if there are none or the extension does not bind that name."""
         candidates = [
             (binding, extension)
@@ -155,15 +230,17 @@ class _Repository:
             return None
         reached = []
         for binding, extension in candidates:
-            kernels = self._kernels(binding, extension)
-            if kernels:
-                reached.append((_distance(use.path, binding.path), binding.path, binding, extension, kernels))
+            functions = self._reach(binding, extension)
+            if any(item.is_kernel for item in functions):
+                reached.append((_distance(use.path, binding.path), binding.path, binding, extension, functions))
         if not reached:
             return None
-        _, _, binding, extension, kernels = min(reached, key=lambda item: (item[0], item[1], item[2].line))
-        return _pair(use, binding, extension, self._host(binding, extension), kernels)
+        _, _, binding, extension, functions = min(reached, key=lambda item: (item[0], item[1], item[2].line))
+        kernels = [item for item in functions if item.is_kernel]
+        pair = _pair(use, binding, extension, self._host(binding, extension), kernels)
+        return Link(use, pair, binding, extension, tuple(functions))
 
-    def _extensions_of(self, binding: Binding, use: _Use) -> list[Extension]:
+    def _extensions_of(self, binding: Binding, use: Use) -> list[Extension]:
         """The extensions by which this use can mean this binding."""
         if use.target.startswith("torch.ops."):
             built = [item for item in self.extensions if binding.path in self._files_of(item)]
@@ -187,7 +264,7 @@ class _Repository:
         """Its sources, or all native files below its folder, and whatever these include."""
         if extension not in self._members:
             prefix = f"{extension.folder}/" if extension.folder else ""
-            found = set(extension.sources) or {path for path in self._native if path.startswith(prefix)}
+            found = set(extension.sources) or {path for path in self.native if path.startswith(prefix)}
             if extension.inline:
                 found = {_inline_path(extension)}
             self._members[extension] = frozenset(found).union(*(self._visible_from(path) for path in sorted(found)))
@@ -199,7 +276,7 @@ class _Repository:
             found: set[str] = set()
             front = [path]
             while front:
-                named = [(item, name) for item in front if item in self._native for name in self._native[item].includes]
+                named = [(item, name) for item in front if item in self.native for name in self.native[item].includes]
                 included = {near for item, name in named for near in self._included(item, name)}
                 front = sorted(included - found)
                 found |= included
@@ -216,11 +293,11 @@ class _Repository:
         lambda_ = NativeFunction(binding.target, binding.path, binding.line, binding.line, False, binding.calls)
         return near[0] if near else lambda_
 
-    def _kernels(self, binding: Binding, extension: Extension) -> list[NativeFunction]:
-        """Kernels that the bound function reaches by calls inside its extension, nearest definition first."""
-        found: dict[tuple[str, int], NativeFunction] = {}
+    def _reach(self, binding: Binding, extension: Extension) -> list[NativeFunction]:
+        """What the bound function reaches by calls inside its extension, nearest definition first, by place."""
+        kernels: dict[tuple[str, int], NativeFunction] = {}
         front = [(name, binding.path, "") for name in [binding.target, *sorted(binding.calls)]]
-        seen: set[tuple[str, int]] = set()
+        seen: dict[tuple[str, int], NativeFunction] = {}
         for _ in range(MAX_DEPTH):
             following: list[tuple[str, str, str]] = []
             for name, path, scope in front:
@@ -228,12 +305,13 @@ class _Repository:
                     place = (function.path, function.first)
                     if place in seen:
                         continue
-                    seen.add(place)
+                    seen[place] = function
                     if function.is_kernel:
-                        found[place] = function
+                        kernels[place] = function
                     else:
-                        following += self._onward(function, extension, found, seen)
+                        following += self._onward(function, extension, kernels)
             front = following
+        found = seen | kernels
         return [found[key] for key in sorted(found)]
 
     def _onward(
@@ -241,7 +319,6 @@ class _Repository:
         function: NativeFunction,
         extension: Extension,
         found: dict[tuple[str, int], NativeFunction],
-        seen: set[tuple[str, int]],
     ) -> list[tuple[str, str, str]]:
         """What a function calls; kernels that it launches are entered into `found` at once, overloads told apart."""
         launched = set()
@@ -271,6 +348,22 @@ class _Repository:
         return [item for item in inside if _distance(path, item.path) == best]
 
 
+def _uses_in(
+    node: ast.AST, wrapper: ast.FunctionDef | ast.ClassDef, path: str, aliases: dict[str, Alias], method: str
+) -> Iterator[Use]:
+    for item in ast.walk(node):
+        if isinstance(item, ast.Attribute):
+            chain = ast.unparse(item)
+            root, _, name = chain.rpartition(".")
+            if root.startswith("torch.ops.") and root.count(".") == 2:
+                yield Use(wrapper, path, root, name, None, method)
+            elif root in aliases:
+                yield Use(wrapper, path, aliases[root].target, name, aliases[root].extension, method)
+        elif isinstance(item, ast.Name) and item.id in aliases and ":" in aliases[item.id].target:
+            target, _, name = aliases[item.id].target.partition(":")
+            yield Use(wrapper, path, target, name, None, method)
+
+
 def _in_scope(known: list[NativeFunction], qualifier: str, scope: str) -> list[NativeFunction]:
     """What a qualified name can mean: definitions of its scope, or of the innermost scope around the caller."""
     if qualifier:
@@ -292,7 +385,7 @@ def _inline_file(extension: Extension) -> NativeFile:
 
 
 def _pair(
-    use: _Use, binding: Binding, extension: Extension, host: NativeFunction, kernels: list[NativeFunction]
+    use: Use, binding: Binding, extension: Extension, host: NativeFunction, kernels: list[NativeFunction]
 ) -> Pair:
     return Pair(
         wrapper=use.wrapper.name,
@@ -320,15 +413,6 @@ def _distance(first: str, second: str) -> int:
     a, b = PurePosixPath(first).parent.parts, PurePosixPath(second).parent.parts
     common = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     return len(a) + len(b) - 2 * common
-
-
-def _parsed_python(tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, ast.Module]]:
-    for path in paths:
-        if path.endswith(".py"):
-            try:
-                yield path, ast.parse(decode_source(tree.read(path)))
-            except (UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
-                continue
 
 
 def _native_files(tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
