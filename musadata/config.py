@@ -66,6 +66,7 @@ class SourceConfig:
         count: how many graphs to draw, for `nnsmith`; how many repositories at the most, for `github`.
         nodes: operators per graph at the most, for `nnsmith`.
         license: SPDX identifier, where the source itself does not say.
+        kernels: also link Python to the CUDA kernels that it calls, for `directory`, `git`, `pypi` and `github`.
     """
 
     kind: SourceType
@@ -79,6 +80,7 @@ class SourceConfig:
     count: int = 0
     nodes: int = 6
     license: str = ""
+    kernels: bool = True
 
 
 @dataclass(frozen=True)

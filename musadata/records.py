@@ -14,6 +14,7 @@ SCHEMA_VERSION = 1
 class SourceKind(StrEnum):
     """Where a task came from."""
 
+    PAIRED = "paired"  # mined together with a kernel that people wrote for it
     MINED = "mined"
     NNSMITH = "nnsmith"
     COMPOSED = "composed"
@@ -108,6 +109,50 @@ class Draft:
     name: str  # the class or graph it was made from, for people
     reference: str
     provenance: Provenance
+
+
+@dataclass(frozen=True)
+class NativeSource:
+    """One C++ or CUDA file, without the functions that the kernel at hand does not need."""
+
+    path: str
+    text: str
+    license: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """CUDA kernels that people wrote, with the Python that calls them: one row for each wrapper and binding.
+
+    `candidate` is a program in the form that the verifier judges, made of this code for the task `task_id`; both are
+    empty where the repository holds no pure-PyTorch equivalent that runs.
+    """
+
+    kernel_id: str
+    schema_version: int
+    wrapper: str  # the class or function on top level that uses the kernels
+    wrapper_kind: str  # "function", "class", "autograd", "module"
+    wrapper_source: str
+    extension: str  # the native module, by the name under which it is built
+    binding: str  # the name that Python sees
+    binding_form: str  # "pybind11", "torch_library", "load_inline"
+    binding_source: str  # the statements that bind it; "" where `load_inline` writes them
+    host: str
+    kernels: tuple[str, ...]
+    native: tuple[NativeSource, ...]
+    provenance: Provenance  # of the wrapper
+    equivalent: str  # where its PyTorch equivalent stands and what speaks for it; "" if none was found
+    task_id: str
+    candidate: str
+    split: str
+
+
+@dataclass(frozen=True)
+class KernelDraft:
+    """A kernel before its task, if it may get one, was executed."""
+
+    kernel: Kernel
+    draft: Draft | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import apache_beam as beam
 from musadata.config import Config
 from musadata.corpus.commits import Commit, code_version, find_commit, require_commit, stage_digest
 from musadata.corpus.shards import Shard, deal, read_shard
-from musadata.records import SCHEMA_VERSION, Reject, Task
+from musadata.mining.kernels import check_licenses, with_task, without_task
+from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, Task
 from musadata.tasks.probe import probe
 from musadata.tasks.selection import TaskSignature, select, signature_of
 from pipelines import resources
@@ -29,8 +30,8 @@ class Probe(ShardStep):
     """Drafts every unit of a shard and executes each draft once."""
 
     stage: ClassVar[str] = "stage1.probe"
-    writes: ClassVar[dict[str, type]] = {"_probed": Task, "rejects": Reject}
-    funnel: ClassVar[tuple[str, ...]] = ("draft", "probe")
+    writes: ClassVar[dict[str, type]] = {"_probed": Task, "_kernels": Kernel, "rejects": Reject}
+    funnel: ClassVar[tuple[str, ...]] = ("draft", "pair", "probe")
 
     def code(self) -> str:
         return code_version(PROBE_CODE, ("torch", "nnsmith"))
@@ -58,13 +59,30 @@ class Probe(ShardStep):
                     out.reject(draft)
                     continue
                 out.funnel.went_on("draft")
-                out.funnel.came_in("probe")
-                task = probe(draft, self.config.tasks, sandbox, self.config.seed)
-                if isinstance(task, Reject):
-                    out.reject(task)
+                if isinstance(draft, KernelDraft):
+                    self._keep_kernel(draft, out)
                 else:
-                    out.funnel.went_on("probe")
-                    out.keep("_probed", task)
+                    self._keep_task(draft, out)
+
+    def _keep_task(self, draft: Draft, out: Writers) -> Task | None:
+        out.funnel.came_in("probe")
+        task = probe(draft, self.config.tasks, resources.sandbox(), self.config.seed)
+        if isinstance(task, Reject):
+            out.reject(task)
+            return None
+        out.funnel.went_on("probe")
+        out.keep("_probed", task)
+        return task
+
+    def _keep_kernel(self, draft: KernelDraft, out: Writers) -> None:
+        out.funnel.came_in("pair")
+        reject = check_licenses(draft.kernel, self.config.tasks.licenses)
+        if reject is not None:
+            out.reject(reject)
+            return
+        out.funnel.went_on("pair")
+        task = self._keep_task(draft.draft, out) if draft.draft else None
+        out.keep("_kernels", with_task(draft.kernel, task))
 
 
 @dataclass(frozen=True)
@@ -94,7 +112,7 @@ class Keep(ShardStep):
     selection: Selection = field(default_factory=lambda: Selection({}, ""))
 
     stage: ClassVar[str] = "stage1"
-    writes: ClassVar[dict[str, type]] = {"tasks": Task, "rejects": Reject}
+    writes: ClassVar[dict[str, type]] = {"tasks": Task, "kernels": Kernel, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = ("select",)
 
     def code(self) -> str:
@@ -115,6 +133,8 @@ class Keep(ShardStep):
                 out.keep("tasks", task)
             else:
                 out.reject(_dropped(task, reason))
+        for kernel in read_shard(self.corpus, "_kernels", shard, Kernel):
+            out.keep("kernels", without_task(kernel) if kernel.task_id in self.selection.dropped else kernel)
 
 
 def _dropped(task: Task, reason: str) -> Reject:

@@ -19,6 +19,7 @@ from musadata.records import (
     SCHEMA_VERSION,
     Annotation,
     Candidate,
+    Kernel,
     PreferenceRow,
     Reject,
     RftRow,
@@ -29,13 +30,14 @@ from musadata.records import (
 )
 from musadata.sampling.assembly import assemble
 from musadata.sampling.memory import Memory
-from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play
+from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play, submit
 from musadata.teacher.protocol import CannotAnswer, Teacher
 from pipelines import resources
 from pipelines.options import RunOptions, parse_options, run_command
 from pipelines.run import run_stage
 from pipelines.steps import DealShards, RunStep, ShardStep, Writers
 
+HUMAN = "human"  # who wrote the candidates that were mined together with their task
 DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
 
 
@@ -68,10 +70,19 @@ class Assemble(ShardStep):
         memory = resources.memory(self.config.teacher, self.corpus, self.stage, shard)
         teacher = resources.teacher(self.config.teacher, self.config.seed).name
         ask, judge = memory.recall_answers(teacher), memory.recall_verdicts(self.config.verifier)
+        programs = human_programs(self.corpus, shard)
         for task, annotation in annotated_tasks(self.corpus, shard):
-            self._assemble(task, annotation, ask, judge, teacher, out)
+            candidates, trajectories = self._assemble(task, annotation, ask, judge, teacher, out)
+            for sample, program in enumerate(programs.get(task.task_id, ()), start=self.config.teacher.samples):
+                attempts = submit(task, annotation, sample, program, self.config.seed, judge)
+                more = assemble(task, [attempts], HUMAN, self.config.sampling)
+                candidates, trajectories = candidates + more[0], trajectories + more[1]
+            _count(candidates, out)
+            _keep(task, annotation, candidates, trajectories, out)
 
-    def _assemble(self, task: Task, annotation: Annotation, ask: Ask, judge: Judge, teacher: str, out: Writers) -> None:
+    def _assemble(
+        self, task: Task, annotation: Annotation, ask: Ask, judge: Judge, teacher: str, out: Writers
+    ) -> tuple[list[Candidate], list[Trajectory]]:
         config, conversations = self.config, []
         for sample in range(config.teacher.samples):
             out.funnel.came_in("generate")
@@ -82,19 +93,27 @@ class Assemble(ShardStep):
                 continue
             out.funnel.went_on("generate")
             conversations.append(attempts)
-        candidates, trajectories = assemble(task, conversations, teacher, config.sampling)
-        _count(candidates, out)
-        rows: dict[str, Sequence[Any]] = {
-            "candidates": candidates,
-            "trajectories": trajectories,
-            "sft": sft_rows(task, annotation, candidates, trajectories),
-            "rft": rft_rows(task, annotation, candidates, trajectories),
-            "preferences": preference_rows(task, annotation, candidates, trajectories),
-            "rl": rl_rows(task, annotation, candidates, trajectories),
-        }
-        for dataset, some in rows.items():
-            for row in some:
-                out.keep(dataset, row)
+        return assemble(task, conversations, teacher, config.sampling)
+
+
+def _keep(
+    task: Task,
+    annotation: Annotation,
+    candidates: Sequence[Candidate],
+    trajectories: Sequence[Trajectory],
+    out: Writers,
+) -> None:
+    rows: dict[str, Sequence[Any]] = {
+        "candidates": candidates,
+        "trajectories": trajectories,
+        "sft": sft_rows(task, annotation, candidates, trajectories),
+        "rft": rft_rows(task, annotation, candidates, trajectories),
+        "preferences": preference_rows(task, annotation, candidates, trajectories),
+        "rl": rl_rows(task, annotation, candidates, trajectories),
+    }
+    for dataset, some in rows.items():
+        for row in some:
+            out.keep(dataset, row)
 
 
 def _count(candidates: Sequence[Candidate], out: Writers) -> None:
@@ -123,6 +142,15 @@ def annotated_tasks(corpus: str, shard: Shard) -> Iterator[tuple[Task, Annotatio
             yield task, annotations[task.task_id]
 
 
+def human_programs(corpus: str, shard: Shard) -> dict[str, list[str]]:
+    """What people wrote for the tasks of a shard, by task id."""
+    found: dict[str, list[str]] = {}
+    for kernel in read_shard(corpus, "kernels", shard, Kernel):
+        if kernel.task_id:
+            found.setdefault(kernel.task_id, []).append(kernel.candidate)
+    return found
+
+
 @dataclass(frozen=True)
 class Converse:
     """One part of one turn for every conversation of a shard.
@@ -141,8 +169,12 @@ class Converse:
         if Assemble(self.config, self.corpus).found(shard) is None:
             memory = resources.memory(self.config.teacher, self.corpus, Assemble.stage, shard)
             ask, judge = self.abilities(memory)
+            programs = human_programs(self.corpus, shard)
             for task, annotation in annotated_tasks(self.corpus, shard):
                 self._converse(task, annotation, ask, judge)
+                for sample, program in enumerate(programs.get(task.task_id, ()), start=self.config.teacher.samples):
+                    with suppress(NotKnownYet):
+                        submit(task, annotation, sample, program, self.config.seed, judge)
         return shard
 
     def _converse(self, task: Task, annotation: Annotation, ask: Ask, judge: Judge) -> None:

@@ -24,6 +24,9 @@ DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
         Dataset("tasks", records.Task, "task_id", "PyTorch references that were executed and passed every filter"),
+        Dataset(
+            "kernels", records.Kernel, "kernel_id", "CUDA kernels that people wrote, with the Python that calls them"
+        ),
         Dataset("annotations", records.Annotation, "annotation_id", "traces and six-step reasoning of tasks"),
         Dataset("candidates", records.Candidate, "candidate_id", "every answer of a teacher with its verdict"),
         Dataset("trajectories", records.Trajectory, "trajectory_id", "conversations with the verifier's feedback"),

@@ -143,3 +143,24 @@ def _example(construction: ast.Call, call: ast.Call | None, evidence: str) -> Ex
         return tuple((item.arg, ast.unparse(item.value)) for item in (node.keywords if node else []) if item.arg)
 
     return Example(positional(construction), keywords(construction), positional(call), keywords(call), evidence)
+
+
+def call_examples(statements: Iterable[ast.stmt], names: frozenset[str]) -> list[ast.Call]:
+    """Calls of functions in straight-line code, with what is known put in place of variables."""
+    scene = _Scene("")
+    found: list[ast.Call] = []
+    for statement in _unrolled(statements, scene):
+        for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
+            if _called_name(call) in names:
+                found.append(_inline(call, scene))
+        if isinstance(statement, ast.Assign):
+            _assign(statement, scene)
+    return found
+
+
+def _called_name(call: ast.Call) -> str:
+    """The function's name; of `Function.apply(x)` that of the class."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr == "apply":
+        function = function.value
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

@@ -17,7 +17,8 @@ class Extension:
     name: str
     folder: str
     sources: frozenset[str]
-    inline: str = ""  # native code that stands in the Python file itself
+    inline: str = ""  # device code that stands in the Python file itself
+    inline_host: str = ""  # and host code
     functions: tuple[str, ...] = ()  # that `load_inline` binds
 
 
@@ -55,11 +56,11 @@ def _extension(path: str, call: ast.Call, files: frozenset[str], texts: dict[str
     folder = "" if folder == "." else folder
     given = keywords.get("sources", call.args[1] if len(call.args) > 1 else None)
     sources = frozenset(_resolve_sources(given, folder, files)) if given is not None else frozenset()
-    inline = "\n".join(
-        text for key in ("cpp_sources", "cuda_sources") if key in keywords for text in _texts(keywords[key], texts)
+    host, device = (
+        "\n".join(_texts(keywords[key], texts)) if key in keywords else "" for key in ("cpp_sources", "cuda_sources")
     )
     functions = tuple(_texts(keywords["functions"], texts)) if "functions" in keywords else ()
-    return Extension(name, folder, sources, inline, functions)
+    return Extension(name, folder, sources, device, host, functions)
 
 
 def _resolve_sources(given: ast.expr, folder: str, files: frozenset[str]) -> Iterator[str]:

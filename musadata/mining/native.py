@@ -122,7 +122,7 @@ def _functions(path: str, root: Node) -> Iterator[NativeFunction]:
         body = node.child_by_field_name("body") if node.type == "function_definition" else None
         if body is None:
             continue
-        *qualifiers, name = _declared_name(node).split("::")
+        *qualifiers, name = declared_name(node).split("::")
         if name:
             head = (node.text or b"")[: body.start_byte - node.start_byte].decode("utf-8", "replace")
             before = node.prev_sibling
@@ -145,7 +145,8 @@ def _functions(path: str, root: Node) -> Iterator[NativeFunction]:
             )
 
 
-def _declared_name(node: Node) -> str:
+def declared_name(node: Node) -> str:
+    """The name that a definition or declaration of a function gives, "" if there is none."""
     declarator = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
         inner = declarator.child_by_field_name("declarator")

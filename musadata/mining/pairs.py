@@ -124,7 +124,7 @@ class Repository:
         )
 
     def _find_extensions(self, path: str) -> None:
-        text = self._text(path)
+        text = self.text(path)
         module = self.module(path) if text and BUILDS.search(text) else None
         if module is not None:
             for variable, extension in find_extensions(path, module, self._files):
@@ -143,9 +143,10 @@ class Repository:
                 yield parse_native(path, data)
         for extension in self.extensions:
             if extension.inline:
-                yield _inline_file(extension)
+                yield from _inline_files(extension)
 
-    def _text(self, path: str) -> str:
+    def text(self, path: str) -> str:
+        """A Python file's text, "" if it cannot be read."""
         try:
             return decode_source(self._tree.read(path))
         except UnreadableFile:
@@ -153,14 +154,16 @@ class Repository:
 
     def native_text(self, path: str) -> str:
         """The text of a native file, or of the code in a Python string that stands for one."""
-        inline = next((item.inline for item in self.extensions if item.inline and _inline_path(item) == path), None)
-        return inline if inline is not None else self._tree.read(path).decode("utf-8", "replace")
+        for item in self.extensions if ">." in path else ():
+            if path in (_inline_path(item), _inline_path(item, "cpp")):
+                return item.inline if path.endswith(".cu") else item.inline_host
+        return self._tree.read(path).decode("utf-8", "replace")
 
     def module(self, path: str) -> ast.Module | None:
         """A Python file's tree, None if it cannot be parsed. A few are kept."""
         if path not in self._parsed:
             try:
-                self._parsed[path] = ast.parse(self._text(path))
+                self._parsed[path] = ast.parse(self.text(path))
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._parsed[path] = None
             while len(self._parsed) > MAX_PARSED:
@@ -232,7 +235,7 @@ class Repository:
         for binding, extension in candidates:
             functions = self._reach(binding, extension)
             if any(item.is_kernel for item in functions):
-                reached.append((_distance(use.path, binding.path), binding.path, binding, extension, functions))
+                reached.append((folder_distance(use.path, binding.path), binding.path, binding, extension, functions))
         if not reached:
             return None
         _, _, binding, extension, functions = min(reached, key=lambda item: (item[0], item[1], item[2].line))
@@ -243,7 +246,7 @@ class Repository:
     def _extensions_of(self, binding: Binding, use: Use) -> list[Extension]:
         """The extensions by which this use can mean this binding."""
         if use.target.startswith("torch.ops."):
-            built = [item for item in self.extensions if binding.path in self._files_of(item)]
+            built = [item for item in self.extensions if binding.path in self.files_of(item)]
             any_file = Extension(use.target, "", frozenset())
             return (built or [any_file])[:1] if binding.library == use.target else []
         found = [use.extension] if use.extension is not None else []
@@ -258,35 +261,35 @@ class Repository:
         if extension.inline:
             return binding.path == _inline_path(extension)
         named = binding.library in ("TORCH_EXTENSION_NAME", extension.name.rpartition(".")[2], extension.name)
-        return named and binding.path in self._files_of(extension)
+        return named and binding.path in self.files_of(extension)
 
-    def _files_of(self, extension: Extension) -> frozenset[str]:
+    def files_of(self, extension: Extension) -> frozenset[str]:
         """Its sources, or all native files below its folder, and whatever these include."""
         if extension not in self._members:
             prefix = f"{extension.folder}/" if extension.folder else ""
             found = set(extension.sources) or {path for path in self.native if path.startswith(prefix)}
             if extension.inline:
-                found = {_inline_path(extension)}
-            self._members[extension] = frozenset(found).union(*(self._visible_from(path) for path in sorted(found)))
+                found = {_inline_path(extension), _inline_path(extension, "cpp")}
+            self._members[extension] = frozenset(found).union(*(self.visible_from(path) for path in sorted(found)))
         return self._members[extension]
 
-    def _visible_from(self, path: str) -> frozenset[str]:
+    def visible_from(self, path: str) -> frozenset[str]:
         """What a file includes, directly or not: all that its compiler sees besides itself."""
         if path not in self._visible:
             found: set[str] = set()
             front = [path]
             while front:
                 named = [(item, name) for item in front if item in self.native for name in self.native[item].includes]
-                included = {near for item, name in named for near in self._included(item, name)}
+                included = {near for item, name in named for near in self.included(item, name)}
                 front = sorted(included - found)
                 found |= included
             self._visible[path] = frozenset(found)
         return self._visible[path]
 
-    def _included(self, path: str, name: str) -> list[str]:
+    def included(self, path: str, name: str) -> list[str]:
         """The file that an `#include` means: the nearest one whose path ends like that."""
         known = [item for item in self._named.get(name.rpartition("/")[2], ()) if f"/{item}".endswith(f"/{name}")]
-        return sorted(known, key=lambda item: (_distance(path, item), item))[:1]
+        return sorted(known, key=lambda item: (folder_distance(path, item), item))[:1]
 
     def _host(self, binding: Binding, extension: Extension) -> NativeFunction:
         near = self._near(binding.target, binding.path, "", extension)
@@ -340,12 +343,12 @@ class Repository:
         here = [item for item in known if item.path == path]
         if here:
             return here
-        visible, files = self._visible_from(path), self._files_of(extension)
+        visible, files = self.visible_from(path), self.files_of(extension)
         inside = [item for item in known if item.path in visible] or [item for item in known if item.path in files]
         if not inside:
             return []
-        best = min(_distance(path, item.path) for item in inside)
-        return [item for item in inside if _distance(path, item.path) == best]
+        best = min(folder_distance(path, item.path) for item in inside)
+        return [item for item in inside if folder_distance(path, item.path) == best]
 
 
 def _uses_in(
@@ -374,14 +377,15 @@ def _in_scope(known: list[NativeFunction], qualifier: str, scope: str) -> list[N
     return [item for item in around if len(item.scope) == innermost] or known
 
 
-def _inline_path(extension: Extension) -> str:
-    return f"{extension.folder}/<{extension.name}>.cu"
+def _inline_path(extension: Extension, suffix: str = "cu") -> str:
+    return f"{extension.folder}/<{extension.name}>.{suffix}"
 
 
-def _inline_file(extension: Extension) -> NativeFile:
+def _inline_files(extension: Extension) -> Iterator[NativeFile]:
     file = parse_native(_inline_path(extension), extension.inline.encode())
     bound = tuple(Binding(name, name, extension.name, file.path, 1) for name in extension.functions)
-    return replace(file, bindings=(*file.bindings, *bound))
+    yield replace(file, bindings=(*file.bindings, *bound))
+    yield parse_native(_inline_path(extension, "cpp"), extension.inline_host.encode())
 
 
 def _pair(
@@ -389,7 +393,7 @@ def _pair(
 ) -> Pair:
     return Pair(
         wrapper=use.wrapper.name,
-        wrapper_kind=_kind(use.wrapper),
+        wrapper_kind=wrapper_kind(use.wrapper),
         wrapper_place=f"{use.path}:{use.wrapper.lineno}-{use.wrapper.end_lineno}",
         extension=extension.name,
         binding=binding.name,
@@ -401,14 +405,15 @@ def _pair(
     )
 
 
-def _kind(node: ast.FunctionDef | ast.ClassDef) -> str:
+def wrapper_kind(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """What a wrapper is, by its bases: "function", "autograd", "module" or "class"."""
     if isinstance(node, ast.FunctionDef):
         return "function"
     bases = " ".join(ast.unparse(base) for base in node.bases)
     return "autograd" if "Function" in bases else "module" if "Module" in bases else "class"
 
 
-def _distance(first: str, second: str) -> int:
+def folder_distance(first: str, second: str) -> int:
     """How many folders lie between two files."""
     a, b = PurePosixPath(first).parent.parts, PurePosixPath(second).parent.parts
     common = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

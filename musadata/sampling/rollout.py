@@ -59,6 +59,16 @@ def play(
     return attempts
 
 
+def submit(task: Task, annotation: Annotation, sample: int, program: str, seed: int, judge: Judge) -> list[Attempt]:
+    """The conversation of a program that was there before anybody asked: one answer, judged, and no repair.
+
+    Raises:
+        NotKnownYet: passed on from `judge`.
+    """
+    answer = Answer(f"```python\n{program}```\n")
+    return play(task, annotation, sample, 1, seed, lambda request: answer, judge)
+
+
 def request_seed(seed: int, task_id: str, sample: int, turn: int) -> int:
     """A seed of its own for every request, whatever the order in which requests are made. 0 to 2**63 - 1."""
     digest = hashlib.sha256(f"{seed}:{task_id}:{sample}:{turn}".encode()).digest()

@@ -5,10 +5,11 @@ from fnmatch import fnmatch
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from musadata.records import Draft, Provenance, Reject
+from musadata.records import Draft, KernelDraft, Provenance, Reject
 from musadata.sources.protocol import Tree, UnreadableFile
 
 if TYPE_CHECKING:
+    from musadata.mining.kernels import KernelMiner
     from musadata.mining.slicing import Slicer
     from musadata.sandbox import Sandbox
 
@@ -22,6 +23,7 @@ class CodeFiles:
         include, exclude: glob patterns, matched against paths below `prefix`.
         importable: packages of the tree whose public names references import.
         license: SPDX identifier of whatever says nothing itself.
+        kernels: whether native code is linked to the Python that calls it.
     """
 
     def __init__(
@@ -37,11 +39,12 @@ class CodeFiles:
         exclude: Sequence[str] = (),
         importable: frozenset[str] = frozenset(),
         license: str = "",
+        kernels: bool = False,
     ):
         self.origin, self.tree, self.seed = origin, tree, seed
         self._repository, self._revision, self._prefix = repository, revision, prefix
         self._include, self._exclude = tuple(include), tuple(exclude)
-        self._importable, self._license = importable, license
+        self._importable, self._license, self._kernels = importable, license, kernels
 
     def units(self) -> list[str]:
         """Paths of the files to read, sorted."""
@@ -53,14 +56,22 @@ class CodeFiles:
                 found.append(path)
         return sorted({*found, *getattr(self.tree, "faults", ())})  # what cannot be read is reported, not passed over
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
-        """The modules of one file."""
+    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
+        """The modules of one file, and the kernels that its wrappers call."""
         from musadata.mining.drafting import draft_file  # sources hand files to the right; only this call looks there
 
         yield from draft_file(self, self._slicer, unit, sandbox)
+        if self._kernels:
+            yield from self._kernel_miner.rows(unit, sandbox)
 
     def provenance(self, path: str, lines: str) -> Provenance:
         return Provenance(self.origin, self._repository, self._revision, path, lines, self._license_of(path))
+
+    @cached_property
+    def _kernel_miner(self) -> "KernelMiner":
+        from musadata.mining.kernels import KernelMiner
+
+        return KernelMiner(self)
 
     @cached_property
     def _slicer(self) -> "Slicer":

@@ -23,6 +23,7 @@ def open_directory(config: SourceConfig, seed: int) -> CodeFiles:
         seed=seed,
         include=config.include,
         exclude=config.exclude,
+        kernels=config.kernels,
         license=config.license,
     )
     if not source.units():

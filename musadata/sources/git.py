@@ -155,6 +155,7 @@ def open_git(config: SourceConfig, seed: int) -> CodeFiles:
         revision=commit,
         include=config.include,
         exclude=config.exclude,
+        kernels=config.kernels,
         license=config.license,
     )
     if not source.units():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, Draft, Reject
+from musadata.records import SCHEMA_VERSION, Draft, KernelDraft, Reject
 from musadata.sources.git import open_git
 from musadata.sources.rest import RestClient
 
@@ -73,7 +73,7 @@ class GitHubRepositories:
     def units(self) -> list[str]:
         return sorted(self._found)
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
+    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
         """The modules of one repository; one reject if it has gone or holds nothing."""
         item = self._found[unit]
         config = replace(

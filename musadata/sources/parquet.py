@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
-from musadata.records import Draft, Reject
+from musadata.records import Draft, KernelDraft, Reject
 from musadata.sources.code import CodeFiles
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import check_size
@@ -62,7 +62,7 @@ class ParquetFiles:
                 found += [f"{name}#{number}" for number in range(file.num_row_groups)]
         return found
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
+    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
         """The modules in one row group; files of one repository can import each other."""
         for repository in self._repositories(unit):
             for path in repository.units():

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from musadata.records import Draft, Provenance, Reject
+from musadata.records import Draft, KernelDraft, Provenance, Reject
 
 if TYPE_CHECKING:
     from musadata.sandbox import Sandbox
@@ -21,7 +21,7 @@ class Source(Protocol):
         """Stable ids of independent pieces of work, sorted: a file's path, or a range of graphs."""
         ...
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
+    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
         """The tasks that a unit may hold, in a fixed order, and what was left out of it and why."""
         ...
 

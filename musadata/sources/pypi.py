@@ -62,6 +62,7 @@ def open_pypi(config: SourceConfig, seed: int) -> CodeFiles:
         revision=config.revision,
         include=config.include,
         exclude=config.exclude,
+        kernels=config.kernels,
         license=config.license or _license(about),
     )
 

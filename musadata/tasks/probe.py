@@ -4,7 +4,7 @@ from hashlib import sha256
 from typing import Any
 
 from musadata.config import TasksConfig
-from musadata.records import SCHEMA_VERSION, Draft, InputSpec, Reject, Task
+from musadata.records import SCHEMA_VERSION, Draft, InputSpec, Reject, SourceKind, Task
 from musadata.rows import content_id
 from musadata.sandbox import Limits, Outcome, Sandbox
 from musadata.tasks.decontaminate import contamination
@@ -41,7 +41,7 @@ def _task(draft: Draft, facts: dict[str, Any]) -> Task:
     operators = tuple(facts["operators"])
     fingerprint = facts["graph_fingerprint"]
     return Task(
-        task_id=content_id("task", draft.reference, draft.provenance),
+        task_id=_task_id(draft),
         schema_version=SCHEMA_VERSION,
         source_kind=draft.source_kind,
         name=draft.name,
@@ -55,6 +55,12 @@ def _task(draft: Draft, facts: dict[str, Any]) -> Task:
         text_signature=text_signature(draft.reference),
         graph_fingerprint=fingerprint,
     )
+
+
+def _task_id(draft: Draft) -> str:
+    """A paired task has an id of its own: its reference may also have been mined alone."""
+    kind = [draft.source_kind] if draft.source_kind is SourceKind.PAIRED else []
+    return content_id("task", draft.reference, draft.provenance, *kind)
 
 
 def split_of(graph_fingerprint: str) -> str:

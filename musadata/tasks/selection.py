@@ -12,7 +12,8 @@ from musadata.tasks.balance import drop_surplus
 from musadata.tasks.text import PERMUTATIONS, similarity
 
 _ROWS = 8  # values per band: texts of similarity 0.85 meet in some band with probability 0.994
-_KIND_ORDER = {"mined": 0, "composed": 1, "operator": 2, "nnsmith": 3}  # people's code before drawn code
+# People's code before drawn code, and what people wrote kernels for before everything.
+_KIND_ORDER = {"paired": 0, "mined": 1, "composed": 2, "operator": 3, "nnsmith": 4}
 
 
 @dataclass(frozen=True)
