@@ -66,7 +66,7 @@ class Probe(ShardStep):
 
     def _keep_task(self, draft: Draft, out: Writers) -> Task | None:
         out.funnel.came_in("probe")
-        task = probe(draft, self.config.tasks, resources.sandbox(), self.config.seed)
+        task = probe(draft, self.config.tasks, resources.probing(), self.config.seed)
         if isinstance(task, Reject):
             out.reject(task)
             return None
