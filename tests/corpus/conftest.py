@@ -33,7 +33,9 @@ from musadata.records import (
     ErrorClass,
     Finding,
     InputSpec,
+    Kernel,
     Message,
+    NativeSource,
     OperatorFamily,
     Provenance,
     ReasoningStep,
@@ -160,6 +162,28 @@ def make_annotation(task: Task, grounded: bool = True) -> Annotation:
     )
 
 
+def make_kernel(task: Task) -> Kernel:
+    return Kernel(
+        kernel_id=task.task_id.replace("task", "kernel"),
+        schema_version=1,
+        wrapper="softmax",
+        wrapper_kind="function",
+        wrapper_source="def softmax(x):\n    return _C.softmax(x)\n",
+        extension="rows._C",
+        binding="softmax",
+        binding_form="pybind11",
+        binding_source='PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {\n    m.def("softmax", &softmax);\n}',
+        host="softmax",
+        kernels=("softmax_kernel",),
+        native=(NativeSource("csrc/rows.cu", "__global__ void softmax_kernel() {}\n", "MIT"),),
+        provenance=Provenance("git:rows", "", "0" * 40, "rows/ops.py", "3-4", "MIT"),
+        equivalent="softmax_ref of rows/ops.py, by its name",
+        task_id=task.task_id,
+        candidate=CANDIDATE.format(number=0),
+        split=task.split,
+    )
+
+
 def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candidate], Trajectory]:
     """One conversation whose answers end as `outcomes` say: "accepted" or an error class."""
     candidates: list[Candidate] = []
@@ -228,7 +252,9 @@ def build_corpus(path: str, tasks: int = 14) -> None:
     create_corpus(path)
     for shard in deal(CONFIG.shards):
         mine = [make_task(number) for number in range(tasks) if number % shard.count == shard.index]
-        _write_stage(path, "stage1", shard, (), {"tasks": mine, "rejects": [_reject("nondeterministic", shard)]}, tasks)
+        kernels = [make_kernel(task) for task in mine[:1]]
+        rejects = [_reject("nondeterministic", shard)]
+        _write_stage(path, "stage1", shard, (), {"tasks": mine, "kernels": kernels, "rejects": rejects}, tasks)
         first = input_hashes([require_commit(path, "stage1", shard)])
         annotations = [make_annotation(task, grounded=task.name != "Softmax4") for task in mine]
         _write_stage(path, "stage2", shard, first, {"annotations": annotations, "rejects": []}, len(mine))
