@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,6 +44,20 @@ class Nvcc:
     @property
     def include_flags(self) -> list[str]:
         return [f"-I{self.root / 'include'}"]
+
+    @property
+    def runtime_library(self) -> Path:
+        """libcudart, which packages from PyPI hold under its versioned name only.
+
+        Raises:
+            MusadataError: it is not there.
+        """
+        places = [self.root / name for name in ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")]
+        found = [library for place in places for library in sorted(place.glob("libcudart.so*"))]
+        if not found:
+            remedy = "install the whole CUDA toolkit, or `pip install musadata[cuda]`"
+            raise MusadataError("has no libcudart.so beside it", where=self.path, remedy=remedy)
+        return found[0]
 
 
 @cache
@@ -85,7 +99,7 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
         _HERE / "launches.cpp",
         *_DEFINES,
         *_FULL_LIBRARIES,
-        *_DEFINES,
+        "linked by the host's linker",
     )
     folder = cache_folder() / "artifacts-cuda" / key[:2] / key
 
@@ -111,15 +125,15 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
             if re.fullmatch(r"[\w.+-]+", name):
                 (work / name).write_text(text, encoding="utf-8", errors="replace")
         (work / "candidate.cu").write_text(_unit(sources), encoding="utf-8", errors="replace")
-        small = [f"-I{include_folder()}"]
-        full = ["-DTORCH_API_INCLUDE_EXTENSION_H", *(f.replace("-isystem", "-I") for f in toolchain.include_flags)]
-        full += [*toolchain.library_flags, *_FULL_LIBRARIES]
         done = Finished(0, "")
-        for flags in (small, full):
-            done = run_contained(_command(nvcc, toolchain, flags), work, limits)
-            if done.limit:
-                raise CompileError(f"error: the compilation takes more {done.limit} than it may")
-            if done.code == 0:
+        for compiling, linking in _ways(nvcc, toolchain):
+            for command in (_compile_command(nvcc, toolchain, compiling), _link_command(nvcc, toolchain, linking)):
+                done = run_contained(command, work, limits)
+                if done.limit:
+                    raise CompileError(f"error: the compilation takes more {done.limit} than it may")
+                if done.code != 0:
+                    break
+            else:
                 return Path(shutil.copyfile(work / "candidate.so", folder / "candidate.so"))
         raise CompileError(_errors(done.stderr))
     finally:
@@ -142,9 +156,19 @@ def _unit(sources: CandidateSources) -> str:
     return "".join(parts)
 
 
-def _command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
+def _ways(nvcc: Nvcc, toolchain: Toolchain) -> Iterator[tuple[list[str], list[str]]]:
+    """Flags for compiling and for linking: with the small headers, then with PyTorch's own.
+
+    The small headers' support object defines functions that PyTorch's libraries have too (the current stream, the
+    pool of streams), with other types behind the same names, so it goes with the small headers only.
+    """
+    yield [f"-I{include_folder()}"], [str(build_support(tuple(nvcc.include_flags)))]
+    includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
+    yield ["-DTORCH_API_INCLUDE_EXTENSION_H", *includes], [*toolchain.library_flags, *_FULL_LIBRARIES]
+
+
+def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
     architecture = nvcc.architecture
-    wraps = [part for name in _WRAPPED for part in ("-Xlinker", f"--wrap={name}")]
     return [
         nvcc.path,
         f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
@@ -160,16 +184,19 @@ def _command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str
         *_DEFINES,
         "-I.",
         *flags,
-        "-shared",
-        "-cudart",
-        "shared",
-        *wraps,
+        "-c",
         "candidate.cu",
-        str(_launch_object(nvcc, toolchain)),
-        str(build_support(tuple(nvcc.include_flags))),
         "-o",
-        "candidate.so",
+        "candidate.o",
     ]
+
+
+def _link_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
+    """By the host's linker: nvcc would first link device code, of which there is none left to link."""
+    wraps = [f"-Wl,--wrap={name}" for name in _WRAPPED]
+    objects = ["candidate.o", str(_launch_object(nvcc, toolchain))]
+    libraries = [*flags, str(nvcc.runtime_library)]
+    return [toolchain.compiler, "-shared", *wraps, *objects, *libraries, "-o", "candidate.so"]
 
 
 def _launch_object(nvcc: Nvcc, toolchain: Toolchain) -> Path:
