@@ -171,6 +171,8 @@ class VerifierConfig:
         sanitize: also look for races, out-of-bounds and uninitialised shared memory (emulated backend).
         strict: allow only allocation, views, copies and casts outside the candidate's own kernels.
         seed: the secret from which the input seeds are drawn.
+        timed_runs: calls that are timed, on a device, of the candidate and of the reference.
+        torch_compile: also time the reference through torch.compile; takes tens of seconds per reference.
     """
 
     backend: BackendType = BackendType.AUTO
@@ -181,6 +183,8 @@ class VerifierConfig:
     sanitize: bool = False
     strict: bool = True
     seed: int = 0
+    timed_runs: int = 100
+    torch_compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -275,6 +279,7 @@ _BOUNDS = {
     "verifier.compile_seconds": (0.1, math.inf),
     "verifier.memory_mb": (256, math.inf),
     "verifier.input_sets": (1, 1000),
+    "verifier.timed_runs": (10, 100_000),
     "sampling.turns": (1, 3),
     "sampling.keep": (1, 1000),
     "sampling.speedup_weight": (0, math.inf),

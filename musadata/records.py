@@ -269,6 +269,7 @@ class Verdict:
     timings: tuple[Timing, ...]
     speedup: float | None  # over eager; None where nothing was timed
     reward: float
+    own_share: float | None = None  # of the device's time, in own kernels; None where it was not measured
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,15 +23,17 @@ _PROJECT = str(Path(__file__).resolve().parents[2])
 _channel: socket.socket | None = None
 
 
-def ask(request: dict[str, Any]) -> dict[str, Any]:
+def ask(request: dict[str, Any], blobs: Mapping[str, bytes] | None = None) -> dict[str, Any]:
     """Ask the trusted side, which answers with the `serve` function of this call; blobs come back as bytes.
+
+    `blobs` travel with the request, as much as the call may leave in files; `serve` finds them under their names.
 
     Raises:
         RuntimeError: not inside a sandboxed call.
     """
     if _channel is None:
         raise RuntimeError("ask() works only inside a sandboxed call")
-    send_frame(_channel, {"ask": request})
+    send_frame(_channel, {"ask": request}, blobs)
     header, blobs = receive_frame(_channel, max_blobs=_MAX_ANSWER)
     return {**header["answer"], **blobs}
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -44,9 +45,9 @@ _warned = False
 class Sandbox:
     """A warm process from which every call is forked, locked in, and killed whole at its end.
 
-    Serves one call at a time. `preload` names modules to import once, `setup` a "module:function" to run once after
-    that; `readable` are further folders and `devices` further device files that calls may see. Calls of root run as
-    nobody, so what they need must be readable for everybody.
+    Serves any number of calls at a time, from as many threads. `preload` names modules to import once, `setup` a
+    "module:function" to run once after that; `readable` are further folders and `devices` further device files that
+    calls may see. Calls of root run as nobody, so what they need must be readable for everybody.
 
     Raises:
         MusadataError: on entering, when the warm process does not start.
@@ -70,18 +71,27 @@ class Sandbox:
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
+        self._awaited = False
+        self._lock = threading.RLock()  # held while the warm process starts or is given a request
         self.namespaces = False
 
     def __enter__(self) -> Self:
-        self.launch()
-        self._await_ready()
+        self._make_ready()
         return self
 
+    def _make_ready(self) -> None:
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._stop()
+                self._spawn()
+            if not self._awaited:
+                self._await_ready()
+
     def launch(self) -> None:
-        """Start the warm process without waiting for it, so that several can get ready at the same time."""
-        if self._process is not None:
-            return
-        self._spawn()
+        """Start the warm process without waiting for it: the first call will, or entering."""
+        with self._lock:
+            if self._process is None:
+                self._spawn()
 
     def __exit__(self, *_: object) -> None:
         self._stop()
@@ -126,6 +136,7 @@ class Sandbox:
             what = f"its warm process could not be set up ({about['error_type']}: {about['message']})"
             raise MusadataError(f"{what}\n{about['traceback']}", where="sandbox")
         ours.settimeout(None)
+        self._awaited = True
         self.namespaces = ready["namespaces"]
         if not self.namespaces:
             _warn_once(ready["why"])
@@ -138,6 +149,7 @@ class Sandbox:
                 os.kill(self._process.pid, signal.SIGKILL)  # what it has started dies with it
             self._process.wait()
         self._sock = self._process = None
+        self._awaited = False
 
     def call(
         self,
@@ -157,14 +169,14 @@ class Sandbox:
         """
         limits = limits or self._limits
         for last in (False, True):
-            if self._process is None or self._process.poll() is not None:
-                self._stop()
-                self._spawn()
-                self._await_ready()
+            self._make_ready()
+            process = self._process
             try:
                 return self._call(function, list(arguments), limits, dict(files or {}), serve)
             except (WireError, OSError) as error:
-                self._stop()
+                with self._lock:
+                    if self._process is process:  # else another call has seen it first
+                        self._stop()
                 if last:
                     raise MusadataError(
                         f"lost its warm process twice in one call ({error})", where="sandbox", remedy="free some memory"
@@ -174,30 +186,31 @@ class Sandbox:
     def _call(
         self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Serve | None
     ) -> Outcome:
-        assert self._sock is not None
         channel, far_channel = socket.socketpair()
         control, far_control = socket.socketpair()
         with channel, control:
-            with far_channel, far_control:
-                socket.send_fds(self._sock, [b"c"], [far_channel.fileno(), far_control.fileno()])
             request: dict[str, Any] = {
                 "function": function,
                 "arguments": arguments,
                 "limits": dataclasses.asdict(limits),
                 "local_sockets": bool(self._devices),
             }
-            send_frame(self._sock, request)
+            with far_channel, far_control, self._lock:
+                if self._sock is None:
+                    raise WireError("the warm process has ended")
+                socket.send_fds(self._sock, [b"c"], [far_channel.fileno(), far_control.fileno()])
+                send_frame(self._sock, request)
             control.settimeout(limits.wall_seconds + _GRACE_SECONDS)
             with contextlib.suppress(BrokenPipeError):
                 send_frame(control, {}, files)
-            result = _converse(channel, control, serve)
+            result = _converse(channel, control, serve, limits.file_mb << 20)
             report, left = receive_frame(control, max_blobs=limits.file_mb << 20)
         if report["how"] == "infra":
             raise MusadataError(f"could not carry out a call ({report['output']})", where="sandbox")
         return _outcome(report, result, left)
 
 
-def _converse(channel: socket.socket, control: socket.socket, serve: Serve | None) -> dict[str, Any]:
+def _converse(channel: socket.socket, control: socket.socket, serve: Serve | None, max_blobs: int) -> dict[str, Any]:
     """Answer the call's questions until its result, its end, or its guard's report is there."""
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
@@ -210,13 +223,14 @@ def _converse(channel: socket.socket, control: socket.socket, serve: Serve | Non
                 return {}
             channel.settimeout(_GRACE_SECONDS)  # it may send half a frame and stop
             try:
-                message, _ = receive_frame(channel)
+                message, blobs = receive_frame(channel, max_blobs)
             except (WireError, OSError):
                 return {}
             if "ask" not in message or serve is None:
                 result = message.get("result")
                 return result if isinstance(result, dict) else {}
-            _answer(channel, control, serve, message["ask"])
+            question = message["ask"]
+            _answer(channel, control, serve, {**question, **blobs} if isinstance(question, dict) else question)
 
 
 def _answer(channel: socket.socket, control: socket.socket, serve: Serve, question: Any) -> None:

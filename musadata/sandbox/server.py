@@ -4,6 +4,7 @@ import contextlib
 import gc
 import importlib
 import os
+import select
 import socket
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from musadata.sandbox.child import describe_error, resolve
 from musadata.sandbox.guard import guard_call
 from musadata.sandbox.limits import Limits
 from musadata.sandbox.wire import WireError, receive_frame, send_frame
+
+_REAP_SECONDS = 0.05
 
 
 def main(descriptor: int) -> None:
@@ -29,9 +32,13 @@ def main(descriptor: int) -> None:
     gc.freeze()  # else every fork's collector would touch, and so copy, all that is warm
     folders, why = _lock_in(hello)
     send_frame(sock, {"ready": True, "namespaces": folders is not None, "why": why})
+    running = 0
     while True:
         try:
+            while not select.select([sock], [], [], _REAP_SECONDS if running else None)[0]:
+                running -= _reap()
             _serve_one(sock, folders)
+            running += 1 - _reap()
         except WireError:
             os._exit(0)  # nothing to tidy up, and some libraries (Triton's) complain when the interpreter ends
 
@@ -97,4 +104,12 @@ def _serve_one(sock: socket.socket, folders: list[str] | None) -> None:
         guard_call(request, channel, control, folders)
     channel.close()
     control.close()
-    os.waitpid(pid, 0)
+
+
+def _reap() -> int:
+    """Bury the calls that have ended, and count them; those that still run go on beside the next."""
+    count = 0
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            count += 1
+    return count

@@ -37,6 +37,9 @@ class Backend:
     environment: tuple[tuple[str, str], ...] = ()
     times: bool = False  # whether what it measures means anything
     port: Callable[[str], str] = str
+    clock: str = "cuda"  # the reference's device when it is timed
+    identity: str = ""  # of the device, for the lock on it
+    flush_bytes: int = 256 << 20  # several times the L2 cache of any device so far
     preload: tuple[str, ...] = field(default=("torch", "musadata.verifier.execute"))
 
 

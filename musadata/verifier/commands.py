@@ -2,22 +2,14 @@
 
 import argparse
 import json
+import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
-from threading import local
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
-from musadata.rows import arrow_schema, plain, restore
-from musadata.sandbox import Sandbox
-from musadata.verifier.adhoc import PRELOAD, read_task
+from musadata.records import ErrorClass, Verdict
+from musadata.rows import plain
 from musadata.verifier.verifier import Verifier
 
 ACCEPTED, REJECTED, UNDECIDED = 0, 1, 2
@@ -41,9 +33,13 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, type=Path, help="Parquet file to write: the same rows and a verdict")
     parser.add_argument(
-        "--compile-workers", type=int, default=1, metavar="N", help="candidates judged at the same time"
+        "--compile-workers",
+        type=int,
+        default=min(os.cpu_count() or 1, 16),
+        metavar="N",
+        help="candidates that are compiled and executed at the same time",
     )
-    parser.add_argument("--devices", default="", help="CUDA devices to use, as in 0,1")
+    parser.add_argument("--devices", default="", help="CUDA devices to use, as in 0,1; the first if left out")
     _add_common(parser)
 
 
@@ -52,6 +48,11 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", choices=names, default=BackendType.AUTO.value, help="where kernels run")
     parser.add_argument("--sanitize", action="store_true", help="also look for races and accesses out of bounds")
     parser.add_argument("--seed", type=int, default=0, help="the secret that inputs are drawn from")
+    parser.add_argument("--torch-compile", action="store_true", help="also time the reference through torch.compile")
+    parser.add_argument(
+        "--input-sets", type=int, default=VerifierConfig.input_sets, help="randomised input sets per set of shapes"
+    )
+    parser.add_argument("--timed-runs", type=int, default=VerifierConfig.timed_runs, help="calls that are timed")
     parser.add_argument("--seconds", type=float, default=VerifierConfig.seconds, help="CPU time a candidate may take")
 
 
@@ -61,6 +62,9 @@ def _config(arguments: argparse.Namespace) -> VerifierConfig:
         sanitize=arguments.sanitize,
         seed=arguments.seed,
         seconds=arguments.seconds,
+        input_sets=arguments.input_sets,
+        timed_runs=arguments.timed_runs,
+        torch_compile=arguments.torch_compile,
     )
 
 
@@ -70,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     candidate = _read(arguments.candidate)
     config = _config(arguments)
     with Verifier(config) as verifier:
+        verifier.foresee(candidate)  # compiles while the sandboxes get warm
         verdict = verifier.verify(verifier.read_task(reference), candidate)
     print(json.dumps(plain(verdict), indent=2) if arguments.json else _render(verdict))
     return _exit_code(verdict)
@@ -110,78 +115,13 @@ def _render(verdict: Verdict) -> str:
 
 def run_batch(arguments: argparse.Namespace) -> int:
     """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`."""
-    rows = _read_rows(arguments.candidates)
-    config = _config(arguments)
-    tasks = _read_tasks(rows, config)
-    with ThreadPoolExecutor(max(1, arguments.compile_workers)) as pool:
-        workers = _Workers(config, tasks)
-        try:
-            verdicts = list(pool.map(workers.judge, rows))
-        finally:
-            workers.close()
-    table = pq.read_table(arguments.candidates)
-    column = pa.array([plain(verdict) for verdict in verdicts], pa.struct(list(arrow_schema(Verdict))))
-    if "verdict" in table.column_names:
-        table = table.drop_columns(["verdict"])
-    partial = arguments.output.with_name(arguments.output.name + ".partial")
-    pq.write_table(table.append_column("verdict", column), partial, compression="zstd")
-    partial.rename(arguments.output)
+    from musadata.verifier.batch import Batch, judge_batch, parse_devices
+
+    devices = parse_devices(arguments.devices)
+    if arguments.compile_workers < 1:
+        raise MusadataError("must be 1 or more", where="--compile-workers", remedy="leave it out for one per core")
+    batch = Batch(arguments.candidates, arguments.output, _config(arguments), arguments.compile_workers, devices)
+    verdicts = judge_batch(batch)
     accepted = sum(verdict.accepted for verdict in verdicts)
     print(f"{accepted} of {len(verdicts)} accepted; verdicts in {arguments.output}", file=sys.stderr)
     return 0
-
-
-def _read_tasks(rows: list[dict[str, Any]], config: VerifierConfig) -> dict[str, Task | MusadataError]:
-    """One task per distinct reference, or why there is none."""
-    tasks: dict[str, Task | MusadataError] = {}
-    with Sandbox(PRELOAD) as sandbox:
-        for row in rows:
-            reference = row["reference"]
-            if reference in tasks:
-                continue
-            try:
-                found = read_task(reference, config, sandbox)
-                if row.get("inputs"):
-                    found = replace(found, inputs=tuple(restore(InputSpec, spec) for spec in row["inputs"]))
-                tasks[reference] = found
-            except MusadataError as error:
-                tasks[reference] = error
-    return tasks
-
-
-class _Workers:
-    """One verifier per thread, opened when its first row comes."""
-
-    def __init__(self, config: VerifierConfig, tasks: dict[str, Task | MusadataError]):
-        self._config = config
-        self._tasks = tasks
-        self._own = local()
-        self._open: list[Verifier] = []
-
-    def judge(self, row: dict[str, Any]) -> Verdict:
-        if not hasattr(self._own, "verifier"):
-            self._own.verifier = Verifier(self._config).__enter__()
-            self._open.append(self._own.verifier)
-        verifier: Verifier = self._own.verifier
-        task = self._tasks[row["reference"]]
-        if isinstance(task, MusadataError):
-            return verifier.give_up(Finding("reference.fails", str(task)))
-        return verifier.verify(task, row.get("source") or row.get("candidate") or "")
-
-    def close(self) -> None:
-        for verifier in self._open:
-            verifier.__exit__()
-
-
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        what = " ".join(str(error).split())[:200]
-        raise MusadataError(f"cannot be read ({what})", where=str(path), remedy="name a Parquet file") from error
-    names = set(table.column_names)
-    if "reference" not in names or not names & {"source", "candidate"}:
-        raise MusadataError(
-            "lacks the columns reference and source", where=str(path), remedy="join candidates with their tasks first"
-        )
-    return table.to_pylist()

@@ -18,6 +18,7 @@ import torch
 
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
+from musadata.verifier.measure import Turns, time_candidate
 from musadata.verifier.model_state import copy_state
 from musadata.verifier.plain_values import decode
 from musadata.verifier.structure import BadStructure, flatten
@@ -32,17 +33,37 @@ class CompilationFailed(RuntimeError):
     """The trusted side could not compile; it knows why and will not ask what became of this exception."""
 
 
-# Taken before any candidate is imported: what it must leave as it is.
-_WATCHED: list[tuple[Any, str]] = [
-    *[
-        (torch, name)
-        for name in ("allclose", "equal", "empty", "empty_like", "zeros", "from_numpy", "no_grad", "Tensor")
-    ],
-    *[(torch.Tensor, name) for name in ("copy_", "cpu", "cuda", "clone", "detach", "contiguous", "__eq__", "data_ptr")],
-    *[(torch.nn.Module, name) for name in ("__call__", "named_parameters", "named_buffers", "cuda", "eval")],
-    *[(json, "dumps"), (json, "loads"), (os, "write"), (sys.modules[__name__], "pack"), (threading, "active_count")],
-]
-_ORIGINALS = [getattr(place, name) for place, name in _WATCHED]
+def _watched() -> list[tuple[Any, str]]:
+    """What a candidate must leave as it is."""
+    tensor = ("copy_", "cpu", "cuda", "clone", "detach", "contiguous", "__eq__", "data_ptr")
+    functions = ("allclose", "equal", "empty", "empty_like", "zeros", "from_numpy", "no_grad", "Tensor")
+    places: list[tuple[Any, tuple[str, ...]]] = [
+        (torch, functions),
+        (torch.Tensor, tensor),
+        (torch.nn.Module, ("__call__", "named_parameters", "named_buffers", "cuda", "eval")),
+        (torch.cuda, ("Event", "synchronize")),
+        (torch.cuda.Event, ("record", "elapsed_time")),
+        (json, ("dumps", "loads")),
+        (os, ("write",)),
+        (sys.modules[__name__], ("pack",)),
+        (threading, ("active_count",)),
+    ]
+    return [(place, name) for place, names in places for name in names]
+
+
+class _Belongings:
+    """Functions as they were before the candidate was imported."""
+
+    def __init__(self) -> None:
+        self._originals = [(place, name, getattr(place, name)) for place, name in _watched()]
+
+    def look_around(self, facts: dict[str, Any]) -> None:
+        facts["tampered"] = [
+            f"{getattr(place, '__name__', place)}.{name}"
+            for place, name, original in self._originals
+            if getattr(place, name, None) is not original
+        ]
+        facts["threads"] = threading.active_count() - 1
 
 
 @dataclass
@@ -58,35 +79,54 @@ class _Run:
     outputs: list[tuple[str, list[torch.Tensor], bytes]] = field(default_factory=list)
 
 
-def run_candidate(source: str, plan: dict[str, Any]) -> dict[str, Any]:
+def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
     """Import the candidate, build `ModelNew`, copy the state into it, and carry out the planned calls.
 
-    The plan names the backend's module, the constructor arguments, the parameters' names, and per input set its
-    literals and its set of shapes; `calls` are carried out in order. Returns facts; `facts` is also left as a file
-    after each step, so that a crash does not take them all.
+    `backend_name` is the backend's module. The plan is asked for once the candidate is imported: the constructor
+    arguments, the parameters' names, the state and the inputs, per input set its literals and its set of shapes;
+    `calls` are carried out in order. Returns facts; `facts` is also left as a file after each step, so that a crash
+    does not take them all. A plan that is timed shows its results first, and goes on if they are found good.
     """
     facts: dict[str, Any] = {"reached": "import", "calls": []}
-    backend = importlib.import_module(plan["backend"])
+    backend = importlib.import_module(backend_name)
     fault_file = os.open("faults", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     backend.activate(_compile, fault_fd=fault_file)
+    belongings = _Belongings()
     try:
-        run = _prepare(source, plan, backend, facts)
-        if run is not None:
-            for call in plan["calls"]:
-                _note(facts, "call")
-                facts["calls"].append(_carry_out(run, call))
-                if "error" in facts["calls"][-1] and not call["ghost"] and not call["strided"]:
-                    break
-            facts["changed_later"] = [name for name, leaves, data in run.outputs if _pack(leaves) != data]
+        kind = _import_model(source, facts)
+        if kind is not None:
+            torch.empty(1, device=backend.DEVICE)  # makes the context, while the reference may still be running
+            plan = ask({"plan": True})
+            run = _prepare(kind, plan, backend, facts)
+            if run is not None:
+                _follow(run, plan["plan"], facts, belongings)
     except BaseException as error:
         facts["error"] = describe_error(error)
-    facts["tampered"] = [
-        f"{getattr(place, '__name__', place)}.{name}"
-        for (place, name), original in zip(_WATCHED, _ORIGINALS, strict=True)
-        if getattr(place, name, None) is not original
-    ]
-    facts["threads"] = threading.active_count() - 1
+    belongings.look_around(facts)
     return facts
+
+
+def _follow(run: _Run, plan: dict[str, Any], facts: dict[str, Any], belongings: _Belongings) -> None:
+    """Carry out the calls, and have the candidate timed if they turn out well."""
+    if plan["timed"]:
+        ask({"enter": True})  # returns when no other candidate is being timed on this device
+    for call in plan["calls"]:
+        _note(facts, "call")
+        facts["calls"].append(_carry_out(run, call))
+        if "error" in facts["calls"][-1] and not call["ghost"] and not call["strided"]:
+            break
+    facts["changed_later"] = [name for name, leaves, data in run.outputs if _pack(leaves) != data]
+    if plan["timed"]:
+        belongings.look_around(facts)
+        names = [call["name"] for call in plan["calls"] if Path(call["name"]).exists()]
+        request = ask({"judge": facts}, {name: Path(name).read_bytes() for name in [*names, "faults"]})
+        if "sets" in request:
+            _note(facts, "time")
+            device = run.backend.DEVICE
+            sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in request["sets"]]
+            turns = Turns(run.model, sets, run.literals[request["sets"][0]])
+            run.outputs.clear()
+            time_candidate(turns, device, lambda ghost: run.backend.configure(ghost=ghost), request)
 
 
 def import_candidate(source: str, backend: str) -> None:
@@ -108,7 +148,7 @@ def _note(facts: dict[str, Any], reached: str) -> None:
     Path("facts").write_text(json.dumps(facts))
 
 
-def _prepare(source: str, plan: dict[str, Any], backend: ModuleType, facts: dict[str, Any]) -> _Run | None:
+def _import_model(source: str, facts: dict[str, Any]) -> type[torch.nn.Module] | None:
     _note(facts, "import")
     module = _load(source)
     _note(facts, "construct")
@@ -116,13 +156,20 @@ def _prepare(source: str, plan: dict[str, Any], backend: ModuleType, facts: dict
     if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
         facts["interface"] = ["ModelNew is not a subclass of torch.nn.Module."]
         return None
+    return kind
+
+
+def _prepare(
+    kind: type[torch.nn.Module], answer: dict[str, Any], backend: ModuleType, facts: dict[str, Any]
+) -> _Run | None:
+    plan = answer["plan"]
     torch.manual_seed(plan["seed"])
     model = kind(*decode(plan["init"])).to(backend.DEVICE).eval()
-    state = unpack_torch(Path("state").read_bytes())
+    state = unpack_torch(answer["state"])
     facts["interface"] = copy_state(model, state, set(plan["parameters"]))
     if facts["interface"]:
         return None
-    inputs = [unpack_torch(Path(f"inputs{index}").read_bytes()) for index in range(len(plan["sets"]))]
+    inputs = [unpack_torch(answer[f"inputs{index}"]) for index in range(len(plan["sets"]))]
     literals = [item["literals"] for item in plan["sets"]]
     return _Run(model, backend, inputs, literals, [item["shape"] for item in plan["sets"]])
 

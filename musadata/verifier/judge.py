@@ -28,6 +28,7 @@ class Judgement:
     operators: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     timings: tuple[Timing, ...] = ()
+    own_share: float | None = None
 
 
 @dataclass(frozen=True)

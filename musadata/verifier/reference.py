@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -61,12 +62,14 @@ class BadReference(Exception):
 
 
 class ReferenceRunner:
-    """Runs references in a sandbox of their own and remembers the latest answers."""
+    """Runs references in a sandbox of their own and remembers the latest answers. Any number of threads may ask."""
 
     def __init__(self, sandbox: Sandbox, limits: Limits):
         self._sandbox = sandbox
         self._limits = limits
         self._cache: OrderedDict[str, Expectation] = OrderedDict()
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}  # so that nothing is computed twice at the same time
 
     def expect(
         self, source: str, shape_sets: Sequence[Sequence[InputSpec]], plans: Sequence[InputSet], seed: int
@@ -78,18 +81,34 @@ class ReferenceRunner:
         """
         arguments = [source, plain(shape_sets), [asdict(plan) for plan in plans], seed]
         key = hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
-        if key in self._cache:
-            self._cache.move_to_end(key)
-            return self._cache[key]
+        with self._lock:
+            turn = self._turns.setdefault(key, threading.Lock())
+        with turn:
+            found = self._recall(key)
+            if found is None:
+                found = self._run(arguments)
+                self._remember(key, found)
+        return found
+
+    def _recall(self, key: str) -> Expectation | None:
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+            return self._cache.get(key)
+
+    def _run(self, arguments: list[Any]) -> Expectation:
         outcome = self._sandbox.call("musadata.verifier.reference:run_reference", *arguments, limits=self._limits)
         if not outcome.ok:
             what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
             raise BadReference(f"The reference does not run ({outcome.status}): {what}"[:400])
-        expectation = _read_expectation(outcome)
-        self._cache[key] = expectation
-        while len(self._cache) > 1 and sum(map(_size, self._cache.values())) > _CACHED_BYTES:
-            self._cache.popitem(last=False)
-        return expectation
+        return _read_expectation(outcome)
+
+    def _remember(self, key: str, expectation: Expectation) -> None:
+        with self._lock:
+            self._cache[key] = expectation
+            self._turns.pop(key, None)
+            while len(self._cache) > 1 and sum(map(_size, self._cache.values())) > _CACHED_BYTES:
+                self._cache.popitem(last=False)
 
 
 def _size(expectation: Expectation) -> int:

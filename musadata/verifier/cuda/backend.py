@@ -1,8 +1,10 @@
 """The cuda backend as the verifier sees it."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,19 +16,31 @@ from musadata.verifier.backends import Backend, Built
 _DEVICE = "musadata.verifier.cuda.device"
 
 
+@dataclass(frozen=True)
+class Device:
+    """A device as the driver describes it. `architecture`: its compute capability, "90"."""
+
+    name: str
+    architecture: str
+    driver: str
+    uuid: str
+
+
 @cache
-def find_device() -> tuple[str, str, str] | None:
-    """(name, compute capability "90", driver) of the first device, without making a CUDA context; None without one."""
+def find_device() -> Device | None:
+    """The first device that this process may use, without making a CUDA context; None without one."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
-    query = ["--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader"]
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    query = ["--query-gpu=name,compute_cap,driver_version,uuid", "--format=csv,noheader"]
+    query += [f"--id={chosen}"] if chosen else []
     done = subprocess.run([tool, *query], capture_output=True, text=True, check=False, timeout=60)
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
         return None
-    name, capability, driver = (part.strip() for part in lines[0].split(","))
-    return name, capability.replace(".", ""), driver
+    name, capability, driver, uuid = (part.strip() for part in lines[0].split(","))
+    return Device(name, capability.replace(".", ""), driver, uuid)
 
 
 def open_cuda(config: VerifierConfig) -> Backend:
@@ -41,22 +55,22 @@ def open_cuda(config: VerifierConfig) -> Backend:
     device = find_device()
     if device is None:
         raise MusadataError("no CUDA device", where="verifier.backend", remedy="use emulated, or a machine with a GPU")
-    name, architecture, driver = device
-    nvcc, toolchain = find_nvcc(architecture), find_toolchain()
+    nvcc, toolchain = find_nvcc(device.architecture), find_toolchain()
     cache = cache_folder().resolve()
     shown = [str(cache), str(nvcc.root), "/usr/local/nvidia", "/sys", str(Path(toolchain.torch_root).parents[1])]
     return Backend(
         name="cuda",
-        device=name,
-        driver=driver,
+        device=device.name,
+        driver=device.driver,
         toolchain=f"{nvcc.version}; {toolchain.version}; torch {toolchain.torch_version}",
         child=_DEVICE,
         setup=f"{_DEVICE}:prepare",
-        compile=_compiler(config, architecture),
+        compile=_compiler(config, device.architecture),
         readable=tuple(shown),
         devices=tuple(str(path) for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()),
         environment=(("MUSADATA_CACHE", str(cache)),),
         times=True,
+        identity=device.uuid,
     )
 
 

@@ -1,0 +1,266 @@
+"""Many candidates at once: a process with one verifier per device, in it as many threads as candidates at a time.
+
+Compilers and references keep the cores busy while others are executed on the device; whoever is timed has the device
+alone (`device_lock`). Every verdict goes to a journal beside the output as it comes, so that the same command, run
+again after whatever ended the first, only judges what is missing.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from musadata.config import VerifierConfig
+from musadata.errors import MusadataError
+from musadata.journal import Journal
+from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
+from musadata.rows import arrow_schema, content_id, plain, restore
+from musadata.verifier.backends import open_backend
+from musadata.verifier.torch_abi.toolchain import hash_of
+from musadata.verifier.verifier import Verifier, own_version
+
+_PROGRESS_SECONDS = 5.0
+_Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What to judge and with what. `devices`: CUDA devices, each with its own process; empty for the first one."""
+
+    candidates: Path
+    output: Path
+    config: VerifierConfig
+    at_once: int
+    devices: tuple[str, ...] = ()
+
+
+def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)) -> list[Verdict]:
+    """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`.
+
+    Raises:
+        MusadataError: the file cannot be read or lacks columns, the backend is not there, or a worker was killed.
+    """
+    table, rows = _read(batch.candidates)
+    identity = _identity(batch)
+    keys = [content_id("verdict", identity, batch.config, row) for row in rows]
+    with Journal(batch.output.with_name(batch.output.name + ".journal"), "verdicts") as journal:
+        missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in journal}
+        known = sum(key in journal for key in keys)
+        say(f"{len(rows)} candidates, {known} of them judged before")
+        progress = _Progress(len(missing), say)
+        if missing:
+            for key, verdict in _judge_all(batch, missing):
+                journal.put(key, verdict)
+                progress.count(verdict)
+        verdicts = [restore(Verdict, journal.get(key)) for key in keys]
+    _write(table, verdicts, batch.output)
+    return verdicts
+
+
+def _identity(batch: Batch) -> list[str]:
+    """Of everything but rows and config that a verdict depends on."""
+    backend = open_backend(batch.config)
+    return [
+        own_version(),
+        hash_of(Path(__file__).parent),
+        backend.name,
+        backend.device,
+        backend.driver,
+        backend.toolchain,
+    ]
+
+
+def _read(path: Path) -> tuple[pa.Table, list[_Row]]:
+    """The table, and of each row what its verdict depends on."""
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        what = " ".join(str(error).split())[:200]
+        raise MusadataError(f"cannot be read ({what})", where=str(path), remedy="name a Parquet file") from error
+    names = set(table.column_names)
+    if "reference" not in names or not names & {"source", "candidate"}:
+        raise MusadataError(
+            "lacks the columns reference and source", where=str(path), remedy="join candidates with their tasks first"
+        )
+    wanted = [name for name in ("reference", "source", "candidate", "inputs") if name in names]
+    rows = table.select(wanted).to_pylist()
+    return table, [
+        {
+            "reference": _text(row["reference"]),
+            "source": _text(row.get("source") or row.get("candidate")),
+            "inputs": row.get("inputs"),
+        }
+        for row in rows
+    ]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _write(table: pa.Table, verdicts: Sequence[Verdict], output: Path) -> None:
+    """The whole file or none."""
+    column = pa.array([plain(verdict) for verdict in verdicts], pa.struct(list(arrow_schema(Verdict))))
+    if "verdict" in table.column_names:
+        table = table.drop_columns(["verdict"])
+    partial = output.with_name(f"{output.name}.{os.getpid()}.partial")
+    try:
+        pq.write_table(table.append_column("verdict", column), partial, compression="zstd")
+        partial.replace(output)
+    except OSError as error:
+        raise MusadataError(f"cannot be written ({error.strerror})", where=str(output)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class _Progress:
+    """Counts by outcome, said every few seconds."""
+
+    def __init__(self, total: int, say: Callable[[str], None]):
+        self._total, self._say = total, say
+        self._counts = {"accepted": 0, "rejected": 0, "undecided": 0}
+        self._start = self._last = time.monotonic()
+
+    def count(self, verdict: dict[str, Any]) -> None:
+        undecided = verdict["error_class"] == ErrorClass.INFRA.value
+        self._counts["accepted" if verdict["accepted"] else "undecided" if undecided else "rejected"] += 1
+        done, now = sum(self._counts.values()), time.monotonic()
+        if now - self._last >= _PROGRESS_SECONDS or done == self._total:
+            self._last = now
+            counts = ", ".join(f"{count} {name}" for name, count in self._counts.items())
+            self._say(f"{done} of {self._total} judged in {now - self._start:.0f} s: {counts}")
+
+
+def _judge_all(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Keys and plain verdicts as they come."""
+    context = multiprocessing.get_context("spawn")
+    questions: Any = context.Queue()
+    answers: Any = context.Queue()
+    devices = batch.devices or ("",)
+    threads = [batch.at_once // len(devices) + (i < batch.at_once % len(devices)) for i in range(len(devices))]
+    processes = [
+        context.Process(target=_work, args=(batch.config, max(1, count), device, questions, answers), daemon=True)
+        for device, count in zip(devices, threads, strict=True)
+    ]
+    for item in rows.items():
+        questions.put(item)
+    for _ in range(sum(max(1, count) for count in threads)):
+        questions.put(None)
+    for process in processes:
+        process.start()
+    try:
+        for _ in rows:
+            key, verdict = _next_answer(answers, processes)
+            yield key, verdict
+    finally:
+        for process in processes:
+            process.terminate()  # what it has started dies with it
+            process.join()
+
+
+def _next_answer(answers: Any, processes: Sequence[BaseProcess]) -> tuple[str, dict[str, Any]]:
+    while True:
+        ended = [process for process in processes if process.exitcode not in (None, 0)]
+        try:
+            answer: tuple[str, Any] = answers.get(timeout=1.0)
+        except queue.Empty:
+            if ended or not any(process.is_alive() for process in processes):
+                code = ended[0].exitcode if ended else 0
+                raise MusadataError(
+                    f"a worker process ended (exit code {code})",
+                    where="verify-batch",
+                    remedy="free some memory and run the same command again: what has been judged is kept",
+                ) from None
+            continue
+        if answer[0] == "":
+            raise MusadataError(str(answer[1]))
+        return answer
+
+
+def _work(config: VerifierConfig, threads: int, device: str, questions: Any, answers: Any) -> None:
+    """A process's whole life: its verifier serves its threads until the questions end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    if device:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
+    try:
+        with Verifier(config) as verifier:
+            judge = _Judge(verifier)
+            workers = [threading.Thread(target=judge.serve, args=(questions, answers)) for _ in range(threads)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+    except MusadataError as error:
+        answers.put(("", str(error)))
+
+
+class _Judge:
+    """A verifier and the tasks of the references that it has seen."""
+
+    def __init__(self, verifier: Verifier):
+        self._verifier = verifier
+        self._tasks: dict[str, Task | MusadataError] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def serve(self, questions: Any, answers: Any) -> None:
+        """One thread's work."""
+        while (item := questions.get()) is not None:
+            key, row = item
+            answers.put((key, plain(self._judge(row))))
+
+    def _judge(self, row: _Row) -> Verdict:
+        reference, source = row["reference"], row["source"]
+        if not isinstance(reference, str) or not isinstance(source, str):
+            lacking = "candidate" if isinstance(reference, str) else "reference"
+            return self._verifier.give_up(Finding("row.incomplete", f"The row holds no {lacking}."))
+        self._verifier.foresee(source)
+        try:
+            task = self._task(reference)
+            if row["inputs"]:
+                task = replace(task, inputs=tuple(restore(InputSpec, spec) for spec in row["inputs"]))
+        except MusadataError as error:
+            return self._verifier.give_up(Finding("reference.fails", str(error)))
+        except (TypeError, ValueError, KeyError) as error:
+            return self._verifier.give_up(Finding("row.incomplete", f"The row's inputs cannot be read: {error}"[:300]))
+        return self._verifier.verify(task, source)
+
+    def _task(self, reference: str) -> Task:
+        with self._lock:
+            lock = self._locks.setdefault(reference, threading.Lock())
+        with lock:
+            if reference not in self._tasks:
+                try:
+                    self._tasks[reference] = self._verifier.read_task(reference)
+                except MusadataError as error:
+                    self._tasks[reference] = error
+        found = self._tasks[reference]
+        if isinstance(found, MusadataError):
+            raise found
+        return found
+
+
+def parse_devices(text: str) -> tuple[str, ...]:
+    """The devices of `--devices 0,1`.
+
+    Raises:
+        MusadataError: it is anything but numbers, or names a device twice.
+    """
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    with contextlib.suppress(ValueError):
+        if len({int(name) for name in names}) == len(names):
+            return names
+    raise MusadataError(f"{text!r} is no list of devices", where="--devices", remedy="say 0,1 or leave it out")

@@ -1,0 +1,192 @@
+"""One candidate's way through its process: the trusted side's answers to what that process asks.
+
+It asks to compile, for the plan, for the device, to be judged, and then, a turn at a time, what to do to be timed.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from musadata.config import VerifierConfig
+from musadata.records import ErrorClass, Finding, VerifyStage
+from musadata.sandbox import Outcome
+from musadata.verifier.backends import Backend, Built
+from musadata.verifier.device_lock import DeviceLock
+from musadata.verifier.judge import Judgement, judge, read_report
+from musadata.verifier.native_code import check_native_code
+from musadata.verifier.plan import Call, plan_calls
+from musadata.verifier.reference import Expectation
+from musadata.verifier.timing import Driver, Measured
+
+_MOST_COMPILATIONS = 16
+
+
+@dataclass
+class Compilations:
+    """What the trusted side saw of one candidate's compilations, whatever the candidate makes of it."""
+
+    backend: Backend
+    strict: bool
+    findings: list[Finding] = field(default_factory=list)
+    errors: list[Built] = field(default_factory=list)
+    count: int = 0
+
+    def serve(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer a child's request to compile."""
+        sources = question.get("compile") if isinstance(question, dict) else None
+        if not isinstance(sources, dict):
+            return {"error": "not a request to compile"}
+        self.count += 1
+        if self.count > _MOST_COMPILATIONS:
+            self.errors.append(Built(error=f"The candidate compiles more than {_MOST_COMPILATIONS} extensions."))
+            return {"error": "too many extensions"}
+        illegal = check_native_code(native_texts(sources), self.strict)
+        if illegal:
+            self.findings += illegal
+            return {"error": "the sources are not allowed"}
+        built = self.backend.compile(sources)
+        if built.error:
+            self.errors.append(built)
+            return {"error": built.error}
+        return {"path": built.path}
+
+    def judge(self, outcome: Outcome) -> Judgement | None:
+        """What compiling alone decides, whether or not the candidate caught the exception."""
+        if self.findings:
+            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self.findings)
+        for built in self.errors:
+            if built.unsupported:
+                finding = Finding("compile.unsupported", f"This backend cannot judge the candidate: {built.error}")
+                return rejected(VerifyStage.COMPILE, ErrorClass.INFRA, [finding])
+            return rejected(VerifyStage.COMPILE, ErrorClass.COMPILE, [Finding("compile.error", built.error)])
+        if self.count == 0 and outcome.ok and "error" not in (outcome.value or {}):
+            finding = Finding("legality.no_kernel", "The program compiled no CUDA source.")
+            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, [finding])
+        return None
+
+
+def native_texts(sources: dict[str, Any]) -> list[str]:
+    """All C++ and CUDA texts of a request to compile."""
+    texts = [str(text) for key in ("cpp", "cuda") for text in sources.get(key) or ()]
+    return texts + [str(text) for _, text in sources.get("headers") or ()]
+
+
+def rejected(stage: VerifyStage, error_class: ErrorClass, findings: Sequence[Finding]) -> Judgement:
+    return Judgement(stage, error_class, 0.0, tuple(findings))
+
+
+# Starts to time a judged candidate: its driver and the first answer.
+StartTiming = Callable[[Expectation], tuple[Driver, dict[str, Any]]]
+
+
+class Trial:
+    """Serves one candidate's process. `timing` is None where times mean nothing.
+
+    `lock` is shared while the candidate is executed, and held alone while it is timed.
+    """
+
+    def __init__(
+        self,
+        config: VerifierConfig,
+        compilations: Compilations,
+        expected: "Future[Expectation]",
+        seed: int,
+        lock: DeviceLock | None,
+        timing: StartTiming | None,
+    ):
+        self._config = config
+        self._compilations = compilations
+        self._expected = expected
+        self._seed = seed
+        self._lock = lock
+        self._timing = timing
+        self._judgement: Judgement | None = None
+        self._driver: Driver | None = None
+
+    def serve(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one question. The child may be hostile: it may ask anything, in any order."""
+        if not isinstance(question, dict):
+            return {"error": "not a question"}
+        if "plan" in question:
+            return self._plan(self._expected.result())
+        if "enter" in question:
+            if self._lock is not None:
+                self._lock.share()
+            return {}
+        if "judge" in question and self._timing is not None and self._judgement is None:
+            return self._judge(question, self._timing)
+        if self._driver is not None and "compile" not in question:
+            return self._driver.serve(question)
+        return self._compilations.serve(question)
+
+    def _plan(self, expectation: Expectation) -> dict[str, Any]:
+        plan = {
+            "init": expectation.init_arguments,
+            "parameters": list(expectation.parameters),
+            "seed": self._seed,
+            "sets": [{"literals": list(item.literals), "shape": item.plan.shape} for item in expectation.sets],
+            "calls": [call.as_dict() for call in self._calls(expectation)],
+            "timed": self._timing is not None,
+        }
+        inputs = {f"inputs{index}": item.inputs for index, item in enumerate(expectation.sets)}
+        return {"plan": plan, "state": expectation.state, **inputs}
+
+    def _calls(self, expectation: Expectation) -> list[Call]:
+        return plan_calls(expectation.sets)
+
+    def _judge(self, question: dict[str, Any], timing: StartTiming) -> dict[str, Any]:
+        if self._lock is not None:
+            self._lock.release()
+        files = {name: value for name, value in question.items() if isinstance(value, bytes)}
+        self._judgement = self._judge_outcome(Outcome("ok", question["judge"], files=files))
+        if self._judgement.error_class is not None:
+            return {"stop": True}
+        if self._lock is not None:
+            self._lock.take_alone()
+        self._driver, answer = timing(self._expected.result())
+        return answer
+
+    def _judge_outcome(self, outcome: Outcome) -> Judgement:
+        expectation = self._expected.result()
+        early = self._compilations.judge(outcome)
+        if early:
+            return early
+        calls = self._calls(expectation)
+        return judge(outcome, read_report(outcome, calls), calls, expectation, self._config.strict)
+
+    def conclude(self, outcome: Outcome) -> Judgement:
+        """The judgement, now that the process has ended.
+
+        Raises:
+            BadReference: the reference does not run.
+        """
+        if self._compilations.findings:  # whatever the reference does
+            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self._compilations.findings)
+        self._expected.result()
+        if self._judgement is None or self._judgement.error_class is not None:
+            return self._judgement or self._judge_outcome(outcome)
+        measured = self._driver.measured if self._driver else None
+        return _with_times(self._judgement, outcome, measured)
+
+
+def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | None) -> Judgement:
+    """What timing adds to a judgement that found nothing."""
+    found = measured or Measured()
+    facts = outcome.value if isinstance(outcome.value, dict) else {}
+    if not outcome.ok:
+        what = outcome.message or outcome.status
+        found.blame(ErrorClass.RUNTIME, f"timing.{outcome.status}", f"When called many times its process ends: {what}.")
+    elif facts.get("tampered"):
+        found.blame(ErrorClass.CHEATING, "runtime.tampered", f"The candidate replaced {facts['tampered'][0]}.")
+    elif measured is None:
+        found.blame(ErrorClass.RUNTIME, "timing.exception", "Its process ends before it has been timed.")
+    return replace(
+        judgement,
+        stage=VerifyStage.TIME,
+        error_class=found.error_class,
+        test_share=judgement.test_share if found.error_class is None else 0.0,
+        findings=tuple(found.findings),
+        timings=tuple(found.timings) if found.error_class is None else (),
+        own_share=found.own_share,
+    )
