@@ -7,10 +7,10 @@ both reject. Every difference is printed with both reasons.
 """
 
 import argparse
-import multiprocessing
 from collections.abc import Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from musadata.verifier import Verifier
 from tests.adversarial.programs import Program, read_exercise, read_programs
 
 GOAL = 0.97
-_stack = ExitStack()
-_verifiers: dict[str, Verifier] = {}
 
 
 @dataclass(frozen=True)
@@ -37,17 +35,9 @@ class Pair:
     device: str
 
 
-def _open() -> None:
-    for kind in (BackendType.EMULATED, BackendType.CUDA):
-        _verifiers[kind.value] = _stack.enter_context(Verifier(VerifierConfig(backend=kind)))
-
-
-def _judge(program: Program) -> Pair:
-    if not _verifiers:
-        _open()
+def _judge(program: Program, first: Verifier, second: Verifier) -> Pair:
     exercise = read_exercise(program.value("task"))
-    ours = {k: v.verify(exercise.task, program.source, exercise.shape_sets) for k, v in _verifiers.items()}
-    emulated, cuda = ours["emulated"], ours["cuda"]
+    emulated, cuda = (v.verify(exercise.task, program.source, exercise.shape_sets) for v in (first, second))
     agree = emulated.accepted == cuda.accepted
     return Pair(program.name, agree, _short(emulated), _short(cuda), cuda.speedup, cuda.device)
 
@@ -64,10 +54,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--limit", type=int, default=10_000)
+    parser.add_argument("--second", default="cuda", help="the backend to compare with")
     arguments = parser.parse_args(argv)
     programs = [*read_programs("honest"), *read_programs("cheats")][: arguments.limit]
-    with multiprocessing.get_context("spawn").Pool(arguments.workers) as pool:
-        pairs = sorted(pool.imap_unordered(_judge, programs), key=lambda pair: pair.name)
+    configs = [VerifierConfig(backend=BackendType(kind), timed_runs=20) for kind in ("emulated", arguments.second)]
+    with (
+        Verifier(configs[0]) as first,
+        Verifier(configs[1]) as second,
+        ThreadPoolExecutor(arguments.workers) as pool,
+    ):
+        pairs = list(pool.map(partial(_judge, first=first, second=second), programs))
     for pair in pairs:
         if not pair.agree:
             print(f"{pair.name}\n  emulated: {pair.emulated}\n  cuda:     {pair.cuda}")

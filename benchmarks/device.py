@@ -1,0 +1,183 @@
+"""Everything that needs a GPU, in one command, within nine minutes.
+
+    python -m benchmarks.device --output build/device --harness HARNESS
+    python -m benchmarks.device --output build/device --dry-run      # the plumbing, emulated, on a machine with no GPU
+
+Each part is a command of its own with its own time limit, and writes its own JSON; a part that fails or takes too long
+is reported and the next begins. `summary.json` holds what became of each, and the device, driver, CUDA and torch.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import ROOT
+
+_PYTHON = sys.executable
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command. `results`: the JSON file that it writes, if it does."""
+
+    name: str
+    command: tuple[str, ...]
+    seconds: float
+    results: str = ""
+
+
+def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int) -> list[Part]:
+    """The parts in the order in which they matter."""
+    backend = "emulated" if dry else "cuda"
+    module = (_PYTHON, "-m")
+    to = lambda name: ("--output", str(output / f"{name}.json"))  # noqa: E731
+    throughput = (*module, "benchmarks.throughput", "--backend", backend, "--cores", str(cores), *to("throughput"))
+    throughput += ("--harness", str(harness)) if harness else ()
+    throughput += ("--candidates", "3") if dry else ()
+    spread = (*module, "benchmarks.timing_spread", "--backend", backend, *to("timing_spread"))
+    agreement = (*module, "benchmarks.agreement", "--workers", str(cores), *to("agreement"))
+    agreement += ("--limit", "4", "--second", "emulated") if dry else ()
+    tests = (*module, "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/verifier")
+    return [
+        Part(
+            "libraries",
+            (*module, "benchmarks.device", "--build", "--backend", backend, *to("libraries")),
+            90,
+            "libraries",
+        ),
+        Part(
+            "cold start", (*module, "benchmarks.cold_start", "--backend", backend, *to("cold_start")), 60, "cold_start"
+        ),
+        Part("tests", tests, 100),
+        Part("timing spread", spread if not dry else (*spread, "--runs", "2"), 60, "timing_spread"),
+        Part("throughput", throughput, 420, "throughput"),
+        Part("agreement", agreement, 150, "agreement"),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all parts; 0 if every one of them ended well."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--harness", type=Path, help="a checkout of ScalingIntelligence/KernelBench")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--minutes", type=float, default=9.0, help="for all parts together")
+    parser.add_argument("--only", default="", help="names of parts, separated by commas")
+    parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--backend", default="cuda", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.build:
+        return build_libraries(arguments.backend, arguments.output)
+    harness = arguments.harness.resolve() if arguments.harness else None
+    output: Path = arguments.output.resolve()
+    output.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * arguments.minutes
+    parts = plan_parts(output, harness, arguments.dry_run, os.cpu_count() or 1)
+    chosen = [name.strip() for name in arguments.only.split(",") if name.strip()]
+    found: dict[str, Any] = {"machine": describe_machine(), "parts": {}}
+    for part in parts:
+        if chosen and part.name not in chosen:
+            continue
+        found["parts"][part.name] = run_part(part, output, min(part.seconds, end - time.monotonic()))
+        (output / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(f"\n{'part':<16}{'seconds':>9}  outcome")
+    for name, part_found in found["parts"].items():
+        print(f"{name:<16}{part_found['seconds']:>9.1f}  {part_found['outcome']}")
+    return 0 if all(item["outcome"] == "ok" for item in found["parts"].values()) else 1
+
+
+def run_part(part: Part, output: Path, seconds: float) -> dict[str, Any]:
+    """What became of one part; its whole process group ends with it."""
+    print(f"\n=== {part.name} (up to {seconds:.0f} s)", flush=True)
+    if seconds < 5:
+        return {"outcome": "no time left", "seconds": 0.0}
+    start = time.monotonic()
+    log = output / f"{part.name.replace(' ', '_')}.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(part.command, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT, process_group=0)
+        try:
+            code: int | None = process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end_group(process)
+    text = log.read_text(errors="replace")
+    print(text[-3500:], flush=True)
+    log.unlink()  # its end goes into the summary: few files are easier to bring back
+    outcome = "ok" if code == 0 else "takes too long" if code is None else f"exit code {code}"
+    if part.results and not (output / f"{part.results}.json").exists():
+        outcome += ", no results"
+    return {"outcome": outcome, "seconds": time.monotonic() - start, "end_of_log": text[-6000:]}
+
+
+def _end_group(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def describe_machine() -> dict[str, str]:
+    """Device, driver, CUDA, torch, Python, system, cores."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"]
+    return {
+        "device": _first_line(query),
+        "nvcc": _last_line(["nvcc", "--version"]),
+        "torch": _first_line([_PYTHON, "-c", "import torch; print(torch.__version__, torch.version.cuda)"]),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": str(os.cpu_count()),
+        "started": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+    }
+
+
+def _lines(command: Sequence[str]) -> list[str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return [""]
+    return done.stdout.strip().splitlines() or [""]
+
+
+def _first_line(command: Sequence[str]) -> str:
+    return _lines(command)[0]
+
+
+def _last_line(command: Sequence[str]) -> str:
+    return _lines(command)[-1]
+
+
+def build_libraries(backend: str, output: Path) -> int:
+    """Build what is built once per machine, by a first verdict, and note how long that takes."""
+    from musadata.config import BackendType, VerifierConfig
+    from musadata.rows import plain
+    from musadata.verifier import Verifier
+    from tests.adversarial.programs import read_exercise, read_programs
+
+    program = next(item for item in read_programs("honest") if item.name == "relu_float4")
+    exercise = read_exercise(program.value("task"))
+    seconds = {}
+    verdicts = {}
+    for kind in dict.fromkeys([backend, "emulated"]):
+        start = time.monotonic()
+        with Verifier(VerifierConfig(backend=BackendType(kind))) as verifier:
+            verdict = verifier.verify(exercise.task, program.source, exercise.shape_sets)
+        seconds[kind] = time.monotonic() - start
+        verdicts[kind] = plain(verdict)
+        print(f"{kind}: first verdict after {seconds[kind]:.1f} s: {verdict.stage} {verdict.findings}")
+        print(f"  {[(t.name, t.median_ms, t.low_ms, t.high_ms) for t in verdict.timings]} own {verdict.own_share}")
+    output.write_text(json.dumps({"seconds": seconds, "verdicts": verdicts}, indent=1) + "\n")
+    return 0 if all(verdict["accepted"] for verdict in verdicts.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,128 @@
+"""Runs KernelBench's own harness on a folder of candidates, as its `scripts/eval_from_generations.py` does.
+
+    PYTHONPATH=HARNESS/src python -m benchmarks.kernelbench_harness --work WORK --cores 16
+
+HARNESS is a checkout of ScalingIntelligence/KernelBench. WORK holds `NAME.reference.py` and `NAME.candidate.py`. First
+all candidates are compiled into its cache by a pool over all cores (`kernelbench.compile.batch_compile`), then each is
+evaluated in a fresh process (`kernelbench.eval.eval_kernel_against_ref`, 5 correctness and 100 timing runs): the
+script itself cannot be used, for it also imports what rents machines. Writes `WORK/harness.json` after each step.
+"""
+
+import argparse
+import json
+import multiprocessing
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_STAND_INS = {
+    "dotenv": "def load_dotenv(*_, **__): return False\n",
+    "openai": "class OpenAI: ...\n",
+    "litellm": "def completion(*_, **__): raise RuntimeError('not here')\n",
+    "pydantic": """
+import copy
+
+
+class BaseModel:
+    def __init__(self, **values):
+        for kind in reversed(type(self).__mro__):
+            for name in getattr(kind, "__annotations__", {}):
+                setattr(self, name, copy.deepcopy(getattr(kind, name, None)))
+        vars(self).update(values)
+""",
+}
+
+
+def write_stand_ins(folder: Path) -> None:
+    """Modules that the harness imports for other purposes than evaluating, where they are not installed."""
+    import importlib.util
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in _STAND_INS.items():
+        if importlib.util.find_spec(name) is None:
+            (folder / f"{name}.py").write_text(text)
+
+
+def _evaluate(reference: str, candidate: str, build: str) -> dict[str, Any]:
+    import torch
+    from kernelbench.eval import eval_kernel_against_ref
+
+    result = eval_kernel_against_ref(
+        original_model_src=reference,
+        custom_model_src=candidate,
+        measure_performance=True,
+        timing_method="cuda_event",
+        num_correct_trials=5,
+        num_perf_trials=100,
+        build_dir=build,
+        device=torch.device("cuda:0"),
+        backend="cuda",
+        precision=torch.float32,
+    )
+    if result is None:
+        return {"accepted": False, "metadata": "no result"}
+    return {
+        "accepted": bool(result.compiled and result.correctness),
+        "runtime_ms": result.runtime,
+        "reference_ms": result.ref_runtime,
+        "metadata": {key: str(value)[:300] for key, value in result.metadata.items()},
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compile all, then evaluate one after another."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--cores", type=int, required=True)
+    parser.add_argument("--arch", default="Hopper")
+    arguments = parser.parse_args(argv)
+    work: Path = arguments.work.resolve()
+    multiprocessing.set_start_method("spawn")
+    names = sorted(path.name.removesuffix(".candidate.py") for path in work.glob("*.candidate.py"))
+    report: dict[str, Any] = {"cores": arguments.cores, "compile_seconds": None, "evaluations": {}}
+    report["compile_seconds"] = _compile(work, names, arguments.cores, arguments.arch)
+    _note(work, report)
+    for index, name in enumerate(names):
+        reference, candidate = [(work / f"{name}.{kind}.py").read_text() for kind in ("reference", "candidate")]
+        start = time.perf_counter()
+        with multiprocessing.Pool(1) as pool:
+            build = str(work / "cache" / "run" / str(index) / "0")
+            try:
+                result = pool.apply_async(_evaluate, (reference, candidate, build)).get(timeout=180)
+            except Exception as error:
+                result = {"accepted": False, "metadata": f"{type(error).__name__}: {error}"[:300]}
+        report["evaluations"][name] = {**result, "seconds": time.perf_counter() - start}
+        _note(work, report)
+    return 0
+
+
+def _compile(work: Path, names: Sequence[str], cores: int, arch: str) -> float:
+    from kernelbench.compile import batch_compile
+
+    runs = work / "runs" / "run"
+    runs.mkdir(parents=True)
+    for index, name in enumerate(names):
+        shutil.copyfile(work / f"{name}.candidate.py", runs / f"level_1_problem_{index}_sample_0_kernel.py")
+    config = {
+        "verbose": False,
+        "gpu_arch": [arch],
+        "kernel_eval_build_dir": str(work / "cache"),
+        "run_name": "run",
+        "runs_dir": str(work / "runs"),
+        "level": 1,
+        "num_cpu_workers": cores,
+        "timeout": 300,
+    }
+    start = time.perf_counter()
+    batch_compile([(index, 0) for index in range(len(names))], config)
+    return time.perf_counter() - start
+
+
+def _note(work: Path, report: dict[str, Any]) -> None:
+    (work / "harness.json").write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,78 @@
+"""On a real device: verdicts with times, and candidates that only misbehave there or only when they are timed."""
+
+import pytest
+
+from musadata.config import BackendType, VerifierConfig
+from musadata.records import ErrorClass, VerifyStage
+from musadata.verifier import Verifier
+from musadata.verifier.cuda.backend import find_device
+from tests.adversarial.programs import read_exercise, read_programs
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(find_device() is None, reason="no CUDA device")]
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    with Verifier(VerifierConfig(backend=BackendType.CUDA)) as verifier:
+        yield verifier
+
+
+def judge(verifier, name, *changes):
+    program = next(item for item in read_programs("honest") if item.name == name)
+    exercise = read_exercise(program.value("task"))
+    source = program.source
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    verdict = verifier.verify(exercise.task, source, exercise.shape_sets)
+    return verdict, {finding.rule for finding in verdict.findings}
+
+
+def test_honest_kernel_is_timed_against_eager(verifier):
+    verdict, _ = judge(verifier, "matmul_tiled")
+    times = {timing.name: timing for timing in verdict.timings}
+    assert verdict.accepted, verdict.findings
+    assert verdict.stage is VerifyStage.TIME
+    assert set(times) == {"candidate", "eager"}
+    assert all(0 < t.low_ms <= t.median_ms <= t.high_ms and t.repetitions >= 100 for t in times.values())
+    assert verdict.speedup == pytest.approx(times["eager"].median_ms / times["candidate"].median_ms)
+    assert verdict.own_share is not None
+    assert 0.0 < verdict.own_share <= 1.0
+
+
+def test_stream_from_the_pool_links_and_is_accepted(verifier):
+    verdict, _ = judge(verifier, "scale_shift_pool_stream")
+    assert verdict.accepted, verdict.findings
+
+
+def test_kernel_that_behaves_only_at_first_is_rejected(verifier):
+    threads = "    const dim3 threads(TILE, TILE);"
+    late = (threads, f"    static int calls = 0;\n    const int size = ++calls > 60 ? K / 2 : K;\n{threads}")
+    verdict, rules = judge(verifier, "matmul_tiled", late, ("M, N, K);\n    return c;", "M, N, size);\n    return c;"))
+    assert rules == {"timing.unstable"}
+    assert verdict.error_class is ErrorClass.CORRECTNESS
+
+
+def test_work_on_a_stream_that_events_do_not_see_is_rejected(verifier):
+    spin = (
+        "__global__ void matmul_tiled(",
+        "__global__ void spin(float* C) {\n    const long long end = clock64() + 4000000;\n"
+        "    while (clock64() < end) {}\n    if (end == 0) C[0] = 0.0f;\n}\n__global__ void matmul_tiled(",
+    )
+    side = (
+        "    return c;\n}",
+        "    static cudaStream_t side = nullptr;\n"
+        "    if (!side) cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);\n"
+        "    spin<<<1, 1, 0, side>>>(c.data_ptr<float>());\n    return c;\n}",
+    )
+    verdict, rules = judge(verifier, "matmul_tiled", spin, side)
+    assert rules == {"timing.hidden_work"}
+    assert verdict.error_class is ErrorClass.CHEATING
+
+
+def test_torch_compile_is_a_baseline_where_the_config_says_so():
+    pytest.importorskip("triton")
+    with Verifier(VerifierConfig(backend=BackendType.CUDA, torch_compile=True)) as verifier:
+        verdict, _ = judge(verifier, "relu_float4")
+    assert verdict.accepted, verdict.findings
+    assert [timing.name for timing in verdict.timings] == ["candidate", "eager", "compile"]

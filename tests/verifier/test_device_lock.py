@@ -1,0 +1,67 @@
+"""Whoever is timed has the device alone, and gets it even while others come and go."""
+
+import threading
+
+from musadata.verifier.device_lock import DeviceLock, released
+
+
+def test_many_share_and_one_is_alone(tmp_path):
+    locks = [DeviceLock(tmp_path, "GPU-1/a") for _ in range(3)]
+    locks[0].share()
+    locks[1].share()
+    alone = threading.Event()
+
+    def take_alone():
+        with released(locks[2]):
+            locks[2].take_alone()
+            alone.set()
+
+    thread = threading.Thread(target=take_alone)
+    thread.start()
+    assert not alone.wait(0.2)
+    locks[0].release()
+    assert not alone.wait(0.2)
+    locks[1].release()
+    assert alone.wait(30)
+    thread.join(30)
+    locks[0].share()  # and nobody holds it any more
+    locks[0].release()
+
+
+def test_who_waits_for_being_alone_is_not_overtaken(tmp_path):
+    first, waiting, late = (DeviceLock(tmp_path, "gpu") for _ in range(3))
+    order = []
+    first.share()
+
+    def wait():
+        waiting.take_alone()
+        order.append("alone")
+        waiting.release()
+
+    def come_late():
+        late.share()
+        order.append("late")
+        late.release()
+
+    threads = [threading.Thread(target=wait)]
+    threads[0].start()
+    while waiting_is_not_at_the_gate(tmp_path):
+        pass
+    threads.append(threading.Thread(target=come_late))
+    threads[1].start()
+    assert order == []
+    first.release()
+    for thread in threads:
+        thread.join(30)
+    assert order == ["alone", "late"]
+
+
+def waiting_is_not_at_the_gate(folder):
+    import fcntl
+
+    with (folder / "gpu.gate").open("wb") as gate:
+        try:
+            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True

@@ -1,0 +1,139 @@
+"""What timing makes of turns, and of candidates that behave badly only while they are timed."""
+
+from dataclasses import replace
+
+import pytest
+
+from musadata.records import ErrorClass
+from musadata.verifier.baseline import Turn
+from musadata.verifier.timing import Reply, TimingPolicy, summarise, time_candidate
+
+POLICY = TimingPolicy(repetitions=40, turn=10, warm_up_ms=0.0)
+NOTHING_TO_CHECK = type("Expectation", (), {"sets": (), "state": b""})
+
+
+class Rival:
+    """A baseline whose calls take what it is told."""
+
+    on_device = True
+    bytes_per_ms = 0.0
+
+    def __init__(self, milliseconds, overhead=0.1):
+        self.milliseconds, self.overhead, self.turns = milliseconds, overhead, 0
+
+    def measure(self, count):
+        self.turns += 1
+        return Turn((self.milliseconds,) * count, count * (self.milliseconds + self.overhead))
+
+
+@pytest.fixture(autouse=True)
+def no_sets(monkeypatch):
+    monkeypatch.setattr("musadata.verifier.timing.timed_sets", lambda expectation: [])
+
+
+def drive(rival, measure, share=None, policy=POLICY, strict=True, compiled=None):
+    """Run a schedule against a candidate that answers `measure(turn number, count)` with times and wall."""
+    schedule = time_candidate(policy, rival, compiled, NOTHING_TO_CHECK, strict)
+    turns = 0
+    command = next(schedule)
+    try:
+        while True:
+            if "measure" in command:
+                turns += 1
+                reply = measure(turns, command["measure"])
+            else:
+                reply = Reply(share or {}, 1.0)
+            command = schedule.send(reply)
+    except StopIteration as end:
+        return end.value, turns
+
+
+def steady(milliseconds, overhead=0.1):
+    return lambda turn, count: Reply({"times": [milliseconds] * count}, count * (milliseconds + overhead))
+
+
+def test_turns_alternate_and_give_medians_with_intervals():
+    rival = Rival(2.0)
+    measured, turns = drive(rival, steady(0.5))
+    times = {timing.name: timing for timing in measured.timings}
+    assert measured.error_class is None
+    assert (times["candidate"].median_ms, times["eager"].median_ms) == (0.5, 2.0)
+    assert (times["candidate"].low_ms, times["candidate"].high_ms, times["candidate"].repetitions) == (0.5, 0.5, 40)
+    assert rival.turns == turns + 1  # once more, alone
+
+
+def test_median_interval_covers_the_middle_of_what_was_seen():
+    timing = summarise("candidate", [float(value) for value in range(1, 102)])
+    assert timing.median_ms == 51.0
+    assert 40 < timing.low_ms < 51 < timing.high_ms < 62
+
+
+def test_warm_up_goes_on_until_two_turns_agree_and_does_not_count():
+    falling = [9.0, 5.0, 3.0, 1.0]  # the first is a single call, to see how long one takes
+    measured, _ = drive(Rival(1.0), lambda turn, count: steady(falling[min(turn, 4) - 1])(turn, count))
+    assert measured.timings[0].median_ms == measured.timings[0].high_ms == 1.0
+
+
+def test_noisy_times_are_taken_again_within_bounds():
+    def noisy(turn, count):
+        times = [1.0 + 0.5 * ((turn * 7 + i * 5) % 11) for i in range(count)]
+        return Reply({"times": times}, sum(times) + 0.1 * count)
+
+    measured, _ = drive(Rival(1.0), noisy)
+    assert measured.timings[0].repetitions == POLICY.takes * POLICY.repetitions
+
+
+def test_slow_kernels_are_called_less_often():
+    measured, _ = drive(Rival(400.0), steady(400.0))
+    assert measured.timings[0].repetitions < POLICY.repetitions
+
+
+def test_work_that_events_do_not_show_is_cheating():
+    measured, _ = drive(Rival(2.0), steady(0.01, overhead=2.0))
+    assert measured.error_class is ErrorClass.CHEATING
+    assert [finding.rule for finding in measured.findings] == ["timing.hidden_work"]
+
+
+def test_faster_than_memory_can_be_read_is_cheating():
+    rival = Rival(2.0)
+    rival.bytes_per_ms = 1e6
+    rival.least_traffic = lambda: 500_000
+    item = type("Set", (), {"inputs": b" " * 1_000_000})
+    expectation = type("Expectation", (), {"sets": (item,), "state": b""})
+    schedule = time_candidate(POLICY, rival, None, expectation, True)
+    command = next(schedule)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            times = Reply({"times": [0.1] * command.get("measure", 0)}, 2.0)
+            command = schedule.send(times)
+    assert [finding.rule for finding in end.value.value.findings] == ["timing.impossible"]
+
+
+@pytest.mark.parametrize("answer", [{}, {"times": []}, {"times": [-1.0] * 10}, {"times": "fast"}, {"error": {}}])
+def test_answers_that_are_no_times_speak_against_the_candidate(answer):
+    measured, _ = drive(Rival(2.0), lambda turn, count: Reply(answer, 1.0))
+    assert measured.error_class is ErrorClass.RUNTIME
+    assert measured.timings == []
+
+
+def test_without_a_baseline_the_candidate_is_still_timed():
+    measured, _ = drive(None, steady(0.5))
+    assert [timing.name for timing in measured.timings] == ["candidate"]
+    assert measured.error_class is None
+
+
+def test_baseline_that_was_held_up_counts_as_it_is_alone():
+    rival = Rival(2.0)
+    rival.measure = lambda count, plain=rival.measure: (
+        plain(count) if rival.turns < 7 else Turn((1.0,) * count, 1.1 * count)
+    )
+    measured, _ = drive(rival, steady(0.5), policy=replace(POLICY, warm_up_turns=4))
+    assert rival.turns == 7
+    assert measured.timings[1].median_ms == 1.0
+
+
+def test_share_of_own_kernels_is_what_is_saved_without_them():
+    share = {"whole": 1.1, "rest": 0.85, "empty": 0.1}
+    assert drive(Rival(2.0), steady(0.5), share)[0].own_share == pytest.approx(0.25)
+    measured, _ = drive(Rival(2.0), steady(0.5), share, strict=False)
+    assert [finding.rule for finding in measured.findings] == ["timing.share"]
