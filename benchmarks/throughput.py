@@ -145,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--harness", type=Path)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--candidates", type=int, default=32)
-    parser.add_argument("--harness-seconds", type=float, default=300.0, help="after which what it has done counts")
+    parser.add_argument("--harness-seconds", type=float, default=270.0, help="after which what it has done counts")
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args(argv)

@@ -32,6 +32,7 @@ from musadata.verifier.torch_abi.toolchain import hash_of
 from musadata.verifier.verifier import Verifier, own_version
 
 _PROGRESS_SECONDS = 5.0
+_SWITCH_SECONDS = 0.0005  # whoever is timed holds up all others, so its thread must not wait long for its turn
 _Row = dict[str, Any]
 
 
@@ -64,7 +65,7 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
             for key, verdict in _judge_all(batch, missing):
                 journal.put(key, verdict)
                 progress.count(verdict)
-        verdicts = [restore(Verdict, journal.get(key)) for key in keys]
+        verdicts = [restore(Verdict, journal.get(key) or {}) for key in keys]
     _write(table, verdicts, batch.output)
     return verdicts
 
@@ -193,6 +194,7 @@ def _work(config: VerifierConfig, threads: int, device: str, questions: Any, ans
     """A process's whole life: its verifier serves its threads until the questions end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    sys.setswitchinterval(_SWITCH_SECONDS)
     if device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:

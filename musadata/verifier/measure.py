@@ -21,6 +21,7 @@ from musadata.verifier.plain_values import decode
 from musadata.verifier.structure import flatten
 from musadata.verifier.tensors import pack, unpack_torch
 
+_DRIVER_FOLDERS = (Path("/usr/local/nvidia/lib64"), Path("/usr/local/nvidia/lib"))  # beside the linker's own
 _AHEAD_CYCLES = 600_000  # about 0.3 ms: the host queues a whole forward meanwhile, and no gap between kernels is left
 
 
@@ -169,6 +170,9 @@ def _make_caches_writable() -> None:
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = str(Path.cwd() / name.lower())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    drivers = [folder for folder in _DRIVER_FOLDERS if (folder / "libcuda.so.1").exists()]
+    if drivers:
+        os.environ.setdefault("TRITON_LIBCUDA_PATH", str(drivers[0]))
 
 
 def _describe_device(device: str) -> dict[str, Any]:
