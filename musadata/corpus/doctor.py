@@ -103,16 +103,14 @@ def check_cuda() -> Check:
     if device is None:
         missing, remedies = ["no NVIDIA GPU (nvidia-smi finds none)"], ["use a machine with one, or backend emulated"]
     try:
-        nvcc = find_nvcc(device[1] if device else "90")
+        nvcc = find_nvcc(device.architecture if device else "90")
     except MusadataError as error:
         missing, remedies = [*missing, error.what], [*remedies, error.remedy]
         return Check("backend cuda", Health.MISSING, "; ".join(missing), "; ".join(remedies))
     if device is None:
         return Check("backend cuda", Health.MISSING, f"{missing[0]}; {nvcc.version}", remedies[0])
-    name, capability, driver = device
-    return Check(
-        "backend cuda", Health.GOOD, f"{name}, sm_{capability}, driver {driver}; {nvcc.version}; times kernels"
-    )
+    found = f"{device.name}, sm_{device.architecture}, driver {device.driver}; {nvcc.version}; times kernels"
+    return Check("backend cuda", Health.GOOD, found)
 
 
 def check_musa() -> Check:
