@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,9 @@ from musadata.errors import MusadataError
 from musadata.sandbox import Limits, Sandbox
 
 SMALL = Limits(seconds=2, memory_mb=512, processes=16, output_kb=16, file_mb=16)
+# What runs into another limit must get there on a slow, busy machine too.
+PATIENT = replace(SMALL, seconds=60)
+SLACK = 10.0  # seconds that such a machine may take for what should be at once
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +108,10 @@ def test_two_calls_see_the_same_hashes_and_random_numbers(sandbox):
     ],
 )
 def test_hostile_call_ends_with_the_same_status_each_time_and_leaves_nothing(sandbox, function, arguments, status):
+    limits = SMALL if "timeout" in status else PATIENT
     start = time.monotonic()
-    outcome = sandbox.call(f"hostile_calls:{function}", *arguments)
-    assert time.monotonic() - start < SMALL.wall_seconds + 2
+    outcome = sandbox.call(f"hostile_calls:{function}", *arguments, limits=limits)
+    assert time.monotonic() - start < limits.wall_seconds + SLACK
     assert outcome.status in status.split(" or "), outcome
     assert sandbox.call("hostile_calls:echo", 1).value == 1
     _, left = psutil.wait_procs(psutil.Process(sandbox._process.pid).children(recursive=True), timeout=5)
@@ -120,7 +125,7 @@ def test_number_of_processes_is_limited(walled):
 def test_daemon_dies_with_its_call(walled):
     start = time.monotonic()
     assert walled.call("hostile_calls:leave_a_daemon").value == "left"
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < SLACK
     assert walled.call("hostile_calls:list_folder", "/proc/1/task").ok
 
 

@@ -23,7 +23,7 @@ def question(text: str, kind: RequestKind = RequestKind.GENERATE, seed: int = 5)
 
 
 def teacher_at(url: str, **settings: object) -> OpenAITeacher:
-    config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=url, concurrency=8, timeout_seconds=5.0)
+    config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=url, concurrency=8, timeout_seconds=60.0)
     return OpenAITeacher(dataclasses.replace(config, **settings), first_delay_s=0.01)
 
 

@@ -9,7 +9,7 @@ from musadata.sandbox import Sandbox
 from musadata.verifier import Verifier
 from musadata.verifier.adhoc import PRELOAD, read_task
 
-CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=5.0, compile_seconds=30.0)
+CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=10.0, compile_seconds=120.0)
 
 RELU = '''
 import torch
