@@ -9,7 +9,9 @@ pytorch-jit-paritybench in a checkout of its own.
 
 import argparse
 import gc
+import json
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import torch
 
 from benchmarks.measuring import report
 from musadata.config import SourceConfig, SourceType
@@ -31,12 +34,14 @@ from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import MemoryTree
 
 Row = tuple[str, str, str, bool]
+NOT_MODULES = frozenset({"syntax_error", "odd_encoding", "file_too_large", "unreadable", "unreadable_object"})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("repositories", nargs="*", help="NAME=PATH of a clone")
     parser.add_argument("--paritybench", type=Path, help="checkout of pytorch-jit-paritybench")
+    parser.add_argument("--rival-python", default=sys.executable, help="interpreter that has the rival's requirements")
     parser.add_argument("--part", default="slicing,running,memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/mining.json"))
     options = parser.parse_args()
@@ -121,54 +126,76 @@ def slice_all(tree: Tree) -> tuple[int, int]:
 
 
 def measure_running(repositories: dict[str, str], options: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
-    """Modules that run, ours and the rival's, and the seconds that each takes per module found."""
-    details = {name: run_ours(path) for name, path in repositories.items()}
-    rows: list[Row] = []
-    ours = sum(item["run"] for item in details.values())
-    if options.paritybench:
-        for name, path in repositories.items():
-            details[name]["rival"] = run_rival(options.paritybench, path)
-        theirs = sum(item["rival"]["run"] for item in details.values())
-        pace = [item["seconds"] / max(1, item["found"]) for item in details.values()]
-        rival_pace = [item["rival"]["seconds"] / max(1, item["rival"]["found"]) for item in details.values()]
-        shown = f"{ours} against {theirs}: {ours / max(1, theirs):.2f}×"
-        rows.append(("modules that run, against paritybench", "≥ 2.5×", shown, ours >= 2.5 * theirs))
-        mean, rival_mean = sum(pace) / len(pace), sum(rival_pace) / len(rival_pace)
-        shown = f"{mean:.3f} s against {rival_mean:.3f} s"
-        rows.append(("time per module found", "no more", shown, mean <= rival_mean))
-    else:
-        rows.append(("modules that run (no rival given)", "", str(ours), True))
-    return rows, details
+    """Modules that run, ours and the rival's, and the CPU seconds that each takes per module found."""
+    details: dict[str, Any] = {}
+    for name, path in repositories.items():
+        details[name] = {"commit": commit_of(path), "ours": run_ours(path)}
+        if options.paritybench:
+            details[name]["rival"] = run_rival(options.paritybench, options.rival_python, path)
+        print(json.dumps({name: details[name]}), flush=True)
+    ours = sum(item["ours"]["run"] for item in details.values())
+    if not options.paritybench:
+        return [("modules that run (no rival given)", "", str(ours), True)], details
+    theirs = sum(item["rival"]["run"] for item in details.values())
+    shown = f"{ours} against {theirs}: {ours / max(1, theirs):.2f}×"
+    pace, rival_pace = pace_of(details, "ours"), pace_of(details, "rival")
+    return [
+        ("modules that run, against paritybench", "≥ 2.5×", shown, ours >= 2.5 * theirs),
+        ("CPU s per module found", "no more", f"{pace:.3f} against {rival_pace:.3f}", pace <= rival_pace),
+    ], {"rival_commit": commit_of(str(options.paritybench)), "torch": torch.__version__, **details}
+
+
+def pace_of(details: dict[str, Any], whose: str) -> float:
+    """CPU seconds per module found, over all repositories together."""
+    runs = [item[whose] for item in details.values()]
+    return float(sum(item["cpu_seconds"] for item in runs) / max(1, sum(item["found"] for item in runs)))
+
+
+def commit_of(path: str) -> str:
+    return run_git(Path(path), "rev-parse", "HEAD").decode().strip()
 
 
 def run_ours(path: str) -> dict[str, Any]:
+    """What becomes of every module of a repository, each tried in the sandbox."""
     source = open_git(SourceConfig(SourceType.GIT, url=path), seed=1)
     counts: Counter[str] = Counter()
-    start = time.monotonic()
+    start, used = time.monotonic(), cpu_seconds()
     with Sandbox(preload=("torch",)) as sandbox:
         for unit in source.units():
             for item in source.drafts(unit, sandbox):
                 counts["run" if isinstance(item, Draft) else item.reason] += 1
-    return {"run": counts["run"], "found": counts.total(), "seconds": time.monotonic() - start, "reasons": dict(counts)}
+    seconds = {"seconds": time.monotonic() - start, "cpu_seconds": cpu_seconds() - used}
+    found = sum(count for reason, count in counts.items() if reason not in NOT_MODULES)
+    return {"run": counts["run"], "found": found, **seconds, "reasons": dict(counts.most_common())}
 
 
-def run_rival(checkout: Path, path: str) -> dict[str, Any]:
-    """The rival executes what it mines unprotected: give it repositories that you would run yourself."""
+def cpu_seconds() -> float:
+    """Of this process and of every child that has ended: wall time says little on a shared machine."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(item.ru_utime + item.ru_stime for item in used)
+
+
+def run_rival(checkout: Path, python: str, path: str) -> dict[str, Any]:
+    """The rival on the same Python files. A module of its runs if it found arguments on which `forward` returned.
+
+    The rival executes what it mines unprotected: give it repositories that you would run yourself.
+    """
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder) / "repository"
         files.mkdir()
-        archive = subprocess.run(["git", "-C", path, "archive", "HEAD"], check=True, capture_output=True).stdout
+        listing = ["git", "-C", path, "archive", "HEAD", ":(glob)**/*.py"]
+        archive = subprocess.run(listing, check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "-C", str(files)], input=archive, check=True)
         (Path(folder) / "generated").mkdir()
-        command = [sys.executable, "main.py", "--generate-one", str(files), "--tests-dir", f"{folder}/generated"]
-        start = time.monotonic()
+        command = [python, "main.py", "--generate-one", str(files), "--tests-dir", f"{folder}/generated"]
+        start, used = time.monotonic(), cpu_seconds()
         done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
-        seconds = time.monotonic() - start
-    stats = dict(
-        re.findall(r"'?(\w+)'?[:=] ?(\d+)", done.stdout.partition("Stats")[2] + done.stderr.partition("Stats")[2])
-    )
-    found, run = int(stats.get("total", 0)), int(stats.get("tests", 0))
-    return {"run": run, "found": found, "seconds": seconds, "stats": stats, "end": done.stderr[-300:]}
+        seconds = {"seconds": time.monotonic() - start, "cpu_seconds": cpu_seconds() - used}
+    found = re.findall(r"\('(\w+)', (\d+)\)", (done.stdout + done.stderr).rpartition("Stats: ")[2])
+    stats = {name: int(count) for name, count in found}
+    if "total" not in stats:
+        raise SystemExit(f"benchmark: the rival failed on {path}: {done.stderr[-2000:]}")
+    return {"run": stats.get("deduced_args_ok", 0), "found": stats["total"], **seconds, "stats": stats}
 
 
 def measure_memory() -> tuple[list[Row], dict[str, Any]]:

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Mapping
 
+from musadata.mining.chains import dotted_name
+
 # What these ask is always answered "no".
 NEVER = frozenset(
     [
@@ -39,7 +41,7 @@ def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
     if isinstance(test, ast.Name):
         return flags.get(test.id)
     if isinstance(test, ast.Call):
-        return False if ast.unparse(test.func) in NEVER else None
+        return False if dotted_name(test.func) in NEVER else None
     if isinstance(test, ast.Attribute):
         return False if test.attr == "is_cuda" else None
     return _device_answer(test)
@@ -49,8 +51,11 @@ def _device_answer(test: ast.expr) -> bool | None:
     """`x.device.type == "cpu"` and its like."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.comparators[0], ast.Constant):
         return None
-    value = test.comparators[0].value
-    if not ast.unparse(test.left).endswith("device.type") or value not in ("cpu", "cuda"):
+    value, left = test.comparators[0].value, test.left
+    if not isinstance(left, ast.Attribute) or left.attr != "type" or value not in ("cpu", "cuda"):
+        return None
+    owner = left.value.attr if isinstance(left.value, ast.Attribute) else getattr(left.value, "id", "")
+    if not owner.endswith("device"):
         return None
     if isinstance(test.ops[0], ast.Eq):
         return value == "cpu"

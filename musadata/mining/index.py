@@ -4,7 +4,9 @@ import ast
 import sys
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 
+from musadata.mining.chains import dotted_name
 from musadata.mining.parsing import AVAILABLE, Definition, Import, ParsedModule, parse_module
 from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import decode_source
@@ -20,7 +22,7 @@ class External:
     module: str
     name: str = ""
 
-    @property
+    @cached_property
     def dotted(self) -> str:
         return f"{self.module}.{self.name}" if self.name else self.module
 
@@ -167,12 +169,3 @@ def module_name(path: str) -> str:
 def base_names(node: ast.ClassDef) -> list[str]:
     """The dotted names among a class's bases."""
     return [name for name in (dotted_name(base) for base in node.bases) if name]
-
-
-def dotted_name(node: ast.expr) -> str:
-    """ "nn.Module" for the expression of that name, "" for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""

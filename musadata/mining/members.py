@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 
 from musadata.mining.parsing import bound_names
 
@@ -26,13 +27,19 @@ class Member:
 
     def lives(self, attributes: set[str], in_module: bool) -> bool:
         """Whether something refers to it. Only `nn.Module`s lose members: other classes may be used in any way."""
+        if self._never:
+            return False
+        return not in_module or self._always or not attributes.isdisjoint(self.names)
+
+    @cached_property
+    def _never(self) -> bool:
         if any(_is_overload(item) for item in getattr(self.node, "decorator_list", [])) or is_docstring(self.node):
-            return False
-        if "__doc__" in self.names or "__constants__" in self.names:
-            return False
-        if not in_module:
             return True
-        return any(name in CALLED_BY_PYTHON or name in attributes for name in self.names)
+        return "__doc__" in self.names or "__constants__" in self.names
+
+    @cached_property
+    def _always(self) -> bool:
+        return not CALLED_BY_PYTHON.isdisjoint(self.names)
 
 
 def class_members(node: ast.ClassDef) -> list[Member]:

@@ -23,9 +23,16 @@ class Names:
 
     statements: dict[str, str] = field(default_factory=dict)
     _taken: dict[str, object] = field(default_factory=dict)
+    _written: dict[str, str] = field(default_factory=dict)
 
     def external(self, thing: External) -> str:
         """How to write something from outside, bringing in what imports it."""
+        written = self._written.get(thing.dotted)
+        if written is None:
+            written = self._written[thing.dotted] = self._introduce(thing)
+        return written
+
+    def _introduce(self, thing: External) -> str:
         if thing.dotted in CUSTOMARY:
             statement, name = CUSTOMARY[thing.dotted]
             return self._bind(name, thing.dotted, statement)

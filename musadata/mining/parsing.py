@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from musadata.mining.decorators import is_kept
 from musadata.mining.folding import known_answer
+from musadata.mining.lasting import lasting_objects
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
 STATEMENTS = ("body", "orelse", "finalbody", "handlers")
@@ -33,7 +34,7 @@ class Definition:
     first: int
     last: int
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, int]:
         return self.module, self.first
 
@@ -71,7 +72,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: what Python raises for text that it cannot parse.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), lasting_objects(len(text)):
         warnings.simplefilter("ignore")  # invalid escapes in other people's strings are not our business
         tree = ast.parse(text)
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)

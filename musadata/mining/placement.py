@@ -10,13 +10,21 @@ PLACED = frozenset({"device", "dtype"})
 CARRIER = "factory_kwargs"
 
 
-def drop_placement(text: str) -> str:
-    """The same definitions without the idiom, or unchanged where something else depends on it."""
-    if CARRIER not in text and "device=None" not in text:
-        return text
-    plain = cst.parse_module(text).visit(_PlacementDropper()).code
-    names = {item.id for item in ast.walk(ast.parse(plain)) if isinstance(item, ast.Name)}
-    return text if names & {*PLACED, CARRIER} else plain
+def has_placement(text: str) -> bool:
+    """Whether a piece of code has such parameters."""
+    return CARRIER in text or "device=None" in text
+
+
+def drop_placement(tree: cst.Module) -> cst.Module:
+    """The same definitions without the idiom."""
+    code = tree.code
+    return tree.visit(_PlacementDropper()) if any(name in code for name in (*PLACED, CARRIER)) else tree
+
+
+def uses_placement(tree: cst.Module) -> bool:
+    """Whether code from which the idiom was dropped still refers to it: then it must stay."""
+    names = {item.id for item in ast.walk(ast.parse(tree.code)) if isinstance(item, ast.Name)}
+    return bool(names & {*PLACED, CARRIER})
 
 
 class _PlacementDropper(cst.CSTTransformer):

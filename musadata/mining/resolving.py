@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 
 from musadata.mining.index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.members import Member, class_members, replaced_names
@@ -29,7 +30,7 @@ class Use:
     hard: bool
     absent: bool
 
-    @property
+    @cached_property
     def root(self) -> str:
         return self.chain.partition(".")[0]
 

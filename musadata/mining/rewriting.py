@@ -4,6 +4,8 @@ import ast
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import libcst as cst
 
@@ -13,7 +15,7 @@ from musadata.mining.layout import join_signature
 from musadata.mining.members import is_docstring
 from musadata.mining.naming import sort_imports
 from musadata.mining.parsing import Import, ParsedModule
-from musadata.mining.placement import drop_placement
+from musadata.mining.placement import drop_placement, has_placement, uses_placement
 from musadata.mining.slicing import Piece, Slice
 from musadata.mining.summary import first_sentence
 
@@ -27,8 +29,9 @@ def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
     Raises:
         libcst.ParserSyntaxError: a piece holds syntax that libcst does not know.
     """
-    bodies = [_write_piece(piece, module_of[piece.definition.module]) for piece in cut.pieces]
-    body = drop_placement(_join(cut.pieces, bodies))
+    written = [_write_piece(piece, module_of[piece.definition.module]) for piece in cut.pieces]
+    placed = any(item.placed for item in written) and not any(item.uses_placement for item in written)
+    body = _join(cut.pieces, [item.without_placement if placed else item.text for item in written])
     used = frozenset(re.findall(r"[A-Za-z_]\w*", body)) | {"torch"}
     statements = {statement for name, statement in cut.names.statements.items() if name in used}
     return f"{sort_imports(statements | {'import torch'})}\n\n\n{body}"
@@ -47,21 +50,49 @@ def _is_block(piece: Piece) -> bool:
     return piece.definition.is_class or hasattr(piece.definition.node, "args")
 
 
-def _write_piece(piece: Piece, module: ParsedModule) -> str:
+@dataclass(frozen=True)
+class Written:
+    """The text of one piece, as it is and without its `device` and `dtype` parameters.
+
+    `placed`: it has such parameters; `uses_placement`: something else in it depends on them, so that they must stay.
+    """
+
+    text: str
+    without_placement: str
+    placed: bool = False
+    uses_placement: bool = False
+
+
+def _write_piece(piece: Piece, module: ParsedModule) -> Written:
     if piece.is_extension:
-        return f"{piece.name} = None"
+        return Written(f"{piece.name} = None", f"{piece.name} = None")
     text = (
         _class_text(piece, module) if piece.members else _lines(module, piece.definition.first, piece.definition.last)
     )
     if piece.definition.node.col_offset:
         text = textwrap.dedent(text)  # it stood in a branch
-    tree = cst.parse_module(text)
     renames = piece.renames
     if module.bindings.get("Tensor") == Import("torch", "Tensor"):
         renames = {**renames, "Tensor": "torch.Tensor"}  # in annotations too, which slicing does not look at
-    tree = tree.visit(_Renamer(renames)) if renames else tree
-    tree = tree.visit(_Tidier(module.flags, keep_fields=piece.definition.is_class and not piece.is_module))
-    return re.sub(r"\n{3,}", "\n\n", tree.code).strip("\n")
+    keep_fields = piece.definition.is_class and not piece.is_module
+    return _rewrite(text, tuple(sorted(renames.items())), tuple(sorted(module.flags.items())), keep_fields)
+
+
+@lru_cache(maxsize=2048)  # the same building blocks are written for module after module
+def _rewrite(
+    text: str, renames: tuple[tuple[str, str], ...], flags: tuple[tuple[str, bool], ...], keep_fields: bool
+) -> Written:
+    tree = cst.parse_module(text)
+    tree = tree.visit(_Renamer(dict(renames))) if renames else tree
+    tree = tree.visit(_Tidier(dict(flags), keep_fields=keep_fields))
+    plain, code = drop_placement(tree), tree.code
+    if plain is tree:
+        return Written(_closed_up(code), _closed_up(code))
+    return Written(_closed_up(code), _closed_up(plain.code), has_placement(code), uses_placement(plain))
+
+
+def _closed_up(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
 
 def _lines(module: ParsedModule, first: int, last: int) -> str:

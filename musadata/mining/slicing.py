@@ -5,6 +5,7 @@ The slice is found with `ast` alone, on the files as they are; `musadata.mining.
 
 import ast
 import builtins
+from collections import Counter
 from dataclasses import dataclass, field
 
 from musadata.mining.decorators import is_kept
@@ -124,8 +125,8 @@ class _Cut:
 
     def uses_elsewhere(self) -> bool:
         """Whether a class that lost members to its heir is also used in another way."""
-        users = [key for piece in self._pieces.values() for key in [*piece.needs, *piece.calls]]
-        return any(users.count(key) > 1 for key in self._overridden)
+        users = Counter(key for piece in self._pieces.values() for key in [*piece.needs, *piece.calls])
+        return any(users[key] > 1 for key in self._overridden)
 
     def _include(self, definition: Definition) -> Piece:
         if definition.key in self._pieces:
