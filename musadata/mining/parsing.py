@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from musadata.mining.decorators import is_kept
+from musadata.mining.einops import FUNCTIONS, LAYERS, call_name
 from musadata.mining.folding import known_answer
 from musadata.mining.lasting import lasting_objects
 
@@ -60,6 +61,16 @@ class ParsedModule:
     @cached_property
     def lines(self) -> list[str]:
         return self.text.splitlines(keepends=True)
+
+    @cached_property
+    def einops(self) -> dict[str, str]:
+        """Dotted names under which the file knows functions and layers of einops -> what they are there."""
+        found: dict[str, str] = {}
+        for name, binding in self.bindings.items():
+            if isinstance(binding, Import) and binding.module in ("einops", "einops.layers.torch"):
+                known = {binding.name} if binding.name else FUNCTIONS
+                found |= {name if binding.name else f"{name}.{item}": item for item in known & (FUNCTIONS | LAYERS)}
+        return found
 
     def classes(self) -> list[Definition]:
         found = [item for item in self.bindings.values() if isinstance(item, Definition) and item.is_class]
@@ -180,9 +191,18 @@ class Usage:
     hard: frozenset[str]
 
 
-def usage(nodes: Iterable[ast.AST], flags: Mapping[str, bool] = MappingProxyType({})) -> Usage:
-    """Names used by statements, annotations left out (they are stripped from references)."""
-    walker = _UsageWalker(flags)
+def usage(
+    nodes: Iterable[ast.AST],
+    flags: Mapping[str, bool] = MappingProxyType({}),
+    einops: Mapping[str, str] = MappingProxyType({}),
+) -> Usage:
+    """Names used by statements, annotations left out (they are stripped from references).
+
+    Args:
+        flags: names whose truth is known.
+        einops: names of einops functions, whose calls are written otherwise in a reference.
+    """
+    walker = _UsageWalker(flags, einops)
     for node in nodes:
         walker.statement(node, frozenset(), deferred=False)
     return Usage(frozenset(walker.chains), frozenset(walker.attributes), frozenset(walker.hard))
@@ -191,8 +211,8 @@ def usage(nodes: Iterable[ast.AST], flags: Mapping[str, bool] = MappingProxyType
 class _UsageWalker:
     """Walks statements scope by scope; a name that a function binds anywhere is local to it."""
 
-    def __init__(self, flags: Mapping[str, bool]) -> None:
-        self._flags = flags
+    def __init__(self, flags: Mapping[str, bool], einops: Mapping[str, str]) -> None:
+        self._flags, self._einops = flags, einops
         self.chains: set[str] = set()
         self.attributes: set[str] = set()
         self.hard: set[str] = set()
@@ -237,6 +257,13 @@ class _UsageWalker:
         else:
             for statement in node.body if answer else node.orelse:
                 self.statement(statement, local, deferred=deferred)
+
+    def _call(self, node: ast.Call, local: frozenset[str], deferred: bool) -> None:
+        if self._einops and call_name(node, self._einops):
+            for item in [*node.args, *(keyword.value for keyword in node.keywords)]:
+                self.statement(item, local, deferred=deferred)
+        else:
+            self._children(node, local, deferred)
 
     def _annotated(self, node: ast.AnnAssign, local: frozenset[str], deferred: bool) -> None:
         if node.value is not None:
@@ -285,6 +312,7 @@ _SPECIAL: dict[type[ast.AST], Callable[..., None]] = {
     ast.AsyncFunctionDef: _UsageWalker._function,
     ast.Lambda: _UsageWalker._lambda,
     ast.If: _UsageWalker._if,
+    ast.Call: _UsageWalker._call,
     ast.AnnAssign: _UsageWalker._annotated,
     ast.Attribute: _UsageWalker._attribute,
     ast.Name: _UsageWalker._name,

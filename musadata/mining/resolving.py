@@ -87,7 +87,7 @@ class Resolver:
             _bound(self._uses)
             module = self.index.module(module_name)
             assert module is not None
-            found = usage(nodes, module.flags)
+            found = usage(nodes, module.flags, module.einops)
             hard = found.hard
             names = tuple(self._use(module, chain, chain.partition(".")[0] in hard) for chain in sorted(found.chains))
             self._uses[key] = Uses(names, found.attributes)

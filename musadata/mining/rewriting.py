@@ -6,10 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 
 import libcst as cst
 
 from musadata.mining.decorators import DROPPED_DECORATORS
+from musadata.mining.einops import LAYERS, Untranslatable, translate_call, translate_layer
 from musadata.mining.folding import known_answer
 from musadata.mining.layout import join_signature
 from musadata.mining.members import is_docstring
@@ -32,9 +34,23 @@ def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
     written = [_write_piece(piece, module_of[piece.definition.module]) for piece in cut.pieces]
     placed = any(item.placed for item in written) and not any(item.uses_placement for item in written)
     body = _join(cut.pieces, [item.without_placement if placed else item.text for item in written])
+    body = _with_layers(body, dict(layer for item in written for layer in item.layers))
     used = frozenset(re.findall(r"[A-Za-z_]\w*", body)) | {"torch"}
     statements = {statement for name, statement in cut.names.statements.items() if name in used}
     return f"{sort_imports(statements | {'import torch'})}\n\n\n{body}"
+
+
+def _with_layers(body: str, layers: dict[str, str]) -> str:
+    """The body under the layers that it calls by their placeholders, each under a name that nothing else has."""
+    taken = {*re.findall(r"[A-Za-z_]\w*", body)}
+    texts = []
+    for placeholder, text in layers.items():
+        kind = placeholder.partition("_")[0]
+        name = next(name for name in (kind, *(f"{kind}{number}" for number in range(2, 1000))) if name not in taken)
+        taken.add(name)
+        body = body.replace(placeholder, name)
+        texts.append(text.replace(f"class {kind}(", f"class {name}("))
+    return "\n\n\n".join([*texts, body])
 
 
 def _join(pieces: Sequence[Piece], bodies: list[str]) -> str:
@@ -54,13 +70,15 @@ def _is_block(piece: Piece) -> bool:
 class Written:
     """The text of one piece, as it is and without its `device` and `dtype` parameters.
 
-    `placed`: it has such parameters; `uses_placement`: something else in it depends on them, so that they must stay.
+    `placed`: it has such parameters; `uses_placement`: something else in it depends on them, so that they must stay;
+    `layers`: classes that it needs besides, by their placeholders in the text.
     """
 
     text: str
     without_placement: str
     placed: bool = False
     uses_placement: bool = False
+    layers: tuple[tuple[str, str], ...] = ()
 
 
 def _write_piece(piece: Piece, module: ParsedModule) -> Written:
@@ -75,20 +93,27 @@ def _write_piece(piece: Piece, module: ParsedModule) -> Written:
     if module.bindings.get("Tensor") == Import("torch", "Tensor"):
         renames = {**renames, "Tensor": "torch.Tensor"}  # in annotations too, which slicing does not look at
     keep_fields = piece.definition.is_class and not piece.is_module
-    return _rewrite(text, tuple(sorted(renames.items())), tuple(sorted(module.flags.items())), keep_fields)
+    einops = tuple(sorted(module.einops.items()))
+    return _rewrite(text, tuple(sorted(renames.items())), tuple(sorted(module.flags.items())), einops, keep_fields)
 
 
 @lru_cache(maxsize=2048)  # the same building blocks are written for module after module
 def _rewrite(
-    text: str, renames: tuple[tuple[str, str], ...], flags: tuple[tuple[str, bool], ...], keep_fields: bool
+    text: str,
+    renames: tuple[tuple[str, str], ...],
+    flags: tuple[tuple[str, bool], ...],
+    einops: tuple[tuple[str, str], ...],
+    keep_fields: bool,
 ) -> Written:
     tree = cst.parse_module(text)
+    unfolder = _EinopsWriter(dict(einops))
+    tree = tree.visit(unfolder) if einops else tree
     tree = tree.visit(_Renamer(dict(renames))) if renames else tree
     tree = tree.visit(_Tidier(dict(flags), keep_fields=keep_fields))
-    plain, code = drop_placement(tree), tree.code
+    plain, code, layers = drop_placement(tree), tree.code, tuple(sorted(unfolder.layers.items()))
     if plain is tree:
-        return Written(_closed_up(code), _closed_up(code))
-    return Written(_closed_up(code), _closed_up(plain.code), has_placement(code), uses_placement(plain))
+        return Written(_closed_up(code), _closed_up(code), layers=layers)
+    return Written(_closed_up(code), _closed_up(plain.code), has_placement(code), uses_placement(plain), layers)
 
 
 def _closed_up(text: str) -> str:
@@ -136,6 +161,38 @@ def _summary(piece: Piece) -> str:
         if is_docstring(member.node) or "__doc__" in member.names:
             return first_sentence(member.node)
     return ""
+
+
+class _EinopsWriter(cst.CSTTransformer):
+    """Replaces calls of einops by what they do; collects layers, by a placeholder for the name of each."""
+
+    def __init__(self, names: dict[str, str]):
+        self._names = names
+        self.layers: dict[str, str] = {}
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        name = self._names.get(dotted_name(original_node.func))
+        if name is None:
+            return updated_node
+        arguments, keywords = [], {}
+        for item in updated_node.args:
+            code = cst.Module([]).code_for_node(item.value)
+            if item.keyword is None:
+                arguments.append(item.star + code)
+            else:
+                keywords[item.keyword.value] = code
+        try:
+            return cst.parse_expression(self._text(name, arguments, keywords))
+        except Untranslatable:
+            return updated_node  # in code that nothing refers to
+
+    def _text(self, name: str, arguments: list[str], keywords: dict[str, str]) -> str:
+        if name not in LAYERS:
+            return translate_call(name, arguments, keywords)
+        given, text = translate_layer(name, arguments, keywords)
+        placeholder = f"{name}_{sha256(text.encode()).hexdigest()[:12]}"
+        self.layers[placeholder] = text
+        return f"{placeholder}({given})"
 
 
 class _Renamer(cst.CSTTransformer):

@@ -144,7 +144,7 @@ def test_cyclic_imports_end():
     ("code", "reason"),
     [
         (
-            "import einops\nclass M(nn.Module):\n    def forward(self, x):\n        return einops.rearrange(x)\n",
+            "import einops\nclass M(nn.Module):\n    def forward(self, x):\n        return einops.pack([x], '* d')\n",
             "needs_package",
         ),
         ("class M(nn.Module):\n    def forward(self, x):\n        return nowhere(x)\n", "unresolved_name"),
