@@ -59,7 +59,7 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int) -> lis
             "cold start", (*module, "benchmarks.cold_start", "--backend", backend, *to("cold_start")), 60, "cold_start"
         ),
         Part("tests", tests, 100),
-        Part("timing spread", spread if not dry else (*spread, "--runs", "2"), 60, "timing_spread"),
+        Part("timing spread", spread if not dry else (*spread, "--runs", "2"), 150, "timing_spread"),
         Part("throughput", throughput, 420, "throughput"),
         Part("agreement", agreement, 150, "agreement"),
     ]

@@ -26,7 +26,7 @@ GOAL, FROM_MS = 0.03, 0.05
 KERNELS = (
     ("matmul_tiled", ((1024, 1024), (1024, 1024))),
     ("matmul_register_tiles", ((1536, 1024), (1024, 1280))),
-    ("softmax_online", ((16384, 1024),)),
+    ("softmax_online", ((2048, 2048),)),
     ("relu_float4", ((1000, 1000),)),
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from musadata.errors import MusadataError
 from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
 from musadata.verifier.emulation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
 from musadata.verifier.emulation.errors import CompileError, Unsupported
@@ -117,14 +118,18 @@ def _compile(work: Path, sources: CandidateSources, headers: Headers, sanitize: 
         if run.attempt(units.apart, full).code == 0:
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown) or errors
-    raise _refusal(errors, units)
+    raise _refusal(errors, units, run.last)
 
 
-def _refusal(errors: tuple[Diagnostic, ...], units: Units) -> CompileError | Unsupported:
+def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Exception:
     gap = explain_gap(errors)
     if gap:
         return Unsupported(gap)
-    return CompileError(render_diagnostics(errors, units.shown) or "the compiler fails without a message")
+    shown = render_diagnostics(errors, units.shown)
+    if shown:
+        return CompileError(shown)
+    said = last.stderr.strip().splitlines()[:1] or [f"exit code {last.code}"]  # of this machine, so never kept
+    return MusadataError(f"fails for no reason that lies in the sources ({said[0][:200]})", where="C++ compiler")
 
 
 class _Compilation:

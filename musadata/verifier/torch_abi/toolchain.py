@@ -84,10 +84,13 @@ def find_toolchain() -> Toolchain:
 
 
 def _fast_linker(compiler: str) -> tuple[str, ...]:
-    for name in ("mold", "lld", "gold"):
-        flag = f"-fuse-ld={name}"
-        if shutil.which(f"ld.{name}") and _succeeds([compiler, flag, "-Wl,--version"]):
-            return (flag,)
+    """The first that links an empty library: some do not find the compiler's own libraries."""
+    with tempfile.TemporaryDirectory() as folder:
+        trial = [compiler, "-shared", "-fPIC", "-x", "c++", os.devnull, "-o", f"{folder}/trial.so"]
+        for name in ("mold", "lld", "gold"):
+            flag = f"-fuse-ld={name}"
+            if shutil.which(f"ld.{name}") and _succeeds([*trial, flag]):
+                return (flag,)
     return ()
 
 

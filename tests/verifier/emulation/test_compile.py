@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,13 @@ def test_bound_function_must_be_declared_in_cpp_sources_as_in_pytorch():
 def test_declared_and_never_defined_function_is_an_undefined_symbol():
     text = error_of(sources(cpp=DECLARATION + "\nint other(int x);", functions=("run", "other")))
     assert "undefined symbol: other(int)" in text
+
+
+def test_linker_that_fails_on_its_own_account_is_not_the_candidates_fault(monkeypatch):
+    broken = replace(toolchain.find_toolchain(), linker_flags=("-lnothing-of-the-kind",))
+    monkeypatch.setattr("musadata.verifier.emulation.artifacts.find_toolchain", lambda: broken)
+    with pytest.raises(MusadataError, match="no reason that lies in the sources"):
+        compile_sources(sources(KERNEL + "// for another machine\n"))
 
 
 def test_default_arguments_may_be_repeated_in_both_sources():
