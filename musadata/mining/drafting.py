@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from musadata.mining.evidence import Example, docstring_examples
+from musadata.mining.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.naming import sort_imports
 from musadata.mining.parsing import Definition, ParsedModule
 from musadata.mining.rewriting import write_definitions
@@ -55,7 +55,8 @@ def draft_class(
         return _reject(error.reason, error.detail, where)
     except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError, RecursionError) as error:
         return _reject("unwritable", f"{type(error).__name__}: {error}"[:200], where)
-    examples = [dataclasses.asdict(example) for example in find_examples(definition)]
+    shown = [*find_examples(definition), *slicer.callers.examples(definition, module)]
+    examples = [dataclasses.asdict(example) for example in shown[:MAX_EXAMPLES]]
     outcome = sandbox.call(
         "musadata.mining.search:search_arguments", definitions, name, examples, f"{source.seed}/{name}", limits=LIMITS
     )

@@ -122,12 +122,22 @@ def _part(value: ast.expr, number: int) -> ast.expr:
     return ast.Subscript(value, ast.Constant(number), ast.Load())
 
 
+# Methods that say where or how, which a reference does not: it runs where its caller puts it.
+PLACING = frozenset({"cuda", "cpu", "to", "eval", "train"})
+
+
 class _Inliner(ast.NodeTransformer):
     def __init__(self, variables: dict[str, ast.expr]):
         self._variables = variables
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return copy.deepcopy(self._variables.get(node.id, node))
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in PLACING and isinstance(node.func.value, ast.Call):
+            return node.func.value
+        return node
 
 
 def _inline(node: Node, scene: _Scene) -> Node:

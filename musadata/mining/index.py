@@ -8,6 +8,7 @@ from functools import cached_property
 
 from musadata.mining.chains import dotted_name
 from musadata.mining.parsing import AVAILABLE, Definition, Import, ParsedModule, parse_module
+from musadata.mining.stand_ins import stand_ins
 from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import decode_source
 
@@ -45,6 +46,8 @@ class PackageIndex:
         self.tree = tree
         self.importable = importable
         self._paths = {path for path in tree.paths() if path.endswith(".py")}
+        self._stand_ins = stand_ins(self._paths)
+        self._paths |= self._stand_ins.keys()
         self._cache: OrderedDict[str, ParsedModule | None] = OrderedDict()
         self._cached = 0
         self._folders = {path.rsplit("/", 1)[0] for path in self._paths if "/" in path}
@@ -74,7 +77,8 @@ class PackageIndex:
         name = module_name(path)
         cached = self._cache.get(name)
         if cached is None:
-            cached = parse_module(name, path, decode_source(self.tree.read(path)))
+            text = self._stand_ins.get(path)
+            cached = parse_module(name, path, decode_source(self.tree.read(path)) if text is None else text)
             self._remember(name, cached)
         return cached
 

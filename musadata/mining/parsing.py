@@ -57,6 +57,7 @@ class ParsedModule:
     submodules: set[str] = field(default_factory=set)
     flags: dict[str, bool] = field(default_factory=dict)  # set to a constant where an optional package is missing
     absent: set[str] = field(default_factory=set)  # names that only an optional package would bind
+    main: list[ast.stmt] = field(default_factory=list)  # what it does when it is run as a script
 
     @cached_property
     def lines(self) -> list[str]:
@@ -97,6 +98,8 @@ def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator
     for node in body:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             yield from _live_statements(module, node.orelse)
+        elif isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
+            module.main = node.body
         elif isinstance(node, ast.Try) and any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body):
             if all(_available(item) for item in node.body):
                 yield from _live_statements(module, [*node.body, *node.orelse, *node.finalbody])

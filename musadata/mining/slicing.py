@@ -8,6 +8,7 @@ import builtins
 from collections import Counter
 from dataclasses import dataclass, field
 
+from musadata.mining.callers import Callers
 from musadata.mining.decorators import is_kept
 from musadata.mining.index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.members import Member
@@ -58,6 +59,7 @@ class Slicer:
     def __init__(self, index: PackageIndex):
         self.index = index
         self.resolver = Resolver(index)
+        self.callers = Callers(index)
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""

@@ -1,0 +1,70 @@
+"""Examples of a class in main blocks and tests, and what stands in for packages that references may not import."""
+
+from musadata.mining.index import PackageIndex
+from musadata.mining.slicing import Slicer
+from musadata.sources.trees import MemoryTree
+from tests.mining.test_slicing import cut, run
+
+CLASS = "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n\n"
+
+
+def examples(files: dict[str, str]):
+    slicer = Slicer(PackageIndex(MemoryTree({path: text.encode() for path, text in files.items()})))
+    module = slicer.index.parse("net.py")
+    return slicer.callers.examples(slicer.module_classes(module)[0], module)
+
+
+def test_a_main_block_shows_arguments_and_inputs():
+    block = (
+        'if __name__ == "__main__":\n    x = torch.randn(2, 6).cuda()\n    net = Net(6, depth=2).eval()\n    net(x)\n'
+    )
+    [found] = examples({"net.py": CLASS + block})
+    assert (found.init, found.init_keywords) == (("6",), (("depth", "2"),))
+    assert found.inputs == ("torch.randn(2, 6)",)
+    assert found.evidence == "main"
+
+
+def test_a_main_block_is_no_definition_that_a_class_could_need():
+    block = 'if __name__ == "__main__":\n    scale = 3\n'
+    text = cut({"m.py": CLASS + block}, "m.py", "Net")
+    assert "scale" not in text
+
+
+def test_a_test_shows_them_too_and_an_unreadable_one_does_no_harm():
+    test = (
+        "from net import Net\n\ndef test_net():\n    net = Net(4)\n    assert net(torch.ones(3, 4)).shape == (3, 4)\n"
+    )
+    [found] = examples({"net.py": CLASS, "tests/test_net.py": test, "tests/test_bad.py": "Net(\n"})
+    assert (found.init, found.inputs, found.evidence) == (("4",), ("torch.ones(3, 4)",), "test")
+
+
+LAYERS = """
+from torch import nn
+from timm.models.layers import DropPath, to_2tuple
+import opt_einsum as oe
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = DropPath(0.0)
+        self.size = to_2tuple(3)
+
+    def forward(self, x):
+        return oe.contract("ij,ij->i", self.drop(x), x) * self.size[1]
+"""
+
+
+def test_small_helpers_of_other_packages_are_stood_in_for():
+    text = cut({"m.py": LAYERS}, "m.py", "M")
+    assert "timm" not in text
+    assert "opt_einsum" not in text
+    import torch
+
+    assert run(text)["Model"]()(torch.ones(2, 4)).tolist() == [12.0, 12.0]
+
+
+def test_a_tree_that_holds_the_package_itself_gives_its_own():
+    own = "from torch import nn\n\nclass DropPath(nn.Identity):\n    mark = 1\n\ndef to_2tuple(x):\n    return (x, x)\n"
+    files = {"src/timm/models/layers.py": own, "src/timm/m.py": LAYERS, "src/timm/__init__.py": ""}
+    text = cut(files, "src/timm/m.py", "M")
+    assert "mark = 1" in text or "class DropPath(nn.Identity)" in text
