@@ -1,5 +1,7 @@
 """Examples of a class in main blocks and tests, and what stands in for packages that references may not import."""
 
+import torch
+
 from musadata.mining.index import PackageIndex
 from musadata.mining.slicing import Slicer
 from musadata.sources.trees import MemoryTree
@@ -58,8 +60,6 @@ def test_small_helpers_of_other_packages_are_stood_in_for():
     text = cut({"m.py": LAYERS}, "m.py", "M")
     assert "timm" not in text
     assert "opt_einsum" not in text
-    import torch
-
     assert run(text)["Model"]()(torch.ones(2, 4)).tolist() == [12.0, 12.0]
 
 
@@ -67,4 +67,4 @@ def test_a_tree_that_holds_the_package_itself_gives_its_own():
     own = "from torch import nn\n\nclass DropPath(nn.Identity):\n    mark = 1\n\ndef to_2tuple(x):\n    return (x, x)\n"
     files = {"src/timm/models/layers.py": own, "src/timm/m.py": LAYERS, "src/timm/__init__.py": ""}
     text = cut(files, "src/timm/m.py", "M")
-    assert "mark = 1" in text or "class DropPath(nn.Identity)" in text
+    assert "class DropPath(nn.Identity)" in text

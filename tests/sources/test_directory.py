@@ -1,5 +1,7 @@
 """Folders and installed packages as sources, hostile files included."""
 
+import shutil
+
 import pytest
 
 from musadata.config import SourceConfig, SourceType
@@ -81,6 +83,35 @@ def test_bad_files_become_rejects_and_the_good_ones_are_mined(tmp_path, sandbox)
         "huge.py": "file_too_large",
     }
     assert [item.name for item in found if isinstance(item, Draft)] == ["Net"]
+
+
+def test_a_folder_that_vanishes_half_way_is_rejected_file_by_file(tmp_path, sandbox):
+    folder = tmp_path / "code"
+    folder.mkdir()
+    for name in ("a.py", "b.py", "c.py"):
+        (folder / name).write_text(GOOD)
+    source = open_folder(folder)
+    first, *others = source.units()
+    [draft] = source.drafts(first, sandbox)
+    shutil.rmtree(folder)
+    rejects = [item for unit in others for item in source.drafts(unit, sandbox)]
+    assert isinstance(draft, Draft)
+    assert [(item.reason, item.origin) for item in rejects] == [("unreadable", "b.py"), ("unreadable", "c.py")]
+
+
+def test_generated_files_of_any_size_are_read_no_further_than_hand_written_ones_reach(tmp_path, sandbox):
+    with (tmp_path / "huge.py").open("wb") as file:
+        file.truncate(50_000_000)
+    (tmp_path / "net.py").write_text("from huge import missing\n" + GOOD.replace("x.tanh()", "missing(x)"))
+    found = {item.reason for item in mine(tmp_path, sandbox)}
+    assert found == {"file_too_large", "needs_package"}
+
+
+def test_classes_that_descend_from_each_other_across_files_end(tmp_path, sandbox):
+    (tmp_path / "a.py").write_text("from b import B\n\nclass A(B):\n    def forward(self, x):\n        return x\n")
+    (tmp_path / "b.py").write_text("from a import A\n\nclass B(A):\n    def forward(self, x):\n        return x\n")
+    (tmp_path / "good.py").write_text(GOOD)
+    assert [item.name for item in mine(tmp_path, sandbox) if isinstance(item, Draft)] == ["Net"]
 
 
 def test_hostile_code_is_contained(tmp_path, sandbox):

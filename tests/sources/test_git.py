@@ -1,6 +1,7 @@
 """Repositories read from their object store."""
 
 import os
+import shutil
 import subprocess
 import zlib
 
@@ -111,6 +112,14 @@ def test_unreadable_objects_are_rejected_and_the_rest_is_read(repository):
             tree.read(name)
         assert caught.value.reason == "unreadable_object"
     assert tree.read("net.py").decode() == NET
+
+
+def test_a_repository_that_vanishes_half_way_is_rejected_file_by_file(repository):
+    source = open_repository(repository)
+    assert source.units() == ["net.py"]
+    shutil.rmtree(repository)
+    [reject] = source.drafts("net.py", None)
+    assert (reject.reason, reject.origin) == ("unreadable_object", "net.py")
 
 
 def _object(repository, name):

@@ -1,7 +1,7 @@
 """A few things, written anew, that much public code takes from packages which a reference may not import.
 
-Each text stands for a module of that name in trees that do not hold the package itself. Of 244 classes of
-External-Attention-pytorch that could be read, 106 needed `DropPath`, `to_2tuple` or `trunc_normal_` of timm; of 204 of
+Each text stands for a module of that name in trees that do not hold the package itself. Of 303 classes of
+External-Attention-pytorch 106 needed `DropPath`, `to_2tuple` or `trunc_normal_` of timm; of 204 of
 flash-fft-conv 22 needed opt_einsum's `contract`.
 """
 
