@@ -22,7 +22,9 @@ class SourceType(StrEnum):
     PYPI = "pypi"  # a source distribution or wheel
     PARQUET = "parquet"  # dumps of files, such as The Stack
     GITHUB = "github"  # repositories found by a search
-    NNSMITH = "nnsmith"
+    NNSMITH = "nnsmith"  # random graphs
+    COMPOSITION = "composition"  # fused chains and small blocks
+    OPERATORS = "operators"  # PyTorch's operators, one task each
 
 
 class TeacherType(StrEnum):
@@ -46,6 +48,8 @@ SOURCE_NEEDS = {
     SourceType.PARQUET: "path",
     SourceType.GITHUB: "name",
     SourceType.NNSMITH: "count",
+    SourceType.COMPOSITION: "count",
+    SourceType.OPERATORS: "count",
 }
 
 
@@ -63,7 +67,8 @@ class SourceConfig:
         columns: for `parquet`, our name -> the dump's: content (needed), path, repository, revision, license.
         include: glob patterns of files to read, relative to the package or folder; empty reads all Python files.
         exclude: glob patterns of files to leave out.
-        count: how many graphs to draw, for `nnsmith`; how many repositories at the most, for `github`.
+        count: how many to draw, for `nnsmith` and `composition`; how many of the inventory, for `operators`; how many
+            repositories at the most, for `github`.
         nodes: operators per graph at the most, for `nnsmith`.
         license: SPDX identifier, where the source itself does not say.
         kernels: also link Python to the CUDA kernels that it calls, for `directory`, `git`, `pypi` and `github`.

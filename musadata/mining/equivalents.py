@@ -21,7 +21,10 @@ FAST = re.compile(r"_?(cuda|gpu|fused|fast|kernel|autograd|func|function|fn|ops?
 
 @dataclass(frozen=True)
 class Equivalent:
-    """A wrapper and a function or module that computes the same without native code. `shared`: arguments of both."""
+    """A wrapper and a function or module that computes the same without native code.
+
+    `shared`: arguments of both. `plain_text`: the function's text, where it has to be added to its file first.
+    """
 
     wrapper: Definition
     wrapper_path: str
@@ -29,6 +32,7 @@ class Equivalent:
     plain_path: str
     shared: tuple[str, ...]
     evidence: str
+    plain_text: str = ""
 
     @property
     def is_module(self) -> bool:
@@ -37,7 +41,7 @@ class Equivalent:
 
 def find_equivalents(repository: Repository) -> list[Equivalent]:
     """Wrappers whose plain version is told by its name and takes the same arguments, nearest first; one for each."""
-    places = _defined_names(repository)
+    places = defined_names(repository)
     by_stem: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in sorted(places):
         if not PLAIN.match(name):
@@ -55,7 +59,7 @@ def find_equivalents(repository: Repository) -> list[Equivalent]:
     return [found[key] for key in sorted(found)]
 
 
-def _defined_names(repository: Repository) -> dict[str, list[str]]:
+def defined_names(repository: Repository) -> dict[str, list[str]]:
     """Every function and class on top level, by name: the files that define it."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in repository.python_paths:

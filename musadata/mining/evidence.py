@@ -161,14 +161,14 @@ def call_examples(statements: Iterable[ast.stmt], names: frozenset[str]) -> list
     found: list[ast.Call] = []
     for statement in _unrolled(statements, scene):
         for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
-            if _called_name(call) in names:
+            if called_name(call) in names:
                 found.append(_inline(call, scene))
         if isinstance(statement, ast.Assign):
             _assign(statement, scene)
     return found
 
 
-def _called_name(call: ast.Call) -> str:
+def called_name(call: ast.Call) -> str:
     """The function's name; of `Function.apply(x)` that of the class."""
     function = call.func
     if isinstance(function, ast.Attribute) and function.attr == "apply":

@@ -92,7 +92,8 @@ def cut_candidate(tree: Tree, repository: Repository, equivalent: Equivalent) ->
 def _rooted(tree: Tree, repository: Repository | None, equivalent: Equivalent, plain: bool) -> tuple[str, Tree]:
     """The class to cut, and the tree that holds it."""
     node, path = (equivalent.plain, equivalent.plain_path) if plain else (equivalent.wrapper, equivalent.wrapper_path)
-    additions = {} if equivalent.is_module else {path: write_module(PAIR, node, equivalent.shared, node.name)}
+    text = (equivalent.plain_text if plain else "") + write_module(PAIR, node, equivalent.shared, node.name)
+    additions = {} if equivalent.is_module else {path: text}
     if repository is None:
         return (node.name if equivalent.is_module else PAIR), _Extended(tree, additions)
     return (node.name if equivalent.is_module else PAIR), RebuiltTree(tree, repository, additions)

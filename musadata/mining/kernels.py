@@ -8,8 +8,9 @@ from typing import Any
 
 import libcst as cst
 
+from musadata.mining.comparisons import find_compared
 from musadata.mining.drafting import LIMITS, write_reference
-from musadata.mining.equivalents import Equivalent, find_equivalents
+from musadata.mining.equivalents import Equivalent, defined_names, find_equivalents
 from musadata.mining.human import PAIR, HumanCandidate, cut_candidate, cut_reference
 from musadata.mining.native_slicing import NativeSlice, TooMuchNativeCode, slice_native
 from musadata.mining.pairs import Link, Repository, wrapper_kind
@@ -39,8 +40,13 @@ class KernelMiner:
     @cached_property
     def _equivalents(self) -> dict[str, list[Equivalent]]:
         """By the file of the wrapper. None is looked for in a tree without native code."""
+        if not self._repository.bindings:
+            return {}
+        named = find_equivalents(self._repository)
+        known = {(item.wrapper_path, item.wrapper.name) for item in named}
+        compared = find_compared(self._repository, defined_names(self._repository))
         found: dict[str, list[Equivalent]] = {}
-        for item in find_equivalents(self._repository) if self._repository.bindings else ():
+        for item in [*named, *(other for other in compared if (other.wrapper_path, other.wrapper.name) not in known)]:
             found.setdefault(item.wrapper_path, []).append(item)
         return found
 

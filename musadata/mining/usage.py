@@ -18,7 +18,7 @@ def find_examples(repository: Repository, equivalent: Equivalent) -> list[Exampl
     names = frozenset({equivalent.wrapper.name, equivalent.plain.name})
     found: list[Example] = []
     for path in _test_files(repository, equivalent.wrapper_path, names):
-        for statements in _straight_lines(repository.module(path)):
+        for _, statements in straight_lines(repository.module(path)):
             if equivalent.is_module:
                 for name in sorted(names):
                     found += read_examples(statements, name, "test")
@@ -34,13 +34,13 @@ def _test_files(repository: Repository, near: str, names: frozenset[str]) -> lis
     return sorted(using, key=lambda path: (folder_distance(near, path), path))[:MAX_FILES]
 
 
-def _straight_lines(module: ast.Module | None) -> Iterator[list[ast.stmt]]:
-    """The body of every function, its parameters set to the first values that they are tested with."""
+def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
+    """Every function with its body, its parameters set to the first values that they are tested with."""
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.FunctionDef):
             given = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in _parameters(node)]
             body = [_on_host(statement) for statement in [*given, *node.body]]
-            yield [ast.fix_missing_locations(statement) for statement in body]
+            yield node, [ast.fix_missing_locations(statement) for statement in body]
 
 
 def _parameters(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:

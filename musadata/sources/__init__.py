@@ -14,6 +14,8 @@ OPENERS = {
     SourceType.PARQUET: "musadata.sources.parquet:open_parquet",
     SourceType.GITHUB: "musadata.sources.github:open_github",
     SourceType.NNSMITH: "musadata.sources.nnsmith:NNSmithSource",
+    SourceType.COMPOSITION: "musadata.sources.drawn:CompositionSource",
+    SourceType.OPERATORS: "musadata.sources.drawn:OperatorSource",
 }
 
 

@@ -56,6 +56,7 @@ def verdicts(kernels, tasks):
 def test_every_wrapper_and_binding_is_a_row(kernels):
     assert set(kernels) == {
         ("cube", "cube_cuda"),
+        ("cubed_gap", "cubed_gap"),
         ("scale_shift", "scale_shift"),
         ("FusedScaledSwish", "scale_shift"),
         ("SwishFunction", "swish"),
@@ -108,13 +109,24 @@ def test_inputs_are_those_of_the_repositorys_tests(tasks):
     assert scale.shape == shift.shape == x.shape[1:]
 
 
+def test_what_a_test_expects_is_an_equivalent_as_well(kernels, tasks):
+    assert (
+        kernels["cubed_gap", "cubed_gap"].kernel.equivalent
+        == "the expectation of test_gaps_are_cubed in tests/test_ops.py"
+    )
+    task = tasks["cubed_gap", "cubed_gap"]
+    assert "torch.pow(x - y, POWER)" in task.reference
+    assert "POWER = 3" in task.reference
+    assert task.provenance.path == "tests/test_ops.py"
+
+
 def test_native_code_is_left_out_of_references_and_gradients_out_of_candidates(kernels, tasks):
     for key, task in tasks.items():
         assert "load_inline" not in task.reference
         assert "swish_backward" not in kernels[key].kernel.candidate
 
 
-@pytest.mark.parametrize("wrapper", ["scale_shift", "FusedScaledSwish", "halve", "cube"])
+@pytest.mark.parametrize("wrapper", ["scale_shift", "FusedScaledSwish", "halve", "cube", "cubed_gap"])
 def test_a_right_kernel_is_accepted(verdicts, wrapper):
     assert verdicts[wrapper].accepted, verdicts[wrapper].feedback
 

@@ -1,0 +1,530 @@
+"""Blocks that models are made of, each in the ways in which people write it."""
+
+from musadata.sources.composed.builder import Builder
+from musadata.sources.composed.chains import (
+    BATCH,
+    CHANNELS,
+    follow,
+    start_rows,
+    start_space,
+)
+from musadata.sources.composed.steps import ACTIVATIONS, activation, broadcast, channels_name, normalization
+
+SMOOTH = ["relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "mish", "hardswish"]
+
+
+def _written(name: str, value: str) -> str:
+    """An activation of an expression."""
+    return ACTIVATIONS[name][0].format(value)
+
+
+def _norm(builder: Builder, features: str) -> str:
+    kind = builder.pick(["LayerNorm", "RMSNorm"])
+    return builder.layer("norm", f"nn.{kind}({features})")
+
+
+def feed_forward(builder: Builder) -> None:
+    """A transformer's or mixer's feed-forward block, plain or gated."""
+    start_rows(builder, tokens=True)
+    name = builder.pick(["plain", "gated", "gated_packed", "low_rank"])
+    features, width = channels_name(builder), builder.shape[-1]
+    value = builder.size([64, 96, 128, 192]) if name != "low_rank" else builder.size([4, 8, 16])
+    hidden = builder.argument("rank" if name == "low_rank" else "hidden_features", value)
+    function = builder.pick(SMOOTH)
+    inner = "x"
+    if builder.chance(0.6):
+        inner = "hidden"
+        builder.line(f"hidden = {_norm(builder, features)}(x)")
+    if name == "gated":
+        gate = builder.layer("gate", f"nn.Linear({features}, {hidden}, bias=False)")
+        up = builder.layer("up", f"nn.Linear({features}, {hidden}, bias=False)")
+        builder.line(f"hidden = {_written(function, f'{gate}({inner})')} * {up}({inner})")
+    elif name == "gated_packed":
+        both = builder.layer("up", f"nn.Linear({features}, 2 * {hidden})")
+        builder.line(f"value, gate = {both}({inner}).chunk(2, dim=-1)")
+        builder.line(f"hidden = value * {_written(function, 'gate')}")
+    else:
+        up = builder.layer("up", f"nn.Linear({features}, {hidden})")
+        builder.line(f"hidden = {up}({inner})")
+        builder.line(f"hidden = {_written(function, 'hidden')}")
+    down = builder.layer("down", f"nn.Linear({hidden}, {features})")
+    if name == "low_rank":
+        base = builder.layer("base", f"nn.Linear({features}, {features})")
+        builder.apply(f"{base}(x) + {builder.parameter('scale', features)} * {down}(hidden)")
+        builder.work += builder.elements * width
+    else:
+        builder.apply(f"x + {down}(hidden)" if builder.chance(0.7) else f"{down}(hidden)")
+    builder.work += builder.elements * value * (3 if name.startswith("gated") else 2)
+
+
+def attention(builder: Builder) -> None:
+    """Scaled dot-product attention over heads, in several spellings."""
+    builder.note("heads")
+    batch, heads = builder.size([1, 2, 4]), builder.size([2, 4, 8])
+    length, width = builder.size([16, 24, 32, 48, 64]), builder.size([8, 16, 24, 32])
+    builder.shape = (batch, length, heads * width)
+    names = [builder.constant("batch_size", batch), builder.constant("length", length)]
+    features = builder.argument("embed_dim", heads * width)
+    count = builder.argument("num_heads", heads)
+    builder.input("x", [*names, features])
+    name = builder.pick(["fused", "causal_fused", "written", "causal", "biased", "cosine", "linear", "cross", "top_k"])
+    builder.layer("num_heads", count)
+    builder.layer("head_dim", f"{features} // {count}")
+    other = "x"
+    if name == "cross":
+        other = builder.input("memory", [names[0], str(builder.size([20, 32, 40])), features])
+    packed = name != "cross" and builder.chance(0.5)
+    if packed:
+        qkv = builder.layer(
+            "qkv", f"nn.Linear({features}, 3 * {features}{builder.structure.choice(['', ', bias=False'])})"
+        )
+        builder.line("batch, length, _ = x.shape")
+        builder.line(f"qkv = {qkv}(x).view(batch, length, 3, self.num_heads, self.head_dim)")
+        builder.line("query, key, value = qkv.permute(2, 0, 3, 1, 4)")
+    else:
+        builder.line("batch, length, _ = x.shape")
+        for part in ("query", "key", "value"):
+            layer = builder.layer(part, f"nn.Linear({features}, {features})")
+            source = "x" if part == "query" else other
+            builder.line(f"{part} = {layer}({source}).view(batch, -1, self.num_heads, self.head_dim).transpose(1, 2)")
+    builder.note("packed" if packed else "separate")
+    _attend(builder, name, count)
+    builder.line("x = x.transpose(1, 2).reshape(batch, length, -1)")
+    if builder.pick(["projected", "bare"]) == "projected":
+        builder.apply(f"{builder.layer('out', f'nn.Linear({features}, {features})')}(x)")
+    builder.work += 4 * batch * length * (heads * width) ** 2 + 2 * batch * heads * length**2 * width
+
+
+def _attend(builder: Builder, name: str, heads: str) -> None:
+    scores = "scores = query @ key.transpose(-2, -1) / self.head_dim**0.5"
+    if name in ("fused", "cross"):
+        builder.apply("F.scaled_dot_product_attention(query, key, value)")
+        return
+    if name == "causal_fused":
+        builder.apply("F.scaled_dot_product_attention(query, key, value, is_causal=True)")
+        return
+    if name == "linear":
+        builder.line("query, key = F.elu(query) + 1.0, F.elu(key) + 1.0")
+        builder.line("context = key.transpose(-2, -1) @ value")
+        builder.line("total = query @ key.sum(dim=-2).unsqueeze(-1)")
+        builder.apply("query @ context / (total + 1e-6)")
+        return
+    if name == "cosine":
+        builder.line("query, key = F.normalize(query, dim=-1), F.normalize(key, dim=-1)")
+        scale = builder.parameter("logit_scale", f"{heads}, 1, 1")
+        scores = f"scores = query @ key.transpose(-2, -1) * {scale}.exp().clamp(max=100.0)"
+    builder.line(scores)
+    if name == "causal":
+        builder.line("mask = torch.triu(torch.ones(length, length, dtype=torch.bool, device=x.device), diagonal=1)")
+        builder.line('scores = scores.masked_fill(mask, float("-inf"))')
+    elif name == "biased":
+        positions = builder.argument("length", builder.shape[1])
+        builder.line(f"scores = scores + {builder.parameter('position_bias', f'{heads}, {positions}, {positions}')}")
+    elif name == "top_k":
+        builder.line("least = scores.topk(8, dim=-1).values[..., -1:]")
+        builder.line('scores = scores.masked_fill(scores < least, float("-inf"))')
+    builder.line("weights = torch.softmax(scores, dim=-1)")
+    builder.apply("weights @ value")
+
+
+def convolution_block(builder: Builder) -> None:
+    """Residual, squeezing, inverted and gated blocks of convolutional networks."""
+    name = builder.pick(
+        [
+            "residual",
+            "squeeze_excite",
+            "inverted",
+            "spatial_gate",
+            "convnext",
+            "gated",
+            "pyramid",
+            "shuffle_up",
+            "dense",
+        ]
+    )
+    start_space(builder, 1 if name == "gated" else 2)
+    batch, width, *space = builder.shape
+    cells, channels = batch * _product(space), channels_name(builder)
+    function = builder.pick(SMOOTH)
+    hidden_value = builder.size([16, 24, 32])
+    if name == "residual":
+        for number in ("1", "2"):
+            builder.layer(f"conv{number}", f"nn.Conv2d({channels}, {channels}, kernel_size=3, padding=1, bias=False)")
+            builder.layer(f"norm{number}", f"nn.BatchNorm2d({channels})")
+        builder.line(f"out = {_written(function, 'self.norm1(self.conv1(x))')}")
+        builder.line("out = self.norm2(self.conv2(out))")
+        builder.apply(_written(function, "out + x") if _single(function) else f"{_written('relu', 'out + x')}")
+        builder.work += 2 * cells * width**2 * 9
+    elif name == "squeeze_excite":
+        hidden = builder.argument("squeezed_channels", builder.size([4, 8]))
+        down, up = (
+            builder.layer("down", f"nn.Linear({channels}, {hidden})"),
+            builder.layer("up", f"nn.Linear({hidden}, {channels})"),
+        )
+        builder.line("pooled = x.mean(dim=(2, 3))")
+        builder.line(
+            f"hidden = {_written(function, f'{down}(pooled)')}"
+            if _single(function)
+            else f"hidden = F.relu({down}(pooled))"
+        )
+        builder.line(f"gate = torch.sigmoid({up}(hidden))")
+        builder.apply("x * gate[:, :, None, None]")
+        builder.work += batch * width * 16
+    elif name == "inverted":
+        hidden = builder.argument("hidden_channels", hidden_value * 2)
+        builder.layer("expand", f"nn.Conv2d({channels}, {hidden}, kernel_size=1)")
+        builder.layer("depthwise", f"nn.Conv2d({hidden}, {hidden}, kernel_size=3, padding=1, groups={hidden})")
+        builder.layer("project", f"nn.Conv2d({hidden}, {channels}, kernel_size=1)")
+        builder.line("hidden = F.relu6(self.expand(x))")
+        builder.line("hidden = F.relu6(self.depthwise(hidden))")
+        builder.apply("x + self.project(hidden)")
+        builder.work += cells * hidden_value * 2 * (2 * width + 9)
+    elif name == "spatial_gate":
+        builder.layer("conv", "nn.Conv2d(2, 1, kernel_size=7, padding=3)")
+        builder.line("mean = x.mean(dim=1, keepdim=True)")
+        builder.line("peak = x.amax(dim=1, keepdim=True)")
+        builder.line("gate = torch.sigmoid(self.conv(torch.cat([mean, peak], dim=1)))")
+        builder.apply("x * gate")
+        builder.work += cells * 98
+    elif name == "convnext":
+        builder.layer("depthwise", f"nn.Conv2d({channels}, {channels}, kernel_size=7, padding=3, groups={channels})")
+        builder.layer("norm", f"nn.LayerNorm({channels})")
+        builder.layer("up", f"nn.Linear({channels}, 4 * {channels})")
+        builder.layer("down", f"nn.Linear(4 * {channels}, {channels})")
+        builder.line("hidden = self.depthwise(x).permute(0, 2, 3, 1)")
+        builder.line(
+            f"hidden = self.down({_written(function, 'self.up(self.norm(hidden))')})"
+            if _single(function)
+            else "hidden = self.down(F.gelu(self.up(self.norm(hidden))))"
+        )
+        builder.apply("x + hidden.permute(0, 3, 1, 2)")
+        builder.work += cells * width * (49 + 8 * width)
+    elif name == "gated":
+        dilation = builder.pick(["1", "2", "4"])
+        builder.layer(
+            "conv", f"nn.Conv1d({channels}, 2 * {channels}, kernel_size=3, padding={dilation}, dilation={dilation})"
+        )
+        builder.layer("project", f"nn.Conv1d({channels}, {channels}, kernel_size=1)")
+        builder.line("value, gate = self.conv(x).chunk(2, dim=1)")
+        builder.line("hidden = torch.tanh(value) * torch.sigmoid(gate)")
+        builder.apply("x + self.project(hidden)")
+        builder.work += cells * width**2 * 7
+    elif name == "pyramid":
+        hidden = builder.argument("branch_channels", 8)
+        builder.layer("project", f"nn.Conv2d({channels}, {hidden}, kernel_size=1)")
+        builder.line("size = x.shape[2:]")
+        builder.line("levels = [F.adaptive_avg_pool2d(x, bins) for bins in (1, 2, 4)]")
+        mode = builder.pick(["nearest", "bilinear"])
+        options = 'mode="nearest"' if mode == "nearest" else 'mode="bilinear", align_corners=False'
+        builder.line(f"branches = [F.interpolate(self.project(level), size=size, {options}) for level in levels]")
+        builder.apply("torch.cat([x, *branches], dim=1)")
+        builder.work += cells * 24
+    elif name == "shuffle_up":
+        builder.layer("conv", f"nn.Conv2d({channels}, 4 * {channels}, kernel_size=3, padding=1)")
+        builder.apply("F.pixel_shuffle(self.conv(x), 2)")
+        builder.apply(_written(function, "x"))
+        builder.work += cells * width**2 * 36
+    else:
+        hidden = builder.argument("growth", 8)
+        builder.layer("norm", f"nn.BatchNorm2d({channels})")
+        builder.layer("conv", f"nn.Conv2d({channels}, {hidden}, kernel_size=3, padding=1, bias=False)")
+        builder.line(
+            f"new = self.conv({_written(function, 'self.norm(x)')})"
+            if _single(function)
+            else "new = self.conv(F.relu(self.norm(x)))"
+        )
+        builder.apply("torch.cat([x, new], dim=1)")
+        builder.work += cells * width * 72
+
+
+def _single(function: str) -> bool:
+    return ACTIVATIONS[function][0].count("{") == 1 and "{0}" not in ACTIVATIONS[function][0]
+
+
+def _product(sizes: list[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def recurrent_cell(builder: Builder) -> None:
+    """One step of a gated recurrence, written out."""
+    builder.note("cell")
+    batch, features, hidden = builder.size([8, 16, 32]), builder.size([32, 48, 64]), builder.size([32, 48, 64, 80])
+    inner, outer = builder.argument("input_size", features), builder.argument("hidden_size", hidden)
+    rows = builder.constant("batch_size", batch)
+    builder.input("x", [rows, inner])
+    builder.input("state", [rows, outer])
+    builder.shape = (batch, hidden)
+    name = builder.pick(["gru", "lstm", "minimal", "residual_tanh", "unrolled_gru"])
+    gates = {"gru": 3, "lstm": 4, "minimal": 2, "residual_tanh": 1, "unrolled_gru": 3}[name]
+    if name == "unrolled_gru":
+        builder.layer("cell", f"nn.GRUCell({inner}, {outer})")
+        for _ in range(2):
+            builder.line("state = self.cell(x, state)")
+        builder.apply(
+            builder.pick(["state", "torch.tanh(state)", "F.normalize(state, dim=-1)", "state * torch.sigmoid(state)"])
+        )
+    else:
+        many = f"{gates} * {outer}" if gates > 1 else outer
+        ways = builder.pick(["summed", "joined"]) if name in ("lstm", "minimal", "residual_tanh") else "summed"
+        if ways == "joined":
+            layer = builder.layer("gates", f"nn.Linear({inner} + {outer}, {many})")
+            total = f"{layer}(torch.cat([x, state], dim=-1))"
+        else:
+            ours, theirs = (
+                builder.layer("from_input", f"nn.Linear({inner}, {many})"),
+                builder.layer("from_state", f"nn.Linear({outer}, {many})"),
+            )
+            total = f"{ours}(x) + {theirs}(state)"
+        _gate(builder, name, total)
+    builder.work += batch * hidden * gates * (features + hidden)
+
+
+def _gate(builder: Builder, name: str, total: str) -> None:
+    if name == "gru":
+        ours, theirs = total.split(" + ")
+        builder.line(f"reset, update, new = {ours}.chunk(3, dim=-1)")
+        builder.line(f"state_reset, state_update, state_new = {theirs}.chunk(3, dim=-1)")
+        builder.line("reset = torch.sigmoid(reset + state_reset)")
+        builder.line("update = torch.sigmoid(update + state_update)")
+        builder.line("new = torch.tanh(new + reset * state_new)")
+        builder.apply("(1.0 - update) * new + update * state")
+    elif name == "lstm":
+        cell = builder.input("cell", ["batch_size", "hidden_size"])
+        builder.line(
+            f"keep, write, new, out = ({total}).chunk(4, dim=-1)"
+            if " + " in total
+            else f"keep, write, new, out = {total}.chunk(4, dim=-1)"
+        )
+        builder.line(f"cell = torch.sigmoid(keep) * {cell} + torch.sigmoid(write) * torch.tanh(new)")
+        builder.apply("torch.sigmoid(out) * torch.tanh(cell)")
+    elif name == "minimal":
+        builder.line(
+            f"gate, new = ({total}).chunk(2, dim=-1)" if " + " in total else f"gate, new = {total}.chunk(2, dim=-1)"
+        )
+        builder.line("gate = torch.sigmoid(gate)")
+        builder.apply("gate * state + (1.0 - gate) * torch.tanh(new)")
+    else:
+        builder.apply(f"state + torch.tanh({total})")
+
+
+def lookup(builder: Builder) -> None:
+    """Embeddings, gathers, scatters and histograms with work around them."""
+    builder.note("tokens")
+    batch, length = builder.size([4, 8, 16]), builder.size([16, 24, 32])
+    count, width = builder.size([50, 100, 200]), builder.size([32, 48, 64])
+    names = [builder.constant("batch_size", batch), builder.constant("length", length)]
+    name = builder.pick(["embedding", "positions", "bag", "gather", "scatter_mean", "one_hot", "masked"])
+    builder.shape = (batch, length, width)
+    features = builder.argument("features", width)
+    if name in ("embedding", "positions", "bag"):
+        rows = builder.argument("num_embeddings", count)
+        tokens = builder.input("tokens", names, f"torch.randint(0, {rows}, ({{}}))")
+        table = builder.layer("embedding", f"nn.Embedding({rows}, {features})")
+        builder.apply(f"{table}({tokens})")
+        if name == "positions":
+            most = builder.argument("length", length)
+            builder.apply(f"x + {builder.parameter('positions', f'{most}, {features}')}")
+        elif name == "bag":
+            builder.apply(f"x.{builder.pick(['mean', 'sum', 'amax'])}(dim=1)")
+            builder.shape = (batch, width)
+    else:
+        builder.input("x", [*names, features])
+        if name == "gather":
+            index = builder.input("index", [names[0], "12"], f"torch.randint(0, {names[1]}, ({{}}))")
+            builder.apply(f"torch.gather(x, 1, {index}[:, :, None].expand(-1, -1, x.shape[-1]))")
+            builder.shape = (batch, 12, width)
+        elif name == "scatter_mean":
+            groups = builder.argument("num_groups", 6)
+            index = builder.input("index", [names[1]], f"torch.randint(0, {groups}, ({{}},))")
+            builder.layer("num_groups", groups)
+            builder.line("total = x.new_zeros(x.shape[0], self.num_groups, x.shape[2]).index_add(1, index, x)")
+            builder.line("count = torch.bincount(index, minlength=self.num_groups).clamp(min=1)")
+            builder.apply("total / count[:, None]")
+            builder.shape = (batch, 6, width)
+        elif name == "one_hot":
+            index = builder.input("index", names, f"torch.randint(0, {features}, ({{}}))")
+            builder.apply(f"x * F.one_hot({index}, x.shape[-1]) + 0.1 * x")
+        else:
+            lengths = builder.input("lengths", [names[0]], f"torch.randint(1, {names[1]} + 1, ({{}},))")
+            builder.line(f"mask = torch.arange(x.shape[1], device=x.device) < {lengths}[:, None]")
+            builder.apply("x.masked_fill(~mask[:, :, None], 0.0)")
+    if name in ("embedding", "positions", "bag") and builder.chance(0.6):
+        builder.apply(f"{_norm(builder, features)}(x)")
+    else:
+        activation(builder)
+
+
+# How often each is drawn: those that PyTorch has an operator for more often than those that are written out.
+LOSSES = {
+    "mse": 2.0, "l1": 1.0, "log_cosh": 1.0, "huber": 2.0, "smooth_l1": 2.0, "cross_entropy": 2.0, "smoothed": 2.0,
+    "focal": 2.0, "distillation": 1.0, "contrastive": 1.0, "triplet": 1.0, "dice": 1.0, "hinge": 1.0, "gaussian": 1.0,
+    "cosine": 1.0,
+}  # fmt: skip
+
+
+def loss(builder: Builder) -> None:
+    """A head and what it is trained with."""
+    name = builder.pick(list(LOSSES), list(LOSSES.values()))
+    start_rows(builder, tokens=False)
+    features, rows = channels_name(builder), "batch_size"
+    width, batch = builder.shape[-1], builder.shape[0]
+    if builder.chance(0.2) and name != "triplet":
+        outer_value = builder.size([10, 16, 32, 50])
+        outer = builder.argument("num_classes", outer_value)
+        builder.apply(f"{builder.layer('head', f'nn.Linear({features}, {outer})')}(x)")
+        builder.note("head")
+        builder.work += batch * width * outer_value
+    else:
+        outer = builder.constant("in_features", width)
+        if builder.chance(0.7):
+            broadcast(builder)
+    _judge(builder, name, rows, outer)
+
+
+SIMPLE_LOSSES = {
+    "mse": "F.mse_loss(x, {})",
+    "l1": "F.l1_loss(x, {})",
+    "log_cosh": "torch.log(torch.cosh(x - {})).mean()",
+    "huber": "F.huber_loss(x, {}, delta=0.5)",
+    "smooth_l1": "F.smooth_l1_loss(x, {}, beta=0.3)",
+}
+
+
+def _judge(builder: Builder, name: str, rows: str, outer: str) -> None:
+    if name in ("cross_entropy", "smoothed", "focal"):
+        label = builder.input("label", [rows], f"torch.randint(0, {outer}, ({{}},))")
+        if name == "focal":
+            builder.line(f'loss = F.cross_entropy(x, {label}, reduction="none")')
+            builder.apply("((1.0 - torch.exp(-loss)) ** 2 * loss).mean()")
+        else:
+            smoothing = ", label_smoothing=0.1" if name == "smoothed" else ""
+            builder.apply(f"F.cross_entropy(x, {label}{smoothing})")
+        return
+    if name == "triplet":
+        near, far = builder.input("positive", [rows, outer]), builder.input("negative", [rows, outer])
+        builder.line(f"near = torch.linalg.vector_norm(x - {near}, dim=-1)")
+        builder.line(f"far = torch.linalg.vector_norm(x - {far}, dim=-1)")
+        builder.apply("F.relu(near - far + 1.0).mean()")
+        return
+    target = builder.input("target", [rows, outer])
+    if name in SIMPLE_LOSSES:
+        builder.apply(SIMPLE_LOSSES[name].format(target))
+    elif name == "distillation":
+        builder.line("student = F.log_softmax(x / 2.0, dim=-1)")
+        builder.line(f"teacher = F.softmax({target} / 2.0, dim=-1)")
+        builder.apply('F.kl_div(student, teacher, reduction="batchmean") * 4.0')
+    elif name == "contrastive":
+        builder.line(f"logits = F.normalize(x, dim=-1) @ F.normalize({target}, dim=-1).T / 0.1")
+        builder.line("label = torch.arange(x.shape[0], device=x.device)")
+        builder.apply("F.cross_entropy(logits, label)")
+    elif name == "dice":
+        builder.line("probability = torch.sigmoid(x)")
+        builder.line(f"target = torch.sigmoid({target})")
+        builder.line("overlap = (probability * target).sum(dim=-1)")
+        builder.apply("(1.0 - (2.0 * overlap + 1.0) / (probability.sum(dim=-1) + target.sum(dim=-1) + 1.0)).mean()")
+    elif name == "hinge":
+        builder.apply(f"torch.clamp(1.0 - x * torch.sign({target}), min=0.0).mean()")
+    elif name == "gaussian":
+        width = outer if outer in builder.arguments else channels_name(builder)
+        builder.line(f"variance = F.softplus({builder.parameter('spread', width)}) + 1e-3")
+        builder.apply(f"(torch.log(variance) + (x - {target}) ** 2 / variance).mean() * 0.5")
+    else:
+        builder.apply(f"(1.0 - F.cosine_similarity(x, {target}, dim=-1)).mean()")
+
+
+def mixing(builder: Builder) -> None:
+    """Layout and elementwise work of modern sequence models: rotations, shifts, patches, windows."""
+    name = builder.pick(
+        ["rotary", "token_shift", "patches", "windows", "channel_shuffle", "space_to_depth", "interleave", "shift"]
+    )
+    if name in ("rotary", "token_shift", "interleave", "shift"):
+        start_rows(builder, tokens=True)
+        features = channels_name(builder)
+        if name == "rotary":
+            builder.line("half = x.shape[-1] // 2")
+            builder.line("steps = torch.arange(x.shape[1], device=x.device)[:, None]")
+            builder.line("angle = steps * 10000.0 ** (-torch.arange(half, device=x.device) / half)")
+            builder.line("first, second = x[..., :half], x[..., half:]")
+            builder.line("cos, sin = torch.cos(angle), torch.sin(angle)")
+            builder.apply("torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)")
+        elif name == "token_shift":
+            builder.line("before = F.pad(x, (0, 0, 1, -1))")
+            builder.apply(f"x + (before - x) * {builder.parameter('mix', features)}")
+        elif name == "interleave":
+            other = builder.input("other", ["batch_size", "length", "in_features"])
+            builder.apply(f"torch.stack([x, {other}], dim=2).flatten(1, 2)")
+            builder.shape = (builder.shape[0], 2 * builder.shape[1], builder.shape[2])
+        else:
+            builder.line("left, right = x.chunk(2, dim=-1)")
+            builder.apply("torch.cat([left.roll(1, dims=1), right.roll(-1, dims=1)], dim=-1)")
+    else:
+        builder.note("image")
+        batch, width = builder.size(BATCH), builder.size([c for c in CHANNELS if c % 4 == 0])
+        space = builder.size([16, 24, 32])
+        builder.spatial = name in ("channel_shuffle", "space_to_depth")
+        builder.shape = (batch, width, space, space)
+        builder.input(
+            "x",
+            [
+                builder.constant("batch_size", batch),
+                builder.constant("in_channels", width),
+                builder.constant("height", space),
+                builder.constant("width", space),
+            ],
+        )
+        builder.line("batch, channels, height, width = x.shape")
+        forms = {
+            "patches": [
+                "x = x.view(batch, channels, height // 4, 4, width // 4, 4)",
+                "x = x.permute(0, 2, 4, 1, 3, 5).reshape(batch, -1, channels * 16)",
+            ],
+            "windows": [
+                "x = x.view(batch, channels, height // 8, 8, width // 8, 8)",
+                "x = x.permute(0, 2, 4, 3, 5, 1).reshape(-1, 64, channels)",
+            ],
+            "channel_shuffle": [
+                "x = x.view(batch, 4, channels // 4, height, width)",
+                "x = x.transpose(1, 2).reshape(batch, channels, height, width)",
+            ],
+            "space_to_depth": [
+                "x = torch.cat([x[:, :, ::2, ::2], x[:, :, 1::2, ::2], x[:, :, ::2, 1::2], x[:, :, 1::2, 1::2]], dim=1)"
+            ],
+        }
+        builder.lines.extend(forms[name])
+        if name == "space_to_depth":
+            builder.lines.pop(0)
+        shapes = {
+            "patches": (batch, space * space // 16, width * 16),
+            "windows": (batch * space * space // 64, 64, width),
+            "channel_shuffle": builder.shape,
+            "space_to_depth": (batch, 4 * width, space // 2, space // 2),
+        }
+        builder.shape = shapes[name]
+    activation(builder)
+    if builder.chance(0.5):
+        normalization(builder)
+
+
+def gated_scan(builder: Builder) -> None:
+    """A linear recurrence over time through cumulative sums."""
+    start_rows(builder, tokens=True)
+    features, width = channels_name(builder), builder.shape[-1]
+    name = builder.pick(["decayed", "running_mean", "normalized"])
+    function = builder.pick(SMOOTH)
+    if name == "decayed":
+        gate = builder.layer("gate", f"nn.Linear({features}, {features})")
+        builder.line(f"decay = F.logsigmoid({gate}(x)).cumsum(dim=1)")
+        builder.line("weights = torch.exp(decay - decay.amax(dim=1, keepdim=True))")
+        builder.apply("torch.cumsum(x * weights, dim=1)")
+        builder.work += builder.elements * width
+    elif name == "running_mean":
+        builder.line("steps = torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]")
+        builder.apply("x - torch.cumsum(x, dim=1) / steps")
+    else:
+        builder.line("weights = torch.exp(x - x.amax(dim=1, keepdim=True))")
+        builder.apply("torch.cumsum(weights * x, dim=1) / torch.cumsum(weights, dim=1)")
+    builder.apply(_written(function, "x"))
+    follow(builder, 0, 1)

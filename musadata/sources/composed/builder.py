@@ -1,0 +1,150 @@
+"""A module in the making: its constructor, its forward, and the shape that its value has by now."""
+
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Shape = tuple[int, ...]
+LINE = 100  # a list longer than this is written over several lines
+
+
+@dataclass
+class Builder:
+    """What has been written of one `Model`.
+
+    `structure` decides what is computed and `sizes` how large it is: the same structure can be drawn in other sizes.
+
+    Attributes:
+        shape: of the value `x`; its first axis is the batch.
+        steps: the name of every decision taken, which together tell structures apart.
+        work: multiply-adds so far.
+    """
+
+    structure: random.Random
+    sizes: random.Random
+    shape: Shape = ()
+    spatial: bool = False  # (batch, channels, …space) rather than (batch, …, features)
+    steps: list[str] = field(default_factory=list)
+    work: int = 0
+    constants: dict[str, int] = field(default_factory=dict)
+    arguments: list[str] = field(default_factory=list)
+    layers: list[tuple[str, str]] = field(default_factory=list)
+    inputs: list[tuple[str, str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def pick(self, options: Sequence[str], weights: Sequence[float] | None = None) -> str:
+        """One of several ways, entered into the structure."""
+        chosen = self.structure.choices(options, weights)[0]
+        self.steps.append(chosen)
+        return chosen
+
+    def chance(self, probability: float) -> bool:
+        """A structural yes or no."""
+        return self.structure.random() < probability
+
+    def note(self, step: str) -> None:
+        self.steps.append(step)
+
+    def size(self, options: Sequence[int]) -> int:
+        return self.sizes.choice(options)
+
+    def constant(self, name: str, value: int) -> str:
+        """A name on top of the file for a number; a number more is added where the name is taken by another value."""
+        for number in range(1, 100):
+            candidate = name if number == 1 else f"{name}{number}"
+            if self.constants.setdefault(candidate, value) == value:
+                return candidate
+        raise AssertionError("a hundred sizes of one name")
+
+    def argument(self, name: str, value: int) -> str:
+        """A constant that the constructor takes."""
+        found = self.constant(name, value)
+        if found not in self.arguments:
+            self.arguments.append(found)
+        return found
+
+    def layer(self, stem: str, text: str) -> str:
+        """An attribute of the module; how it is read in `forward`."""
+        taken = [name for name, _ in self.layers]
+        name = next(name for name in (stem, *(f"{stem}{number}" for number in range(2, 50))) if name not in taken)
+        self.layers.append((name, text))
+        return f"self.{name}"
+
+    def parameter(self, stem: str, shape: str, scale: str = "") -> str:
+        """A learned tensor of a shape in names or numbers: "out_channels, 1, 1"."""
+        return self.layer(stem, f"nn.Parameter(torch.randn({shape}){scale})")
+
+    def input(self, name: str, sizes: Sequence[str], draw: str = "torch.randn({})") -> str:
+        """An argument of `forward`, with the expression that draws it."""
+        taken = [known for known, _ in self.inputs]
+        name = next(found for found in (name, *(f"{name}{number}" for number in range(2, 20))) if found not in taken)
+        self.inputs.append((name, draw.format(", ".join(sizes))))
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)
+
+    def apply(self, expression: str) -> None:
+        """`x` becomes what the expression makes of it."""
+        self.lines.append(f"x = {expression}")
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    def text(self) -> str:
+        """The whole reference."""
+        lines = _returning(self.lines)
+        text = "\n".join(f"        {line}" for line in lines)
+        layers = "\n".join(f"        self.{name} = {value}" for name, value in self.layers)
+        arguments = [name for name in self.arguments if re.search(rf"\b{name}\b", layers)]
+        constructor = ", ".join(["self", *(f"{name}: int" for name in arguments)])
+        init = f"    def __init__({constructor}):\n        super().__init__()\n{layers}\n\n" if layers else ""
+        forward = ", ".join(["self", *(f"{name}: torch.Tensor" for name, _ in self.inputs)])
+        body = f"class Model(nn.Module):\n{init}    def forward({forward}) -> torch.Tensor:\n{text}"
+        body = _numbered(_wrapped(body), self.layers)
+        imports = "import torch\nimport torch.nn as nn\n"
+        imports += "import torch.nn.functional as F\n" if "F." in body else ""
+        imports = f"import math\n\n{imports}" if "math." in body else imports
+        drawn = [draw for _, draw in self.inputs]
+        used = re.findall(r"[a-z_]\w*", " ".join([*drawn, *arguments]))
+        constants = "".join(f"{name} = {value}\n" for name, value in self.constants.items() if name in used)
+        functions = f"{_returned_list('get_inputs', drawn)}\n\n{_returned_list('get_init_inputs', arguments)}"
+        return f"{imports}\n\n{body}\n\n\n{constants}\n\n{functions}"
+
+
+def _returning(lines: Sequence[str]) -> list[str]:
+    """The statements with the last assignment returned."""
+    *before, last = lines
+    return [*before, f"return {last.removeprefix('x = ')}"]
+
+
+def _returned_list(name: str, items: Sequence[str]) -> str:
+    line = f"    return [{', '.join(items)}]"
+    if len(line) > LINE:
+        line = "    return [\n" + "".join(f"        {item},\n" for item in items) + "    ]"
+    return f"def {name}():\n{line}\n"
+
+
+def _wrapped(text: str) -> str:
+    """Signatures that are too long, one argument a line."""
+    written = []
+    for line in text.split("\n"):
+        found = re.match(r"    def (\w+)\((.*)\)(.*):$", line)
+        if found and len(line) > LINE:
+            arguments = "".join(f"        {argument},\n" for argument in found[2].split(", "))
+            line = f"    def {found[1]}(\n{arguments}    ){found[3]}:"
+        written.append(line)
+    return "\n".join(written)
+
+
+def _numbered(text: str, layers: Sequence[tuple[str, str]]) -> str:
+    """`conv1` rather than `conv` where there is a `conv2`."""
+    stems = Counter(re.sub(r"\d+$", "", name) for name, _ in layers)
+    for name, _ in layers:
+        if stems[name] > 1:
+            text = re.sub(rf"\bself\.{name}\b", f"self.{name}1", text)
+    return text

@@ -1,0 +1,193 @@
+"""The operators that chains are made of. Each writes itself into a builder and keeps track of the shape."""
+
+from collections.abc import Callable
+
+from musadata.sources.composed.builder import Builder
+
+Step = Callable[[Builder], None]
+
+# Functional and layer form of each activation.
+ACTIVATIONS = {
+    "relu": ("F.relu({})", "nn.ReLU()"),
+    "gelu": ("F.gelu({})", "nn.GELU()"),
+    "silu": ("F.silu({})", "nn.SiLU()"),
+    "sigmoid": ("torch.sigmoid({})", "nn.Sigmoid()"),
+    "tanh": ("torch.tanh({})", "nn.Tanh()"),
+    "leaky_relu": ("F.leaky_relu({}, negative_slope=0.1)", "nn.LeakyReLU(0.1)"),
+    "elu": ("F.elu({})", "nn.ELU()"),
+    "softplus": ("F.softplus({})", "nn.Softplus()"),
+    "hardswish": ("F.hardswish({})", "nn.Hardswish()"),
+    "hardtanh": ("F.hardtanh({}, min_val=-1.0, max_val=1.0)", "nn.Hardtanh(-1.0, 1.0)"),
+    "mish": ("F.mish({})", "nn.Mish()"),
+    "selu": ("F.selu({})", "nn.SELU()"),
+    "swish": ("{0} * torch.sigmoid({0})", ""),
+    "tanh_softplus": ("{0} * torch.tanh(F.softplus({0}))", ""),
+    "square_relu": ("torch.square(F.relu({}))", ""),
+}
+
+
+def dimensions(builder: Builder) -> int:
+    return len(builder.shape) - 2
+
+
+def channels_name(builder: Builder) -> str:
+    """The name of the size of the channel axis, or of the features."""
+    value = builder.shape[1] if builder.spatial else builder.shape[-1]
+    names = ["out_channels", "hidden_channels", "in_channels", "out_features", "hidden_features", "in_features"]
+    known = [name for name in reversed(builder.constants) if builder.constants[name] == value]
+    chosen = next((name for name in known if name.rstrip("0123456789") in names), "")
+    return builder.argument(chosen or ("channels" if builder.spatial else "features"), value)
+
+
+def axis_names(builder: Builder) -> list[str]:
+    """The sizes of the value by name, as numbers where none was given to them."""
+    wide = ["in_channels", "out_channels"] if builder.spatial else ["in_features", "out_features"]
+    space = {1: ["length"], 2: ["height", "width"], 3: ["depth", "height", "width"]}
+    places = [[name] for name in space[dimensions(builder)]] if builder.spatial else [["length"]] * dimensions(builder)
+    options = [["batch_size"], wide, *places] if builder.spatial else [["batch_size"], *places, wide]
+    return [
+        next((name for name in names if builder.constants.get(name) == size), str(size))
+        for names, size in zip(options, builder.shape, strict=True)
+    ]
+
+
+def per_channel(builder: Builder) -> str:
+    """A shape that broadcasts one number per channel or feature, in names."""
+    name = channels_name(builder)
+    return ", ".join([name, *["1"] * dimensions(builder)]) if builder.spatial else name
+
+
+def activation(builder: Builder) -> None:
+    name = builder.pick(list(ACTIVATIONS))
+    functional, layer = ACTIVATIONS[name]
+    if layer and builder.chance(0.3):
+        builder.apply(f"{builder.layer('activation', layer)}(x)")
+    else:
+        builder.apply(functional.format("x"))
+
+
+def normalization(builder: Builder) -> None:
+    if builder.spatial:
+        rank = dimensions(builder)
+        name = builder.pick(["batch_norm", "group_norm", "group_norm", "instance_norm"])
+        channels = channels_name(builder)
+        if name == "group_norm":
+            text = f"nn.GroupNorm({builder.argument('num_groups', builder.size([2, 4]))}, {channels})"
+        else:
+            kind, tail = ("BatchNorm", "") if name == "batch_norm" else ("InstanceNorm", ", affine=True")
+            text = f"nn.{kind}{rank}d({channels}{tail})"
+        builder.apply(f"{builder.layer('norm', text)}(x)")
+        return
+    name = builder.pick(["layer_norm", "layer_norm", "rms_norm", "normalize", "standardize"])
+    features = channels_name(builder)
+    if name == "normalize":
+        builder.apply("F.normalize(x, dim=-1)")
+    elif name == "standardize":
+        builder.line("mean = x.mean(dim=-1, keepdim=True)")
+        builder.line("variance = x.var(dim=-1, keepdim=True, unbiased=False)")
+        builder.apply("(x - mean) / torch.sqrt(variance + 1e-5)")
+    else:
+        layer = "nn.LayerNorm" if name == "layer_norm" else "nn.RMSNorm"
+        builder.apply(f"{builder.layer('norm', f'{layer}({features})')}(x)")
+
+
+def broadcast(builder: Builder) -> None:
+    """A learned value per channel, or a plain number."""
+    name = builder.pick(["bias", "scale", "affine", "subtract", "clamp", "gate", "temperature", "floor"])
+    if name in ("bias", "subtract", "scale", "floor"):
+        stem, form = {
+            "bias": ("bias", "x + {}"),
+            "subtract": ("offset", "x - {}"),
+            "scale": ("scale", "x * {}"),
+            "floor": ("floor", "torch.maximum(x, {})"),
+        }[name]
+        builder.apply(form.format(builder.parameter(stem, per_channel(builder))))
+    elif name == "affine":
+        scale, shift = (builder.parameter(stem, per_channel(builder)) for stem in ("scale", "shift"))
+        builder.apply(f"x * {scale} + {shift}")
+    elif name == "gate":
+        builder.apply(f"x * torch.sigmoid({builder.parameter('gate', per_channel(builder))})")
+    elif name == "clamp":
+        builder.apply("torch.clamp(x, min=-1.0, max=2.0)")
+    else:
+        builder.apply(f"x / {builder.size([2, 4, 8])}.0")
+
+
+def pooling(builder: Builder) -> None:
+    """Only for values with space left to pool."""
+    rank = dimensions(builder)
+    if not builder.spatial or min(builder.shape[2:]) < 4:
+        activation(builder)
+        return
+    name = builder.pick(["max_pool", "avg_pool", "overlapping_max_pool", "adaptive_avg_pool"])
+    space = builder.shape[2:]
+    if name == "adaptive_avg_pool":
+        size = builder.size([2, 3])
+        builder.apply(f"{builder.layer('pool', f'nn.AdaptiveAvgPool{rank}d({size})')}(x)")
+        builder.shape = (*builder.shape[:2], *[size] * rank)
+        return
+    if name == "overlapping_max_pool":
+        builder.apply(f"{builder.layer('pool', f'nn.MaxPool{rank}d(kernel_size=3, stride=2, padding=1)')}(x)")
+        builder.shape = (*builder.shape[:2], *((size - 1) // 2 + 1 for size in space))
+        return
+    kind = "Max" if name == "max_pool" else "Avg"
+    kernel = builder.argument("pool_size", 2)
+    builder.apply(f"{builder.layer('pool', f'nn.{kind}Pool{rank}d({kernel})')}(x)")
+    builder.shape = (*builder.shape[:2], *(size // 2 for size in space))
+
+
+def softmax(builder: Builder) -> None:
+    name = builder.pick(["softmax", "softmax", "log_softmax", "scaled_softmax"])
+    axis = 1 if builder.spatial else -1
+    forms = {
+        "softmax": "torch.softmax(x, dim={})",
+        "log_softmax": "F.log_softmax(x, dim={})",
+        "scaled_softmax": "torch.softmax(x * 0.5, dim={})",
+    }
+    builder.apply(forms[name].format(axis))
+
+
+def reduction(builder: Builder) -> None:
+    """Over space, channels or features; the axis stays where the chain goes on."""
+    name = builder.pick(["mean", "sum", "amax", "logsumexp", "amin", "norm", "var"])
+    where = builder.pick(["space", "channels"]) if builder.spatial else "features"
+    rank = len(builder.shape)
+    axes = {"space": tuple(range(2, rank)), "channels": (1,), "features": (-1,)}[where]
+    written = str(axes[0]) if len(axes) == 1 else str(list(axes))
+    call = "torch.linalg.vector_norm" if name == "norm" else f"torch.{name}"
+    builder.apply(f"{call}(x, dim={written}, keepdim=True)")
+    gone = {axis % rank for axis in axes}
+    builder.shape = tuple(1 if axis in gone else size for axis, size in enumerate(builder.shape))
+    builder.note("reduced")
+
+
+def residual(builder: Builder, inner: Step) -> None:
+    """What a step adds to its own input."""
+    builder.note("residual")
+    builder.line("residual = x")
+    inner(builder)
+    builder.apply("x + residual")
+
+
+def skip_input(builder: Builder) -> None:
+    """A second argument that meets the value element by element."""
+    name = builder.pick(["add_skip", "multiply_gate", "maximum_skip"])
+    second = builder.input("gate" if name == "multiply_gate" else "skip", axis_names(builder))
+    form = {"add_skip": "x + {}", "multiply_gate": "x * torch.sigmoid({})", "maximum_skip": "torch.maximum(x, {})"}
+    builder.apply(form[name].format(second))
+
+
+def scan(builder: Builder) -> None:
+    name = builder.pick(["cumsum", "cummax", "topk", "sort", "flip", "roll", "tril"])
+    forms = {
+        "cumsum": "torch.cumsum(x, dim=-1)",
+        "cummax": "torch.cummax(x, dim=-1).values",
+        "topk": "torch.topk(x, k=4, dim=-1).values",
+        "sort": "torch.sort(x, dim=-1, descending=True).values",
+        "flip": "x + torch.flip(x, dims=[-1])",
+        "roll": "x - torch.roll(x, shifts=1, dims=-1)",
+        "tril": "torch.tril(x)",
+    }
+    builder.apply(forms[name])
+    if name == "topk":
+        builder.shape = (*builder.shape[:-1], 4)

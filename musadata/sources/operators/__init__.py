@@ -1,0 +1,1 @@
+"""An inventory of PyTorch's operators, each with arguments of the kind and size that models give it."""
