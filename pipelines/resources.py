@@ -4,11 +4,12 @@ Each is imported where it is opened, so that a worker of stage 1 carries no veri
 """
 
 import atexit
+import os
 from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from typing import TYPE_CHECKING
 
-from musadata.config import SourceConfig, TeacherConfig, TeacherType, VerifierConfig
+from musadata.config import BackendType, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
 from musadata.corpus.commits import code_version
 from musadata.corpus.files import join
 from musadata.corpus.shards import Shard
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from musadata.sources import Source
     from musadata.teacher.protocol import Teacher
     from musadata.verifier import Verifier
+
+DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
 
 _open = ExitStack()
 atexit.register(_open.close)
@@ -74,6 +77,17 @@ def teacher(config: TeacherConfig, seed: int) -> "Teacher":
     if isinstance(opened, AbstractContextManager):
         _open.enter_context(opened)
     return opened
+
+
+def requests_at_once(config: TeacherConfig) -> int:
+    """How many questions a shard may have under way: a server takes many, a teacher in this process one."""
+    return config.concurrency if config.kind is TeacherType.OPENAI else 1
+
+
+def verdicts_at_once(config: VerifierConfig) -> int:
+    """How many candidates one process judges at a time: a worker with a device keeps it busy with all its cores, one
+    without shares them with as many workers."""
+    return len(os.sched_getaffinity(0)) if config.backend in DEVICE_BACKENDS else 1
 
 
 @cache

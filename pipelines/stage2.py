@@ -19,7 +19,7 @@ from musadata.tracing import trace_task
 from pipelines import resources
 from pipelines.options import RunOptions, parse_options, run_command
 from pipelines.run import run_stage
-from pipelines.steps import DealShards, RunStep, ShardStep, Writers
+from pipelines.steps import DealShards, RunStep, ShardStep, Writers, concurrently
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,24 @@ class Annotate(ShardStep):
         memory = resources.memory(config.teacher, self.corpus, self.stage, shard)
         teacher = resources.teacher(config.teacher, config.seed)
         ask = memory.ask_teacher(teacher)
-        for task in read_shard(self.corpus, "tasks", shard, Task):
-            out.funnel.came_in("trace")
+
+        def work(task: Task) -> tuple[bool, Annotation | Reject]:
             traces = trace_task(task, config.tracing, sandbox, config.seed)
             if isinstance(traces, Reject):
-                out.reject(traces)
-                continue
-            out.funnel.went_on("trace")
-            out.funnel.came_in("reason")
-            annotation = annotate(task, traces, ask, teacher.name, config.seed)
-            if isinstance(annotation, Reject):
-                out.reject(annotation)
+                return False, traces
+            return True, annotate(task, traces, ask, teacher.name, config.seed)
+
+        tasks = read_shard(self.corpus, "tasks", shard, Task)
+        for traced, result in concurrently(work, tasks, resources.requests_at_once(config.teacher)):
+            out.funnel.came_in("trace")
+            if traced:
+                out.funnel.went_on("trace")
+                out.funnel.came_in("reason")
+            if isinstance(result, Reject):
+                out.reject(result)
                 continue
             out.funnel.went_on("reason")
-            out.keep("annotations", annotation)
+            out.keep("annotations", result)
 
 
 def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> "beam.PCollection[Commit]":

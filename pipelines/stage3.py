@@ -4,14 +4,16 @@ python -m pipelines.stage3 --config configs/quickstart.yaml --corpus build/quick
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from musadata.config import BackendType, Config
+from musadata.config import Config
 from musadata.corpus.commits import Commit, code_version, require_commit
 from musadata.corpus.shards import Shard, deal, read_shard
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
@@ -35,7 +37,7 @@ from musadata.teacher.protocol import CannotAnswer, Teacher
 from pipelines import resources
 from pipelines.options import RunOptions, parse_options, run_command
 from pipelines.run import run_stage
-from pipelines.steps import DealShards, RunStep, ShardStep, Writers
+from pipelines.steps import DealShards, RunStep, ShardStep, Writers, concurrently
 
 HUMAN = "human"  # who wrote the candidates that were mined together with their task
 DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
@@ -152,7 +154,7 @@ def human_programs(corpus: str, shard: Shard) -> dict[str, list[str]]:
 
 
 @dataclass(frozen=True)
-class Converse:
+class Converse(ABC):
     """One part of one turn for every conversation of a shard.
 
     A conversation goes on as far as the part is able to, and what it finds goes into the journal; where another part
@@ -162,32 +164,45 @@ class Converse:
     config: Config
     corpus: str
 
+    @abstractmethod
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
-        raise NotImplementedError
+        """How this part asks and judges."""
+
+    @abstractmethod
+    def at_once(self) -> int:
+        """How many conversations of a shard may go on at the same time."""
 
     def run(self, shard: Shard) -> Shard:
         if Assemble(self.config, self.corpus).found(shard) is None:
-            memory = resources.memory(self.config.teacher, self.corpus, Assemble.stage, shard)
-            ask, judge = self.abilities(memory)
-            programs = human_programs(self.corpus, shard)
-            for task, annotation in annotated_tasks(self.corpus, shard):
-                self._converse(task, annotation, ask, judge)
-                for sample, program in enumerate(programs.get(task.task_id, ()), start=self.config.teacher.samples):
-                    with suppress(NotKnownYet):
-                        submit(task, annotation, sample, program, self.config.seed, judge)
+            for _ in concurrently(_as_far_as_known, self._conversations(shard), self.at_once()):
+                pass
         return shard
 
-    def _converse(self, task: Task, annotation: Annotation, ask: Ask, judge: Judge) -> None:
-        for sample in range(self.config.teacher.samples):
-            with suppress(NotKnownYet, CannotAnswer):
-                play(task, annotation, sample, self.config.sampling.turns, self.config.seed, ask, judge)
+    def _conversations(self, shard: Shard) -> Iterator[Callable[[], object]]:
+        memory = resources.memory(self.config.teacher, self.corpus, Assemble.stage, shard)
+        samples, turns, seed = self.config.teacher.samples, self.config.sampling.turns, self.config.seed
+        ask, judge = self.abilities(memory)
+        programs = human_programs(self.corpus, shard)
+        for task, annotation in annotated_tasks(self.corpus, shard):
+            for sample in range(samples):
+                yield partial(play, task, annotation, sample, turns, seed, ask, judge)
+            for sample, program in enumerate(programs.get(task.task_id, ()), start=samples):
+                yield partial(submit, task, annotation, sample, program, seed, judge)
 
     def teacher(self) -> Teacher:
         return resources.teacher(self.config.teacher, self.config.seed)
 
 
+def _as_far_as_known(conversation: Callable[[], object]) -> None:
+    with suppress(NotKnownYet, CannotAnswer):
+        conversation()
+
+
 class AskTeacher(Converse):
     """Asks; runs anywhere."""
+
+    def at_once(self) -> int:
+        return resources.requests_at_once(self.config.teacher)
 
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
         return memory.ask_teacher(self.teacher()), memory.recall_verdicts(self.config.verifier)
@@ -195,6 +210,9 @@ class AskTeacher(Converse):
 
 class Compile(Converse):
     """Compiles what was answered; needs a compiler, but no device."""
+
+    def at_once(self) -> int:
+        return resources.verdicts_at_once(self.config.verifier)
 
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
@@ -204,6 +222,9 @@ class Compile(Converse):
 class Execute(Converse):
     """Executes what was compiled and judges it; where the backend needs a device, this step does."""
 
+    def at_once(self) -> int:
+        return resources.verdicts_at_once(self.config.verifier)
+
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
         return memory.recall_answers(self.teacher().name), memory.verify(self.config.verifier, verifier)
@@ -211,7 +232,7 @@ class Execute(Converse):
 
 def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> "beam.PCollection[Commit]":
     """The graph of stage 3: ask, compile and execute for every turn, then assemble."""
-    on_device = config.verifier.backend in (BackendType.CUDA, BackendType.MUSA)
+    on_device = config.verifier.backend in resources.DEVICE_BACKENDS
     shards = pipeline | "Shards" >> DealShards(config.shards)
     for turn in range(1, config.sampling.turns + 1):
         shards |= f"Ask {turn}" >> beam.Map(AskTeacher(config, corpus).run)

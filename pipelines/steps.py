@@ -5,10 +5,13 @@ twice, or kill a worker half-way: a step writes its files under temporary names 
 always gives the same bytes, so neither is seen by a reader.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import apache_beam as beam
 
@@ -18,6 +21,10 @@ from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
 from musadata.corpus.shards import Output, Shard, ShardWriter, SplitWriter, deal
 from musadata.records import Reject
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+WINDOW = 4  # items under way or waiting for their turn, per thread: one slow answer must not hold up all others
 
 
 class Writers:
@@ -54,7 +61,7 @@ def _writer(corpus: str, dataset: str, shard: Shard, kind: type, stage: str) -> 
 
 
 @dataclass(frozen=True)
-class ShardStep:
+class ShardStep(ABC):
     """One step: `process` turns a shard of its predecessor into shards of the datasets that it `writes`.
 
     Attributes:
@@ -70,20 +77,21 @@ class ShardStep:
     writes: ClassVar[dict[str, type]]
     funnel: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def code(self) -> str:
         """Version of the code whose results the step writes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settings(self, shard: Shard) -> Any:
         """The part of the config, and whatever else, that the rows depend on."""
-        raise NotImplementedError
 
     def inputs(self, shard: Shard) -> list[Commit]:
         """The commits that the step reads."""
         return []
 
+    @abstractmethod
     def process(self, shard: Shard, out: Writers) -> None:
-        raise NotImplementedError
+        """Write the shard's rows, rejects and counts."""
 
     def digest(self, shard: Shard) -> str:
         return stage_digest(self.code(), self.settings(shard), self.inputs(shard))
@@ -122,6 +130,23 @@ class RunStep(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[Commit]:
         return shards | beam.Map(self.step.run)
+
+
+def concurrently(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """`function` of every item, in order, up to `threads` at once. Items are drawn as they are needed."""
+    if threads == 1:
+        yield from map(function, items)
+        return
+    pool, waiting = ThreadPoolExecutor(threads), deque[Future[Result]]()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= WINDOW * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def all_found(step: ShardStep) -> bool:
