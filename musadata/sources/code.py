@@ -62,7 +62,11 @@ class CodeFiles:
 
         yield from draft_file(self, self._slicer, unit, sandbox)
         if self._kernels:
-            yield from self._kernel_miner.rows(unit, sandbox)
+            yield from self.kernels(unit, sandbox)
+
+    def kernels(self, unit: str, sandbox: "Sandbox") -> Iterator[KernelDraft | Reject]:
+        """The kernels that the wrappers of one file call."""
+        yield from self._kernel_miner.rows(unit, sandbox)
 
     def provenance(self, path: str, lines: str) -> Provenance:
         return Provenance(self.origin, self._repository, self._revision, path, lines, self._license_of(path))
