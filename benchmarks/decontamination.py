@@ -35,7 +35,8 @@ def main() -> None:
     total: Counter[str] = Counter()
     found: Counter[str] = Counter()
     by_text: Counter[str] = Counter()
-    missed = []
+    missed: list[str] = []
+    flagged: list[str] = []
     preload = ("torch._dynamo", "musadata.tasks.fingerprints.tracing")
     with Sandbox(preload=preload, limits=Limits(seconds=300.0, memory_mb=16384)) as sandbox:
 
@@ -44,8 +45,11 @@ def main() -> None:
             by_text[kind] += bool(match_text(source, load_fingerprints(SET)))
             outcome = sandbox.call("musadata.tasks.fingerprints.tracing:trace", source)
             graph = outcome.value.get("graph", "") if outcome.ok else ""
-            if contamination(source, graph, [SET]):
+            match = contamination(source, graph, [SET])
+            if match:
                 found[kind] += 1
+                if kind == "unrelated":
+                    flagged.append(f"{name}: {match}")
             elif kind != "unrelated":
                 missed.append(f"{kind} {name}")
 

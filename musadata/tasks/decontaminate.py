@@ -16,6 +16,7 @@ from musadata.tasks.text import shingle_hashes
 
 FOLDER = Path(__file__).parent / "fingerprints"
 NGRAM = 10  # tokens; long enough that two authors rarely write the same by chance
+MIN_SHARED = 6  # n-grams: ten tasks of KernelBench have one to five of their own, which a convolution alone may repeat
 CONTAINED = 0.6  # share of a benchmark task's n-grams that a copy of it still holds after edits
 
 
@@ -65,7 +66,8 @@ def match_text(reference: str, fingerprints: FingerprintSet) -> str:
     for one in shingle_hashes(reference, NGRAM):
         for task in fingerprints.holders.get(one, ()):
             shared[task] += 1
-    shares = [(count / len(fingerprints.ngrams[task][1]), -task) for task, count in shared.items()]
+    enough = {task: count for task, count in shared.items() if count >= MIN_SHARED}
+    shares = [(count / len(fingerprints.ngrams[task][1]), -task) for task, count in enough.items()]
     share, task = max(shares, default=(0.0, 0))
     return fingerprints.ngrams[-task][0] if share >= CONTAINED else ""
 

@@ -38,6 +38,14 @@ def test_other_module_is_kept(examine, forward):
     assert isinstance(examine(reference(forward), STRICT), Task)
 
 
+def test_a_convolution_among_other_things_is_not_the_benchmarks_convolution():
+    text = reference(
+        "return F.huber_loss(self.conv(torch.erf(torch.sigmoid(x))), x[:, :1], delta=0.8)",
+        "self.conv = nn.Conv2d(12, 48, kernel_size=(2, 3), stride=2, padding=1)",
+    )
+    assert match_text(text, load_fingerprints("kernelbench")) == ""
+
+
 def test_shipped_set_holds_hashes_only():
     data = json.loads((FOLDER / "kernelbench.json").read_text())
     assert len(data["tasks"]) == 270
