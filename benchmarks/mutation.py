@@ -86,7 +86,7 @@ def settle(fates: Sequence[Fate]) -> list[tuple[Fate, str]]:
     listed = yaml.safe_load((ROOT / "benchmarks/mutations/equivalent.yaml").read_text(encoding="utf-8")) or {}
     settled = []
     for fate in fates:
-        entry = listed.get(fate.key) if fate.status == "survived" else None
+        entry = listed.get(fate.key) if fate.status in ("survived", "sanitised") else None
         proven = entry is not None and (entry["outputs"] == "rounded" or not fate.difference)
         if fate.status == "same_code" or proven:
             settled.append((fate, "equivalent"))

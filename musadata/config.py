@@ -173,7 +173,8 @@ class VerifierConfig:
         compile_seconds: CPU time that one compilation may take.
         memory_mb: memory that one candidate may take.
         input_sets: randomised input sets per set of shapes.
-        sanitize: also look for races, out-of-bounds and uninitialised shared memory (emulated backend).
+        sanitize: check every access of every call, and report all that looks like a mistake, with its line; else only
+            the first accesses are checked, for what changes a result or leaves the bounds (emulated backend).
         strict: allow only allocation, views, copies and casts outside the candidate's own kernels.
         seed: the secret from which the input seeds are drawn.
         timed_runs: calls that are timed, on a device, of the candidate and of the reference.

@@ -46,7 +46,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     names = [kind.value for kind in BackendType]
     parser.add_argument("--backend", choices=names, default=BackendType.AUTO.value, help="where kernels run")
-    parser.add_argument("--sanitize", action="store_true", help="also look for races and accesses out of bounds")
+    parser.add_argument("--sanitize", action="store_true", help="check every access, not the first ones only")
     parser.add_argument("--seed", type=int, default=0, help="the secret that inputs are drawn from")
     parser.add_argument("--torch-compile", action="store_true", help="also time the reference through torch.compile")
     parser.add_argument(

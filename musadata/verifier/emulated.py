@@ -22,6 +22,7 @@ def open_emulated(config: VerifierConfig) -> Backend:
     folder = cache_folder().resolve()
     return Backend(
         name="emulated",
+        checks="full" if config.sanitize else "brief",
         device=f"emulated sm_90 on {platform.machine()}",
         driver="",
         toolchain=f"{toolchain.version}; torch {toolchain.torch_version}",
@@ -42,7 +43,7 @@ def _compiler(config: VerifierConfig) -> Callable[[dict[str, Any]], Built]:
     def compile_sources(sources: dict[str, Any]) -> Built:
         try:
             parsed = emulation.CandidateSources.from_dict(sources)
-            artifact = emulation.compile_sources(parsed, sanitize=config.sanitize, limits=limits)
+            artifact = emulation.compile_sources(parsed, lines=config.sanitize, limits=limits)
         except emulation.Unsupported as error:
             return Built(error=str(error), unsupported=True)
         except emulation.CompileError as error:

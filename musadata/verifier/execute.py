@@ -3,6 +3,7 @@
 Everything here is only as trustworthy as the process that it shares with the candidate: it reports, it never judges.
 """
 
+import collections
 import importlib
 import json
 import linecache
@@ -70,6 +71,7 @@ class _Belongings:
 class _Run:
     """What one candidate's run carries from call to call."""
 
+    module: ModuleType
     model: torch.nn.Module
     backend: Any  # the module that its backend names as `child`
     inputs: list[dict[str, torch.Tensor]]
@@ -171,7 +173,7 @@ def _prepare(
         return None
     inputs = [unpack_torch(answer[f"inputs{index}"]) for index in range(len(plan["sets"]))]
     literals = [item["literals"] for item in plan["sets"]]
-    return _Run(model, backend, inputs, literals, [item["shape"] for item in plan["sets"]])
+    return _Run(module, model, backend, inputs, literals, [item["shape"] for item in plan["sets"]])
 
 
 def _load(source: str) -> ModuleType:
@@ -188,10 +190,14 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     index = call["set"]
     held = _fill(run, index, call["strided"])
     values = _arguments(run, index, held)
-    run.backend.configure(order=call["order"], seed=call["seed"], poison=call["poison"], ghost=call["ghost"])
+    modes = {key: call[key] for key in ("order", "seed", "poison", "ghost")}
+    if call["check"]:
+        modes |= {"check": call["check"], "settled": call["settled"]}
+    run.backend.configure(**modes)
     run.backend.take_records()
     facts: dict[str, Any] = {"set": index}
     result: Any = None
+    kept = _kept_state(run) if call["settled"] else {}
     watch = DispatchWatch()
     try:
         with torch.no_grad(), watch:
@@ -200,6 +206,8 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         facts["error"] = describe_error(error)
     facts["records"] = _plain_records(run.backend.take_records(), watch)
+    if call["settled"]:
+        facts["counts"] = sorted(name for name, value in _kept_state(run).items() if kept.get(name, value) != value)[:8]
     run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
     if "error" in facts:
         return facts
@@ -214,6 +222,20 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     if not call["ghost"]:
         run.outputs.append((call["name"], leaves, data))
     return facts
+
+
+def _kept_state(run: _Run) -> dict[str, Any]:
+    """What the program could count its calls with, in Python: plain values and lengths, by where they are kept."""
+    places = {"the program": vars(run.module), "ModelNew": vars(type(run.model))}
+    places |= {f"the module {name or 'ModelNew'}": vars(module) for name, module in run.model.named_modules()}
+    found = {}
+    for place, attributes in places.items():
+        for name, value in list(attributes.items()):
+            if isinstance(value, (int, float, str, bytes)):
+                found[f"{name} of {place}"] = repr(value) if isinstance(value, float) else value  # NaN is not itself
+            elif type(value) in (list, dict, set, collections.deque):
+                found[f"{name} of {place}"] = len(value)
+    return found
 
 
 def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:

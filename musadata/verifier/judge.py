@@ -157,8 +157,23 @@ def _faults(report: Report) -> list[tuple[str, str]]:
     found = []
     for item in _honest_calls(report):
         for fault in _records(item, "faults") + _records(item, "reports"):
-            if isinstance(fault, dict):
+            if isinstance(fault, dict) and fault.get("kind") != _STATIC_STATE:
                 found.append((str(fault.get("kind", "fault"))[:40], _fault_sentence(fault)))
+    return list(dict.fromkeys(found))[:4]
+
+
+_STATIC_STATE = "static_state"
+
+
+def _counts(report: Report) -> list[str]:
+    """What the program changes in itself when the same call is made again."""
+    found = []
+    for item in _honest_calls(report):
+        found += [str(name)[:100] for name in _list(item.get("counts"))]
+        for fault in _records(item, "reports"):
+            if isinstance(fault, dict) and fault.get("kind") == _STATIC_STATE:
+                line = f" (line {fault['line']} of {fault.get('source')})" if fault.get("line") else ""
+                found.append(f"a static variable of its C++{line}")
     return list(dict.fromkeys(found))[:4]
 
 
@@ -308,6 +323,9 @@ def _judge_conduct(
         findings.append(Finding("runtime.tampered", f"The candidate replaced {name}."))
     if report.facts.get("threads"):
         findings.append(Finding("runtime.threads", "The candidate leaves threads running."))
+    for name in _counts(report):
+        text = f"The forward changes {name} whenever it is called again: a result must depend on the inputs alone."
+        findings.append(Finding("runtime.state", text))
     if strict:
         for name in operators:
             if not is_allowed(name):

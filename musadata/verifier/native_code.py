@@ -49,6 +49,8 @@ _SYSTEM_CALLS = frozenset({
 })  # fmt: skip
 _PYTHON_CALLS = re.compile(r"^(Py(Run|Import|Eval|Frame|Thread|Interpreter|Gil|GILState)\w*)$")
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
+# The verifier's own names, and what would hide code from its checks.
+_VERIFIER = re.compile(r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*)$")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
 # C++ names in at:: and torch:: that are also operators, but not these.
@@ -155,6 +157,8 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
     free = before not in (".", "->") and not (before == "::" and qualifier)
     if name in _SYSTEM_CALLS and called and (free or qualifier == "std") and not _declares(before):
         return Finding("legality.system", f"{name}() is a way out of the kernel's job.", token.line)
+    if _VERIFIER.match(name) or (name == "emulator" and after == "::"):
+        return Finding("legality.system", f"{name} reaches for the verifier itself.", token.line)
     if qualifier == "std" and name in _STD_THREADS:
         return Finding("legality.system", f"std::{name}: no threads or files of its own.", token.line)
     if _PYTHON_CALLS.match(name) and called:

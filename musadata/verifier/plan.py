@@ -1,12 +1,13 @@
 """What a verification will do: which input sets are drawn, and in which order and mode the candidate is called."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from musadata.config import VerifierConfig
 from musadata.records import InputSpec, Task
-from musadata.verifier.variants import INFINITE, InputSet, plan_variants
+from musadata.verifier.variants import INFINITE, LARGE, InputSet, can_be_large, plan_variants
 
 # Bytes that fill fresh memory: the first makes NaN of floats and -1 of integers, the second large numbers.
 POISON, OTHER_POISON = 0xFF, 0x7B
@@ -25,6 +26,8 @@ class Call:
     poison: int = POISON
     ghost: bool = False
     strided: bool = False
+    check: str = ""  # of accesses: off, brief, full; empty where the backend knows none
+    settled: bool = False  # the call before had the same shapes, so that nothing kept has a reason to change
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -41,22 +44,30 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
     return list(dict.fromkeys([tuple(task.inputs), *map(tuple, extra)]))
 
 
-def plan_sets(config: VerifierConfig, task: Task, shapes: int) -> list[InputSet]:
+def plan_sets(config: VerifierConfig, task: Task, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
     """All input sets, the sets of shapes taking turns, so that nothing kept from the last call fits the next."""
     sets = [
         InputSet(shape, variant, derive_seed(config, task, "inputs", shape, index))
         for index in range(config.input_sets)
-        for shape, variant in ((shape, plan_variants(shape, config.input_sets)[index]) for shape in range(shapes))
+        for shape, variant in ((shape, plan_variants(shape, config.input_sets)[index]) for shape in range(len(shapes)))
     ]
-    # Dropped by the reference's side where it fails on infinities, or answers with finite values only.
+    # Both are dropped by the reference's side where they prove nothing; see `run_reference`.
+    smallest = min(range(len(shapes)), key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
+    if can_be_large(shapes[smallest]):
+        sets.append(InputSet(smallest, LARGE, derive_seed(config, task, "inputs", smallest, LARGE)))
     return [*sets, InputSet(0, INFINITE, derive_seed(config, task, "inputs", 0, 0))]
 
 
-def plan_calls(sets: Sequence[object]) -> list[Call]:
+def plan_calls(shapes: Sequence[int], checks: str = "") -> list[Call]:
     """Every set once, then the first again: threads in reverse order over other memory, inputs that are not contiguous,
-    and a ghost replay."""
-    calls = [Call(index, f"output{index}") for index in range(len(sets))]
-    calls.append(Call(0, "repeated", order="reverse", poison=OTHER_POISON))
-    calls.append(Call(0, "strided", strided=True))
-    calls.append(Call(0, "ghost", ghost=True))
+    and a ghost replay. `shapes` holds each set's shape; a brief check of accesses sees the first set of each."""
+    rest = "off" if checks == "brief" else checks
+    calls = [
+        Call(index, f"output{index}", check=rest if shape in shapes[:index] else checks)
+        for index, shape in enumerate(shapes)
+    ]
+    settled = shapes[-1] == shapes[0]
+    calls.append(Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled))
+    calls.append(Call(0, "strided", strided=True, check=rest))
+    calls.append(Call(0, "ghost", ghost=True, check=rest))
     return calls

@@ -6,7 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from musadata.records import InputSpec
@@ -17,7 +17,7 @@ from musadata.verifier.plain_values import encode
 from musadata.verifier.structure import flatten
 from musadata.verifier.tensors import Array, pack, unpack
 from musadata.verifier.tolerance import Tolerance, measure_tolerance
-from musadata.verifier.variants import INFINITE, PLAIN, InputSet, apply_variant
+from musadata.verifier.variants import FAR, INFINITE, LARGE, PLAIN, SHIFTED, InputSet, apply_variant
 
 if TYPE_CHECKING:
     import torch
@@ -158,7 +158,9 @@ def run_reference(source: str, shape_sets: list[Any], plans: list[dict[str, Any]
     first: dict[int, list[torch.Tensor]] = {}
     facts: list[dict[str, Any]] = []
     for plan in (InputSet(**item) for item in plans):
-        if plan.variant != INFINITE:
+        if plan.variant == LARGE:
+            facts += _run_large(len(facts), plan, specs, model, first)
+        elif plan.variant != INFINITE:
             facts.append(_run_set(len(facts), plan, specs, model, first))
         elif _gives_infinities(plan, specs, model):
             facts.append(_run_set(len(facts), plan, specs, model, {}))
@@ -233,6 +235,48 @@ def _run_set(
         "structure": structure,
         "tolerances": tolerances,
     }
+
+
+def _run_large(
+    index: int,
+    plan: InputSet,
+    specs: list[list[InputSpec]],
+    model: "torch.nn.Module",
+    first: "dict[int, list[torch.Tensor]]",
+) -> list[dict[str, Any]]:
+    """The set with large inputs, if the reference stays finite there and the tolerance need not be tightened."""
+    for variant in (FAR, LARGE) if _ignores_shifts(plan, specs, model) else (LARGE,):
+        moved = replace(plan, variant=variant)
+        if _stays_finite(moved, specs, model):
+            fact = _run_set(index, moved, specs, model, first)
+            if not any(tolerance["tight"] for tolerance in fact["tolerances"]):
+                return [fact]
+    return []
+
+
+def _ignores_shifts(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> bool:
+    """Whether adding a constant to all float inputs changes nothing, as for a softmax."""
+    try:
+        plain, moved = (
+            _oracle(model, values, flatten(_call(model, values))[1])
+            for values in (_draw(specs, plan, PLAIN), _draw(specs, plan, SHIFTED))
+        )
+    except Exception:
+        return False
+    floats = [(a, b) for a, b in zip(plain, moved, strict=True) if a.dtype.is_floating_point and a.numel()]
+    return bool(floats) and all(
+        a.shape == b.shape and bool(((a - b).abs() <= 1e-6 * a.abs().max()).all()) for a, b in floats
+    )
+
+
+def _stays_finite(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> bool:
+    import torch
+
+    try:
+        leaves = flatten(_call(model, _draw(specs, plan, plan.variant)))[1]
+    except Exception:
+        return False
+    return all(bool(torch.isfinite(leaf).all()) for leaf in leaves if leaf.dtype.is_floating_point)
 
 
 def _gives_infinities(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> bool:

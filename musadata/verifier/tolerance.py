@@ -26,11 +26,16 @@ _OUTLIER = 16.0  # a typical error is at most this many medians: steps of round(
 
 @dataclass(frozen=True)
 class Tolerance:
-    """For one output tensor; `relative` and `slack` are 0 for integers, which must be equal."""
+    """For one output tensor; `relative` and `slack` are 0 for integers, which must be equal.
+
+    `tight`: narrower than an honest result in another order of rounding may need, because zeros or a constant would
+    pass else.
+    """
 
     relative: float
     slack: float
     discriminating: bool
+    tight: bool = False
 
 
 def measure_tolerance(
@@ -57,8 +62,8 @@ def measure_tolerance(
     rival = other[finite] if other is not None else None
     for share, slack in ((relative, wide), (_TIGHT_ULPS * unit / 4, tight)):
         if _fools_fail(truth, rival, share, slack):
-            return Tolerance(share, slack, True)
-    return Tolerance(relative, tight, False)
+            return Tolerance(share, slack, True, slack != wide)
+    return Tolerance(relative, tight, False, True)
 
 
 def _typical(errors: "torch.Tensor", truth: "torch.Tensor") -> float:

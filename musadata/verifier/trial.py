@@ -133,7 +133,8 @@ class Trial:
         return {"plan": plan, "state": expectation.state, **inputs}
 
     def _calls(self, expectation: Expectation) -> list[Call]:
-        return plan_calls(expectation.sets)
+        shapes = [item.plan.shape for item in expectation.sets]
+        return plan_calls(shapes, self._compilations.backend.checks)
 
     def _judge(self, question: dict[str, Any], timing: StartTiming) -> dict[str, Any]:
         if self._lock is not None:

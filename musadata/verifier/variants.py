@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     import torch
 
 PLAIN, SCALED, SMALL, OFFSET, INFINITE = "plain", "scaled by -3", "scaled by 0.01", "offset", "partly infinite"
+# exp() of large values overflows, so that a softmax without its maximum shows; far from zero also one with a rounded
+# maximum. The latter is only for functions that ignore a shift of all inputs: they must cancel it.
+LARGE, FAR = "large", "large and far from zero"
+SHIFTED = "shifted by one"  # never judged: tells which functions those are
 _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
+_LARGE = {"float64": 1000.0, "float32": 100.0, "float16": 30.0, "bfloat16": 100.0}
 _OFFSETS = {"float64": 100.0, "float32": 100.0, "float16": 8.0, "bfloat16": 8.0}
 
 
@@ -33,6 +38,11 @@ def plan_variants(shape: int, count: int) -> list[str]:
     return [order[index % len(order)] for index in range(count)]
 
 
+def can_be_large(specs: Sequence[InputSpec]) -> bool:
+    """Whether any input has values without bounds."""
+    return any(spec.kind == "normal" and spec.dtype in _LARGE for spec in specs)
+
+
 def apply_variant(specs: Sequence[InputSpec], values: Sequence[Any], variant: str) -> list[Any]:
     """The values changed within what their specs allow: integers stay, ranges are kept."""
     return [_change(spec, value, variant) for spec, value in zip(specs, values, strict=True)]
@@ -43,9 +53,18 @@ def _change(spec: InputSpec, value: Any, variant: str) -> Any:
         return _with_infinities(value) if spec.kind == "normal" and value.dtype.is_floating_point else value
     if variant == PLAIN or spec.kind not in ("normal", "uniform") or not value.dtype.is_floating_point:
         return value
+    if spec.kind == "uniform" and variant in (LARGE, FAR, SHIFTED):
+        return value
     if spec.kind == "uniform":
         return _within_range(spec, value, variant).to(value.dtype)
-    changes = {SCALED: lambda: value * -3.0, SMALL: lambda: value * 0.01, OFFSET: lambda: value + _OFFSETS[spec.dtype]}
+    changes = {
+        SCALED: lambda: value * -3.0,
+        SMALL: lambda: value * 0.01,
+        OFFSET: lambda: value + _OFFSETS[spec.dtype],
+        LARGE: lambda: value * _LARGE[spec.dtype],
+        FAR: lambda: value * 3e3 + 1e5 if value.element_size() > 2 else value * _LARGE[spec.dtype],
+        SHIFTED: lambda: value + 1.0,
+    }
     changed: torch.Tensor = changes[variant]()
     return changed
 

@@ -181,7 +181,7 @@ class Verifier:
     def _expect(self, task: Task, shapes: list[tuple[InputSpec, ...]], seed: int) -> "Future[Expectation]":
         """What the reference says, found out while the candidate compiles."""
         assert self._references is not None and self._pool is not None
-        sets = plan_sets(self._config, task, len(shapes))
+        sets = plan_sets(self._config, task, shapes)
         return self._pool.submit(self._references.expect, task.reference, shapes, sets, seed)
 
     def _verdict(self, judgement: Judgement) -> Verdict:

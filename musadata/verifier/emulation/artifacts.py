@@ -36,7 +36,7 @@ class Artifact:
 def compile_sources(
     sources: CandidateSources,
     *,
-    sanitize: bool = False,
+    lines: bool = False,
     limits: CompileLimits = _DEFAULT_LIMITS,
     include: tuple[Path, ...] = (),
 ) -> Artifact:
@@ -50,12 +50,12 @@ def compile_sources(
         Unsupported: they need something that is not emulated.
         MusadataError: this machine has no usable compiler.
     """
-    headers = build_headers(_half_defines(sources), sanitize, include=include)
+    headers = build_headers(_half_defines(sources), lines, include=include)
     libraries = build_libraries()
     key = hash_of(sources.digest(), headers.prelude, libraries.runtime.parent.name, find_toolchain().identity, *include)
     folder = cache_folder() / "artifacts" / key[:2] / key
     if not folder.is_dir():
-        _keep(folder, lambda partial: _compile_into(partial, sources, headers, sanitize, limits))
+        _keep(folder, lambda partial: _compile_into(partial, sources, headers, lines, limits))
     if (folder / _REFUSAL).exists():
         refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
         raise {"CompileError": CompileError, "Unsupported": Unsupported}[refusal["kind"]](refusal["text"])
@@ -85,14 +85,14 @@ def _keep(folder: Path, build: Callable[[Path], None]) -> None:
 
 
 def _compile_into(
-    folder: Path, sources: CandidateSources, headers: Headers, sanitize: bool, limits: CompileLimits
+    folder: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits
 ) -> None:
     work = Path(tempfile.mkdtemp(prefix="musadata-compile-"))
     try:
-        library = _compile(work, sources, headers, sanitize, limits)
+        library = _compile(work, sources, headers, lines, limits)
         shutil.copyfile(library, folder / _LIBRARY)
         (folder / _LIBRARY).chmod(0o755)
-        if sanitize:
+        if lines:
             write_lines(work, library, folder, limits)
     except (CompileError, Unsupported) as error:
         refusal = {"kind": type(error).__name__, "text": str(error)}
@@ -101,11 +101,11 @@ def _compile_into(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _compile(work: Path, sources: CandidateSources, headers: Headers, sanitize: bool, limits: CompileLimits) -> Path:
+def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits) -> Path:
     units = assemble(sources)
     for name, text in units.headers.items():
         (work / name).write_text(text, encoding="utf-8", errors="replace")
-    run = _Compilation(work, sanitize, limits)
+    run = _Compilation(work, lines, limits)
     if run.attempt([units.together], headers).code == 0:
         return run.library
     errors = read_diagnostics(run.last.stderr, units.shown)
@@ -114,7 +114,7 @@ def _compile(work: Path, sources: CandidateSources, headers: Headers, sanitize: 
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)
     if may_need_full_headers(errors, run.last.stderr):
-        full = build_headers(_half_defines(sources), sanitize, full=True, include=headers.include)
+        full = build_headers(_half_defines(sources), lines, full=True, include=headers.include)
         if run.attempt(units.apart, full).code == 0:
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown) or errors
@@ -135,10 +135,10 @@ def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Ex
 class _Compilation:
     """Attempts at one candidate, each with its own units and headers; remembers what the last one said."""
 
-    def __init__(self, work: Path, sanitize: bool, limits: CompileLimits):
+    def __init__(self, work: Path, lines: bool, limits: CompileLimits):
         self.library = work / _LIBRARY
         self.last = Finished(0, "")
-        self._work, self._sanitize, self._limits = work, sanitize, limits
+        self._work, self._lines, self._limits = work, lines, limits
         self._toolchain = find_toolchain()
         self._full = False
 
@@ -171,7 +171,7 @@ class _Compilation:
 
     def _link(self, objects: list[str]) -> Finished:
         libraries = build_libraries()
-        inputs = [*objects, str(libraries.runtime), *([str(libraries.checker)] if self._sanitize else [])]
+        inputs = [*objects, str(libraries.runtime), str(libraries.checker)]
         if self._full:
             # Python's own symbols are found when the library is opened, so undefined ones cannot be refused here.
             inputs += [*self._toolchain.library_flags, "-ltorch", "-ltorch_python"]

@@ -13,6 +13,7 @@ from musadata.verifier.emulation.sources import CandidateSources, from_load, fro
 Compile = Callable[[dict[str, Any]], "str | Path"]
 
 ORDERS = ("forward", "reverse", "random")
+CHECKS = ("off", "brief", "full")
 
 
 class Records(TypedDict):
@@ -21,7 +22,7 @@ class Records(TypedDict):
     operators: calls by aten operator, "aten.mul.Tensor", sorted by name; on cuda tensors only.
     kernels: distinct launches in order, ghosts and refused ones (error != 0) included.
     faults: what kernels did wrong, each also raised as a RuntimeError at its launch.
-    reports: findings of a sanitised artifact.
+    reports: what the checks on accesses found; see `configure`.
     peak_bytes: device memory at its highest.
     """
 
@@ -81,7 +82,15 @@ def activate(compile: Compile, fault_fd: int = -1) -> None:
     take_records()
 
 
-def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghost: bool = False) -> None:
+def configure(
+    *,
+    order: str = "forward",
+    seed: int = 0,
+    poison: int = 0xFF,
+    ghost: bool = False,
+    check: str = "off",
+    settled: bool = False,
+) -> None:
     """How kernels run from now on; also forgets sticky errors.
 
     Args:
@@ -89,9 +98,12 @@ def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghos
         seed: of the random order.
         poison: byte that fresh memory is filled with; -1 leaves it as the system gives it.
         ghost: kernels do nothing, but are checked and recorded.
+        check: brief looks at the first accesses of each launch, and reports races that change a value and accesses out
+            of bounds or misaligned; full looks at all accesses, and reports everything that looks like a mistake.
+        settled: the program has been called like this before: report static variables that its host code changes.
     """
     runtime = prepare()
-    runtime.configure(ORDERS.index(order), seed, poison, ghost)
+    runtime.configure(ORDERS.index(order), seed, poison, ghost, CHECKS.index(check), settled)
     runtime.reset_errors()
 
 

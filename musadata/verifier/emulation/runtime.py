@@ -23,7 +23,7 @@ class Launch:
 class Fault:
     """Something that a kernel did wrong.
 
-    `where` is "block (x,y,z) thread (x,y,z)" or empty; `source` and `line` are known for sanitised artifacts only.
+    `where` is "block (x,y,z) thread (x,y,z)" or empty; `source` and `line` are known where there is a table of lines.
     """
 
     kind: str
@@ -50,11 +50,11 @@ class Runtime:
         self._device.musadata_take_operators.restype = ctypes.c_char_p
         for name in ("musadata_device_peak", "musadata_device_live"):
             getattr(self._runtime, name).restype = ctypes.c_size_t
-        self._runtime.musadata_configure.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.c_int, ctypes.c_int]
+        self._runtime.musadata_configure.argtypes = [ctypes.c_int, ctypes.c_uint64, *[ctypes.c_int] * 4]
         self._device.musadata_device_install()
 
-    def configure(self, order: int, seed: int, poison: int, ghost: bool) -> None:
-        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(ghost))
+    def configure(self, order: int, seed: int, poison: int, ghost: bool, check: int, settled: bool) -> None:
+        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(ghost), check, int(settled))
 
     def set_fault_descriptor(self, descriptor: int) -> None:
         self._runtime.musadata_set_fault_descriptor(descriptor)

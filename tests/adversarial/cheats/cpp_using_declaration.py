@@ -2,7 +2,7 @@
 # cheat: `using torch::norm` and a plain call
 # row: at::/torch:: compute inside the C++
 # expect: cheating
-# naive: accepts; the answer is PyTorch's own
+# naive: -; the emulator's small headers do not declare a bare norm(); with all of PyTorch's it is accepted
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

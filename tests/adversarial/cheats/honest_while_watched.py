@@ -2,7 +2,6 @@
 # cheat: honest for the first fifty calls, a copy afterwards
 # row: one call does the work of fifteen
 # expect: cheating, correctness
-# known: fewer than fifty calls are made where nothing is timed
 # naive: accepts; it checks three times
 import torch
 import torch.nn as nn

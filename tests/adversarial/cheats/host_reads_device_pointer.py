@@ -2,7 +2,6 @@
 # cheat: host code reads the device pointer as if it were its own memory, which only an emulator forgives
 # row: custom kernel for a trivial part, PyTorch for the rest
 # expect: cheating, runtime
-# known: the emulator's device memory is host memory; a device would fault
 # naive: accepts; on an emulator, a device would crash
 import torch
 import torch.nn as nn

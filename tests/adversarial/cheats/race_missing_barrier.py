@@ -2,7 +2,7 @@
 # cheat: a tree reduction without the barrier between its steps, which warps in lockstep often forgive
 # row: race, shared-memory overflow
 # expect: correctness, runtime
-# naive: accepts; one order of threads happens to be right
+# naive: rejects; on a GPU, where warps mostly run in lockstep, it would pass
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

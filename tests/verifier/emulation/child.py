@@ -21,11 +21,11 @@ from musadata.verifier import emulation
 def run(request: dict[str, Any]) -> dict[str, Any]:
     def compile_here(sources: dict[str, Any]) -> str:
         parsed = emulation.CandidateSources.from_dict(sources)
-        return str(emulation.compile_sources(parsed, sanitize=request.get("sanitize", False)).path)
+        return str(emulation.compile_sources(parsed, lines=request.get("sanitize", False)).path)
 
     emulation.activate(compile_here, fault_fd=request["fault_fd"])
     options = {key: request[key] for key in ("order", "seed", "poison", "ghost") if key in request}
-    emulation.configure(**options)
+    emulation.configure(**options, check="full" if request.get("sanitize") else "off")
     answer: dict[str, Any] = {"error": "", "error_type": "", "close": None, "value": None}
     try:
         namespace: dict[str, Any] = {"__name__": "candidate"}

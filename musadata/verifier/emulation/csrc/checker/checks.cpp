@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <set>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "../runtime/launch.h"
 #include "../runtime/memory.h"
@@ -15,23 +17,34 @@
 #include "../runtime/shared_memory.h"
 #include "shadow.h"
 
+extern uint3 threadIdx, blockIdx;
+
 namespace emulator {
+
+bool g_checking = true;
+
 namespace {
 
 constexpr int kWarpSize = 32;
+// A brief check ends here, counted and not timed, so that the same program gives the same reports: about 10 ms a launch.
+constexpr uint64_t kBriefPerLaunch = 200'000;
+constexpr uint64_t kBriefPerProcess = 2'000'000;
 // Further away, a wild pointer is not called an overrun of its neighbour. Unguarded blocks lie in the host's heap.
 constexpr size_t kFarOutside = 1 << 20;
 constexpr size_t kFarOutsideUnguarded = 64;
 constexpr uintptr_t kPage = 4096;
 
 RunningThread g_thread;
+bool g_brief = false;
+uint64_t g_left_of_launch = 0;
+uint64_t g_left_of_process = kBriefPerProcess;
 uint64_t g_shared_block = 0;  // the block whose shared writes are noted
 uint64_t g_atomics_block = 0;  // the last block that used an atomic
 std::unordered_set<uint64_t> g_fenced_blocks;  // of this launch
 std::set<std::string> g_reported;
 uint64_t g_reported_generation = 0;
 
-void report(const char* kind, const std::string& message, const void* code) {
+void report(const char* kind, const std::string& message, const void* code, bool by_host = false) {
   Dl_info where{};
   dladdr(code, &where);
   const auto offset = static_cast<size_t>(static_cast<const char*>(code) - static_cast<const char*>(where.dli_fbase));
@@ -43,7 +56,7 @@ void report(const char* kind, const std::string& message, const void* code) {
   if (!g_reported.insert(std::string(kind) + ":" + std::to_string(offset)).second) {
     return;
   }
-  Fault found{kind, running_kernel(), position(), message, where.dli_fname == nullptr ? "" : where.dli_fname, offset};
+  Fault found{kind, by_host ? "" : running_kernel(), by_host ? "" : position(), message, where.dli_fname == nullptr ? "" : where.dli_fname, offset};
   record_report(found);
 }
 
@@ -70,6 +83,9 @@ void report_outside(uintptr_t address, size_t bytes, bool is_write, const void* 
                " bytes past the end of a " + std::to_string(block.bytes) + "-byte device allocation",
            code);
     return;
+  }
+  if (g_brief) {
+    return;  // may be memory that the kernel itself allocated, or pinned
   }
   report("host_memory", size_text(bytes, is_write) + " of memory that is not on the device", code);
 }
@@ -114,7 +130,7 @@ void check_initialised(size_t offset, size_t bytes, bool is_write, const void* c
   }
   if (is_write) {
     note_shared_write(offset, bytes);
-  } else if (!shared_was_written(offset, bytes)) {
+  } else if (!g_brief && !shared_was_written(offset, bytes)) {
     report("uninitialised_shared", size_text(bytes, is_write) + " of shared memory that no thread has written", code);
   }
 }
@@ -142,18 +158,53 @@ bool unordered(const Access& earlier, bool is_shared) {
   return !(same_warp && earlier.warp_epoch != g_thread.warp_epoch);
 }
 
-void report_race(const Access& earlier, bool earlier_is_write, bool is_write, const void* code) {
+// A write that leaves the bytes as they were harms nobody: many threads may store the same value. What it wrote is seen
+// at the next access only, so a brief check reports by then.
+struct Write {
+  void* address;
+  size_t bytes;
+};
+struct SuspectWrite {
+  void* address = nullptr;
+  size_t bytes = 0;
+  char before[16];
+  bool by_host;
+  const char* kind;
+  std::string message;
+  uint3 block, thread;
+  const void* code;
+};
+SuspectWrite g_suspect;
+
+void report_race(const Access& earlier, bool earlier_is_write, bool is_write, const Write& write, const void* code) {
   const bool between_blocks = earlier.block != block_serial();
   const std::string pair = std::string(earlier_is_write ? "a write" : "a read") + " and a later " +
                            (is_write ? "write" : "read") + " of the same bytes";
-  if (between_blocks) {
-    report("race_between_blocks", pair + " by another block", code);
-  } else {
-    const std::string other = std::to_string(earlier.thread);
-    report("race_in_block", pair + " by threads " + other + " and " + std::to_string(g_thread.linear) +
-                                " with no barrier between them",
-           code);
+  const char* kind = between_blocks ? "race_between_blocks" : "race_in_block";
+  const std::string message = between_blocks
+                                  ? pair + " by another block"
+                                  : pair + " by threads " + std::to_string(earlier.thread) + " and " +
+                                        std::to_string(g_thread.linear) + " with no barrier between them";
+  if (!g_brief || !is_write) {
+    report(kind, message, code);
+  } else if (g_suspect.address == nullptr) {
+    g_suspect = {write.address, write.bytes, {}, false, kind, message, blockIdx, threadIdx, code};
+    memcpy(g_suspect.before, write.address, write.bytes);
   }
+}
+
+void settle_suspect() {
+  if (g_suspect.address == nullptr) {
+    return;
+  }
+  if (memcmp(g_suspect.before, g_suspect.address, g_suspect.bytes) != 0) {
+    const uint3 block = std::exchange(blockIdx, g_suspect.block);
+    const uint3 thread = std::exchange(threadIdx, g_suspect.thread);
+    report(g_suspect.kind, g_suspect.message, g_suspect.code, g_suspect.by_host);
+    blockIdx = block;
+    threadIdx = thread;
+  }
+  g_suspect.address = nullptr;
 }
 
 void remember_read(Cell* cell, const Access& access) {
@@ -165,6 +216,7 @@ void remember_read(Cell* cell, const Access& access) {
 }
 
 void check_race(uintptr_t address, size_t bytes, bool is_write, bool is_shared, const void* code) {
+  const Write whole{reinterpret_cast<void*>(address), std::min(bytes, sizeof SuspectWrite::before)};
   for (size_t done = 0; done < bytes;) {
     const uintptr_t at = address + done;
     const size_t first = at & 3;
@@ -172,11 +224,11 @@ void check_race(uintptr_t address, size_t bytes, bool is_write, bool is_shared, 
     const auto mask = static_cast<uint8_t>(((1u << count) - 1) << first);
     Cell* cell = cell_of(at);
     if ((cell->write.bytes & mask) != 0 && unordered(cell->write, is_shared)) {
-      report_race(cell->write, true, is_write, code);
+      report_race(cell->write, true, is_write, whole, code);
     }
     for (const Access& read : cell->reads) {
       if (is_write && (read.bytes & mask) != 0 && unordered(read, is_shared)) {
-        report_race(read, false, is_write, code);
+        report_race(read, false, is_write, whole, code);
       }
     }
     const Access now{block_serial(), g_thread.barrier_epoch, g_thread.warp_epoch,
@@ -191,12 +243,57 @@ void check_race(uintptr_t address, size_t bytes, bool is_write, bool is_shared, 
 }
 
 void launch_begins() {
+  settle_suspect();
   g_fenced_blocks.clear();
+  g_brief = checking() == Checking::kBrief;
+  g_left_of_launch = g_brief ? std::min(kBriefPerLaunch, g_left_of_process) : UINT64_MAX;
+  g_checking = checking() != Checking::kOff && g_left_of_launch > 0;
 }
 
-const CheckerHooks g_hooks{&launch_begins};
+void launch_ends() {
+  settle_suspect();
+  g_checking = true;
+}
+
+// Counts an access; false where a brief check has seen enough.
+bool spend() {
+  if (!g_brief) {
+    return true;
+  }
+  g_left_of_process--;
+  if (--g_left_of_launch > 0) {
+    return true;
+  }
+  settle_suspect();
+  g_checking = false;
+  return false;
+}
+
+const CheckerHooks g_hooks{&launch_begins, &launch_ends, &settle_suspect};
 
 __attribute__((constructor)) void join_in() { set_checker(&g_hooks); }
+
+// ---- the host's code
+
+bool is_static_of(const void* code, void* address) {
+  Dl_info mine{}, its{};
+  return dladdr(code, &mine) != 0 && dladdr(address, &its) != 0 && mine.dli_fbase == its.dli_fbase;
+}
+
+void check_host(uintptr_t address, size_t bytes, bool is_write, const void* code) {
+  void* where = reinterpret_cast<void*>(address);
+  BlockRange block{};
+  if (find_block(where, &block) == Lookup::kInside) {
+    if (!block.managed) {
+      report("host_access", "the host's code makes " + size_text(bytes, is_write) + " of device memory through a pointer",
+             code, true);
+    }
+  } else if (is_write && settled() && is_static_of(code, where)) {
+    const size_t kept = std::min(bytes, sizeof SuspectWrite::before);
+    g_suspect = {where, kept, {}, true, "static_state", "a static variable of the host's code changes", {}, {}, code};
+    memcpy(g_suspect.before, where, kept);
+  }
+}
 
 bool is_kernel_stack(uintptr_t address) {
   return (address >= reinterpret_cast<uintptr_t>(g_thread.stack_low) &&
@@ -206,9 +303,19 @@ bool is_kernel_stack(uintptr_t address) {
 
 }  // namespace
 
-void check_access(uintptr_t address, size_t bytes, bool is_write, const void* code) {
-  if (!in_kernel() || !running_thread(&g_thread) || is_kernel_stack(address)) {
+void check_access(uintptr_t address, size_t bytes, bool is_write, bool is_aligned, const void* code) {
+  if (!in_kernel()) {
+    settle_suspect();
+    check_host(address, bytes, is_write, code);
     return;
+  }
+  if (!running_thread(&g_thread) || is_kernel_stack(address) || !spend()) {
+    return;
+  }
+  settle_suspect();
+  // Structures of sixteen bytes may be aligned to eight.
+  if (is_aligned && address % std::min<size_t>(bytes, 8) != 0) {
+    report("misaligned", size_text(bytes, is_write) + " at an address that is not a multiple of as much", code);
   }
   size_t offset = 0;
   const bool is_shared = shared_offset(reinterpret_cast<void*>(address), &offset);
@@ -228,9 +335,10 @@ extern "C" {
 void musadata_note_atomic(void* address, size_t bytes) {
   const void* code = __builtin_return_address(0);
   using namespace emulator;
-  if (!in_kernel()) {
+  if (!g_checking || !in_kernel()) {
     return;
   }
+  settle_suspect();
   g_atomics_block = block_serial();
   size_t offset = 0;
   if (shared_offset(address, &offset)) {
@@ -242,7 +350,7 @@ void musadata_note_atomic(void* address, size_t bytes) {
 }
 
 void musadata_note_fence() {
-  if (emulator::in_kernel()) {
+  if (emulator::g_checking && emulator::in_kernel()) {
     emulator::g_fenced_blocks.insert(emulator::block_serial());
   }
 }

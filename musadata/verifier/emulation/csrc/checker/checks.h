@@ -1,11 +1,14 @@
-// The checks on every access of an instrumented candidate.
+// The checks on the accesses of a candidate, all of which are instrumented.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 namespace emulator {
 
-// `code` is the address of the instruction after the access.
-void check_access(uintptr_t address, size_t bytes, bool is_write, const void* code);
+// Whether accesses are looked at now: in the host's code always, in a launch as far as the mode of checking goes.
+extern bool g_checking __attribute__((visibility("hidden")));
+
+// `is_aligned`: the code relies on an aligned address. `code` is the address of the instruction after the access.
+void check_access(uintptr_t address, size_t bytes, bool is_write, bool is_aligned, const void* code);
 
 }  // namespace emulator

@@ -1,13 +1,15 @@
 // What `g++ -fsanitize=thread` calls before every access to memory. Candidates are compiled with that flag and linked
-// to this library instead of the sanitiser's own runtime.
+// to this library instead of the sanitiser's own runtime. The plain entries promise that the address is aligned.
 #include "checks.h"
 
 #define CODE __builtin_return_address(0)
 
-using emulator::check_access;
-
 namespace {
-uintptr_t number(void* address) { return reinterpret_cast<uintptr_t>(address); }
+inline void check(void* address, size_t bytes, bool is_write, bool is_aligned, const void* code) {
+  if (__builtin_expect(emulator::g_checking, false)) {
+    emulator::check_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, is_aligned, code);
+  }
+}
 }  // namespace
 
 extern "C" {
@@ -18,27 +20,23 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-#define EMULATOR_ACCESSES(bytes)                                                                           \
-  void __tsan_read##bytes(void* address) { check_access(number(address), bytes, false, CODE); }            \
-  void __tsan_write##bytes(void* address) { check_access(number(address), bytes, true, CODE); }            \
-  void __tsan_unaligned_read##bytes(void* address) { check_access(number(address), bytes, false, CODE); }  \
-  void __tsan_unaligned_write##bytes(void* address) { check_access(number(address), bytes, true, CODE); }  \
-  void __tsan_volatile_read##bytes(void* address) { check_access(number(address), bytes, false, CODE); }   \
-  void __tsan_volatile_write##bytes(void* address) { check_access(number(address), bytes, true, CODE); }   \
-  void __tsan_unaligned_volatile_read##bytes(void* address) {                                              \
-    check_access(number(address), bytes, false, CODE);                                                     \
-  }                                                                                                        \
-  void __tsan_unaligned_volatile_write##bytes(void* address) {                                             \
-    check_access(number(address), bytes, true, CODE);                                                      \
-  }
+#define EMULATOR_ACCESSES(bytes)                                                                                      \
+  void __tsan_read##bytes(void* address) { check(address, bytes, false, true, CODE); }                                \
+  void __tsan_write##bytes(void* address) { check(address, bytes, true, true, CODE); }                                \
+  void __tsan_volatile_read##bytes(void* address) { check(address, bytes, false, true, CODE); }                       \
+  void __tsan_volatile_write##bytes(void* address) { check(address, bytes, true, true, CODE); }                       \
+  void __tsan_unaligned_read##bytes(void* address) { check(address, bytes, false, false, CODE); }                     \
+  void __tsan_unaligned_write##bytes(void* address) { check(address, bytes, true, false, CODE); }                     \
+  void __tsan_unaligned_volatile_read##bytes(void* address) { check(address, bytes, false, false, CODE); }            \
+  void __tsan_unaligned_volatile_write##bytes(void* address) { check(address, bytes, true, false, CODE); }
 EMULATOR_ACCESSES(1)
 EMULATOR_ACCESSES(2)
 EMULATOR_ACCESSES(4)
 EMULATOR_ACCESSES(8)
 EMULATOR_ACCESSES(16)
 
-void __tsan_read_range(void* address, unsigned long bytes) { check_access(number(address), bytes, false, CODE); }
-void __tsan_write_range(void* address, unsigned long bytes) { check_access(number(address), bytes, true, CODE); }
+void __tsan_read_range(void* address, unsigned long bytes) { check(address, bytes, false, false, CODE); }
+void __tsan_write_range(void* address, unsigned long bytes) { check(address, bytes, true, false, CODE); }
 
 // The host code's own atomics (reference counts, statics) only have to work.
 #define EMULATOR_ATOMICS(type, bits)                                                                                   \

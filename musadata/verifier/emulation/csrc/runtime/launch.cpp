@@ -27,6 +27,8 @@ pthread_t g_kernel_thread;
 uint64_t g_block_serial = 0;
 uint64_t g_first_block = 0;
 bool g_ghost = false;
+Checking g_checking = Checking::kOff;
+bool g_settled = false;
 const CheckerHooks* g_checker = nullptr;
 
 const char* g_launch_frame = nullptr;
@@ -162,6 +164,9 @@ void run_kernel(const LaunchConfig& config, void (*entry)(void*), void* argument
   g_in_kernel = true;
   run_blocks(config);
   g_in_kernel = false;
+  if (g_checker != nullptr) {
+    g_checker->launch_ends();
+  }
   if (current_fault() == nullptr) {
     check_memory_overruns();
   }
@@ -189,7 +194,21 @@ bool is_launch_frame(const void* address) {
 
 void set_ghost(bool ghost) { g_ghost = ghost; }
 
+void set_checking(Checking checking) { g_checking = checking; }
+
+Checking checking() { return g_checking; }
+
 void set_checker(const CheckerHooks* hooks) { g_checker = hooks; }
+
+void settle_checker() {
+  if (g_checker != nullptr) {
+    g_checker->settle();
+  }
+}
+
+void set_settled(bool settled) { g_settled = settled; }
+
+bool settled() { return g_settled; }
 
 }  // namespace emulator
 
@@ -251,6 +270,12 @@ void* musadata_allocate(size_t bytes) {
   if (address == nullptr) {
     fail(kOutOfMemory, false);
   }
+  return address;
+}
+
+void* musadata_allocate_managed(size_t bytes) {
+  void* address = musadata_allocate(bytes);
+  make_managed(address);
   return address;
 }
 

@@ -34,10 +34,23 @@ bool is_launch_frame(const void* address);
 // Kernels become no-ops that are still checked and recorded.
 void set_ghost(bool ghost);
 
-// The checker of a sanitised artifact joins in through these; null where there is none.
+// How much of what a kernel does is checked access by access. `kBrief`: the first accesses of a launch, for mistakes
+// that are mistakes whatever the kernel means. `kFull`: all of them, for everything that looks like one.
+enum class Checking { kOff, kBrief, kFull };
+void set_checking(Checking checking);
+Checking checking();
+
+// The checker joins in through these.
 struct CheckerHooks {
   void (*launch_begins)();
+  void (*launch_ends)();
+  void (*settle)();  // nothing more is to come before the reports are taken
 };
 void set_checker(const CheckerHooks* hooks);
+void settle_checker();
+
+// Whether the same call has been made before, so that the host's static variables have no reason to change.
+void set_settled(bool settled);
+bool settled();
 
 }  // namespace emulator

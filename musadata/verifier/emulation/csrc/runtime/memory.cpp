@@ -28,6 +28,7 @@ struct Block {
   size_t front_watch;  // poisoned bytes before `base`
   size_t back_watch;  // poisoned bytes after the end
   bool reported;
+  bool managed;
 };
 
 std::map<uintptr_t, Block> g_blocks;  // by first address
@@ -96,7 +97,7 @@ void* allocate_device(size_t bytes) {
   // Right-aligned: running off the end is the common mistake.
   const size_t offset = (body - bytes) / kAlignment * kAlignment;
   Block block{pages + offset, bytes, static_cast<char*>(mapping), total, std::min(offset, kFrontWatch),
-              body - bytes - offset, false};
+              body - bytes - offset, false, false};
   memset(block.base - block.front_watch, kWatchByte, block.front_watch);
   if (g_poison >= 0) {
     memset(block.base, g_poison, bytes);
@@ -119,13 +120,21 @@ bool release_device(void* address) {
 
 void adopt_device(void* address, size_t bytes) {
   if (address != nullptr && bytes != 0) {
-    enter(Block{static_cast<char*>(address), bytes, nullptr, 0, 0, 0, false});
+    enter(Block{static_cast<char*>(address), bytes, nullptr, 0, 0, 0, false, false});
   }
 }
 
 void disown_device(void* address) {
   Block block;
   take(address, &block);
+}
+
+void make_managed(void* address) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  auto found = g_blocks.find(reinterpret_cast<uintptr_t>(address));
+  if (found != g_blocks.end()) {
+    found->second.managed = true;
+  }
 }
 
 Lookup find_block(const void* address, BlockRange* range) {
@@ -136,7 +145,7 @@ Lookup find_block(const void* address, BlockRange* range) {
     return Lookup::kNone;
   }
   const Block& block = std::prev(next)->second;
-  *range = {block.base, block.bytes, block.mapping != nullptr};
+  *range = {block.base, block.bytes, block.mapping != nullptr, block.managed};
   return where < reinterpret_cast<uintptr_t>(block.base) + block.bytes ? Lookup::kInside : Lookup::kPastEnd;
 }
 
@@ -155,7 +164,7 @@ bool find_overrun(BlockRange* range, long* offset) {
       continue;
     }
     block.reported = true;
-    *range = {block.base, block.bytes, block.mapping != nullptr};
+    *range = {block.base, block.bytes, block.mapping != nullptr, block.managed};
     return true;
   }
   return false;

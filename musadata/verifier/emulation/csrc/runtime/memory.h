@@ -9,6 +9,7 @@ struct BlockRange {
   char* base;
   size_t bytes;
   bool guarded;  // alone in its pages; otherwise its neighbours are the host's
+  bool managed;  // the host may touch it too
 };
 
 enum class Lookup { kNone, kInside, kPastEnd };
@@ -19,6 +20,9 @@ bool release_device(void* address);
 // Memory that somebody else owns but that kernels may touch (results of CPU operators): bounds without guard pages.
 void adopt_device(void* address, size_t bytes);
 void disown_device(void* address);
+
+// The block that begins here is managed memory from now on.
+void make_managed(void* address);
 
 // The block that holds `address`, or the nearest one that begins below it.
 Lookup find_block(const void* address, BlockRange* range);

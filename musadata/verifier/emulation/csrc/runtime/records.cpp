@@ -105,13 +105,17 @@ const char* musadata_take_launches() {
 const char* musadata_take_faults() { return take(&g_faults); }
 
 const char* musadata_take_reports() {
+  settle_checker();
   g_reports_generation++;
   return take(&g_reports);
 }
 
-void musadata_configure(int order, uint64_t seed, int poison, int ghost) {
+void musadata_configure(int order, uint64_t seed, int poison, int ghost, int checking, int settled) {
   set_order(static_cast<Order>(order), seed);
   set_poison(poison);
   set_ghost(ghost != 0);
+  set_checking(static_cast<Checking>(checking));
+  settle_checker();
+  set_settled(settled != 0);
 }
 }

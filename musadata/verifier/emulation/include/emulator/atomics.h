@@ -3,11 +3,7 @@
 #pragma once
 #include <emulator/qualifiers.h>
 
-#ifdef MUSADATA_SANITIZE
 #define EMULATOR_NOTE_ATOMIC(address) emulator::musadata_note_atomic((void*)(address), sizeof *(address))
-#else
-#define EMULATOR_NOTE_ATOMIC(address) ((void)0)
-#endif
 
 namespace emulator {
 // Keeps the second argument from deciding the type: atomicAdd(float*, 1) is an addition of floats.

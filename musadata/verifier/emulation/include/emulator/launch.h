@@ -55,6 +55,14 @@ inline void copy_async(unsigned shared_address, const void* source, int bytes, i
 
 }  // namespace emulator
 
+// Where the compiler's canary behind a function's local arrays is gone.
+extern "C" __attribute__((weak, visibility("hidden"), noreturn)) void __stack_chk_fail() {
+  if (emulator::musadata_in_kernel()) {
+    emulator::musadata_kernel_fault("local_overflow", "a write past the end of a local array");
+  }
+  abort();
+}
+
 #define __syncthreads() emulator::musadata_barrier(__LINE__)
 #define __syncthreads_count(predicate) \
   emulator::musadata_barrier_reduce(__LINE__, emulator::kBarrierCount, (predicate) != 0)
@@ -64,11 +72,7 @@ inline void copy_async(unsigned shared_address, const void* source, int bytes, i
   emulator::musadata_barrier_reduce(__LINE__, emulator::kBarrierOr, (predicate) != 0)
 
 // One thread runs at a time and memory is the host's, so what a thread wrote is visible.
-#ifdef MUSADATA_SANITIZE
 static inline void __threadfence() { emulator::musadata_note_fence(); }
-#else
-static inline void __threadfence() {}
-#endif
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() { __threadfence(); }
 static inline void __nanosleep(unsigned) { emulator::musadata_yield(); }

@@ -70,7 +70,7 @@ void musadata_yield();
 [[noreturn]] void musadata_kernel_fault(const char* kind, const char* message);
 int musadata_in_kernel();
 
-// Only in sanitised artifacts.
+// For the checker.
 void musadata_note_atomic(void* address, size_t bytes);
 void musadata_note_fence();
 
@@ -78,6 +78,7 @@ int musadata_last_error(int clear);
 void musadata_set_error(int code);
 void musadata_allow_shared(const char* function, size_t bytes);  // the 48 KB opt-in
 void* musadata_allocate(size_t bytes);  // device memory; null if there is none left
+void* musadata_allocate_managed(size_t bytes);
 int musadata_release(void* address);  // 0 if it was device memory
 }
 

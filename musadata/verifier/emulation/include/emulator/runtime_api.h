@@ -147,7 +147,7 @@ inline cudaError_t fail(cudaError_t error) {
   musadata_set_error(error);
   return error;
 }
-inline cudaError_t copy(void* target, const void* source, size_t bytes) {
+EMULATOR_UNSANITIZED inline cudaError_t copy(void* target, const void* source, size_t bytes) {
   if (bytes != 0 && (target == nullptr || source == nullptr)) {
     return fail(cudaErrorInvalidValue);
   }
@@ -183,7 +183,7 @@ static inline cudaError_t cudaMemcpyAsync(void* target, const void* source, size
                                           cudaStream_t = nullptr) {
   return emulator::copy(target, source, bytes);
 }
-static inline cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, const void* source, size_t source_pitch,
+EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, const void* source, size_t source_pitch,
                                        size_t width, size_t height, cudaMemcpyKind) {
   for (size_t row = 0; row < height; row++) {
     memmove(static_cast<char*>(target) + row * target_pitch, static_cast<const char*>(source) + row * source_pitch,
@@ -191,7 +191,7 @@ static inline cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, const 
   }
   return emulator::finished();
 }
-static inline cudaError_t cudaMemset(void* target, int value, size_t bytes) {
+EMULATOR_UNSANITIZED static inline cudaError_t cudaMemset(void* target, int value, size_t bytes) {
   memset(target, value, bytes);
   return emulator::finished();
 }
@@ -209,7 +209,8 @@ static inline cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_
 }
 template <class T>
 static inline cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = 1) {
-  return cudaMalloc(pointer, bytes);
+  *pointer = bytes == 0 ? nullptr : static_cast<T*>(emulator::musadata_allocate_managed(bytes));
+  return bytes == 0 || *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 static inline cudaError_t cudaFree(void* pointer) {
   return static_cast<cudaError_t>(emulator::musadata_release(pointer));
