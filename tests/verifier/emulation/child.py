@@ -24,8 +24,10 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         return str(emulation.compile_sources(parsed, lines=request.get("sanitize", False)).path)
 
     emulation.activate(compile_here, fault_fd=request["fault_fd"])
-    options = {key: request[key] for key in ("order", "seed", "poison", "ghost") if key in request}
-    emulation.configure(**options, check="full" if request.get("sanitize") else "off")
+    options = {key: request[key] for key in ("order", "seed", "poison", "ghost", "check", "settled") if key in request}
+    if request.get("sanitize"):
+        options["check"] = "full"
+    emulation.configure(**options)
     answer: dict[str, Any] = {"error": "", "error_type": "", "close": None, "value": None}
     try:
         namespace: dict[str, Any] = {"__name__": "candidate"}
