@@ -95,11 +95,11 @@ def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
     backend.activate(_compile, fault_fd=fault_file)
     belongings = _Belongings()
     try:
-        kind = _import_model(source, facts)
-        if kind is not None:
+        module = _import_model(source, facts)
+        if module is not None:
             torch.empty(1, device=backend.DEVICE)  # makes the context, while the reference may still be running
             plan = ask({"plan": True})
-            run = _prepare(kind, plan, backend, facts)
+            run = _prepare(module, plan, backend, facts)
             if run is not None:
                 _follow(run, plan["plan"], facts, belongings)
     except BaseException as error:
@@ -150,7 +150,7 @@ def _note(facts: dict[str, Any], reached: str) -> None:
     Path("facts").write_text(json.dumps(facts))
 
 
-def _import_model(source: str, facts: dict[str, Any]) -> type[torch.nn.Module] | None:
+def _import_model(source: str, facts: dict[str, Any]) -> ModuleType | None:
     _note(facts, "import")
     module = _load(source)
     _note(facts, "construct")
@@ -158,15 +158,13 @@ def _import_model(source: str, facts: dict[str, Any]) -> type[torch.nn.Module] |
     if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
         facts["interface"] = ["ModelNew is not a subclass of torch.nn.Module."]
         return None
-    return kind
+    return module
 
 
-def _prepare(
-    kind: type[torch.nn.Module], answer: dict[str, Any], backend: ModuleType, facts: dict[str, Any]
-) -> _Run | None:
+def _prepare(module: ModuleType, answer: dict[str, Any], backend: ModuleType, facts: dict[str, Any]) -> _Run | None:
     plan = answer["plan"]
     torch.manual_seed(plan["seed"])
-    model = kind(*decode(plan["init"])).to(backend.DEVICE).eval()
+    model = module.ModelNew(*decode(plan["init"])).to(backend.DEVICE).eval()
     state = unpack_torch(answer["state"])
     facts["interface"] = copy_state(model, state, set(plan["parameters"]))
     if facts["interface"]:

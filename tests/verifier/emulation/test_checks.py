@@ -1,4 +1,4 @@
-"""The checks on accesses that every verdict makes: they see what is a mistake, and let pass what only looks like one."""
+"""The checks on accesses that every verdict makes see what is a mistake, and let pass what only looks like one."""
 
 import pytest
 
