@@ -145,6 +145,9 @@ KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
         ("std::thread t(f);", "legality.system"),
         ('system("ls");', "legality.system"),
         ('void* h = dlopen("x.so", 1);', "legality.system"),
+        ("emulator::musadata_reset_errors();", "legality.system"),
+        ('extern "C" void musadata_configure(int, int);', "legality.system"),
+        ('__attribute__((no_sanitize("thread"))) void f();', "legality.system"),
         ('#include "/etc/passwd"', "legality.system"),
         ('#define F "/etc/passwd"\n#include F', "legality.system"),
         ('asm(".incbin \\"/etc/shadow\\"");', "legality.system"),
@@ -160,6 +163,7 @@ def test_native_code_is_scanned(code, rule):
     "code",
     [
         "// at::relu(x); cublasSgemm(); #include <cub/cub.cuh>",
+        "int emulator = 3; float y = emulator * 2.0f;",
         '/* system("ls") */ const char* s = "torch::matmul(a, b)";',
         'const char* s = R"(at::relu(x))";',
         'auto y = torch::empty_like(x); auto z = at::zeros({1}, x.options()); TORCH_CHECK(x.is_cuda(), "exp");',
