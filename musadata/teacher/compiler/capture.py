@@ -9,14 +9,16 @@ import inspect
 import math
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions
 from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
@@ -68,6 +70,7 @@ KEPT = frozenset(
         "avg_pool2d",
         "avg_pool3d",
         "im2col",
+        "col2im",
         "_cdist_forward",
         "_pdist_forward",
         "std_mean",
@@ -111,10 +114,11 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
         _math_attention(),
         whole_operators(),
     ):
-        functional = torch.func.functionalize(call, remove="mutations")
-        traced = make_fx(functional, decomposition_table=_decompositions(), _allow_non_fake_inputs=True)(
-            fake_state, fakes
-        )
+        traced = _traced(call, fake_state, fakes)
+        if _writes_in_place(traced):  # a decomposition did, below functionalisation: its result shows what it wrote to
+            traced = _traced(traced, fake_state, fakes)
+    if _writes_in_place(traced):
+        raise Unsupported("writes in place")
     encoder = GraphEncoder(traced, environment, symbols)
     encoder.check_guards(shape_sets)
     tensor_names = [spec.name for spec, value in zip(shape_sets[0], values, strict=True) if _is_tensor(value)]
@@ -126,6 +130,17 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
         **encoder.graph([("state", entry["name"]) for entry in state] + [("argument", name) for name in tensor_names]),
         "result": call.result(),
     }
+
+
+def _traced(function: Callable[..., Any], *arguments: Any) -> GraphModule:
+    """The functional graph of a function over core aten operators."""
+    functional = torch.func.functionalize(function, remove="mutations")
+    return make_fx(functional, decomposition_table=_decompositions(), _allow_non_fake_inputs=True)(*arguments)
+
+
+def _writes_in_place(traced: GraphModule) -> bool:
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    return any(isinstance(target, OpOverload) and target._schema.is_mutable for target in targets)
 
 
 def _awkwardness(specs: Sequence[InputSpec], shape_sets: Sequence[Sequence[InputSpec]]) -> tuple[int, int]:

@@ -118,11 +118,22 @@ def group_loops(loops: list[Loop], returned: set[int], *, fuse: bool) -> list[Ke
     `returned` holds the identities of buffers that must end up in memory.
     """
     groups: list[_Group] = []
-    for loop in loops:
+    for loop in _read_loops(loops, returned):
         if not (fuse and _join(loop, groups)):
             groups.append(_alone(loop))
     read = _read_from_memory(groups)
     return [_kernel(group, read | returned) for group in groups]
+
+
+def _read_loops(loops: list[Loop], returned: set[int]) -> list[Loop]:
+    """The loops whose buffers are returned, or read by such a loop: of a maximum and its place, say, one may do."""
+    wanted, kept = set(returned), []
+    for loop in reversed(loops):
+        if id(loop.buffer) in wanted:
+            kept.append(loop)
+            axes, variables = variables_of(loop.names, loop.buffer.shape)
+            wanted |= {id(load.buffer) for load in loop.body(axes, _inner_axes(loop, axes, variables)[0]).loads}
+    return kept[::-1]
 
 
 def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple[Variable, ...]]:
@@ -228,6 +239,8 @@ def _point(
     mine = [w for v in group.axes for w in _by_stride(change[v])]
     if flat != flatten([of(v) for v in mine], [v.extent for v in mine]):
         return None
+    if product(v.extent for v in mine) != product(v.extent for v in group.axes):
+        return None  # a concatenation reads a part of its rows there and has more
     return tuple(v for v in variables if v in used)
 
 

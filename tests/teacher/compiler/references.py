@@ -122,6 +122,8 @@ FIXTURES = {
     "bilinear": Fixture('return F.interpolate(x, scale_factor=2, mode="bilinear")', IMAGES),
     "pad": Fixture("return F.pad(x, (1, 2, 0, 3), value=0.5)", IMAGES),
     "reflect": Fixture('return F.pad(x, (1, 2, 2, 1), mode="reflect")', IMAGES),
+    "circular": Fixture('return F.pad(x, (1, 2, 3, 0), mode="circular")', IMAGES),
+    "written views": Fixture("return torch.ops.aten._pad_circular(x, (1, 2))", two(tensor(2, 3, 9), tensor(3, 2, 16))),
     "concatenation": Fixture(
         "return torch.cat([x, y * 2, x], 1)",
         ((tensor(2, 3, 4), tensor(2, 5, 4, name="y")), (tensor(3, 4, 2), tensor(3, 2, 2, name="y"))),
@@ -132,6 +134,7 @@ FIXTURES = {
     "several outputs": Fixture("return x.sum(1), x.mean(), x.amax(0)", ROWS),
     "nested outputs": Fixture('return {"a": x * 2, "b": [x.sum(0), 3]}', ROWS),
     "argmax": Fixture("return x.argmax(1)", ROWS),
+    "row maxima": Fixture("return x.max(1).values", ROWS),
     "variance": Fixture("return x.var(1), x.std(0, keepdim=True)", ROWS),
     "normalised rows": Fixture("return x / x.norm(dim=1, keepdim=True)", ROWS),
     "running sum": Fixture("return torch.cumsum(x, 1)", ROWS),
@@ -143,6 +146,36 @@ FIXTURES = {
     "gather": Fixture(
         "return x.gather(1, i)",
         ((tensor(4, 9), tensor(4, 3, name="i", high=9)), (tensor(5, 9), tensor(5, 4, name="i", high=9))),
+    ),
+    "two maxima": Fixture("return torch.softmax(x, 1).sum(1), x.amax(1)", ROWS),
+    "extended rows": Fixture(
+        "return torch.cat([F.normalize(x.mean(2), dim=1), y], 0)",
+        tuple((tensor(b, 5, 6), tensor(3, 5, name="y")) for b in (7, 9)),
+    ),
+    "gathered product": Fixture(
+        "return self.l(x.gather(-1, i))",
+        tuple((tensor(3, n, 16), tensor(3, n, 16, name="i", high=16)) for n in (5, 7)),
+        "self.l = nn.Linear(16, 20)",
+    ),
+    "scattered sum": Fixture(
+        "return y.scatter_add(1, i, x)",
+        tuple((tensor(4, n), tensor(5, 6, name="y"), tensor(3, m, name="i", high=6)) for n, m in ((9, 8), (11, 11))),
+    ),
+    "largest few": Fixture("return x.topk(3, dim=0)", ROWS),
+    "smallest few": Fixture("return x.topk(2, largest=False).values * 2", ROWS),
+    "sorted": Fixture("return x.sort(descending=True)[0], x.argsort(0)", two(tensor(4, 7), tensor(5, 9))),
+    "folded patches": Fixture(
+        "return F.fold(x, (7, 6), (3, 2), padding=1, stride=2)", two(tensor(2, 12, 16), tensor(3, 12, 16))
+    ),
+    "bags of embeddings": Fixture(
+        "return self.e(i)",
+        two(tensor(3, 4, name="i", high=20), tensor(2, 7, name="i", high=20)),
+        'self.e = nn.EmbeddingBag(20, 6, mode="mean")',
+    ),
+    "random leaks": Fixture("return F.rrelu(x, 0.1, 0.3)", ROWS),
+    "likelihood": Fixture(
+        "return F.gaussian_nll_loss(x, y, torch.exp(x), full=True)",
+        tuple((tensor(b, 37), tensor(b, 37, name="y")) for b in (4, 7)),
     ),
     "mean squared error": Fixture(
         "return F.mse_loss(x, y)", ((tensor(4, 37), tensor(4, 37, name="y")), (tensor(5, 8), tensor(5, 8, name="y")))

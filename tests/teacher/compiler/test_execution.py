@@ -11,7 +11,22 @@ from musadata.teacher.compiler.plan import PLANS
 from musadata.teacher.compiler.seeding import insert
 from tests.teacher.compiler.references import FIXTURES, task_of
 
-QUICK = {"softmax": 0, "linear": 3, "convolution": 0, "group norm": 2, "chain": 3, "several outputs": 4}
+QUICK = {
+    "softmax": 0,
+    "linear": 3,
+    "convolution": 0,
+    "group norm": 2,
+    "chain": 3,
+    "several outputs": 4,
+    "circular": 1,
+    "written views": 4,
+    "two maxima": 0,
+    "extended rows": 0,
+    "gathered product": 0,
+    "scattered sum": 3,
+    "largest few": 2,
+    "folded patches": 5,
+}
 
 
 @pytest.fixture(scope="module")

@@ -256,7 +256,7 @@ def _reduce(
             memory = ""
             if team.memory:
                 memory = ", partial" if stage.dtype == kernel.reductions[0].dtype else f", partial_{stage.dtype}"
-            function = f"{team.collective}_{stage.kind.removeprefix('fast_')}"
+            function = _helper_name(team.collective, stage.kind)
             block.write(f"{name} = {function}({name}{memory});")
     if stage.buffer is not None:
         _single(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
@@ -314,12 +314,18 @@ def _kinds(kernel: Kernel) -> list[tuple[str, str]]:
     return list(dict.fromkeys((r.kind, r.dtype) for r in kernel.reductions))
 
 
+def _helper_name(collective: str, kind: str) -> str:
+    """What combines a team's partial results; `maximum` and `minimum` keep NaN, `max` does not."""
+    names = {"fast_max": "max", "max": "maximum", "min": "minimum"}
+    return f"{collective}_{names.get(kind, kind)}"
+
+
 def _warp_helpers(kernel: Kernel) -> str:
     return "".join(_warp_helper(kind, dtype) for kind, dtype in _kinds(kernel))
 
 
 def _warp_helper(kind: str, dtype: str) -> str:
-    type_, name = C_TYPES[dtype], f"warp_{kind.removeprefix('fast_')}"
+    type_, name = C_TYPES[dtype], _helper_name("warp", kind)
     shuffled = "__shfl_xor_sync(0xffffffff, value, offset)"
     update = {"sum": f"value += {shuffled};", "prod": f"value *= {shuffled};"}.get(
         kind, f"value = {combined(kind, dtype, 'value', shuffled)};"
@@ -340,17 +346,17 @@ def _shuffle_helpers(kernel: Kernel) -> str:
 
 
 def _shuffle_helper(kind: str, dtype: str) -> str:
-    type_, short = C_TYPES[dtype], kind.removeprefix("fast_")
+    type_, name, warp = C_TYPES[dtype], _helper_name("block", kind), _helper_name("warp", kind)
     return (
         f"// Combines the values of a block's threads, first within warps; every thread gets the result.\n"
-        f"__device__ __forceinline__ {type_} block_{short}({type_} value, {type_}* partial) {{\n"
+        f"__device__ __forceinline__ {type_} {name}({type_} value, {type_}* partial) {{\n"
         f"    const int lane = threadIdx.x % {WARP};\n"
         f"    const int warp = threadIdx.x / {WARP};\n"
-        f"    value = warp_{short}(value);\n"
+        f"    value = {warp}(value);\n"
         f"    if (lane == 0) partial[warp] = value;\n"
         f"    __syncthreads();\n"
         f"    value = lane < blockDim.x / {WARP} ? partial[lane] : {identity(kind, dtype)};\n"
-        f"    value = warp_{short}(value);\n"
+        f"    value = {warp}(value);\n"
         f"    __syncthreads();  // before partial is written again\n"
         f"    return value;\n"
         f"}}\n\n"
@@ -362,14 +368,14 @@ def _shared_helpers(kernel: Kernel) -> str:
 
 
 def _shared_helper(kind: str, dtype: str) -> str:
-    type_, short = C_TYPES[dtype], kind.removeprefix("fast_")
+    type_, name = C_TYPES[dtype], _helper_name("block", kind)
     mine, theirs = "partial[threadIdx.x]", "partial[threadIdx.x + stride]"
     update = {"sum": f"{mine} += {theirs};", "prod": f"{mine} *= {theirs};"}.get(
         kind, f"{mine} = {combined(kind, dtype, mine, theirs)};"
     )
     return (
         f"// Combines the values of a block's threads in a tree; every thread gets the result.\n"
-        f"__device__ __forceinline__ {type_} block_{short}({type_} value, {type_}* partial) {{\n"
+        f"__device__ __forceinline__ {type_} {name}({type_} value, {type_}* partial) {{\n"
         f"    partial[threadIdx.x] = value;\n"
         f"    __syncthreads();\n"
         f"    for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {{\n"

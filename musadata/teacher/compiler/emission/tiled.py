@@ -111,7 +111,7 @@ def _load_tile(block: Block, tile: str, value: Scalar, stage: Reduce, position: 
     """Each thread brings one element of an operand, or 0 outside of it."""
     zero = number_text(0, stage.dtype)
     single = len(stage.axes) == 1
-    if single and isinstance(value, Load):
+    if single and isinstance(value, Load) and not value.children:  # a loaded index must be read inside of the bounds
         rename = {stage.axes[0].name: position}
         block.printer.rename = {**(block.printer.rename or {}), **_bracketed(value, stage.axes[0], rename)}
         text = block.value(value)

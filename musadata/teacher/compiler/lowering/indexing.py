@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.graph import Reference
+from musadata.teacher.compiler.graph import Reference, TensorType
 from musadata.teacher.compiler.index import Index
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
-from musadata.teacher.compiler.program import Indices
-from musadata.teacher.compiler.scalar import Choose, Formula, Scalar, cast, compute_type, literal, opaque
+from musadata.teacher.compiler.program import Indices, Reduction, axis_names, fixed
+from musadata.teacher.compiler.scalar import (
+    Choose,
+    Compare,
+    Formula,
+    Scalar,
+    cast,
+    compute_type,
+    guarded,
+    literal,
+    opaque,
+    within,
+)
 from musadata.teacher.compiler.scalar import call as operation
 
 
@@ -89,9 +100,93 @@ def _may_be_negative(value: Value) -> bool:
     return value.buffer is not None and value.buffer.role in ("argument", "state")
 
 
-@rule("scatter", "scatter_add", "index_put", "scatter_reduce")
-def _scatter(c: Call) -> Results:
-    raise Unsupported(f"no lowering for aten.{c.node.op}")
+@rule("scatter_add")
+def _scatter_add(c: Call) -> Results:
+    """Every element of the result looks for what is added to it: more reading than with atomics, and always the same
+    sum."""
+    start, chosen, added = c.value("self"), c.value("index"), c.value("src")
+    for operand in (chosen, added):
+        if operand.cost:
+            c.program.realise(operand)
+    rank, dtype = len(start.shape), compute_type(c.type.dtype)
+    dim = c.dimension("dim", rank)
+
+    def body(axes: Indices, loops: Indices) -> Scalar:
+        place = (*axes[:dim], loops[0], *axes[dim + 1 :])
+        # The indices may cover less than the tensor in the other dimensions.
+        covered = [test for d in range(rank) if d != dim for test in within(axes[d], chosen.shape[d])]
+        meant = operation("eq", "bool", cast(chosen.load(place), "int64"), Formula("int64", axes[dim]))
+        return guarded([*covered, meant], cast(added.load(place), dtype), 0)
+
+    total = c.program.reduce(
+        f"{c.node.name}_sum",
+        TensorType(start.shape, dtype),
+        axis_names(rank),
+        Reduction("sum", fixed((chosen.shape[dim],)), ("k",)),
+        body,
+    )
+    return c.new(
+        lambda index: operation("add", dtype, cast(start.load(index), dtype), total.load(index)), 1 + start.cost
+    )
+
+
+@rule("topk", "sort")
+def _ordered(c: Call) -> Results:
+    """By ranks: an element's place in the order is the number of elements that go before it."""
+    source = c.value("self")
+    rank = len(source.shape)
+    dim, sorts = c.dimension("dim", rank, -1), c.node.op.startswith("sort")
+    if not rank:
+        raise Unsupported("the order of a single number")
+    descending = bool(c.number("descending", False) if sorts else c.number("largest", True))
+    if source.cost:
+        c.program.realise(source)
+
+    def at(axes: Indices, position: Index) -> Indices:
+        return (*axes[:dim], position, *axes[dim + 1 :])
+
+    def goes_before(axes: Indices, loops: Indices) -> Scalar:
+        own, other = source.load(axes), source.load(at(axes, loops[0]))
+        first, second = (other, own) if descending else (own, other)
+        tie = operation("and", "bool", Compare("bool", "<", loops[0], axes[dim]), _neither_larger(first, second))
+        return cast(operation("or", "bool", _larger(first, second), tie), "int64")
+
+    name, names = c.node.name, axis_names(rank)
+    loop = Reduction("sum", fixed((source.shape[dim],)), ("k",))
+    ranks = c.program.reduce(f"{name}_rank", TensorType(source.shape, "int64"), names, loop, goes_before)
+    results: list[Value | None] = []
+    for part, kind in zip(("values", "indices"), c.node.types, strict=True):
+        assert kind is not None
+        dtype = compute_type(kind.dtype)
+
+        def found(axes: Indices, loops: Indices, part: str = part, dtype: str = dtype) -> Scalar:
+            ranked = operation("eq", "bool", ranks.load(at(axes, loops[0])), Formula("int64", axes[dim]))
+            element = source.load(at(axes, loops[0])) if part == "values" else Formula("int64", loops[0])
+            return Choose(dtype, ranked, cast(element, dtype), literal(0, dtype))
+
+        pick = Reduction("sum", fixed((source.shape[dim],)), ("k",))
+        results.append(c.program.reduce(f"{name}_{part}", kind, names, pick, found))
+    return tuple(results)
+
+
+def _larger(one: Scalar, other: Scalar) -> Scalar:
+    """one > other, where NaN is larger than any number."""
+    larger = operation("gt", "bool", one, other)
+    if not one.dtype.startswith("float"):
+        return larger
+    only = operation("and", "bool", _is_nan(one), operation("not", "bool", _is_nan(other)))
+    return operation("or", "bool", larger, only)
+
+
+def _neither_larger(one: Scalar, other: Scalar) -> Scalar:
+    same = operation("eq", "bool", one, other)
+    if not one.dtype.startswith("float"):
+        return same
+    return operation("or", "bool", same, operation("and", "bool", _is_nan(one), _is_nan(other)))
+
+
+def _is_nan(value: Scalar) -> Scalar:
+    return operation("isnan", "bool", value)
 
 
 @rule("masked_fill")

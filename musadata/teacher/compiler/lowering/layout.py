@@ -221,6 +221,21 @@ def _edge_pad(c: Call) -> Results:
     return c.new(lambda index: source.load(change(index)), 2 + source.cost)
 
 
+@rule("circular_pad")
+def _circular_pad(c: Call) -> Results:
+    source = c.value("input")
+    before = _padding(c, "padding", len(source.shape))
+
+    def change(index: Indices) -> Indices:
+        # One length is added before the remainder is taken: no padding is longer than what it wraps around.
+        return tuple(
+            position if pad == ZERO and out == size else divide(position + size - pad, size)[1]
+            for position, pad, size, out in zip(index, before, source.shape, c.type.shape, strict=True)
+        )
+
+    return c.new(lambda index: source.load(change(index)), 2 + source.cost)
+
+
 @rule("flip")
 def _flip(c: Call) -> Results:
     source = c.value("self")

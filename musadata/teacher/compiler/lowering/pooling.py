@@ -8,6 +8,7 @@ from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
 from musadata.teacher.compiler.program import Indices, Reduction, fixed
 from musadata.teacher.compiler.scalar import (
+    Compare,
     Formula,
     Scalar,
     call,
@@ -106,6 +107,33 @@ class _Window:
         names = (*_LEAD.get(self.lead, tuple(f"d{i}" for i in range(self.lead))), *_SPACE[self.rank])
         reduction = Reduction(kind, fixed(self.kernel), _KERNEL[self.rank])
         return self.c.program.reduce(name, type, names, reduction, body)
+
+
+@rule("col2im")
+def _fold(c: Call) -> Results:
+    """Every pixel adds up what the windows that it lies in hold for it."""
+    source, dtype = _source(c), compute_type(c.type.dtype)
+    kernel, dilation, padding, stride = (c.sizes(name, 2) for name in ("kernel_size", "dilation", "padding", "stride"))
+    counts = [
+        divide(c.type.shape[d - 2] + padding[d] * 2 - dilation[d] * (kernel[d] - 1) - 1, stride[d])[0] + 1
+        for d in (0, 1)
+    ]
+
+    def body(axes: Indices, loops: Indices) -> Scalar:
+        windows, needed = [], []
+        for d in (0, 1):
+            reach = axes[d - 2] + padding[d] - loops[d] * dilation[d]
+            window, rest = divide(reach, stride[d])
+            windows.append(window)
+            needed += [Compare("bool", ">=", reach, ZERO), Compare("bool", "<", window, counts[d])]
+            if rest != ZERO:
+                needed.append(Compare("bool", "==", rest, ZERO))
+        row = (axes[-3] * kernel[0] + loops[0]) * kernel[1] + loops[1]
+        place = (*axes[:-3], row, windows[0] * counts[1] + windows[1])
+        return guarded(list(needed), cast(source.load(place), dtype), 0)
+
+    names = (*_LEAD[len(c.type.shape) - 2], "h", "w")
+    return c.program.reduce(c.node.name, c.type, names, Reduction("sum", fixed(kernel), _KERNEL[2]), body)
 
 
 @rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
