@@ -11,6 +11,7 @@ import numpy as np
 from musadata.teacher.compiler.index import Atom, Index, Opaque, Operation, Size, Variable, of
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.scalar import (
+    MATH_FUNCTIONS,
     Buffer,
     Call,
     Cast,
@@ -43,39 +44,7 @@ HOST_TYPES = {**C_TYPES, "float16": "at::Half", "bfloat16": "at::BFloat16"}
 
 # Printed with `{f}` as the suffix of single-precision functions and `{1}` the literal one of the type.
 _FUNCTIONS = {
-    **{
-        name: f"{name}{{f}}({{a}})"
-        for name in [
-            "exp",
-            "exp2",
-            "expm1",
-            "log",
-            "log1p",
-            "log2",
-            "log10",
-            "sqrt",
-            "rsqrt",
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "atan",
-            "sinh",
-            "cosh",
-            "tanh",
-            "asinh",
-            "acosh",
-            "atanh",
-            "erf",
-            "erfc",
-            "erfinv",
-            "lgamma",
-            "floor",
-            "ceil",
-            "trunc",
-        ]
-    },
+    **{name: f"{name}{{f}}({{a}})" for name in (*MATH_FUNCTIONS, "floor", "ceil", "trunc")},
     "round": "rint{f}({a})",
     "atan2": "atan2{f}({a}, {b})",
     "fmod": "fmod{f}({a}, {b})",
@@ -253,7 +222,12 @@ class Printer:
         if any(_computed(position) for position in index) and not any(_computed(of(a)) for a in flat.atoms()):
             return self.index(flat)  # the reshaping cancels out
         text, level = "", ATOM
+        prefix = Index(())
         for position, size in zip(index, buffer.shape, strict=True):
+            prefix = prefix * size + position
+            if len(prefix.terms) > 1 and prefix in self.positions:  # the flat position so far has a name
+                text, level = self.positions[prefix], ATOM
+                continue
             if position in self.positions:
                 position_text, position_level = self.positions[position], ATOM
             else:

@@ -11,6 +11,13 @@ from functools import cached_property
 
 from musadata.teacher.compiler.index import Index, Opaque, Variable, not_negative, of
 
+# Functions of one argument that aten and CUDA's library call by the same name.
+MATH_FUNCTIONS = (
+    *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "erfc", "erfinv", "lgamma"),
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Buffer:

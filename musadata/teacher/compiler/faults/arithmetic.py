@@ -21,19 +21,14 @@ def _is_one(scene: Scene, text: str) -> bool:
     mend="a sum starts from 0, a product from 1, a maximum from minus infinity",
 )
 def wrong_identity(scene: Scene) -> str | None:
-    for site in scene.sites():
+    def change(text: str) -> str | None:
+        sums = [m for m in re.finditer(r"(float|double) (\w+) = 0\.0f?;", text) if f"{m.group(2)} +=" in text]
+        match = scene.pick(sums)
+        if match is None:
+            return None
+        return text[: match.start()] + match.group(0).replace("0.0", "1.0") + text[match.end() :]
 
-        def change(text: str) -> str | None:
-            sums = [m for m in re.finditer(r"(float|double) (\w+) = 0\.0f?;", text) if f"{m.group(2)} +=" in text]
-            match = scene.pick(sums)
-            if match is None:
-                return None
-            return text[: match.start()] + match.group(0).replace("0.0", "1.0") + text[match.end() :]
-
-        changed = scene.in_kernel(site, change)
-        if changed:
-            return changed
-    return None
+    return scene.in_some_kernel(change)
 
 
 @fault(
@@ -42,14 +37,7 @@ def wrong_identity(scene: Scene) -> str | None:
     mend="the sum is divided by the number of elements",
 )
 def forgotten_scale(scene: Scene) -> str | None:
-    for site in scene.sites():
-        changed = scene.in_kernel(
-            site,
-            lambda text: scene.replace_one(text, _DIVISOR, lambda m: m.group(0) if _is_one(scene, m.group(1)) else ""),
-        )
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(_DIVISOR, lambda m: m.group(0) if _is_one(scene, m.group(1)) else "")
 
 
 @fault(
@@ -61,11 +49,7 @@ def missing_cast(scene: Scene) -> str | None:
     def integer(match: re.Match[str]) -> str:
         return match.group(0) if _is_one(scene, match.group(1)) else f" * (1 / ({match.group(1)}))"
 
-    for site in scene.sites():
-        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, _DIVISOR, integer))
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(_DIVISOR, integer)
 
 
 @fault(
@@ -77,12 +61,7 @@ def inverted_condition(scene: Scene) -> str | None:
     def turn(match: re.Match[str]) -> str:
         return f"{match.group(1)} {'>' if match.group(2) == '<' else '<'} {match.group(3)} ?"
 
-    pattern = r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?"
-    for site in scene.sites():
-        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, pattern, turn))
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", turn)
 
 
 _CONSTANTS = (
@@ -111,9 +90,4 @@ def wrong_constant(scene: Scene) -> str | None:
     mend="it is added, as the reference does",
 )
 def dropped_operand(scene: Scene) -> str | None:
-    pattern = r" \+ (?:\w*bias\w*)(?:\[[^\]]*\])?(?=;)"
-    for site in scene.sites():
-        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, pattern, ""))
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(r" \+ (?:\w*bias\w*)(?:\[[^\]]*\])?(?=;)", "")

@@ -22,11 +22,7 @@ def missing_barrier(scene: Scene) -> str | None:
     if re.search(shuffle, scene.source) and any(site.threads > 32 for site in scene.sites()):
         return re.sub(shuffle, r"\1", scene.source, count=1)
     tiles = r"        __syncthreads\(\);\n(        #pragma unroll)"
-    for site in scene.sites():
-        changed = scene.in_kernel(site, lambda text: re.sub(tiles, r"\1", text, count=1))
-        if changed:
-            return changed
-    return None
+    return scene.in_some_kernel(lambda text: re.sub(tiles, r"\1", text, count=1))
 
 
 @fault(
@@ -56,15 +52,9 @@ def _smaller(match: re.Match[str]) -> str:
     mend="the partial results are combined before the result is used",
 )
 def partial_result_stored(scene: Scene) -> str | None:
-    for site in scene.sites():
-        if max(site.inner) < 2:
-            continue
-        changed = scene.in_kernel(
-            site, lambda text: scene.replace_one(text, r"\n    (\w+) = (?:block|warp)_\w+\(\1(?:, \w+)?\);", "")
-        )
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(
+        r"\n    (\w+) = (?:block|warp)_\w+\(\1(?:, \w+)?\);", "", lambda site: max(site.inner) > 1
+    )
 
 
 @fault(
@@ -104,13 +94,9 @@ def wrong_tree_start(scene: Scene) -> str | None:
     mend="the product runs along a row of the left tile and a column of the right tile",
 )
 def wrong_tile_index(scene: Scene) -> str | None:
-    for site in scene.sites():
-        changed = scene.in_kernel(
-            site, lambda text: text.replace("right_tile[k][threadIdx.x]", "right_tile[threadIdx.x][k]", 1)
-        )
-        if changed:
-            return changed
-    return None
+    return scene.in_some_kernel(
+        lambda text: text.replace("right_tile[k][threadIdx.x]", "right_tile[threadIdx.x][k]", 1)
+    )
 
 
 @fault(

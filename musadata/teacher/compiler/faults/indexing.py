@@ -64,13 +64,9 @@ def too_many_threads(scene: Scene) -> str | None:
 )
 def off_by_one(scene: Scene) -> str | None:
     pattern = r"(for \(int (\w+) = (?:0|lane|threadIdx\.x); \2 < )([\w* ]+)(; )"
-    for site in scene.sites():
-        if not site.emitted.kernel.reductions or "_tile[" in site.function:
-            continue
-        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, pattern, r"\1\3 - 1\4"))
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(
+        pattern, r"\1\3 - 1\4", lambda site: bool(site.emitted.kernel.reductions) and "_tile[" not in site.function
+    )
 
 
 @fault(
@@ -104,21 +100,17 @@ def wrong_stride(scene: Scene) -> str | None:
 )
 def wrong_axis(scene: Scene) -> str | None:
     pattern = re.compile(r"const int (\w+) = (\w+(?: / \w+)?(?: % \w+)?);\n(\s+)const int (\w+) = (\w+ % \w+);")
-    for site in scene.sites():
 
-        def change(text: str) -> str | None:
-            matches = [m for m in pattern.finditer(text) if _differ_in_extent(scene, m.group(2), m.group(5))]
-            match = scene.pick(matches)
-            if match is None:
-                return None
-            one, first, space, two, second = match.groups()
-            swapped = f"const int {two} = {first};\n{space}const int {one} = {second};"
-            return text[: match.start()] + swapped + text[match.end() :]
+    def change(text: str) -> str | None:
+        matches = [m for m in pattern.finditer(text) if _differ_in_extent(scene, m.group(2), m.group(5))]
+        match = scene.pick(matches)
+        if match is None:
+            return None
+        one, first, space, two, second = match.groups()
+        swapped = f"const int {two} = {first};\n{space}const int {one} = {second};"
+        return text[: match.start()] + swapped + text[match.end() :]
 
-        changed = scene.in_kernel(site, change)
-        if changed:
-            return changed
-    return None
+    return scene.in_some_kernel(change)
 
 
 def _differ_in_extent(scene: Scene, outer: str, inner: str) -> bool:
@@ -160,11 +152,7 @@ def transposed_read(scene: Scene) -> str | None:
     mend="a position counts only if it is at least 0 and below the extent",
 )
 def missing_padding_check(scene: Scene) -> str | None:
-    for site in scene.sites():
-        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, r"(?<=[( ])\w+ >= 0 && ", ""))
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(r"(?<=[( ])\w+ >= 0 && ", "")
 
 
 @fault(
@@ -190,12 +178,7 @@ def wrong_output_shape(scene: Scene) -> str | None:
     mend="every float4 access starts at a multiple of four elements",
 )
 def misaligned_vector_access(scene: Scene) -> str | None:
-    pattern = r"(reinterpret_cast<const float4\*>\(\w+ \+ first)(\))"
-    for site in scene.sites():
-        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, pattern, r"\1 + 1\2"))
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(r"(reinterpret_cast<const float4\*>\(\w+ \+ first)(\))", r"\1 + 1\2")
 
 
 @fault(
@@ -204,9 +187,7 @@ def misaligned_vector_access(scene: Scene) -> str | None:
     mend="only whole groups of four are moved as float4, the rest element by element",
 )
 def missing_vector_tail(scene: Scene) -> str | None:
-    for site in scene.sites():
-        if any(points % 4 for points in site.points):
-            changed = scene.in_kernel(site, lambda text: text.replace("if (first + 3 < total)", "if (first < total)"))
-            if changed:
-                return changed
-    return None
+    return scene.in_some_kernel(
+        lambda text: text.replace("if (first + 3 < total)", "if (first < total)"),
+        lambda site: any(points % 4 for points in site.points),
+    )

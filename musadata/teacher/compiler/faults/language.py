@@ -15,13 +15,11 @@ from musadata.teacher.compiler.faults.scene import Scene
     compiles=False,
 )
 def undeclared_name(scene: Scene) -> str | None:
-    for site in scene.sites():
-        changed = scene.in_kernel(
-            site, lambda text: scene.replace_one(text, r"(?<=[<>=] )total(?=[;)])", "num_elements")
-        ) or scene.in_kernel(site, lambda text: scene.replace_one(text, r"\bblockIdx\.x\b", "block_idx.x"))
-        if changed:
-            return changed
-    return None
+    def rename(text: str) -> str | None:
+        renamed = scene.replace_one(text, r"(?<=[<>=] )total(?=[;)])", "num_elements")
+        return renamed or scene.replace_one(text, r"\bblockIdx\.x\b", "block_idx.x")
+
+    return scene.in_some_kernel(rename)
 
 
 @fault(
@@ -57,11 +55,7 @@ _MISSPELT = {
     compiles=False,
 )
 def missing_semicolon(scene: Scene) -> str | None:
-    for site in scene.sites():
-        changed = scene.in_kernel(site, lambda text: scene.replace_one(text, r"(const int \w+ = [^;\n]+);\n", r"\1\n"))
-        if changed:
-            return changed
-    return None
+    return scene.replace_in_some_kernel(r"(const int \w+ = [^;\n]+);\n", r"\1\n")
 
 
 @fault(

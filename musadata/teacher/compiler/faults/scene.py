@@ -90,6 +90,25 @@ class Scene:
             return None
         return self.source.replace(site.function, changed, 1)
 
+    def in_some_kernel(
+        self, change: Callable[[str], str | None], where: Callable[[Site], bool] = lambda site: True
+    ) -> str | None:
+        """The candidate with the first kernel changed that meets the condition and that the change applies to."""
+        for site in self.sites():
+            changed = self.in_kernel(site, change) if where(site) else None
+            if changed:
+                return changed
+        return None
+
+    def replace_in_some_kernel(
+        self,
+        pattern: str,
+        new: str | Callable[[re.Match[str]], str],
+        where: Callable[[Site], bool] = lambda site: True,
+    ) -> str | None:
+        """The candidate with one match of a pattern replaced in the first such kernel that has one."""
+        return self.in_some_kernel(lambda text: self.replace_one(text, pattern, new), where)
+
     def in_launch(self, site: Site, old: str, new: str) -> str | None:
         """The candidate with something in a kernel's launch changed."""
         first, last = self._launch_span(site)

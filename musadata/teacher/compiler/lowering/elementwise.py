@@ -11,6 +11,7 @@ from musadata.teacher.compiler.index import as_index
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, cost_of, promote, rule
 from musadata.teacher.compiler.program import Indices
 from musadata.teacher.compiler.scalar import (
+    MATH_FUNCTIONS,
     Choose,
     Compare,
     Formula,
@@ -53,28 +54,7 @@ def _simple(operation: str, cost: int, *names: str) -> None:
         return pointwise(node_call, names, lambda *xs: call(operation, dtype, *xs), cost)
 
 
-for _name in [
-    "exp",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-]:
-    _simple(_name, HEAVY, "self")
-for _name in ["sqrt", "rsqrt", "erf", "erfc", "lgamma", "erfinv", "exp2"]:
+for _name in MATH_FUNCTIONS:
     _simple(_name, HEAVY, "self")
 for _name in ["abs", "neg", "floor", "ceil", "trunc", "reciprocal", "sign"]:
     _simple(_name, 1, "self")
