@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -211,7 +212,10 @@ class _SizeTable:
         self._derived: list[tuple[Index, Index]] = []
         self._cache: dict[str, Index] = {}
         ranks = [argument["rank"] for argument in self.captured["arguments"]]
+        mentioned = json.dumps([self.captured[part] for part in ("inputs", "nodes", "outputs")])
         for entry in self.captured["sizes"]:
+            if json.dumps(["size", entry["name"]]) not in mentioned:
+                continue  # known to equal another one, which goes by the plainer name then
             name = self._fresh(dimension_names(ranks[entry["argument"]])[entry["dim"]])
             self._renamed[entry["name"]] = name
             self.origins[name] = SizeOrigin(name, entry["argument"], entry["dim"], None, tuple(entry["values"]))

@@ -42,6 +42,26 @@ def test_fused_matmul_in_tiles_adds_the_bias_where_it_stores(graph_of):
     assert "accumulator + l_bias[col]" in source
 
 
+def test_a_fused_product_stores_its_result_with_bias_and_activation(graph_of):
+    for name in ("two layers", "linear over batches", "encoder layer"):
+        candidate = build_candidate(graph_of(name), PLANS[0])
+        assert not [emitted for emitted in candidate.kernels if emitted.kernel.name.endswith("_product_kernel")]
+
+
+def test_rows_of_a_tile_are_taken_apart_only_where_that_is_needed(graph_of):
+    source = build_candidate(graph_of("linear over batches"), PLANS[0]).source
+    assert "x[tile_row * 8 + start + threadIdx.x]" in source
+    assert "tile_row /" not in source
+
+
+def test_what_nobody_reads_is_not_computed(graph_of):
+    assert "max_index" not in build_candidate(graph_of("row maxima"), PLANS[1]).source
+
+
+def test_sizes_that_are_known_to_be_equal_take_no_number_of_their_own(graph_of):
+    assert "cols2" not in build_candidate(graph_of("mean squared error"), PLANS[1]).source
+
+
 def test_state_keeps_the_names_of_the_reference(graph_of):
     source = build_candidate(graph_of("two layers"), PLANS[0]).source
     assert "self.a.weight" in source

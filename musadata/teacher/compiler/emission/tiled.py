@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from musadata.teacher.compiler.cpp import C_TYPES, number_text
@@ -10,6 +11,7 @@ from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.index import Variable, of, product
 from musadata.teacher.compiler.kernels import Kernel, Reduce
+from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.scalar import Load, Scalar
 
 TILE = 16
@@ -52,8 +54,10 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     if batch:
         _decode_axes(block, "blockIdx.z", batch)
     rows_text, cols_text = (count_text(block, [v.extent for v in part]) for part in (rows, cols))
-    _decode_axes(block, row, rows)
-    _decode_axes(block, col, cols)
+    for flat, axes in ((row, rows), (col, cols)):
+        if len(axes) > 1:
+            block.printer.positions[flatten([of(v) for v in axes], [v.extent for v in axes])] = flat
+    head = len(block.lines)
     block.write()
     local = _local_name(kernel, stage)
     block.printer.rename = {stage.local: local}
@@ -76,6 +80,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
             block.write(f"{stage.buffer.name}[{place}] = {local};")
         for store in kernel.stores:
             write_store(block, store)
+    _insert_decoded(block, head, (row, rows), (col, cols))
     depth_z = count_text(block, [v.extent for v in batch]) if batch else ""
     blocks = f"{_tiles(cols_text, tile)}, {_tiles(rows_text, tile)}"
     setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({blocks}{f', {depth_z}' if batch else ''});")
@@ -100,6 +105,17 @@ def _decode_axes(block: Block, flat: str, axes: tuple[Variable, ...]) -> None:
         block.write(f"const {INDEX} {axes[0].name} = {flat};")
     elif len(axes) > 1:
         decode(block, flat, axes, frozenset(axes))
+
+
+def _insert_decoded(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
+    """Take the axes out of their flat positions ahead of the lines that turned out to use them one by one."""
+    body = block.lines[place:]
+    text = "\n".join(body)
+    del block.lines[place:]
+    for flat, axes in parts:
+        if len(axes) > 1:
+            decode(block, flat, axes, frozenset(v for v in axes if re.search(rf"\b{v.name}\b", text)))
+    block.lines += body
 
 
 def _operands(kernel: Kernel, stage: Reduce) -> tuple[Scalar, Scalar]:

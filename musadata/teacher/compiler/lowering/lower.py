@@ -46,20 +46,21 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
         if buffer is not None:
             inputs.append((item, buffer))
     readers = _readers(graph)
+    finishing: set[str] = set()
     for node in graph.nodes:
         results = _rule_of(node)(Call(_informed(node, graph), dict(values), program))
         values[node.name] = results
-        mutated = node.arguments.get("self")
-        if node.op.split(".")[0].endswith("_") and isinstance(mutated, Reference):
-            values[mutated.node] = results  # whoever reads it later sees the new content
-        if isinstance(results, Value) and _keep(results, readers[node.name], fuse):
+        if not isinstance(results, Value):
+            continue
+        if _finishes_contraction(node, finishing):
+            finishing.add(node.name)
+        if _keep(results, len(readers[node.name]), fuse) or _ends_kernel(node, results, finishing, readers):
             program.realise(results)
     return Lowered(graph, tuple(inputs), program, _outputs(graph, values, program))
 
 
 def _rule_of(node: Node):  # type: ignore[no-untyped-def]
-    name = node.op.split(".")[0]
-    found = RULES.get(node.op) or RULES.get(name) or RULES.get(name.removesuffix("_"))
+    found = RULES.get(node.op) or RULES.get(node.op.split(".")[0])
     if found is None:
         raise Unsupported(f"no lowering for aten.{node.op}")
     return found
@@ -75,24 +76,46 @@ def _input(item: GraphInput, program: Program) -> tuple[Value, Buffer | None]:
     return value, None if item.role == "constant" else buffer
 
 
-def _readers(graph: Graph) -> dict[str, int]:
-    """How many times each node's result is read, outputs included."""
-    counts = {node.name: 0 for node in graph.nodes} | {item.node: 0 for item in graph.inputs}
+def _readers(graph: Graph) -> dict[str, list[Node | None]]:
+    """Who reads each node's result, once for each time that it is read; None stands for an output of the graph."""
+    readers: dict[str, list[Node | None]] = {node.name: [] for node in graph.nodes}
+    readers |= {item.node: [] for item in graph.inputs}
     for node in graph.nodes:
-        for argument in node.arguments.values():
-            for item in argument if isinstance(argument, tuple) else (argument,):
-                if isinstance(item, Reference):
-                    counts[item.node] += 1
+        for name in _read_by(node):
+            readers[name].append(node)
     for output in graph.outputs:
-        counts[output.node] += 1
-    return counts
+        readers[output.node].append(None)
+    return readers
+
+
+def _read_by(node: Node) -> list[str]:
+    """The nodes whose results a node reads."""
+    arguments = [
+        item for value in node.arguments.values() for item in (value if isinstance(value, tuple) else (value,))
+    ]
+    return [item.node for item in arguments if isinstance(item, Reference)]
+
+
+def _is_pointwise(node: Node | None) -> bool:
+    return node is not None and _rule_of(node).__module__ == elementwise.__name__
+
+
+def _finishes_contraction(node: Node, finishing: set[str]) -> bool:
+    """Whether a node is a matrix product or convolution, or a pointwise function of one: a bias, an activation."""
+    if _rule_of(node).__module__ == contraction.__name__:
+        return True
+    return _is_pointwise(node) and any(name in finishing for name in _read_by(node))
+
+
+def _ends_kernel(node: Node, value: Value, finishing: set[str], readers: dict[str, list[Node | None]]) -> bool:
+    """Whether a product's bias and activation are all applied here, so that its kernel stores the finished result."""
+    if node.name not in finishing or not value.cost or value.viewed is not None or value.buffer is not None:
+        return False
+    return not all(_is_pointwise(reader) for reader in readers[node.name])
 
 
 def _informed(node: Node, graph: Graph) -> Node:
-    """The node without in-place writing, and with a note for pooling whether the positions of its maxima are read."""
-    name, _, overload = node.op.partition(".")
-    if name.endswith("_") and name not in RULES:  # functions of fresh tensors, once their readers are redirected
-        return replace(node, op=f"{name[:-1]}.{overload}")
+    """The node with a note for pooling whether the positions of its maxima are read."""
     if "with_indices" not in node.op:
         return node
     wants = any(
