@@ -144,7 +144,7 @@ def _returned(value: Value, output: GraphOutput, program: Program) -> Returned:
     if value.buffer is None:
         viewed = _viewed_buffer(value)
         if viewed is not None:
-            return Returned(viewed, output.type.shape)
+            return Returned(viewed, None if viewed.shape == output.type.shape else output.type.shape)
     return Returned(program.realise(value))
 
 

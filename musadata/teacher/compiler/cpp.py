@@ -355,7 +355,10 @@ class Printer:
         sign, level = _INFIX[value.operation]
         left, right = value.arguments
         if value.operation in ("and", "or"):
-            return f"{self.scalar(left, level)} {sign} {self.scalar(right, level)}"
+            # Brackets around what is joined by the other of the two: nobody knows their precedence.
+            mixed = {"and": level, "or": BOTH + 1}[value.operation]
+            texts = [self.scalar(x, level if self._scalar_level(x) == level else mixed) for x in (left, right)]
+            return f"{texts[0]} {sign} {texts[1]}"
         return f"{self.scalar(left, level)} {sign} {self.scalar(right, level + 1)}"
 
 

@@ -153,6 +153,7 @@ _PLAIN_NAMES = (
     (re.compile(r"native_(layer|group)_norm"), r"\1_norm"),
     (re.compile(r"(max_pool\dd)_with_indices"), r"\1"),
     (re.compile(r"convolution"), "conv"),
+    (re.compile(r"linalg_vector_norm"), "norm"),
     (re.compile(r"_to_copy"), "converted"),
 )
 

@@ -11,6 +11,7 @@ from musadata.teacher.compiler.scalar import (
     Choose,
     Compare,
     Formula,
+    Named,
     Scalar,
     cast,
     compute_type,
@@ -147,9 +148,12 @@ def _ordered(c: Call) -> Results:
 
     def goes_before(axes: Indices, loops: Indices) -> Scalar:
         own, other = source.load(axes), source.load(at(axes, loops[0]))
+        own, other = Named(own.dtype, "own", own), Named(other.dtype, "other", other)
         first, second = (other, own) if descending else (own, other)
-        tie = operation("and", "bool", Compare("bool", "<", loops[0], axes[dim]), _neither_larger(first, second))
-        return cast(operation("or", "bool", _larger(first, second), tie), "int64")
+        goes_first = Named("bool", "goes_first", _larger(first, second))
+        same = Named("bool", "same", _neither_larger(own, other))
+        tie = operation("and", "bool", same, Compare("bool", "<", loops[0], axes[dim]))
+        return cast(operation("or", "bool", goes_first, tie), "int64")
 
     name, names = c.node.name, axis_names(rank)
     loop = Reduction("sum", fixed((source.shape[dim],)), ("k",))
