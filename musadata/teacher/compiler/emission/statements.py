@@ -179,6 +179,8 @@ class Block:
         name = self.fresh(name)
         self.write(f"const {C_TYPES[node.dtype]} {name} = {text};")
         self.name(node, name)
+        if isinstance(node, Named):
+            self.name(node.value, name)
 
     def _shorten_offset(self, load: Load) -> None:
         text = self.printer.offset(load.buffer, load.index)
