@@ -124,7 +124,8 @@ def _whole_bags(
     rows = torch.nn.functional.embedding(input, weight)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
-    return {"sum": rows.sum, "mean": rows.mean, "max": rows.amax}[mode](1)
+    reduced: dict[str, Callable[[int], torch.Tensor]] = {"sum": rows.sum, "mean": rows.mean, "max": rows.amax}
+    return reduced[mode](1)
 
 
 def _gaussian_nll_loss(
@@ -142,7 +143,8 @@ def _gaussian_nll_loss(
     variance = variance.clamp(min=eps)
     loss = 0.5 * (torch.log(variance) + (input - target) ** 2 / variance)
     loss = loss + 0.5 * math.log(2 * math.pi) if full else loss
-    return {"none": loss.clone, "mean": loss.mean, "sum": loss.sum}[reduction]()
+    reduced: dict[str, Callable[[], torch.Tensor]] = {"none": loss.clone, "mean": loss.mean, "sum": loss.sum}
+    return reduced[reduction]()
 
 
 def _replacements() -> list[tuple[Any, str, Callable[..., torch.Tensor]]]:
