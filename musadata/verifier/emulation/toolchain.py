@@ -40,7 +40,8 @@ CANDIDATE_FLAGS = (
     "-fno-gnu-unique",
     "-fstack-protector-strong",  # a local array that is overrun; see emulator/launch.h
 )
-# Every access asks the checker first, which mostly says at once that it is not looking; 5 % of the compilation.
+# Every access asks the checker first, which mostly says at once that it is not looking; 5 % of the compilation. With
+# PyTorch's own headers it is four times the compilation, so there only for `sanitize`.
 INSTRUMENT_FLAGS = (
     "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0",
@@ -124,7 +125,8 @@ def build_headers(
         MusadataError: no compiler, or it cannot build the header.
     """
     toolchain = find_toolchain()
-    flags = (*CANDIDATE_FLAGS, *INSTRUMENT_FLAGS, *(("-g1",) if lines else ()), *defines)
+    instrument = INSTRUMENT_FLAGS if lines or not full else ()
+    flags = (*CANDIDATE_FLAGS, *instrument, *(("-g1",) if lines else ()), *defines)
     if full:
         search = (f"-I{INCLUDE}", f"-I{INCLUDE / 'full'}", *toolchain.include_flags)
     else:
