@@ -14,6 +14,7 @@ from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, Veri
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.adhoc import PRELOAD, read_task
 from musadata.verifier.backends import Backend, open_backend
+from musadata.verifier.compiling import SharedCompile
 from musadata.verifier.device_lock import released
 from musadata.verifier.extract import Extraction, extract
 from musadata.verifier.feedback import write_feedback
@@ -54,7 +55,8 @@ class Verifier:
         self._foreseen: set[str] = set()
 
     def __enter__(self) -> Self:
-        self._backend = open_backend(self._config)
+        backend = open_backend(self._config)
+        self._backend = replace(backend, compile=SharedCompile(backend.compile))
         try:
             self._open(self._backend)
         except BaseException:

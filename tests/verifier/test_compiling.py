@@ -1,0 +1,39 @@
+"""Sources that several ask for at the same time are compiled once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from musadata.verifier.backends import Built
+from musadata.verifier.compiling import SharedCompile
+
+
+def test_second_waits_for_the_first_and_gets_its_result():
+    started, go, calls = threading.Event(), threading.Event(), []
+
+    def compile_sources(sources):
+        calls.append(sources)
+        started.set()
+        assert go.wait(60)
+        return Built(path=f"/{len(calls)}")
+
+    shared = SharedCompile(compile_sources)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(shared, {"name": "one", "cuda": ["text"]})
+        assert started.wait(60)
+        second = pool.submit(shared, {"name": "two", "cuda": ["text"]})
+        go.set()
+        assert first.result() == second.result() == Built(path="/1")
+    assert len(calls) == 1
+    assert shared({"name": "one", "cuda": ["text"]}) == Built(path="/2")
+
+
+def test_failure_reaches_all_and_is_not_kept():
+    def compile_sources(sources):
+        raise OSError("no space")
+
+    shared = SharedCompile(compile_sources)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space"):
+            shared({"cuda": ["text"]})
