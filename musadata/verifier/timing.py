@@ -81,8 +81,9 @@ class _CandidateFailed(Exception):
 _Turns = Generator[Command, Reply, Any]
 
 _MOST_SETS = 4
-# A wall that has seen this much more per call than the events, above what it sees of the reference, has seen work.
-_HIDDEN_MS = 0.25
+# A wall that has seen this much more per call than the events, above what it sees of the reference, has seen work. An
+# honest kernel among sixteen others on one host has shown 0.26 ms.
+_HIDDEN_MS = 1.0
 _HIDDEN_FACTOR = 3.0
 _BELIEVABLE = 0.9  # of the least time; memory clocks are known to a few percent
 _SHARE_CALLS = 5
