@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
 
 _MODULE = "musadata_probed_reference"
 _PARTS = ("Model", "get_inputs", "get_init_inputs")
@@ -50,14 +51,20 @@ def load(source: str) -> ModuleType:
 
 
 def construct(module: ModuleType, seed: int) -> torch.nn.Module:
-    """`Model` in evaluation mode, with parameters drawn from the seed."""
+    """`Model` in evaluation mode, with parameters drawn from the seed.
+
+    Raises:
+        Unfit: it fails, or is given a module, which no candidate in another process could be given.
+    """
     set_seed(seed)
     try:
         arguments = module.get_init_inputs()
         model: torch.nn.Module = module.Model(*arguments)
-        return model.eval()
     except Exception as error:
         raise failure("construction_fails", error) from error
+    if any(isinstance(leaf, torch.nn.Module) for leaf in tree_leaves(list(arguments))):
+        raise Unfit("module_argument", "a constructor argument is a module")
+    return model.eval()
 
 
 def draw_inputs(module: ModuleType, seed: int) -> list[Any]:

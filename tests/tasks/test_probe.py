@@ -8,7 +8,14 @@ from musadata.records import OperatorFamily, Reject, Task
 from tests.tasks.conftest import CONFIG, reference
 
 # name: (reason, reference that must be dropped, honest twin that must pass)
+GIVEN = reference("return self.f(x)", "self.f = f").replace("__init__(self)", "__init__(self, f)")
+
 FILTERS = {
+    "module argument": (
+        "module_argument",
+        GIVEN.replace("return []", "return [nn.Linear(33, 2)]"),
+        GIVEN.replace("return []", "return [torch.tanh]"),
+    ),
     "syntax": ("does_not_load", "def Model(:", reference("return F.relu(x)")),
     "import": (
         "does_not_load",
