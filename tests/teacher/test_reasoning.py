@@ -80,3 +80,8 @@ def test_every_step_says_something_about_this_task_and_stays_readable(name):
 def test_what_is_said_about_meaning_mathematics_and_shapes_differs_between_any_two_tasks():
     for step in STEPS[:3]:
         assert len({texts(name)[step] for name in NAMES}) == len(NAMES), step
+
+
+def test_scattered_values_are_said_to_be_added_not_read():
+    text = "\n".join(texts("scatter_add").values())
+    assert "`scatter_add` = zeros_like, with x added at the places that i holds" in text

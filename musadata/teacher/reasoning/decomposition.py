@@ -20,6 +20,16 @@ _DOES = {
     CallKind.OTHER: "is a loop of its own",
 }
 
+_DOES_BY_NAME = {
+    "clone": "copies",
+    "_to_copy": "converts",
+    "copy": "copies",
+    "scatter": "writes to computed places",
+    "index_put": "writes to computed places",
+    "scatter_add": "adds at computed places",
+    "index_add": "adds at computed places",
+}
+
 
 def write_decomposition(study: Study) -> str:
     working = [call for call in study.calls if call.kind is not CallKind.VIEW]
@@ -51,7 +61,7 @@ def _bullet(call: Call) -> str:
     reads = join(unique([named(fact) for fact in call.operands])) if call.operands else "nothing"
     makes = join([named(fact) for fact in call.outputs])
     detail = f", {call.arguments}" if call.arguments and len(call.arguments) < 90 else ""
-    does = {"clone": "copies", "_to_copy": "converts", "copy": "copies"}.get(call.packet, _DOES[call.kind])
+    does = _DOES_BY_NAME.get(call.packet, _DOES[call.kind])
     return f"- `{call.operator}` {does}: {reads} → {makes}{detail}."
 
 

@@ -209,6 +209,10 @@ def _lookup(call: Call) -> str:
         return f"{_code(call.output.name)}[…, d] = {names[0]}[{names[-1]}[…], d]"
     if call.packet.startswith("upsample"):
         return f"{_code(call.output.name)}[…, y, x] = {names[0]}[…, floor(y / scale), floor(x / scale)]"
+    if call.packet in ("scatter_add", "index_add") and len(names) > 2:
+        return f"{_code(call.output.name)} = {names[0]}, with {names[-1]} added at the places that {names[1]} holds"
+    if call.packet in ("scatter", "index_put") and len(names) > 2:
+        return f"{_code(call.output.name)} = {names[0]}, but {names[-1]} at the places that {names[1]} holds"
     return f"{_code(call.output.name)} = {names[0]} read at the places that {names[-1]} holds"
 
 
