@@ -1,5 +1,6 @@
 """Sources whose drafts are drawn by our own code: the same from a seed, in any order and in any process."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +20,7 @@ class NothingDrawn(Exception):
     """A number stands for nothing; the message is a countable reason."""
 
 
-class DrawnSource:
+class DrawnSource(ABC):
     """`count` drafts by number. Units are ranges of numbers: "0000010-0000019"."""
 
     origin: ClassVar[str]
@@ -28,13 +29,13 @@ class DrawnSource:
     def __init__(self, count: int, seed: int):
         self._count, self._seed = count, seed
 
+    @abstractmethod
     def draw(self, index: int) -> tuple[str, str]:
         """Name and reference of one number.
 
         Raises:
             NothingDrawn: it stands for nothing.
         """
-        raise NotImplementedError
 
     def units(self) -> list[str]:
         starts = range(0, self._count, PER_UNIT)
