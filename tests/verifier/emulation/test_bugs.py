@@ -84,6 +84,21 @@ def test_access_fault_names_thread_and_distance(run):
     assert fault["message"] == "illegal memory access 0 bytes past the end of a 4000-byte device allocation"
 
 
+def test_deep_recursion_is_told_apart_from_an_overrun_wherever_the_stacks_lie(run):
+    kernel = """
+#include <torch/extension.h>
+__device__ __noinline__ float sink(float* x, int depth) {
+  volatile float many[256];
+  for (int i = 0; i < 256; i++) many[i] = x[0] + depth;
+  return depth == 0 ? many[7] : sink(x, depth - 1) + many[depth % 256];
+}
+__global__ void kernel(float* x, int depth) { x[0] = sink(x, depth); }
+torch::Tensor run(torch::Tensor x) { kernel<<<1, 32>>>(x.data_ptr<float>(), 1 << 20); return x; }
+"""
+    answer = run(CANDIDATE.format(source=kernel, reference="x", shape=(4,)))
+    assert "stack overflow" in answer["records"]["faults"][0]["message"]
+
+
 def test_crash_of_host_code_leaves_a_last_message(run):
     source = "torch::Tensor run(torch::Tensor x) { *(volatile int*)0 = 1; return x; }"
     program = CANDIDATE.format(source="", reference="x", shape=(4,)).replace("extension = load", "# ") + (

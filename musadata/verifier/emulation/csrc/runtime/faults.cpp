@@ -31,7 +31,7 @@ std::string describe_access(const void* address) {
   }
   RunningThread thread{};
   const char* where = static_cast<const char*>(address);
-  if (running_thread(&thread) && where < thread.stack_low && where >= thread.stack_low - 65536) {
+  if (running_thread(&thread) && where < thread.stack_low && where >= thread.stack_low - kStackGuardBytes) {
     return "stack overflow: the kernel's local variables need more than " + std::to_string(kStackBytes / 1024) + " KB";
   }
   BlockRange block{};

@@ -1,7 +1,6 @@
 #include "fiber.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -134,14 +133,13 @@ int acquire_stack() {
     g_free_stacks.pop_back();
     return stack;
   }
-  static const size_t guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* mapping = mmap(nullptr, guard + kStackBytes, PROT_READ | PROT_WRITE,
+  void* mapping = mmap(nullptr, kStackGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
     abort();
   }
-  mprotect(mapping, guard, PROT_NONE);
-  g_stacks.push_back(static_cast<char*>(mapping) + guard);
+  mprotect(mapping, kStackGuardBytes, PROT_NONE);
+  g_stacks.push_back(static_cast<char*>(mapping) + kStackGuardBytes);
   return static_cast<int>(g_stacks.size()) - 1;
 }
 

@@ -6,6 +6,8 @@ namespace emulator {
 
 // CUDA gives a thread up to 512 KB of local memory; kernels that need more than this have not been seen.
 constexpr size_t kStackBytes = 256 * 1024;
+// Nothing else lies in these, so that what an access there means does not depend on what happens to be mapped below.
+constexpr size_t kStackGuardBytes = 64 * 1024;
 
 // Keeps the running fiber's state at *save and continues the one that was kept as `load`.
 extern "C" void musadata_switch_stack(void** save, void* load);
@@ -13,7 +15,7 @@ extern "C" void musadata_switch_stack(void** save, void* load);
 // The state of a fiber that has not run yet; it will begin in `entry`, which must not return.
 void* new_fiber_state(char* stack_top, void (*entry)());
 
-// Stacks with a guard page below them, kept for reuse. Indices stay valid for ever.
+// Stacks with a guard below them, kept for reuse. Indices stay valid for ever.
 int acquire_stack();
 void release_stack(int stack);
 char* stack_base(int stack);
