@@ -7,15 +7,17 @@ import sys
 from collections.abc import Sequence
 
 from musadata.corpus.summary import print_summary
-from pipelines import stage1, stage2, stage3
 from pipelines.options import parse_options, run_command
+from pipelines.run import run_stages
+from pipelines.stage1 import Stage1
+from pipelines.stage2 import Stage2
+from pipelines.stage3 import Stage3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     def run() -> None:
         options = parse_options(argv, "The three stages in a row.")
-        for stage in (stage1, stage2, stage3):
-            stage.run(options)
+        run_stages([Stage1, Stage2, Stage3], options)
         print_summary(options.corpus)
 
     return run_command(run)

@@ -4,7 +4,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,7 +14,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 LOG_SECONDS = 20.0
-Count = Callable[[], tuple[int, str]]
 
 
 class JournalCounter:
@@ -35,21 +35,31 @@ class JournalCounter:
         return ", ".join(f"{count} {name}" for name, count in sorted(self._records.items()))
 
 
-class Watch:
-    """Shows how many of `total` are done, with time left, while its block runs.
+@dataclass
+class Watched:
+    """What is counted: `count` returns how many of `total` are done and a short text."""
 
-    `count` returns how many are done and a short text; it is asked every `seconds`. Without a terminal, a line is
-    printed when more is done, and once every `LOG_SECONDS`, so that a log stays readable.
+    title: str
+    total: int
+    count: Callable[[], tuple[int, str]]
+    printed: int = -1
+
+
+class Watch:
+    """Shows how far things are, with time left, while its block runs; they are counted every `seconds`.
+
+    Without a terminal, a line is printed when more is done, and once every `LOG_SECONDS` for what is under way, so that
+    a log stays readable.
     """
 
-    def __init__(self, title: str, total: int, count: Count, seconds: float = 0.5):
-        self._title, self._total, self._count, self._seconds = title, total, count, seconds
+    def __init__(self, watched: Sequence[Watched], seconds: float = 0.5):
+        self._watched, self._seconds = watched, seconds
         self._over = threading.Event()
         self._console = Console(file=sys.stderr)
-        self._printed = (-1, 0.0)
+        self._printed = 0.0
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._bar if self._console.is_terminal else self._lines, daemon=True)
+        self._thread = threading.Thread(target=self._bars if self._console.is_terminal else self._lines, daemon=True)
         self._thread.start()
         return self
 
@@ -59,21 +69,25 @@ class Watch:
         self._over.set()
         self._thread.join()
 
-    def _bar(self) -> None:
+    def _bars(self) -> None:
         columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
         with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console) as progress:
-            bar = progress.add_task(self._title, total=self._total, note="")
+            bars = [progress.add_task(one.title, total=one.total, note="") for one in self._watched]
             over = False
             while not over:
                 over = self._over.wait(self._seconds)
-                done, note = self._count()
-                progress.update(bar, completed=done, note=note)
+                for bar, one in zip(bars, self._watched, strict=True):
+                    done, note = one.count()
+                    progress.update(bar, completed=done, note=note)
 
     def _lines(self) -> None:
         over = False
         while not over:
             over = self._over.wait(self._seconds)
-            done, note = self._count()
-            if done > self._printed[0] or time.monotonic() - self._printed[1] > LOG_SECONDS or over:
-                self._printed = (done, time.monotonic())
-                self._console.print(f"{self._title}: {done}/{self._total} shards {note}".rstrip(), highlight=False)
+            late = time.monotonic() - self._printed > LOG_SECONDS
+            for one in self._watched:
+                done, note = one.count()
+                under_way = (late or over) and (note or done) and done < one.total
+                if done > max(one.printed, 0) or under_way:
+                    one.printed, self._printed = done, time.monotonic()
+                    self._console.print(f"{one.title}: {done}/{one.total} shards {note}".rstrip(), highlight=False)

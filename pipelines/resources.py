@@ -45,7 +45,12 @@ def probing() -> "Sandbox":
 
 @cache
 def references(teacher: TeacherType) -> "Sandbox":
-    """A warm sandbox for references: tracing, a compiling teacher and the verifier share it, to hold torch once."""
+    """A warm sandbox for references: tracing, a compiling teacher and the verifier share it, to hold torch once.
+
+    Whoever needs it has probed what there was to probe, so the sandbox for drafts gives its memory back.
+    """
+    if probing.cache_info().currsize:
+        probing().close()
     from musadata import tracing
     from musadata.teacher import compiler
     from musadata.verifier import REFERENCE_PRELOAD
@@ -85,9 +90,9 @@ def requests_at_once(config: TeacherConfig) -> int:
 
 
 def verdicts_at_once(config: VerifierConfig) -> int:
-    """How many candidates one process judges at a time: a worker with a device keeps it busy with all its cores, one
-    without shares them with as many workers."""
-    return len(os.sched_getaffinity(0)) if config.backend in DEVICE_BACKENDS else 1
+    """How many candidates one process judges at a time: a worker with a device keeps it busy with all its cores. One
+    without shares them with as many workers, but takes two, so that the last workers leave fewer cores idle."""
+    return len(os.sched_getaffinity(0)) if config.backend in DEVICE_BACKENDS else 2
 
 
 @cache

@@ -11,18 +11,20 @@ from typing import Any, ClassVar
 import apache_beam as beam
 
 from musadata.config import Config
-from musadata.corpus.commits import Commit, code_version, find_commit, require_commit, stage_digest
+from musadata.corpus.commits import Commit, code_version, require_commit, stage_digest
 from musadata.corpus.shards import Shard, deal, read_shard
 from musadata.mining.kernels import check_licenses, with_task, without_task
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, Task
 from musadata.tasks.probe import probe
 from musadata.tasks.selection import TaskSignature, select, signature_of
 from pipelines import resources
-from pipelines.options import RunOptions, parse_options, run_command
-from pipelines.run import run_stage
-from pipelines.steps import DealShards, ShardStep, Writers
+from pipelines.options import parse_options, run_command
+from pipelines.run import Stage, run_stages
+from pipelines.steps import ShardStep, Writers, all_found, concurrently
 
 PROBE_CODE = ("sandbox", "sources", "mining", "tasks")
+PROBES_AT_ONCE = 2  # the next draft is cut while the last one runs
+Drafted = Draft | KernelDraft | Reject
 
 
 @dataclass(frozen=True)
@@ -51,38 +53,51 @@ class Probe(ShardStep):
                 position += 1
 
     def process(self, shard: Shard, out: Writers) -> None:
-        sandbox = resources.probing()
+        for draft, probed in concurrently(self._probe, self._drafts(shard), PROBES_AT_ONCE):
+            out.funnel.came_in("draft")
+            if isinstance(draft, Reject):
+                out.reject(draft)
+                continue
+            out.funnel.went_on("draft")
+            if isinstance(draft, KernelDraft):
+                self._keep_kernel(draft, probed, out)
+            else:
+                _keep_task(probed, out)
+
+    def _drafts(self, shard: Shard) -> Iterator[Drafted]:
         for _, unit, source in self.units(shard):
-            for draft in source.drafts(unit, sandbox):
-                out.funnel.came_in("draft")
-                if isinstance(draft, Reject):
-                    out.reject(draft)
-                    continue
-                out.funnel.went_on("draft")
-                if isinstance(draft, KernelDraft):
-                    self._keep_kernel(draft, out)
-                else:
-                    self._keep_task(draft, out)
+            yield from source.drafts(unit, resources.probing())
 
-    def _keep_task(self, draft: Draft, out: Writers) -> Task | None:
-        out.funnel.came_in("probe")
-        task = probe(draft, self.config.tasks, resources.probing(), self.config.seed)
-        if isinstance(task, Reject):
-            out.reject(task)
-            return None
-        out.funnel.went_on("probe")
-        out.keep("_probed", task)
-        return task
+    def _probe(self, drafted: Drafted) -> tuple[Drafted, Task | Reject | None]:
+        """What was drafted, and what its reference, if it has one, proves to be."""
+        draft = self._reference(drafted)
+        return drafted, probe(draft, self.config.tasks, resources.probing(), self.config.seed) if draft else None
 
-    def _keep_kernel(self, draft: KernelDraft, out: Writers) -> None:
+    def _reference(self, drafted: Drafted) -> Draft | None:
+        if isinstance(drafted, KernelDraft):
+            return None if check_licenses(drafted.kernel, self.config.tasks.licenses) else drafted.draft
+        return drafted if isinstance(drafted, Draft) else None
+
+    def _keep_kernel(self, draft: KernelDraft, probed: Task | Reject | None, out: Writers) -> None:
         out.funnel.came_in("pair")
-        reject = check_licenses(draft.kernel, self.config.tasks.licenses)
-        if reject is not None:
-            out.reject(reject)
+        illegal = check_licenses(draft.kernel, self.config.tasks.licenses)
+        if illegal is not None:
+            out.reject(illegal)
             return
         out.funnel.went_on("pair")
-        task = self._keep_task(draft.draft, out) if draft.draft else None
-        out.keep("_kernels", with_task(draft.kernel, task))
+        out.keep("_kernels", with_task(draft.kernel, _keep_task(probed, out)))
+
+
+def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
+    if probed is None:
+        return None
+    out.funnel.came_in("probe")
+    if isinstance(probed, Reject):
+        out.reject(probed)
+        return None
+    out.funnel.went_on("probe")
+    out.keep("_probed", probed)
+    return probed
 
 
 @dataclass(frozen=True)
@@ -143,43 +158,32 @@ def _dropped(task: Task, reason: str) -> Reject:
     return Reject(SCHEMA_VERSION, "tasks", "select", reason, detail, origin)
 
 
-def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> beam.PCollection[Commit]:
-    """The graph of stage 1: probe every shard, select over all signatures, keep what was selected."""
-    probe_step = Probe(config, corpus)
-    probed = (
-        pipeline
-        | "Shards to probe" >> DealShards(config.shards)
-        | "Probe" >> beam.Map(lambda shard: (probe_step.run(shard), read_signatures(corpus, shard)))
-    )
-    selection = probed | beam.combiners.ToList() | "Select" >> beam.Map(lambda shards: select_tasks(config, shards))
-    return (
-        pipeline
-        | "Shards to keep" >> DealShards(config.shards)
-        | "Keep"
-        >> beam.Map(
+class Stage1(Stage):
+    """Probe every shard, select over all signatures, keep what was selected."""
+
+    name = "stage1"
+
+    def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
+        config, corpus = self.config, self.corpus
+        probe_step = Probe(config, corpus)
+        probed = shards | "Probe" >> beam.Map(lambda shard: (probe_step.run(shard), read_signatures(corpus, shard)))
+        selection = probed | beam.combiners.ToList() | "Select" >> beam.Map(lambda some: select_tasks(config, some))
+        return shards | "Keep" >> beam.Map(
             lambda shard, selection: Keep(config, corpus, selection).run(shard), beam.pvalue.AsSingleton(selection)
         )
-    )
 
-
-def is_done(config: Config, corpus: str) -> bool:
-    """Whether every shard is committed and nothing that it depends on has changed."""
-    probe_step = Probe(config, corpus)
-    commits = [probe_step.found(shard) for shard in deal(config.shards)]
-    found = [commit for commit in commits if commit is not None]
-    if len(found) < len(commits):
-        return False
-    selection = select_tasks(config, [(commit, read_signatures(corpus, commit.shard)) for commit in found])
-    keep = Keep(config, corpus, selection)
-    return all(find_commit(corpus, keep.stage, shard, keep.digest(shard)) for shard in deal(config.shards))
-
-
-def run(options: RunOptions) -> None:
-    run_stage("stage1", options, build, is_done)
+    def is_done(self) -> bool:
+        probe_step = Probe(self.config, self.corpus)
+        commits = [probe_step.found(shard) for shard in deal(self.config.shards)]
+        found = [commit for commit in commits if commit is not None]
+        if len(found) < len(commits):
+            return False
+        probed = [(commit, read_signatures(self.corpus, commit.shard)) for commit in found]
+        return all_found(Keep(self.config, self.corpus, select_tasks(self.config, probed)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_command(lambda: run(parse_options(argv, "Stage 1: mine and generate tasks.")))
+    return run_command(lambda: run_stages([Stage1], parse_options(argv, "Stage 1: mine and generate tasks.")))
 
 
 if __name__ == "__main__":

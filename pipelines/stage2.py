@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from musadata.config import Config
 from musadata.corpus.commits import Commit, code_version, require_commit
-from musadata.corpus.shards import Shard, deal, read_shard
+from musadata.corpus.shards import Shard, read_shard
 from musadata.records import Annotation, Reject, Task
 from musadata.teacher.annotation import annotate
 from musadata.tracing import trace_task
 from pipelines import resources
-from pipelines.options import RunOptions, parse_options, run_command
-from pipelines.run import run_stage
-from pipelines.steps import DealShards, RunStep, ShardStep, Writers, concurrently
+from pipelines.options import parse_options, run_command
+from pipelines.run import Stage, run_stages
+from pipelines.steps import RunStep, ShardStep, Writers, all_found, concurrently
 
 
 @dataclass(frozen=True)
@@ -64,22 +63,21 @@ class Annotate(ShardStep):
             out.keep("annotations", result)
 
 
-def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> "beam.PCollection[Commit]":
-    """The graph of stage 2."""
-    return pipeline | "Shards" >> DealShards(config.shards) | "Annotate" >> RunStep(Annotate(config, corpus))
+class Stage2(Stage):
+    """Annotate every shard."""
 
+    name = "stage2"
+    needs = "stage1"
 
-def is_done(config: Config, corpus: str) -> bool:
-    step = Annotate(config, corpus)
-    return all(step.found(shard) is not None for shard in deal(config.shards))
+    def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
+        return shards | "Annotate" >> RunStep(Annotate(self.config, self.corpus))
 
-
-def run(options: RunOptions) -> None:
-    run_stage("stage2", options, build, is_done, needs="stage1")
+    def is_done(self) -> bool:
+        return all_found(Annotate(self.config, self.corpus))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_command(lambda: run(parse_options(argv, "Stage 2: trace tasks and reason about them.")))
+    return run_command(lambda: run_stages([Stage2], parse_options(argv, "Stage 2: trace tasks and reason about them.")))
 
 
 if __name__ == "__main__":

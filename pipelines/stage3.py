@@ -15,7 +15,7 @@ import apache_beam as beam
 
 from musadata.config import Config
 from musadata.corpus.commits import Commit, code_version, require_commit
-from musadata.corpus.shards import Shard, deal, read_shard
+from musadata.corpus.shards import Shard, read_shard
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
 from musadata.records import (
     SCHEMA_VERSION,
@@ -35,9 +35,9 @@ from musadata.sampling.memory import Memory
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play, submit
 from musadata.teacher.protocol import CannotAnswer, Teacher
 from pipelines import resources
-from pipelines.options import RunOptions, parse_options, run_command
-from pipelines.run import run_stage
-from pipelines.steps import DealShards, RunStep, ShardStep, Writers, concurrently
+from pipelines.options import parse_options, run_command
+from pipelines.run import Stage, run_stages
+from pipelines.steps import RunStep, ShardStep, Writers, all_found, concurrently
 
 HUMAN = "human"  # who wrote the candidates that were mined together with their task
 DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
@@ -230,31 +230,30 @@ class Execute(Converse):
         return memory.recall_answers(self.teacher().name), memory.verify(self.config.verifier, verifier)
 
 
-def build(pipeline: beam.Pipeline, config: Config, corpus: str) -> "beam.PCollection[Commit]":
-    """The graph of stage 3: ask, compile and execute for every turn, then assemble."""
-    on_device = config.verifier.backend in resources.DEVICE_BACKENDS
-    shards = pipeline | "Shards" >> DealShards(config.shards)
-    for turn in range(1, config.sampling.turns + 1):
-        shards |= f"Ask {turn}" >> beam.Map(AskTeacher(config, corpus).run)
-        execute = beam.Map(Execute(config, corpus).run)
-        if on_device:  # else one process does both, and would only import each candidate twice
-            shards |= f"Compile {turn}" >> beam.Map(Compile(config, corpus).run)
-            execute = execute.with_resource_hints(**DEVICE)
-        shards |= f"Execute {turn}" >> execute
-    return shards | "Assemble" >> RunStep(Assemble(config, corpus))
+class Stage3(Stage):
+    """Ask, compile and execute for every turn, then assemble."""
 
+    name = "stage3"
+    needs = "stage2"
 
-def is_done(config: Config, corpus: str) -> bool:
-    step = Assemble(config, corpus)
-    return all(step.found(shard) is not None for shard in deal(config.shards))
+    def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
+        config, corpus = self.config, self.corpus
+        on_device = config.verifier.backend in resources.DEVICE_BACKENDS
+        for turn in range(1, config.sampling.turns + 1):
+            shards |= f"Ask {turn}" >> beam.Map(AskTeacher(config, corpus).run)
+            execute = beam.Map(Execute(config, corpus).run)
+            if on_device:  # else one process does both, and would only import each candidate twice
+                shards |= f"Compile {turn}" >> beam.Map(Compile(config, corpus).run)
+                execute = execute.with_resource_hints(**DEVICE)
+            shards |= f"Execute {turn}" >> execute
+        return shards | "Assemble" >> RunStep(Assemble(config, corpus))
 
-
-def run(options: RunOptions) -> None:
-    run_stage("stage3", options, build, is_done, needs="stage2")
+    def is_done(self) -> bool:
+        return all_found(Assemble(self.config, self.corpus))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_command(lambda: run(parse_options(argv, "Stage 3: sample, verify, repair and keep.")))
+    return run_command(lambda: run_stages([Stage3], parse_options(argv, "Stage 3: sample, verify, repair and keep.")))
 
 
 if __name__ == "__main__":

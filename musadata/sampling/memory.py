@@ -20,7 +20,8 @@ class Memory:
 
     Attributes:
         answers: teacher's answers by the hash of the whole request.
-        verdicts: verdicts by the hash of task, answer, shapes and settings.
+        verdicts: verdicts by the hash of task, program, shapes and settings, so that a program that several
+            answers hold, in whatever words, is judged once.
         teacher_version: version of the teacher's code where it computes its answers; "" where a model gives them, since
             paid answers outlive our code.
         verifier_version: version of the code and toolchain behind a verdict.
@@ -102,9 +103,16 @@ class Memory:
 
     def _verdict_key(self, config: VerifierConfig, task: Task, annotation: Annotation, answer: Answer) -> str:
         shape_sets = [trace.inputs for trace in annotation.traces]
-        return content_id(
-            "verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, answer.text
-        )
+        program = _program(answer)
+        return content_id("verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, program)
+
+
+def _program(answer: Answer) -> str:
+    """What of an answer is judged; all of it where no program is found, since the verdict then tells why."""
+    from musadata.verifier.extract import extract  # a worker that only asks carries no verifier
+
+    extraction = extract(answer.text)
+    return answer.text if extraction.finding else extraction.source
 
 
 def _ask(teacher: Teacher, request: Request) -> dict[str, Any]:

@@ -93,6 +93,11 @@ class Sandbox:
             if self._process is None:
                 self._spawn()
 
+    def close(self) -> None:
+        """End the warm process; a call after that starts another."""
+        with self._lock:
+            self._stop()
+
     def __exit__(self, *_: object) -> None:
         self._stop()
 
