@@ -14,9 +14,10 @@ from musadata.config import Config
 from musadata.corpus.commits import Commit, code_version, require_commit, stage_digest
 from musadata.corpus.shards import Shard, deal, read_shard
 from musadata.mining.kernels import check_licenses, with_task, without_task
-from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, Task
+from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
 from musadata.tasks.probe import probe
 from musadata.tasks.selection import TaskSignature, select, signature_of
+from musadata.tasks.spreading import Move, spread
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages
@@ -102,18 +103,27 @@ def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which probed tasks are dropped, by id, and why; and a digest of everything that decided it."""
+    """Which probed tasks are dropped, by id, and why; which go to another shard; and a digest of what decided it."""
 
     dropped: dict[str, str]
+    moved: dict[str, Move]
     digest: str
+
+    def donors(self, shard: Shard) -> list[Shard]:
+        """The shards from which tasks come to this one."""
+        sources = {move.source for move in self.moved.values() if move.target == shard.index}
+        return [Shard(index, shard.count) for index in sorted(sources)]
 
 
 def select_tasks(config: Config, shards: Iterable[tuple[Commit, Sequence[TaskSignature]]]) -> Selection:
     """The global part of stage 1, over signatures only."""
     ordered = sorted(shards, key=lambda one: one[0].shard)
     signatures = [signature for _, some in ordered for signature in some]
+    dropped = select(signatures, config.tasks)
+    kept = [[one.task_id for one in some if one.task_id not in dropped] for _, some in ordered]
+    paired = {one.task_id for one in signatures if one.source_kind == SourceKind.PAIRED.value}
     digest = stage_digest(code_version(("tasks",)), config.tasks, [commit for commit, _ in ordered], reads=["_probed"])
-    return Selection(select(signatures, config.tasks), digest)
+    return Selection(dropped, spread(kept, paired), digest)
 
 
 def read_signatures(corpus: str, shard: Shard) -> list[TaskSignature]:
@@ -122,9 +132,9 @@ def read_signatures(corpus: str, shard: Shard) -> list[TaskSignature]:
 
 @dataclass(frozen=True)
 class Keep(ShardStep):
-    """Writes the selected tasks of a shard."""
+    """Writes the selected tasks of a shard: its own but those that move away, then those that move in."""
 
-    selection: Selection = field(default_factory=lambda: Selection({}, ""))
+    selection: Selection = field(default_factory=lambda: Selection({}, {}, ""))
 
     stage: ClassVar[str] = "stage1"
     writes: ClassVar[dict[str, type]] = {"tasks": Task, "kernels": Kernel, "rejects": Reject}
@@ -137,17 +147,23 @@ class Keep(ShardStep):
         return [self.selection.digest]
 
     def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, Probe.stage, shard)]
+        return [require_commit(self.corpus, Probe.stage, one) for one in (shard, *self.selection.donors(shard))]
 
     def process(self, shard: Shard, out: Writers) -> None:
+        moved = self.selection.moved
         for task in read_shard(self.corpus, "_probed", shard, Task):
             out.funnel.came_in("select")
             reason = self.selection.dropped.get(task.task_id)
-            if reason is None:
-                out.funnel.went_on("select")
-                out.keep("tasks", task)
-            else:
+            if reason is not None:
                 out.reject(_dropped(task, reason))
+                continue
+            out.funnel.went_on("select")
+            if task.task_id not in moved:
+                out.keep("tasks", task)
+        for donor in self.selection.donors(shard):
+            for task in read_shard(self.corpus, "_probed", donor, Task):
+                if moved.get(task.task_id) == Move(donor.index, shard.index):
+                    out.keep("tasks", task)
         for kernel in read_shard(self.corpus, "_kernels", shard, Kernel):
             out.keep("kernels", without_task(kernel) if kernel.task_id in self.selection.dropped else kernel)
 
