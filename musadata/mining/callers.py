@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 
 from musadata.mining.evidence import Example, read_examples
 from musadata.mining.index import PackageIndex
@@ -16,20 +17,30 @@ TEST_FILE = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$)")
 CALLED = re.compile(r"\b([A-Z]\w*)\(")
 
 
+@dataclass(frozen=True)
+class _Test:
+    """A test function's statements, and the names that they call."""
+
+    body: list[ast.stmt]
+    called: frozenset[str]
+
+
 class Callers:
-    """Finds examples; remembers of each test file only the names that it calls."""
+    """Finds examples; remembers of each test file only the names that it calls, of the last few also their tests."""
 
     def __init__(self, index: PackageIndex):
         self._index = index
         self._files: dict[str, list[str]] | None = None
+        self._tests = lru_cache(maxsize=2 * MAX_FILES)(self._read_tests)
 
     def examples(self, definition: Definition, module: ParsedModule) -> list[Example]:
         """How the class is constructed and called below `if __name__ == "__main__"` of its file, and in tests."""
         name = definition.names[0]
         found = read_examples(module.main, name, "main") if module.main else []
         for path in self._test_files().get(name, [])[:MAX_FILES]:
-            for body in self._tests(path):
-                found += read_examples(body, name, "test")
+            for test in self._tests(path):
+                if name in test.called:
+                    found += read_examples(test.body, name, "test")
         return [item for item in found if item.inputs or item.input_keywords] or found
 
     def _test_files(self) -> dict[str, list[str]]:
@@ -47,11 +58,17 @@ class Callers:
         except UnreadableFile:
             return ""
 
-    def _tests(self, path: str) -> Iterator[list[ast.stmt]]:
+    def _read_tests(self, path: str) -> list[_Test]:
         try:
             tree = ast.parse(self._text(path))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
-                yield node.body
+            return []
+        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+        return [_Test(node.body, _called(node)) for node in functions if node.name.startswith("test")]
+
+
+def _called(function: ast.FunctionDef) -> frozenset[str]:
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return frozenset(
+        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "") for call in calls
+    )

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
@@ -30,6 +30,7 @@ class Structure:
         return " ".join(self.features)
 
 
+@lru_cache(maxsize=256)  # several answers to one task hold the same program
 def describe_structure(source: str) -> Structure:
     """The structure of a candidate's source: Python with its CUDA C++ in string constants, or bare CUDA C++."""
     tokens: list[str] = []

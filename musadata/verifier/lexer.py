@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
 
 from musadata.errors import MusadataError
 
@@ -18,8 +19,7 @@ class Kind(Enum):
     SIGN = "sign"
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A piece of source text. `line` is 1-based."""
 
     kind: Kind
@@ -50,19 +50,21 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_KINDS: dict[str | None, Kind] = {kind.name: kind for kind in Kind}
 OPENING = {"(": ")", "[": "]", "{": "}"}
 CLOSING = {closing: opening for opening, closing in OPENING.items()}
 
 
-def split(source: str) -> list[Token]:
+@lru_cache(maxsize=32)  # several checks and rewrites look at the same source, one after the other
+def split(source: str) -> tuple[Token, ...]:
     """The tokens of `source`. Never fails: what is no C++ becomes single signs."""
     tokens = []
     line = 1
     for match in _TOKEN.finditer(source):
-        kind = next(kind for kind in Kind if match[kind.name] is not None)
-        tokens.append(Token(kind, match[0], line))
-        line += match[0].count("\n")
-    return tokens
+        text = match[0]
+        tokens.append(Token(_KINDS[match.lastgroup], text, line))
+        line += text.count("\n")
+    return tuple(tokens)
 
 
 def join(tokens: Sequence[Token]) -> str:

@@ -7,8 +7,9 @@ receiver) is left to the record of what was dispatched.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from musadata.records import Finding
 from musadata.verifier.operators import compute_operators
@@ -57,8 +58,7 @@ _ATEN = {"at", "torch", "aten"}
 _NOT_OPERATORS = {"Tensor", "Device", "Generator", "device", "dtype", "layout", "init", "arg"}
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     kind: str  # word, mark, number, string
     text: str
     line: int
@@ -83,6 +83,11 @@ _KINDS = {"comment": "comment", "number": "number", "word": "word", "mark": "mar
 
 def check_native_code(sources: Sequence[str], strict: bool) -> tuple[Finding, ...]:
     """Findings about all sources of one extension; lines are those of the source they stand in."""
+    return _check(tuple(sources), strict)
+
+
+@lru_cache(maxsize=32)  # what is foreseen is checked again when the candidate asks for it
+def _check(sources: tuple[str, ...], strict: bool) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     kernels = False
     for source in sources:

@@ -50,7 +50,7 @@ def rewrite(source: str) -> str:
     Raises:
         Unsupported: the source needs something that is not emulated.
     """
-    tokens = split(source)
+    tokens: Sequence[Token] = split(source)
     _refuse_foreign(tokens)
     try:
         tokens = rewrite_shared(tokens)

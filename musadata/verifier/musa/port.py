@@ -155,14 +155,14 @@ def _rename(tokens: Sequence[Token], own: frozenset[str]) -> list[Token]:
         if header:
             name, start, end = header
             opening, closing = tokens[start].text[0], tokens[end - 1].text[-1]
-            result[start] = replace(tokens[start], text=opening + port_header(name) + closing)
-            result[start + 1 : end] = [replace(passed, text="") for passed in tokens[start + 1 : end]]
+            result[start] = tokens[start]._replace(text=opening + port_header(name) + closing)
+            result[start + 1 : end] = [passed._replace(text="") for passed in tokens[start + 1 : end]]
         elif result[index].text and token.kind is Kind.WORD and token.text not in own:
-            result[index] = replace(token, text=_renamed(tokens, index))
+            result[index] = token._replace(text=_renamed(tokens, index))
             threshold = _architecture_at(tokens, index) if token.text == "__CUDA_ARCH__" else None
             if threshold is not None and threshold >= 0:
                 number = tokens[threshold]
-                result[threshold] = replace(number, text=names.ARCHITECTURES[number.text])
+                result[threshold] = number._replace(text=names.ARCHITECTURES[number.text])
     return result
 
 
