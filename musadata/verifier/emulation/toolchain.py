@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from musadata.verifier.emulation.precompile import PLUGIN, precompile
 from musadata.verifier.torch_abi import build_bridge, build_support, include_folder
 from musadata.verifier.torch_abi.toolchain import (
     Toolchain,
@@ -94,10 +95,8 @@ def build_libraries() -> Libraries:
 
 def _build(toolchain: Toolchain, folder: Path) -> None:
     # The slowest first, so that two compilers at a time end together.
-    order = ("device", "runtime", "checker")
-    sources = sorted(_CSRC.rglob("*.cpp"), key=lambda path: (order.index(path.parent.name), -path.stat().st_size))
-    heavy = [source for source in sources if source.parent.name == "device"]
-    light = [source for source in sources if source.parent.name != "device"]
+    heavy = _sources("device")
+    light = _sources("runtime") + _sources("checker")
     flags = ["-std=c++20", "-fPIC", "-w", f"-I{INCLUDE}"]
     objects = compile_objects(toolchain, heavy, ["-O1", *flags, *toolchain.include_flags], folder)
     objects += compile_objects(toolchain, light, ["-O2", *flags], folder)
@@ -110,6 +109,10 @@ def _build(toolchain: Toolchain, folder: Path) -> None:
         run_tool([toolchain.compiler, "-shared", *own, "-o", target, soname, *after_runtime, *needed], target.name)
     for file in objects:
         file.unlink()
+
+
+def _sources(part: str) -> list[Path]:
+    return sorted((_CSRC / part).glob("*.cpp"), key=lambda path: -path.stat().st_size)
 
 
 @cache
@@ -132,13 +135,10 @@ def build_headers(
     else:
         search = (f"-I{INCLUDE}", f"-I{include_folder()}")
     prelude = "".join(f"#include <{header}>\n" for header in (_FULL_PRELUDE if full else _SMALL_PRELUDE))
-    key = hash_of(toolchain.identity, *flags, *search, prelude, INCLUDE, include_folder())
-
-    def build(partial: Path) -> None:
-        header = partial / "prelude.h"
-        header.write_text(prelude)
-        run_tool([toolchain.compiler, *flags, *search, "-x", "c++-header", header, "-o", f"{header}.gch"], "prelude.h")
-
-    folder = build_once(cache_folder() / f"prelude-{key}", build)
+    key = hash_of(toolchain.identity, *flags, *search, prelude, INCLUDE, include_folder(), PLUGIN)
+    folder = build_once(
+        cache_folder() / f"prelude-{key}",
+        lambda partial: precompile(toolchain, prelude, [*flags, *search], partial),
+    )
     own = tuple(f"-I{path}" for path in include)
     return Headers((*flags, *search, *own), str(folder / "prelude.h"), full, include)

@@ -170,7 +170,9 @@ def run_tool(command: Sequence[str | Path], what: str) -> None:
     Raises:
         MusadataError: it fails, which means that this machine's tools and PyTorch do not go together.
     """
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error" in line]
         raise MusadataError(
