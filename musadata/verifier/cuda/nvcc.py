@@ -16,7 +16,7 @@ from musadata.errors import MusadataError
 from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.torch_abi.bridge import build_support, include_folder
+from musadata.verifier.torch_abi.bridge import build_support, include_folder, support_folders
 from musadata.verifier.torch_abi.toolchain import Toolchain, build_once, cache_folder, find_toolchain, hash_of, run_tool
 
 _HERE = Path(__file__).parent
@@ -95,7 +95,7 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
         toolchain.identity,
         nvcc.version,
         nvcc.architecture,
-        include_folder(),
+        *support_folders(),
         _HERE / "launches.cpp",
         *_DEFINES,
         *_FULL_LIBRARIES,
@@ -162,7 +162,7 @@ def _ways(nvcc: Nvcc, toolchain: Toolchain) -> Iterator[tuple[list[str], list[st
     The small headers' support object defines functions that PyTorch's libraries have too (the current stream, the
     pool of streams), with other types behind the same names, so it goes with the small headers only.
     """
-    yield [f"-I{include_folder()}"], [str(build_support(tuple(nvcc.include_flags)))]
+    yield [f"-I{include_folder()}"], [str(build_support(nvcc.include_flags, nvcc.version))]
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
     yield ["-DTORCH_API_INCLUDE_EXTENSION_H", *includes], [*toolchain.library_flags, *_FULL_LIBRARIES]
 

@@ -52,7 +52,8 @@ def compile_sources(
     """
     headers = build_headers(_half_defines(sources), lines, include=include)
     libraries = build_libraries()
-    key = hash_of(sources.digest(), headers.prelude, libraries.runtime.parent.name, find_toolchain().identity, *include)
+    built = headers.prelude, libraries.runtime.parent.name, libraries.support.parent.name
+    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include)
     folder = cache_folder() / "artifacts" / key[:2] / key
     if not folder.is_dir():
         _keep(folder, lambda partial: _compile_into(partial, sources, headers, lines, limits))

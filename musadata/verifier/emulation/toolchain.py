@@ -89,7 +89,7 @@ def build_libraries() -> Libraries:
         device=folder / "libmusadata_device.so",
         checker=folder / "libmusadata_checker.so",
         bridge=build_bridge(toolchain),
-        support=build_support((f"-I{INCLUDE}",), toolchain),
+        support=build_support((f"-I{INCLUDE}",), INCLUDE, toolchain),
     )
 
 

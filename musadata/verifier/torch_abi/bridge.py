@@ -23,6 +23,7 @@ _HERE = Path(__file__).parent
 _MODULE = "musadata_torch_abi"
 _EXTENSION_NAME = "candidate"  # what TORCH_EXTENSION_NAME is defined as
 _SOURCES = (_HERE / "csrc/operators.cpp", _HERE / "csrc/binding.cpp")
+_SUPPORT = _HERE / "csrc/support"
 
 # The ABI's letters for types, in the words of an operator schema.
 _SCHEMA_TYPES = {
@@ -47,6 +48,11 @@ def include_folder() -> Path:
     return _HERE / "include"
 
 
+def support_folders() -> tuple[Path, Path]:
+    """The folders whose contents decide what `build_support` makes."""
+    return include_folder(), _SUPPORT
+
+
 def build_bridge(toolchain: Toolchain | None = None) -> Path:
     """Path of the bridge library, built if this machine does not have it yet.
 
@@ -54,18 +60,17 @@ def build_bridge(toolchain: Toolchain | None = None) -> Path:
         MusadataError: no compiler, or it cannot build the bridge.
     """
     toolchain = toolchain or find_toolchain()
-    folder = (
-        cache_folder()
-        / f"torch_abi-{hash_of(toolchain.identity, _HERE / 'csrc', include_folder() / 'torch_abi' / 'abi.h')}"
-    )
-    return build_once(folder, lambda partial: _build(toolchain, partial)) / f"{_MODULE}.so"
+    key = hash_of(toolchain.identity, *_SOURCES, include_folder() / "torch_abi" / "abi.h")
+    folder = build_once(cache_folder() / f"torch_abi-{key}", lambda partial: _build(toolchain, partial))
+    return folder / f"{_MODULE}.so"
 
 
-def build_support(cuda_flags: Sequence[str] = (), toolchain: Toolchain | None = None) -> Path:
+def build_support(cuda_flags: Sequence[str], cuda: str | Path, toolchain: Toolchain | None = None) -> Path:
     """Path of the object file that every candidate is linked with: the headers' parts that are no templates.
 
     Args:
         cuda_flags: where cuda_runtime.h and its relatives are.
+        cuda: which those are: a version, or the folder itself.
 
     Raises:
         MusadataError: no compiler, or it cannot build the object.
@@ -73,12 +78,14 @@ def build_support(cuda_flags: Sequence[str] = (), toolchain: Toolchain | None = 
     toolchain = toolchain or find_toolchain()
     flags = ["-O1", "-std=gnu++20", "-fPIC", "-w", "-fvisibility=hidden", "-fno-gnu-unique"]
     flags += [*cuda_flags, f"-I{include_folder()}"]
-    source = _HERE / "csrc/support.cpp"
 
     def build(partial: Path) -> None:
-        run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / "support.o"], source.name)
+        objects = compile_objects(toolchain, sorted(_SUPPORT.glob("*.cpp")), flags, partial)
+        run_tool([toolchain.compiler, "-r", "-nostdlib", *objects, "-o", partial / "support.o"], "support.o")
+        for file in objects:
+            file.unlink()
 
-    key = hash_of(toolchain.identity, *flags, source, include_folder())
+    key = hash_of(toolchain.identity, *flags, cuda, *support_folders())
     return build_once(cache_folder() / f"torch_abi_support-{key}", build) / "support.o"
 
 

@@ -41,6 +41,23 @@ torch::Tensor make(int64_t n, torch::Device device) {
   auto a = torch::zeros({n, 2}, options), b = torch::full({n, 2}, 3, options), c = torch::arange(n, options);
   return torch::cat({a, b, c.unsqueeze(1)}, 1).to(torch::kFloat32);
 }
+struct Named {
+  const char* name;
+};
+std::ostream& operator<<(std::ostream& stream, const Named& named) { return stream << "<" << named.name << ">"; }
+void say(torch::Tensor x, bool warn) {
+  const std::string text = "text";
+  char array[] = "array";
+  enum { kPlain = 3 };
+  TORCH_CHECK_VALUE(!x.defined() || warn, "literal ", text, ' ', array, ' ', x.numel(), ' ', sizeof(int), ' ', 1u, ' ',
+                    -1ll, ' ', 0.25, ' ', 1.5f, ' ', true, ' ', kPlain, ' ', x.scalar_type(), ' ', x.device(), ' ',
+                    x.strides(), ' ', Named{"own"}, ' ', std::string("temporary") + "!");
+  TORCH_WARN("warned of ", Named{"own"});
+}
+double by_reference(const torch::Tensor& a, torch::Tensor& b, torch::Tensor&& c, const std::string& text, int64_t n) {
+  b = b + c;
+  return (a + b).sum().item<double>() + b.sum().item().toInt() + text.size() + n;
+}
 std::vector<at::Tensor> same(std::vector<at::Tensor> list) { return list; }
 torch::Tensor identity(torch::Tensor x) { return x; }
 
@@ -52,6 +69,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         py::arg("flag") = true, py::arg("dtype") = torch::kHalf);
   m.def("checks", &checks);
   m.def("make", &make);
+  m.def("say", &say);
+  m.def("by_reference", &by_reference);
   m.def("same", &same);
   m.def("identity", &identity);
   m.def("twice", [](torch::Tensor x) { return x * 2; });
@@ -139,6 +158,16 @@ def test_wrong_arguments_are_type_errors_that_show_the_signature(run):
 )
 def test_errors_have_pytorchs_classes_and_words(run, what, expected):
     assert evaluate(run, f"caught(m.checks, x, {what})").startswith(expected)
+
+
+def test_messages_hold_pieces_of_every_kind(run):
+    expected = "literal text array 6 4 1 -1 0.25 1.5 1 3 Float cuda:0 [3, 1] <own> temporary!"
+    assert evaluate(run, "caught(m.say, x, False)") == f"ValueError: {expected}"
+    assert evaluate(run, "caught(m.say, x, True)") is None
+
+
+def test_parameters_may_be_references(run):
+    assert evaluate(run, "m.by_reference(x, x, x, 'four', 100)") == 3 * 15 + 2 * 15 + 4 + 100
 
 
 def test_registered_operators_are_reachable_from_torch_ops(run):

@@ -7,19 +7,12 @@ namespace emulator {
 
 template <class Kernel, class... Arguments>
 void launch(const char* name, const LaunchConfig& config, Kernel&& kernel, Arguments&&... arguments) {
-  // Parameters are copied once per launch, as a device copies them, and once more per thread by the call.
-  std::tuple<std::decay_t<Arguments>...> copies(std::forward<Arguments>(arguments)...);
-  struct Call {
-    std::remove_reference_t<Kernel>* kernel;
-    decltype(copies)* arguments;
-  } call{&kernel, &copies};
-  musadata_launch(
-      &config,
-      [](void* untyped) {
-        auto* typed = static_cast<Call*>(untyped);
-        std::apply(*typed->kernel, *typed->arguments);
-      },
-      &call, name);
+  // Parameters are copied once per launch, as a device copies them, and once more per thread by the call. They are
+  // captured and not in a tuple, which took a fifth of a candidate's compilation.
+  auto call = [&kernel, ... copies = std::decay_t<Arguments>(std::forward<Arguments>(arguments))]() mutable {
+    kernel(copies...);
+  };
+  musadata_launch(&config, [](void* untyped) { (*static_cast<decltype(call)*>(untyped))(); }, &call, name);
 }
 
 template <class... Parameters, size_t... Index>

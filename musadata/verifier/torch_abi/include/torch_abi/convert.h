@@ -32,18 +32,8 @@ struct Convert;
 template <>
 struct Convert<at::Tensor> {
   static constexpr TypeCode type() { return "t"; }
-  static at::Tensor from(const Value& value) {
-    if (value.tag == Tag::kNone) {
-      return {};
-    }
-    torch_abi_retain(value.pointer);
-    return at::Tensor::adopt(value.pointer);
-  }
-  static Value to(at::Tensor tensor) {
-    Value value = make(tensor);
-    tensor.release();
-    return value;
-  }
+  static at::Tensor from(const Value& value);
+  static Value to(at::Tensor tensor);
 };
 
 template <>
@@ -70,41 +60,33 @@ struct Convert<T, std::enable_if_t<std::is_floating_point_v<T>>> {
 template <>
 struct Convert<std::string> {
   static constexpr TypeCode type() { return "s"; }
-  static std::string from(const Value& value) {
-    return {static_cast<const char*>(value.pointer), static_cast<size_t>(value.size)};
-  }
-  static Value to(const std::string& text) {
-    char* copy = new char[text.size() + 1];
-    memcpy(copy, text.c_str(), text.size() + 1);
-    return make(const_cast<const char*>(copy));
-  }
+  static std::string from(const Value& value);
+  static Value to(const std::string& text);
 };
 template <>
 struct Convert<const char*> {
   static constexpr TypeCode type() { return "s"; }
-  static const char* from(const Value& value) { return static_cast<const char*>(value.pointer); }
-  static Value to(const char* text) { return Convert<std::string>::to(text); }
+  static const char* from(const Value& value);
+  static Value to(const char* text);
 };
 
 template <>
 struct Convert<c10::ScalarType> {
   static constexpr TypeCode type() { return "e"; }
-  static c10::ScalarType from(const Value& value) { return static_cast<c10::ScalarType>(value.integer); }
-  static Value to(c10::ScalarType dtype) { return make(dtype); }
+  static c10::ScalarType from(const Value& value);
+  static Value to(c10::ScalarType dtype);
 };
 template <>
 struct Convert<c10::Device> {
   static constexpr TypeCode type() { return "v"; }
-  static c10::Device from(const Value& value) {
-    return {static_cast<c10::DeviceType>(value.integer), static_cast<int>(value.size)};
-  }
-  static Value to(c10::Device device) { return make(device); }
+  static c10::Device from(const Value& value);
+  static Value to(c10::Device device);
 };
 template <>
 struct Convert<c10::Scalar> {
   static constexpr TypeCode type() { return "S"; }
-  static c10::Scalar from(const Value& value) { return c10::Scalar(value); }
-  static Value to(const c10::Scalar& scalar) { return scalar.value(); }
+  static c10::Scalar from(const Value& value);
+  static Value to(const c10::Scalar& scalar);
 };
 
 // Sequences of whole numbers, of floating-point numbers, of tensors.
@@ -143,30 +125,14 @@ struct Convert<std::vector<T>, std::enable_if_t<std::is_floating_point_v<T>>> {
 template <>
 struct Convert<c10::IntArrayRef> {
   static constexpr TypeCode type() { return "I"; }
-  static c10::IntArrayRef from(const Value& value) {
-    return {static_cast<const int64_t*>(value.pointer), static_cast<size_t>(value.size)};
-  }
-  static Value to(c10::IntArrayRef values) { return list_of(Tag::kIntList, values.vec()); }
+  static c10::IntArrayRef from(const Value& value);
+  static Value to(c10::IntArrayRef values);
 };
 template <>
 struct Convert<std::vector<at::Tensor>> {
   static constexpr TypeCode type() { return "T"; }
-  static std::vector<at::Tensor> from(const Value& value) {
-    std::vector<at::Tensor> tensors;
-    for (int64_t i = 0; i < value.size; i++) {
-      void* impl = static_cast<void**>(value.pointer)[i];
-      torch_abi_retain(impl);
-      tensors.push_back(at::Tensor::adopt(impl));
-    }
-    return tensors;
-  }
-  static Value to(std::vector<at::Tensor> tensors) {
-    std::vector<void*> impls;
-    for (at::Tensor& tensor : tensors) {
-      impls.push_back(tensor.release());
-    }
-    return list_of(Tag::kTensorList, impls);
-  }
+  static std::vector<at::Tensor> from(const Value& value);
+  static Value to(std::vector<at::Tensor> tensors);
 };
 
 template <class T>
@@ -203,18 +169,23 @@ struct Convert<std::array<at::Tensor, N>> {
 // The exception that is being handled, in the ABI's words.
 void describe_exception(Failure* failure);
 
+// An argument as a parameter of type T takes it; what a reference refers to lives as long as the call.
+template <class T>
+T&& pass(std::decay_t<T>&& argument) {
+  return static_cast<T&&>(argument);
+}
+
 // Calls a C++ function with the ABI's values; exceptions end here.
 template <class Callable, class Result, class... Arguments>
 struct Caller {
   template <size_t... I>
   static Value invoke(Callable& callable, [[maybe_unused]] const Value* arguments, std::index_sequence<I...>) {
-    // A tuple keeps what reference parameters refer to alive during the call.
-    std::tuple<std::decay_t<Arguments>...> converted{Convert<std::decay_t<Arguments>>::from(arguments[I])...};
     if constexpr (std::is_void_v<Result>) {
-      callable(static_cast<Arguments&&>(std::get<I>(converted))...);
+      callable(pass<Arguments>(Convert<std::decay_t<Arguments>>::from(arguments[I]))...);
       return none();
     } else {
-      return Convert<std::decay_t<Result>>::to(callable(static_cast<Arguments&&>(std::get<I>(converted))...));
+      return Convert<std::decay_t<Result>>::to(
+          callable(pass<Arguments>(Convert<std::decay_t<Arguments>>::from(arguments[I]))...));
     }
   }
 

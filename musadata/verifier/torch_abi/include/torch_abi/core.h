@@ -38,54 +38,67 @@
 #define C10_EXPORT
 #define C10_WARP_SIZE 32
 
+// In these headers, what is no template is declared, and defined in csrc/support/: defined here it would be compiled
+// again with every candidate, and host code that is inlined everywhere was most of what a candidate's compilation took.
+
+namespace c10 {
+enum class ScalarType : int8_t;
+template <class T>
+class ArrayRef;
+using IntArrayRef = ArrayRef<int64_t>;
+}  // namespace c10
+
 namespace torch_abi {
 
 struct Error : std::runtime_error {
   ErrorKind kind;
-  explicit Error(const std::string& text, ErrorKind kind_ = ErrorKind::kRuntime)
-      : std::runtime_error(text), kind(kind_) {}
-  const char* what_without_backtrace() const { return what(); }
-  std::string msg() const { return what(); }
+  explicit Error(const std::string& text, ErrorKind kind = ErrorKind::kRuntime);
+  Error(const Error&) noexcept;
+  ~Error() override;
+  const char* what_without_backtrace() const;
+  std::string msg() const;
 };
 
-// Builds messages. The common types are compiled once, in csrc/support.cpp: streams are dear in every candidate.
-class Text {
+// A piece of a message, by reference: it becomes text only when the message is needed.
+class Part {
  public:
-  Text& operator<<(const char* part);
-  Text& operator<<(const std::string& part);
-  Text& operator<<(int64_t part);
-  Text& operator<<(int part) { return *this << static_cast<int64_t>(part); }
-  Text& operator<<(unsigned part) { return *this << static_cast<int64_t>(part); }
-  Text& operator<<(size_t part) { return *this << static_cast<int64_t>(part); }
-  Text& operator<<(double part);
-  Text& operator<<(char part);
+  Part(const char* text) noexcept;
+  Part(const std::string& text) noexcept;
+  Part(int64_t number) noexcept;
+  Part(int number) noexcept;
+  Part(unsigned number) noexcept;
+  Part(size_t number) noexcept;
+  Part(double number) noexcept;
+  Part(char character) noexcept;
+  Part(c10::ScalarType dtype) noexcept;
+  Part(const c10::IntArrayRef& list) noexcept;
   template <class T>
-  Text& operator<<(const T& part) {
-    std::ostringstream stream;
-    stream << part;
-    return *this << stream.str();
+  Part(const T& value) noexcept : Part(&value, &print<T>) {}
+  void append_to(std::string& text) const;
+
+ private:
+  enum class Kind { kText, kString, kInteger, kReal, kCharacter, kPrinted };
+  using Print = void (*)(std::ostream& stream, const void* value);
+  template <class T>
+  static void print(std::ostream& stream, const void* value) {
+    stream << *static_cast<const T*>(value);
   }
-  std::string done;
+  Part(const void* value, Print print) noexcept;
+
+  Kind kind_;
+  Print print_ = nullptr;
+  union {
+    const void* value_;
+    int64_t integer_;
+    double real_;
+  };
 };
 
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  Text all;
-  (void)(all << ... << parts);
-  return std::move(all.done);
-}
-
-// TORCH_CHECK's message, or what PyTorch says where there is none.
-std::string default_check_text(const char* condition);
-template <class... Parts>
-std::string check_text(const char* condition, const Parts&... parts) {
-  if constexpr (sizeof...(Parts) == 0) {
-    return default_check_text(condition);
-  } else {
-    return text(parts...);
-  }
-}
-[[noreturn]] void throw_error(std::string text, ErrorKind kind = ErrorKind::kRuntime);
+std::string text(std::initializer_list<Part> parts);
+[[noreturn]] void throw_error(std::initializer_list<Part> parts, ErrorKind kind = ErrorKind::kRuntime);
+// TORCH_CHECK's: without parts the message is what PyTorch says where there is none.
+[[noreturn]] void throw_check(ErrorKind kind, const char* condition, std::initializer_list<Part> parts);
+void warn(std::initializer_list<Part> parts);
 
 }  // namespace torch_abi
 
@@ -100,7 +113,7 @@ using std::make_optional;
 
 template <class... Parts>
 std::string str(const Parts&... parts) {
-  return torch_abi::text(parts...);
+  return torch_abi::text({torch_abi::Part(parts)...});
 }
 
 // The values are PyTorch's own.
@@ -118,21 +131,16 @@ constexpr DeviceType kCPU = DeviceType::CPU;
 constexpr DeviceType kCUDA = DeviceType::CUDA;
 constexpr Layout kStrided = Layout::Strided;
 
-inline const char* toString(ScalarType dtype) { return torch_abi::torch_abi_dtype_name(static_cast<int>(dtype)); }
+const char* toString(ScalarType dtype);
 std::ostream& operator<<(std::ostream& stream, ScalarType dtype);
-inline size_t elementSize(ScalarType dtype) {
-  return static_cast<size_t>(torch_abi::torch_abi_element_size(static_cast<int>(dtype)));
-}
-inline bool isFloatingType(ScalarType dtype) {
-  return dtype == ScalarType::Half || dtype == ScalarType::Float || dtype == ScalarType::Double ||
-         dtype == ScalarType::BFloat16;
-}
+size_t elementSize(ScalarType dtype);
+bool isFloatingType(ScalarType dtype);
 inline ScalarType typeMetaToScalarType(ScalarType dtype) { return dtype; }
 
 struct Device {
   Device(DeviceType type, int index = -1) : type_(type), index_(index) {}
   Device(const std::string& text);
-  Device(const char* text) : Device(std::string(text)) {}
+  Device(const char* text);
   DeviceType type() const { return type_; }
   DeviceIndex index() const { return static_cast<DeviceIndex>(index_); }
   bool has_index() const { return index_ >= 0; }
@@ -175,7 +183,7 @@ class ArrayRef {
   const T& operator[](size_t index) const { return data_[index]; }
   const T& at(size_t index) const {
     if (index >= size_) {
-      throw Error(str("ArrayRef: invalid index Index = ", index, "; Length = ", size_));
+      torch_abi::throw_error({"ArrayRef: invalid index Index = ", index, "; Length = ", size_});
     }
     return data_[index];
   }
@@ -208,7 +216,6 @@ std::ostream& operator<<(std::ostream& stream, ArrayRef<T> values) {
   }
   return stream << "]";
 }
-using IntArrayRef = ArrayRef<int64_t>;
 std::ostream& operator<<(std::ostream& stream, IntArrayRef values);
 
 // A number whose type is known at run time.
@@ -247,11 +254,11 @@ class Scalar {
 
 }  // namespace c10
 
-#define TORCH_ABI_THROW_UNLESS(condition, kind, ...)                                             \
-  do {                                                                                           \
-    if (!(condition)) {                                                                          \
-      ::torch_abi::throw_error(::torch_abi::check_text(#condition, ##__VA_ARGS__), ::torch_abi::ErrorKind::kind); \
-    }                                                                                            \
+#define TORCH_ABI_THROW_UNLESS(condition, kind, ...)                                          \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
+      ::torch_abi::throw_check(::torch_abi::ErrorKind::kind, #condition, {__VA_ARGS__});      \
+    }                                                                                         \
   } while (0)
 #define TORCH_CHECK(condition, ...) TORCH_ABI_THROW_UNLESS(condition, kRuntime, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(condition, ...) TORCH_ABI_THROW_UNLESS(condition, kValue, ##__VA_ARGS__)
@@ -269,6 +276,6 @@ class Scalar {
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define AT_ASSERT(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define AT_CHECK(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
-#define AT_ERROR(...) ::torch_abi::throw_error(::torch_abi::text(__VA_ARGS__))
-#define TORCH_WARN(...) ::torch_abi::torch_abi_warn(::torch_abi::text(__VA_ARGS__).c_str())
+#define AT_ERROR(...) ::torch_abi::throw_error({__VA_ARGS__})
+#define TORCH_WARN(...) ::torch_abi::warn({__VA_ARGS__})
 #define TORCH_WARN_ONCE(...) TORCH_WARN(__VA_ARGS__)

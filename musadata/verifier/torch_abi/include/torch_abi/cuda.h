@@ -11,44 +11,30 @@ class CUDAStream {
   cudaStream_t stream() const { return stream_; }
   DeviceIndex device_index() const { return static_cast<DeviceIndex>(device_); }
   Device device() const { return Device(kCUDA, device_); }
-  void synchronize() const { cudaStreamSynchronize(stream_); }
-  bool query() const { return cudaStreamQuery(stream_) == cudaSuccess; }
+  void synchronize() const;
+  bool query() const;
 
  private:
   cudaStream_t stream_;
   int device_;
 };
 
-inline CUDAStream getCurrentCUDAStream(int device = -1) {
-  return CUDAStream(static_cast<cudaStream_t>(torch_abi::torch_abi_current_stream(device)), device < 0 ? 0 : device);
-}
-inline CUDAStream getDefaultCUDAStream(int device = -1) { return CUDAStream(nullptr, device < 0 ? 0 : device); }
-inline int current_device() {
-  int device = 0;
-  cudaGetDevice(&device);
-  return device;
-}
-inline int device_count() {
-  int count = 0;
-  cudaGetDeviceCount(&count);
-  return count;
-}
-inline void set_device(int device) { cudaSetDevice(device); }
-inline void device_synchronize() { cudaDeviceSynchronize(); }
+CUDAStream getCurrentCUDAStream(int device = -1);
+CUDAStream getDefaultCUDAStream(int device = -1);
+int current_device();
+int device_count();
+void set_device(int device);
+void device_synchronize();
 
 // Makes a device current for a scope.
 class CUDAGuard {
  public:
-  explicit CUDAGuard(int device) : previous_(current_device()) { set_index(device); }
-  explicit CUDAGuard(Device device) : previous_(current_device()) { set_index(device.index()); }
+  explicit CUDAGuard(int device);
+  explicit CUDAGuard(Device device);
   CUDAGuard(const CUDAGuard&) = delete;
-  ~CUDAGuard() { cudaSetDevice(previous_); }
-  void set_index(int device) {
-    if (device >= 0) {
-      cudaSetDevice(device);
-    }
-  }
-  void set_device(Device device) { set_index(device.index()); }
+  ~CUDAGuard();
+  void set_index(int device);
+  void set_device(Device device);
 
  private:
   int previous_;
@@ -56,43 +42,31 @@ class CUDAGuard {
 
 class OptionalCUDAGuard {
  public:
-  OptionalCUDAGuard() : previous_(current_device()) {}
-  explicit OptionalCUDAGuard(int device) : OptionalCUDAGuard() { set_index(device); }
-  explicit OptionalCUDAGuard(Device device) : OptionalCUDAGuard() { set_index(device.index()); }
-  explicit OptionalCUDAGuard(std::optional<Device> device) : OptionalCUDAGuard() {
-    if (device) {
-      set_index(device->index());
-    }
-  }
+  OptionalCUDAGuard();
+  explicit OptionalCUDAGuard(int device);
+  explicit OptionalCUDAGuard(Device device);
+  explicit OptionalCUDAGuard(std::optional<Device> device);
   OptionalCUDAGuard(const OptionalCUDAGuard&) = delete;
-  ~OptionalCUDAGuard() { cudaSetDevice(previous_); }
-  void set_index(int device) {
-    if (device >= 0) {
-      cudaSetDevice(device);
-    }
-  }
-  void set_device(Device device) { set_index(device.index()); }
+  ~OptionalCUDAGuard();
+  void set_index(int device);
+  void set_device(Device device);
 
  private:
   int previous_;
 };
 
+[[noreturn]] void throw_cuda_error(cudaError_t error);
+
 }  // namespace c10::cuda
 
 namespace at {
-inline std::optional<Device> device_of(const Tensor& tensor) {
-  return tensor.defined() ? std::optional<Device>(tensor.device()) : std::nullopt;
-}
+std::optional<Device> device_of(const Tensor& tensor);
 }  // namespace at
 
 namespace at::cuda {
 using namespace c10::cuda;
-inline cudaDeviceProp* getDeviceProperties(int device) {
-  static cudaDeviceProp properties;
-  cudaGetDeviceProperties(&properties, device < 0 ? 0 : device);
-  return &properties;
-}
-inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(current_device()); }
+cudaDeviceProp* getDeviceProperties(int device);
+cudaDeviceProp* getCurrentDeviceProperties();
 inline int warp_size() { return 32; }
 template <class T>
 constexpr T ATenCeilDiv(T a, T b) {
@@ -111,7 +85,9 @@ constexpr T ceil_div(T a, T b) {
 #define C10_CUDA_CHECK(expression)                                                             \
   do {                                                                                         \
     const cudaError_t torch_abi_error_ = (expression);                                         \
-    TORCH_CHECK(torch_abi_error_ == cudaSuccess, "CUDA error: ", cudaGetErrorString(torch_abi_error_)); \
+    if (torch_abi_error_ != cudaSuccess) {                                                     \
+      ::c10::cuda::throw_cuda_error(torch_abi_error_);                                         \
+    }                                                                                          \
   } while (0)
 #define C10_CUDA_CHECK_WARN(expression) ((void)(expression))
 #define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())

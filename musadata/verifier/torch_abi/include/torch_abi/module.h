@@ -46,14 +46,16 @@ template <class... Guards>
 struct call_guard {};
 enum class return_value_policy { automatic, copy, move, reference, take_ownership };
 
-#define TORCH_ABI_PYTHON_ERROR(name, kind)                                                  \
-  struct name : torch_abi::Error {                                                          \
-    explicit name(const std::string& text = "") : Error(text, torch_abi::ErrorKind::kind) {} \
+#define TORCH_ABI_PYTHON_ERROR(name)              \
+  struct name : torch_abi::Error {                \
+    explicit name(const std::string& text = ""); \
+    name(const name&) noexcept;                   \
+    ~name() override;                             \
   };
-TORCH_ABI_PYTHON_ERROR(value_error, kValue)
-TORCH_ABI_PYTHON_ERROR(type_error, kType)
-TORCH_ABI_PYTHON_ERROR(index_error, kIndex)
-TORCH_ABI_PYTHON_ERROR(key_error, kKey)
+TORCH_ABI_PYTHON_ERROR(value_error)
+TORCH_ABI_PYTHON_ERROR(type_error)
+TORCH_ABI_PYTHON_ERROR(index_error)
+TORCH_ABI_PYTHON_ERROR(key_error)
 #undef TORCH_ABI_PYTHON_ERROR
 
 }  // namespace pybind11
@@ -66,13 +68,13 @@ struct Extra {
   const pybind11::arg* argument = nullptr;
   const char* documentation = nullptr;
   Extra() = default;
-  Extra(const pybind11::arg& argument_) : argument(&argument_) {}
-  Extra(const char* documentation_) : documentation(documentation_) {}
+  Extra(const pybind11::arg& argument_);
+  Extra(const char* documentation_);
   template <class Other, std::enable_if_t<!std::is_convertible_v<Other, const char*>, int> = 0>
   Extra(const Other&) {}
 };
 
-// The registry of what this candidate binds; compiled once, in csrc/support.cpp.
+// The registry of what this candidate binds.
 const Function* make_function(const char* name, const TypeCode* types, int count, bool (*call)(void*, const Value*, Value*, Failure*),
                               void* closure, const Extra* extras, int extra_count);
 void add_function(const Function* function);

@@ -1,0 +1,72 @@
+// Streams, guards and errors of CUDA; see torch_abi/cuda.h.
+#include <torch_abi/cuda.h>
+
+namespace c10::cuda {
+
+void CUDAStream::synchronize() const { cudaStreamSynchronize(stream_); }
+bool CUDAStream::query() const { return cudaStreamQuery(stream_) == cudaSuccess; }
+
+CUDAStream getCurrentCUDAStream(int device) {
+  return CUDAStream(static_cast<cudaStream_t>(torch_abi::torch_abi_current_stream(device)), device < 0 ? 0 : device);
+}
+CUDAStream getDefaultCUDAStream(int device) { return CUDAStream(nullptr, device < 0 ? 0 : device); }
+int current_device() {
+  int device = 0;
+  cudaGetDevice(&device);
+  return device;
+}
+int device_count() {
+  int count = 0;
+  cudaGetDeviceCount(&count);
+  return count;
+}
+void set_device(int device) { cudaSetDevice(device); }
+void device_synchronize() { cudaDeviceSynchronize(); }
+
+CUDAGuard::CUDAGuard(int device) : previous_(current_device()) { set_index(device); }
+CUDAGuard::CUDAGuard(Device device) : CUDAGuard(device.index()) {}
+CUDAGuard::~CUDAGuard() { cudaSetDevice(previous_); }
+void CUDAGuard::set_index(int device) {
+  if (device >= 0) {
+    cudaSetDevice(device);
+  }
+}
+void CUDAGuard::set_device(Device device) { set_index(device.index()); }
+
+OptionalCUDAGuard::OptionalCUDAGuard() : previous_(current_device()) {}
+OptionalCUDAGuard::OptionalCUDAGuard(int device) : OptionalCUDAGuard() { set_index(device); }
+OptionalCUDAGuard::OptionalCUDAGuard(Device device) : OptionalCUDAGuard(device.index()) {}
+OptionalCUDAGuard::OptionalCUDAGuard(std::optional<Device> device) : OptionalCUDAGuard() {
+  if (device) {
+    set_index(device->index());
+  }
+}
+OptionalCUDAGuard::~OptionalCUDAGuard() { cudaSetDevice(previous_); }
+void OptionalCUDAGuard::set_index(int device) {
+  if (device >= 0) {
+    cudaSetDevice(device);
+  }
+}
+void OptionalCUDAGuard::set_device(Device device) { set_index(device.index()); }
+
+void throw_cuda_error(cudaError_t error) { torch_abi::throw_error({"CUDA error: ", cudaGetErrorString(error)}); }
+
+}  // namespace c10::cuda
+
+namespace at {
+
+std::optional<Device> device_of(const Tensor& tensor) {
+  return tensor.defined() ? std::optional<Device>(tensor.device()) : std::nullopt;
+}
+
+namespace cuda {
+
+cudaDeviceProp* getDeviceProperties(int device) {
+  static cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, device < 0 ? 0 : device);
+  return &properties;
+}
+cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(current_device()); }
+
+}  // namespace cuda
+}  // namespace at
