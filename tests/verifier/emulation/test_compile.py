@@ -10,6 +10,7 @@ import pytest
 
 from musadata.errors import MusadataError
 from musadata.verifier.emulation import CandidateSources, CompileError, CompileLimits, Unsupported, compile_sources
+from musadata.verifier.emulation.contained import Finished, run_contained
 from musadata.verifier.torch_abi import toolchain
 
 KERNEL = """#include <torch/extension.h>
@@ -187,3 +188,13 @@ def test_failed_build_leaves_nothing_behind(tmp_path):
     with pytest.raises(OSError, match="no space"):
         toolchain.build_once(tmp_path / "thing", build)
     assert [path.name for path in tmp_path.iterdir()] == ["thing.lock"]
+
+
+@pytest.mark.parametrize("pidfd", [True, False])
+def test_tool_is_waited_for_as_long_as_it_may_take_and_no_longer(tmp_path, monkeypatch, pidfd):
+    if not pidfd:
+        monkeypatch.delattr(os, "pidfd_open")
+    start = time.monotonic()
+    assert run_contained(["/bin/sh", "-c", "exit 3"], tmp_path, CompileLimits(seconds=1)) == Finished(3, "")
+    assert run_contained(["/bin/sleep", "60"], tmp_path, CompileLimits(seconds=1)).limit == "time"
+    assert time.monotonic() - start < 30
