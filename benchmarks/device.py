@@ -9,6 +9,7 @@ is reported and the next begins. `summary.json` holds what became of each, and t
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import platform
@@ -156,6 +157,17 @@ def _last_line(command: Sequence[str]) -> str:
     return _lines(command)[-1]
 
 
+def compile_bytecode() -> None:
+    """What an installation leaves behind and a copied environment may lack: else every process, ours and the
+    harness's, compiles PyTorch's Python anew."""
+    folders = [
+        Path(str(spec.submodule_search_locations[0]))
+        for name in ("torch", "numpy", "pyarrow", "musadata")
+        if (spec := importlib.util.find_spec(name)) and spec.submodule_search_locations
+    ]
+    subprocess.run([_PYTHON, "-m", "compileall", "-q", "-j", "0", *map(str, folders)], check=False)
+
+
 def build_libraries(backend: str, output: Path) -> int:
     """Build what is built once per machine, by a first verdict, and note how long that takes."""
     from musadata.config import BackendType, VerifierConfig
@@ -163,6 +175,7 @@ def build_libraries(backend: str, output: Path) -> int:
     from musadata.verifier import Verifier
     from tests.adversarial.programs import read_exercise, read_programs
 
+    compile_bytecode()
     program = next(item for item in read_programs("honest") if item.name == "relu_float4")
     exercise = read_exercise(program.value("task"))
     seconds = {}
