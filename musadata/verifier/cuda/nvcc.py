@@ -16,17 +16,13 @@ from musadata.errors import MusadataError
 from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES
+from musadata.verifier.emulation.units import definitions
 from musadata.verifier.torch_abi.bridge import build_support, include_folder, support_folders
 from musadata.verifier.torch_abi.toolchain import Toolchain, build_once, cache_folder, find_toolchain, hash_of, run_tool
 
 _HERE = Path(__file__).parent
 _WRAPPED = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC")
-_DEFINES = (
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
-)
 _ERROR = re.compile(r"^(?P<file>[\w.]+)[(:](?P<line>\d+)\)?:(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
 _MOST_ERRORS = 8
@@ -97,9 +93,9 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
         nvcc.architecture,
         *support_folders(),
         _HERE / "launches.cpp",
-        *_DEFINES,
+        *DEFAULT_DEFINES,
         *_FULL_LIBRARIES,
-        "linked by the host's linker",
+        "linked by the host's linker, with the candidate's own definitions",
     )
     folder = cache_folder() / "artifacts-cuda" / key[:2] / key
 
@@ -126,8 +122,10 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
                 (work / name).write_text(text, encoding="utf-8", errors="replace")
         (work / "candidate.cu").write_text(_unit(sources), encoding="utf-8", errors="replace")
         done = Finished(0, "")
+        defines = sources.kept(DEFAULT_DEFINES)
         for compiling, linking in _ways(nvcc, toolchain):
-            for command in (_compile_command(nvcc, toolchain, compiling), _link_command(nvcc, toolchain, linking)):
+            compile_command = _compile_command(nvcc, toolchain, [*defines, *compiling])
+            for command in (compile_command, _link_command(nvcc, toolchain, linking)):
                 done = run_contained(command, work, limits)
                 if done.limit:
                     raise CompileError(f"error: the compilation takes more {done.limit} than it may")
@@ -142,7 +140,7 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
 
 def _unit(sources: CandidateSources) -> str:
     """Everything as one translation unit, every line named as the candidate's own."""
-    parts = ["#define TORCH_EXTENSION_NAME candidate\n#include <torch/extension.h>\n"]
+    parts = ["#include <torch/extension.h>\n", definitions(sources)]
     for base, texts in (("cpp_source", sources.cpp), ("cuda_source", sources.cuda)):
         for index, text in enumerate(texts):
             name = base if len(texts) == 1 else f"{base}_{index}"
@@ -181,7 +179,6 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
         "-Xcompiler",
         "-fPIC",
         "-w",
-        *_DEFINES,
         "-I.",
         *flags,
         "-c",

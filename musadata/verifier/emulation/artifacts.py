@@ -50,7 +50,7 @@ def compile_sources(
         Unsupported: they need something that is not emulated.
         MusadataError: this machine has no usable compiler.
     """
-    headers = build_headers(_half_defines(sources), lines, include=include)
+    headers = build_headers(sources.kept(DEFAULT_DEFINES), lines, include=include)
     libraries = build_libraries()
     built = headers.prelude, libraries.runtime.parent.name, libraries.support.parent.name
     key = hash_of(sources.digest(), *built, find_toolchain().identity, *include)
@@ -61,12 +61,6 @@ def compile_sources(
         refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
         raise {"CompileError": CompileError, "Unsupported": Unsupported}[refusal["kind"]](refusal["text"])
     return Artifact(folder / _LIBRARY, key)
-
-
-def _half_defines(sources: CandidateSources) -> tuple[str, ...]:
-    """The defaults that the candidate does not take back; they decide which precompiled header serves it."""
-    taken_back = {flag[2:] for flag in sources.defines if flag.startswith("-U")}
-    return tuple(flag for flag in DEFAULT_DEFINES if flag[2:] not in taken_back)
 
 
 def _keep(folder: Path, build: Callable[[Path], None]) -> None:
@@ -115,7 +109,7 @@ def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: boo
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)
     if may_need_full_headers(errors, run.last.stderr):
-        full = build_headers(_half_defines(sources), lines, full=True, include=headers.include)
+        full = build_headers(sources.kept(DEFAULT_DEFINES), lines, full=True, include=headers.include)
         if run.attempt(units.apart, full).code == 0:
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown) or errors

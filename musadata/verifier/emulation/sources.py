@@ -32,6 +32,11 @@ class CandidateSources:
     headers: tuple[tuple[str, str], ...] = ()
     separate: bool = False
 
+    def kept(self, defaults: Sequence[str]) -> tuple[str, ...]:
+        """Those of a compiler's default `-D` flags that the candidate does not take back with `-U`."""
+        taken_back = {flag[2:] for flag in self.defines if flag.startswith("-U")}
+        return tuple(flag for flag in defaults if flag[2:] not in taken_back)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, to travel between processes."""
         return asdict(self)

@@ -41,7 +41,7 @@ def assemble(sources: CandidateSources) -> Units:
         _check_includes(text, name)
     cpp = [_placed(name, text) for name, text in zip(cpp_names, sources.cpp, strict=True)]
     cuda = [_placed(name, rewrite(text)) for name, text in zip(cuda_names, sources.cuda, strict=True)]
-    start = _definitions(sources)
+    start = definitions(sources)
     bindings = _bindings(sources)
     apart = [*cpp, *cuda] if sources.separate else ["".join(cpp) + bindings, "".join(cuda)]
     return Units(
@@ -60,7 +60,8 @@ def _placed(name: str, text: str) -> str:
     return f'\n#line 1 "{name}"\n{text}\n'
 
 
-def _definitions(sources: CandidateSources) -> str:
+def definitions(sources: CandidateSources) -> str:
+    """The candidate's flags for the preprocessor as text, to stand behind the headers."""
     lines = ["#define TORCH_EXTENSION_NAME candidate"]
     for flag in sources.defines:
         name, _, value = flag[2:].partition("=")

@@ -1,0 +1,37 @@
+"""What nvcc makes of candidates; no device is needed for it."""
+
+import pytest
+
+from musadata.errors import MusadataError
+from musadata.verifier.cuda.nvcc import compile_candidate, find_nvcc
+from musadata.verifier.emulation.contained import CompileLimits
+from musadata.verifier.emulation.sources import from_load_inline
+
+LIMITS = CompileLimits(memory_mb=16384)
+CPP = "torch::Tensor scale(torch::Tensor x);"
+CUDA = """
+#include <cuda_fp16.h>
+__global__ void scale_kernel(__half* x, int n) {
+  int i = blockIdx.x * TILE + threadIdx.x;
+  if (i < n) x[i] = x[i] * __float2half(FACTOR);
+}
+torch::Tensor scale(torch::Tensor x) {
+  const int n = x.numel();
+  scale_kernel<<<(n + TILE - 1) / TILE, TILE>>>(reinterpret_cast<__half*>(x.data_ptr()), n);
+  return x;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def nvcc():
+    try:
+        return find_nvcc("90")
+    except MusadataError:
+        pytest.skip("no nvcc")
+
+
+def test_definitions_among_the_flags_reach_the_candidate(nvcc):
+    flags = ["-O2", "-DTILE=16", "-DFACTOR=2.0f", "-U__CUDA_NO_HALF_OPERATORS__"]
+    sources = from_load_inline("scale", CPP, CUDA, "scale", extra_cuda_cflags=flags)
+    assert compile_candidate(sources, nvcc, LIMITS).is_file()
