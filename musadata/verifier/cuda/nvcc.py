@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
-from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
+from musadata.verifier.cuda.phases import HEADERS, SOURCE, share_phases
+from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES
@@ -26,6 +27,7 @@ _WRAPPED = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKern
 _ERROR = re.compile(r"^(?P<file>[\w.]+)[(:](?P<line>\d+)\)?:(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
 _MOST_ERRORS = 8
+_PRELUDE = "#include <torch/extension.h>\n"
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
         _HERE / "launches.cpp",
         *DEFAULT_DEFINES,
         *_FULL_LIBRARIES,
-        "linked by the host's linker, with the candidate's own definitions",
+        "host code at -O1, linked by the host's linker, with the candidate's own definitions",
     )
     folder = cache_folder() / "artifacts-cuda" / key[:2] / key
 
@@ -120,12 +122,10 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
         for name, text in sources.headers:
             if re.fullmatch(r"[\w.+-]+", name):
                 (work / name).write_text(text, encoding="utf-8", errors="replace")
-        (work / "candidate.cu").write_text(_unit(sources), encoding="utf-8", errors="replace")
-        done = Finished(0, "")
-        defines = sources.kept(DEFAULT_DEFINES)
-        for compiling, linking in _ways(nvcc, toolchain):
-            compile_command = _compile_command(nvcc, toolchain, [*defines, *compiling])
-            for command in (compile_command, _link_command(nvcc, toolchain, linking)):
+        errors = ""
+        for prelude, compiling, linking in _ways(nvcc, toolchain, sources.kept(DEFAULT_DEFINES)):
+            (work / SOURCE).write_text(prelude + _unit(sources), encoding="utf-8", errors="replace")
+            for command in (compiling, _link_command(nvcc, toolchain, linking)):
                 done = run_contained(command, work, limits)
                 if done.limit:
                     raise CompileError(f"error: the compilation takes more {done.limit} than it may")
@@ -133,14 +133,15 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
                     break
             else:
                 return Path(shutil.copyfile(work / "candidate.so", folder / "candidate.so"))
-        raise CompileError(_errors(done.stderr))
+            errors = _errors(done.stderr) or errors
+        raise CompileError(errors or "the compiler fails without a message about the sources")
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def _unit(sources: CandidateSources) -> str:
-    """Everything as one translation unit, every line named as the candidate's own."""
-    parts = ["#include <torch/extension.h>\n", definitions(sources)]
+    """What follows the prelude, as one translation unit, every line named as the candidate's own."""
+    parts = [definitions(sources)]
     for base, texts in (("cpp_source", sources.cpp), ("cuda_source", sources.cuda)):
         for index, text in enumerate(texts):
             name = base if len(texts) == 1 else f"{base}_{index}"
@@ -154,15 +155,24 @@ def _unit(sources: CandidateSources) -> str:
     return "".join(parts)
 
 
-def _ways(nvcc: Nvcc, toolchain: Toolchain) -> Iterator[tuple[list[str], list[str]]]:
-    """Flags for compiling and for linking: with the small headers, then with PyTorch's own.
+def _ways(
+    nvcc: Nvcc, toolchain: Toolchain, defines: Sequence[str]
+) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+    """What to begin the unit with, how to compile it, what to link with: small headers first, then PyTorch's own.
 
     The small headers' support object defines functions that PyTorch's libraries have too (the current stream, the
     pool of streams), with other types behind the same names, so it goes with the small headers only.
     """
-    yield [f"-I{include_folder()}"], [str(build_support(nvcc.include_flags, nvcc.version))]
+    support = [str(build_support(nvcc.include_flags, nvcc.version))]
+    command = _compile_command(nvcc, toolchain, [*defines, f"-I{HEADERS}"])
+    shared = share_phases(toolchain, nvcc.version, tuple(command), include_folder(), _PRELUDE)
+    if shared is not None:
+        yield "", ["/bin/sh", str(shared)], support
+    else:
+        yield _PRELUDE, [word.replace(HEADERS, str(include_folder())) for word in command], support
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
-    yield ["-DTORCH_API_INCLUDE_EXTENSION_H", *includes], [*toolchain.library_flags, *_FULL_LIBRARIES]
+    command = _compile_command(nvcc, toolchain, [*defines, "-DTORCH_API_INCLUDE_EXTENSION_H", *includes])
+    yield _PRELUDE, command, [*toolchain.library_flags, *_FULL_LIBRARIES]
 
 
 def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
@@ -170,7 +180,7 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
     return [
         nvcc.path,
         f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
-        "-O3",
+        "-O1",  # of host code; device code is optimised in full whatever stands here
         "-std=c++20",
         "--expt-relaxed-constexpr",
         "--expt-extended-lambda",
@@ -182,7 +192,7 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
         "-I.",
         *flags,
         "-c",
-        "candidate.cu",
+        SOURCE,
         "-o",
         "candidate.o",
     ]
@@ -210,4 +220,4 @@ def _launch_object(nvcc: Nvcc, toolchain: Toolchain) -> Path:
 def _errors(stderr: str) -> str:
     """The first errors, in the candidate's own lines; no paths of this machine."""
     found = [f"{m['file']}:{m['line']}: {m['text']}" for m in _ERROR.finditer(stderr)]
-    return "\n".join(dict.fromkeys(found[:_MOST_ERRORS])) or "the compiler fails without a message about the sources"
+    return "\n".join(dict.fromkeys(found[:_MOST_ERRORS]))
