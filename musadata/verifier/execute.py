@@ -95,9 +95,9 @@ def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
     backend.activate(_compile, fault_fd=fault_file)
     belongings = _Belongings()
     try:
+        torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
         module = _import_model(source, facts)
         if module is not None:
-            torch.empty(1, device=backend.DEVICE)  # makes the context, while the reference may still be running
             plan = ask({"plan": True})
             run = _prepare(module, plan, backend, facts)
             if run is not None:
