@@ -78,6 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, required=True)
     parser.add_argument("--arch", default="Hopper")
     arguments = parser.parse_args(argv)
+    from kernelbench.utils import set_gpu_arch
+
+    set_gpu_arch([arguments.arch])  # as its script does: without it every evaluation compiles once more
     work: Path = arguments.work.resolve()
     multiprocessing.set_start_method("spawn")
     names = sorted(path.name.removesuffix(".candidate.py") for path in work.glob("*.candidate.py"))
