@@ -2,8 +2,7 @@
 
 import pytest
 
-from musadata.errors import MusadataError
-from musadata.verifier.cuda.nvcc import compile_candidate, find_nvcc
+from musadata.verifier.cuda.nvcc import compile_candidate
 from musadata.verifier.emulation.contained import CompileLimits
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import from_load_inline
@@ -22,14 +21,6 @@ torch::Tensor scale(torch::Tensor x) {
   return x;
 }
 """
-
-
-@pytest.fixture(scope="module")
-def nvcc():
-    try:
-        return find_nvcc("90")
-    except MusadataError:
-        pytest.skip("no nvcc")
 
 
 def test_definitions_among_the_flags_reach_the_candidate(nvcc):

@@ -4,8 +4,6 @@ import subprocess
 
 import pytest
 
-from musadata.errors import MusadataError
-from musadata.verifier.cuda.nvcc import find_nvcc
 from musadata.verifier.cuda.phases import HEADERS, SOURCE, share_phases
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.torch_abi.toolchain import find_toolchain
@@ -31,14 +29,6 @@ LAMBDA = """
 template <class F> __global__ void apply(float* x, F f) { x[threadIdx.x] = f(x[threadIdx.x]); }
 void launch_with(float* x, float factor) { apply<<<1, 32>>>(x, [=] __device__(float y) { return factor * y; }); }
 """
-
-
-@pytest.fixture(scope="module")
-def nvcc():
-    try:
-        return find_nvcc("90")
-    except MusadataError:
-        pytest.skip("no nvcc")
 
 
 @pytest.fixture
