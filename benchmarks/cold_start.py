@@ -84,23 +84,21 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
         note("verifier opened")
         opened = verifier._backend
         assert opened is not None
-        object.__setattr__(opened, "compile", _watch(opened.compile, note))
-        verifier.foresee(source)
-        note("sources foreseen")
-        task = verifier.read_task(reference)
-        note("task read")
-        verdict = verifier.verify(task, source)
+        object.__setattr__(opened, "compile", _noted(opened.compile, "compiler ends", note))
+        object.__setattr__(verifier, "read_task", _noted(verifier.read_task, "reference read", note))
+        assert verifier._references is not None
+        object.__setattr__(verifier._references, "_run", _noted(verifier._references._run, "reference run", note))
+        verdict = verifier.verify_text(reference, source)
         note(f"verdict: {verdict.stage} {'accepted' if verdict.accepted else verdict.findings}")
     note("verifier closed")
     return notes
 
 
-def _watch(compile_sources: Callable[[dict[str, Any]], Any], note: Callable[[str], None]) -> Callable[..., Any]:
-    def watched(sources: dict[str, Any]) -> Any:
-        note("compiler starts")
-        built = compile_sources(sources)
-        note("compiler ends")
-        return built
+def _noted(function: Callable[..., Any], what: str, note: Callable[[str], None]) -> Callable[..., Any]:
+    def watched(*arguments: Any) -> Any:
+        result = function(*arguments)
+        note(what)
+        return result
 
     return watched
 

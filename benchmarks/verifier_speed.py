@@ -67,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _expected(config: VerifierConfig, exercise: object) -> tuple[object, ...]:
     """What the verifier will ask of the reference: several candidates share it, so it is not part of one's time."""
     task, shapes = exercise.task, chain.collect_shapes(exercise.task, exercise.shape_sets)
-    sets = chain.plan_sets(config, task, shapes)
-    return task.reference, shapes, sets, chain.derive_seed(config, task, "state")
+    sets = chain.plan_sets(config, task.task_id, shapes)
+    return task.reference, shapes, sets, chain.derive_seed(config, task.task_id, "state")
 
 
 def _fresh(source: str, nonce: str) -> str:

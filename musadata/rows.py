@@ -1,4 +1,4 @@
-"""Between a row's dataclass, its Arrow schema and its JSON Schema. One mapping for all datasets."""
+"""Between a row's dataclass and the plain values that Arrow and JSON take."""
 
 import dataclasses
 import hashlib
@@ -9,8 +9,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar, Union
-
-import pyarrow as pa
 
 Row = TypeVar("Row")
 
@@ -58,7 +56,7 @@ def _restorer(hint: Any) -> Callable[[Any], Any]:
         inner = _from_plain(next(a for a in arguments if a is not type(None)))
         return lambda value: None if value is None else inner(value)
     if dataclasses.is_dataclass(hint):
-        parts = {name: _from_plain(inner) for name, inner in _hints(hint).items()}
+        parts = {name: _from_plain(inner) for name, inner in hints_of(hint).items()}
         kind = typing.cast(Callable[..., Any], hint)
         return lambda row: kind(**{name: make(row[name]) for name, make in parts.items() if name in row})
 
@@ -73,66 +71,4 @@ def _restorer(hint: Any) -> Callable[[Any], Any]:
 _from_plain: Callable[[Any], Callable[[Any], Any]] = cache(_restorer)
 
 
-_hints: Callable[[Any], dict[str, Any]] = cache(typing.get_type_hints)
-
-
-@cache
-def arrow_schema(kind: type) -> pa.Schema:
-    """The one explicit Arrow schema of a dataset's rows."""
-    return pa.schema([_arrow_field(name, hint) for name, hint in _hints(kind).items()])
-
-
-_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-
-
-def _arrow_field(name: str, hint: Any) -> pa.Field:
-    arguments = typing.get_args(hint)
-    nullable = type(None) in arguments
-    return pa.field(name, _arrow_type(hint), nullable=nullable)
-
-
-def _arrow_type(hint: Any) -> pa.DataType:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple:
-        return pa.list_(pa.field("element", _arrow_type(arguments[0]), nullable=False))
-    if origin in (Union, types.UnionType):
-        return _arrow_type(next(a for a in arguments if a is not type(None)))
-    if dataclasses.is_dataclass(hint):
-        return pa.struct([_arrow_field(name, inner) for name, inner in _hints(hint).items()])
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return pa.string()
-    return _ARROW[hint]
-
-
-def json_schema(kind: type, title: str) -> dict[str, Any]:
-    """The published contract of a dataset (JSON Schema 2020-12)."""
-    description = (kind.__doc__ or "").strip().splitlines()[0]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        "description": description,
-        **_json_type(kind),
-    }
-
-
-_JSON = {str: "string", int: "integer", float: "number", bool: "boolean"}
-
-
-def _json_type(hint: Any) -> dict[str, Any]:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple:
-        return {"type": "array", "items": _json_type(arguments[0])}
-    if origin in (Union, types.UnionType):
-        inner = next(a for a in arguments if a is not type(None))
-        return {"anyOf": [_json_type(inner), {"type": "null"}]}
-    if dataclasses.is_dataclass(hint):
-        hints = _hints(hint)
-        return {
-            "type": "object",
-            "properties": {name: _json_type(inner) for name, inner in hints.items()},
-            "required": list(hints),
-            "additionalProperties": False,
-        }
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return {"enum": [member.value for member in hint]}
-    return {"type": _JSON[hint]}
+hints_of: Callable[[Any], dict[str, Any]] = cache(typing.get_type_hints)

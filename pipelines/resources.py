@@ -51,8 +51,8 @@ def references(teacher: TeacherType) -> "Sandbox":
     """
     if probing.cache_info().currsize:
         probing().close()
-    from musadata import tracing
     from musadata.teacher import compiler
+    from musadata.tracing import task as tracing
     from musadata.verifier import REFERENCE_PRELOAD
 
     traced = compiler.PRELOAD if teacher is TeacherType.COMPILER else ()

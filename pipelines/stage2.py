@@ -14,7 +14,7 @@ from musadata.corpus.commits import Commit, code_version, require_commit
 from musadata.corpus.shards import Shard, read_shard
 from musadata.records import Annotation, Reject, Task
 from musadata.teacher.annotation import annotate
-from musadata.tracing import trace_task
+from musadata.tracing.task import trace_task
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages

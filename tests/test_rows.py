@@ -10,7 +10,8 @@ import pytest
 
 from musadata.corpus.datasets import DATASETS
 from musadata.records import ChatMessage, ErrorClass, Finding, Reject
-from musadata.rows import arrow_schema, content_id, json_schema, plain, restore
+from musadata.rows import content_id, plain, restore
+from musadata.schema import arrow_schema, json_schema
 
 
 class Colour(StrEnum):

@@ -20,7 +20,7 @@ from musadata.corpus.commits import damage, run_again
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import Corpus, open_corpus
 from musadata.errors import MusadataError
-from musadata.rows import arrow_schema
+from musadata.schema import arrow_schema
 
 FORMATS = ("table", "csv", "json", "parquet")
 _CELL = 400  # characters of a cell that a table shows

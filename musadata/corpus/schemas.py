@@ -9,7 +9,7 @@ import musadata
 from musadata.corpus.datasets import DATASETS
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
-from musadata.rows import json_schema
+from musadata.schema import json_schema
 from musadata.teacher.prompts import STEPS
 
 FOLDER = Path(musadata.__file__).parent.parent / "schemas"

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from musadata.corpus import files
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
-from musadata.rows import arrow_schema, plain, restore
+from musadata.rows import plain, restore
+from musadata.schema import arrow_schema
 
 Row = TypeVar("Row")
 

@@ -46,7 +46,7 @@ def trace_reference(name: str, reference: str, shape_sets: int) -> tuple[Task, t
     """
     from musadata.sandbox import Sandbox
     from musadata.tasks.family import operator_family
-    from musadata.tracing import PRELOAD, trace_task
+    from musadata.tracing.task import PRELOAD, trace_task
     from musadata.verifier.adhoc import read_task
 
     with Sandbox(PRELOAD) as sandbox:

@@ -29,6 +29,7 @@ def main(descriptor: int) -> None:
     except BaseException as error:
         send_frame(sock, {"ready": False, "error": describe_error(error)})
         return
+    gc.enable()
     gc.freeze()  # else every fork's collector would touch, and so copy, all that is warm
     folders, why = _lock_in(hello)
     send_frame(sock, {"ready": True, "namespaces": folders is not None, "why": why})
@@ -44,6 +45,7 @@ def main(descriptor: int) -> None:
 
 
 def _warm_up(preload: list[str], setup: str | None) -> None:
+    gc.disable()  # what is imported stays: looking for garbage in it costs a tenth of importing torch
     for name in preload:
         importlib.import_module(name)
     torch = sys.modules.get("torch")

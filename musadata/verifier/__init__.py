@@ -7,6 +7,17 @@ A candidate's Python runs in the sandbox only, and only there; the reference run
 compared in this one. Imports neither torch nor Beam.
 """
 
-from musadata.verifier.verifier import REFERENCE_PRELOAD, Verifier, verify
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from musadata.verifier.verifier import REFERENCE_PRELOAD, Verifier, verify
 
 __all__ = ["REFERENCE_PRELOAD", "Verifier", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    """On first use: a process in the sandbox needs one module of this package and not the whole chain."""
+    if name in __all__:
+        return getattr(importlib.import_module("musadata.verifier.verifier"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,7 +25,7 @@ def read_task(reference: str, config: VerifierConfig, sandbox: Sandbox) -> Task:
         remedy = "it must define Model, get_inputs and get_init_inputs, and run"
         raise MusadataError(f"does not run ({what})", where="reference", remedy=remedy)
     return Task(
-        task_id=content_id("task", reference),
+        task_id=task_id(reference),
         schema_version=SCHEMA_VERSION,
         source_kind=SourceKind.OPERATOR,
         name="Model",
@@ -39,6 +39,11 @@ def read_task(reference: str, config: VerifierConfig, sandbox: Sandbox) -> Task:
         text_signature=(),
         graph_fingerprint="",
     )
+
+
+def task_id(reference: str) -> str:
+    """The id of a reference's task, which is known before the reference is read."""
+    return content_id("task", reference)
 
 
 def infer_inputs(source: str) -> list[dict[str, Any]]:

@@ -26,7 +26,8 @@ from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.journal import Journal
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
-from musadata.rows import arrow_schema, content_id, plain, restore
+from musadata.rows import content_id, plain, restore
+from musadata.schema import arrow_schema
 from musadata.verifier.backends import open_backend
 from musadata.verifier.torch_abi.toolchain import hash_of
 from musadata.verifier.verifier import Verifier, own_version

@@ -74,8 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     candidate = _read(arguments.candidate)
     config = _config(arguments)
     with Verifier(config) as verifier:
-        verifier.foresee(candidate)  # compiles while the sandboxes get warm
-        verdict = verifier.verify(verifier.read_task(reference), candidate)
+        verdict = verifier.verify_text(reference, candidate)
     print(json.dumps(plain(verdict), indent=2) if arguments.json else _render(verdict))
     return _exit_code(verdict)
 

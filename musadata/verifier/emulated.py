@@ -7,7 +7,7 @@ from typing import Any
 from musadata.config import VerifierConfig
 from musadata.verifier.backends import Backend, Built
 
-_CHILD = "musadata.verifier.emulation"
+_CHILD = "musadata.verifier.emulation.hook"
 
 
 def open_emulated(config: VerifierConfig) -> Backend:
@@ -35,18 +35,19 @@ def open_emulated(config: VerifierConfig) -> Backend:
 
 
 def _compiler(config: VerifierConfig) -> Callable[[dict[str, Any]], Built]:
-    from musadata.verifier import emulation
-    from musadata.verifier.emulation.artifacts import CompileLimits
+    from musadata.verifier.emulation import artifacts
+    from musadata.verifier.emulation.errors import CompileError, Unsupported
+    from musadata.verifier.emulation.sources import CandidateSources
 
-    limits = CompileLimits(seconds=max(1, round(config.compile_seconds)))
+    limits = artifacts.CompileLimits(seconds=max(1, round(config.compile_seconds)))
 
     def compile_sources(sources: dict[str, Any]) -> Built:
         try:
-            parsed = emulation.CandidateSources.from_dict(sources)
-            artifact = emulation.compile_sources(parsed, lines=config.sanitize, limits=limits)
-        except emulation.Unsupported as error:
+            parsed = CandidateSources.from_dict(sources)
+            artifact = artifacts.compile_sources(parsed, lines=config.sanitize, limits=limits)
+        except Unsupported as error:
             return Built(error=str(error), unsupported=True)
-        except emulation.CompileError as error:
+        except CompileError as error:
             return Built(error=str(error))
         except (KeyError, TypeError, ValueError):
             return Built(error="The sources cannot be read.")

@@ -33,9 +33,9 @@ class Call:
         return asdict(self)
 
 
-def derive_seed(config: VerifierConfig, task: Task, *purpose: object) -> int:
+def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:
     """A seed that depends on the secret and on what it is for, never on global state."""
-    text = "/".join(map(str, (config.seed, task.task_id, *purpose)))
+    text = "/".join(map(str, (config.seed, task_id, *purpose)))
     return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
 
 
@@ -44,18 +44,18 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
     return list(dict.fromkeys([tuple(task.inputs), *map(tuple, extra)]))
 
 
-def plan_sets(config: VerifierConfig, task: Task, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
+def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
     """All input sets, the sets of shapes taking turns, so that nothing kept from the last call fits the next."""
     sets = [
-        InputSet(shape, variant, derive_seed(config, task, "inputs", shape, index))
+        InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, index))
         for index in range(config.input_sets)
         for shape, variant in ((shape, plan_variants(shape, config.input_sets)[index]) for shape in range(len(shapes)))
     ]
     # Both are dropped by the reference's side where they prove nothing; see `run_reference`.
     smallest = min(range(len(shapes)), key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
     if can_be_large(shapes[smallest]):
-        sets.append(InputSet(smallest, LARGE, derive_seed(config, task, "inputs", smallest, LARGE)))
-    return [*sets, InputSet(0, INFINITE, derive_seed(config, task, "inputs", 0, 0))]
+        sets.append(InputSet(smallest, LARGE, derive_seed(config, task_id, "inputs", smallest, LARGE)))
+    return [*sets, InputSet(0, INFINITE, derive_seed(config, task_id, "inputs", 0, 0))]
 
 
 def plan_calls(shapes: Sequence[int], checks: str = "") -> list[Call]:

@@ -1,10 +1,10 @@
 """The chain of stages, from a model's reply to a verdict."""
 
 import importlib.metadata
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Self
 
@@ -12,7 +12,7 @@ from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
 from musadata.sandbox import Limits, Sandbox
-from musadata.verifier.adhoc import PRELOAD, read_task
+from musadata.verifier.adhoc import PRELOAD, read_task, task_id
 from musadata.verifier.backends import Backend, open_backend
 from musadata.verifier.compiling import SharedCompile
 from musadata.verifier.device_lock import released
@@ -30,6 +30,15 @@ from musadata.verifier.trial import Compilations, Trial, native_texts, rejected
 
 _MOST_THREADS = 64
 REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.reference")  # what a sandbox for references should import once
+
+
+@dataclass(frozen=True)
+class _Exercise:
+    """What a candidate is judged against. `shapes` gives the sets of input shapes, and may take its time."""
+
+    task_id: str
+    reference: str
+    shapes: Callable[[], list[tuple[InputSpec, ...]]]
 
 
 class Verifier:
@@ -98,6 +107,23 @@ class Verifier:
 
         The same arguments and config give the same verdict.
         """
+        return self._judge(_Exercise(task.task_id, task.reference, lambda: collect_shapes(task, shape_sets)), candidate)
+
+    def verify_text(self, reference: str, candidate: str) -> Verdict:
+        """Judge against a reference that comes alone, see `musadata.verifier.adhoc`: the verdict of `verify` on its
+        task, sooner, because the reference is read while the candidate compiles and starts.
+
+        Raises:
+            MusadataError: the reference does not run, or its inputs cannot be described, whatever the candidate is.
+        """
+        assert self._pool is not None
+        reading = self._pool.submit(self.read_task, reference)
+        exercise = _Exercise(task_id(reference), reference, lambda: collect_shapes(reading.result(), ()))
+        verdict = self._judge(exercise, candidate)
+        reading.result()
+        return verdict
+
+    def _judge(self, exercise: "_Exercise", candidate: str) -> Verdict:
         extraction = extract(candidate)
         if extraction.finding:
             return self._verdict(rejected(VerifyStage.EXTRACT, ErrorClass.COMPILE, [extraction.finding]))
@@ -107,7 +133,7 @@ class Verifier:
         extraction = self._port(extraction)
         self._foresee(extraction)
         try:
-            return self._verdict(self._run(task, extraction, collect_shapes(task, shape_sets)))
+            return self._verdict(self._run(exercise, extraction))
         except (BadReference, MusadataError) as error:
             rule = "reference.fails" if isinstance(error, BadReference) else "infra.host"
             return self.give_up(Finding(rule, str(error)))
@@ -166,25 +192,26 @@ class Verifier:
             self._foreseen.add(digest)
             self._pool.submit(self._backend.compile, request)
 
-    def _run(self, task: Task, extraction: Extraction, shapes: list[tuple[InputSpec, ...]]) -> Judgement:
-        assert self._candidates is not None and self._backend is not None
-        seed = derive_seed(self._config, task, "state")
-        expected = self._expect(task, shapes, seed)
+    def _run(self, exercise: "_Exercise", extraction: Extraction) -> Judgement:
+        assert self._candidates is not None and self._backend is not None and self._pool is not None
+        seed = derive_seed(self._config, exercise.task_id, "state")
+        expected = self._pool.submit(self._expect, exercise, seed)
         compilations = Compilations(self._backend, self._config.strict)
         rivals = self._rivals
         with released(rivals.lock() if rivals else None) as lock:
-            timing = partial(rivals.start, task.reference, seed) if rivals else None
+            timing = partial(rivals.start, exercise.reference, seed) if rivals else None
             trial = Trial(self._config, compilations, expected, seed, lock, timing)
             outcome = self._candidates.call(
                 "musadata.verifier.execute:run_candidate", extraction.source, self._backend.child, serve=trial.serve
             )
         return trial.conclude(outcome)
 
-    def _expect(self, task: Task, shapes: list[tuple[InputSpec, ...]], seed: int) -> "Future[Expectation]":
-        """What the reference says, found out while the candidate compiles."""
-        assert self._references is not None and self._pool is not None
-        sets = plan_sets(self._config, task, shapes)
-        return self._pool.submit(self._references.expect, task.reference, shapes, sets, seed)
+    def _expect(self, exercise: "_Exercise", seed: int) -> Expectation:
+        """What the reference says, found out while the candidate compiles and starts."""
+        assert self._references is not None
+        shapes = exercise.shapes()
+        sets = plan_sets(self._config, exercise.task_id, shapes)
+        return self._references.expect(exercise.reference, shapes, sets, seed)
 
     def _verdict(self, judgement: Judgement) -> Verdict:
         backend = self._backend

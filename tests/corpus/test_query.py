@@ -16,7 +16,7 @@ from musadata.corpus.portrait import draw_row
 from musadata.corpus.query import connect, query
 from musadata.corpus.show import find_rows
 from musadata.errors import MusadataError
-from musadata.rows import arrow_schema
+from musadata.schema import arrow_schema
 
 
 def test_every_dataset_is_a_view(whole_corpus):

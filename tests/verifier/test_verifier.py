@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from musadata.errors import MusadataError
 from musadata.records import ErrorClass, InputSpec, VerifyStage
 from musadata.rows import plain
 from musadata.verifier.commands import add_arguments, add_batch_arguments, run, run_batch
@@ -160,6 +161,17 @@ def test_reference_that_does_not_run_is_not_held_against_the_candidate(verifier,
     ):
         verdict, rules = judge(verifier, dataclasses.replace(relu_task, reference=reference), relu)
         assert (verdict.error_class, rules, verdict.reward) == (ErrorClass.INFRA, {"reference.fails"}, 0.0)
+
+
+def test_a_reference_given_as_text_gives_the_verdict_of_its_task(verifier, relu_task, relu, relu_reference):
+    for source in (relu, relu.replace("return ext.relu(x)", "return torch.relu(x)")):
+        assert verifier.verify_text(relu_reference, source) == verifier.verify(relu_task, source)
+
+
+def test_a_text_that_does_not_run_is_an_error_whatever_the_candidate_is(verifier, relu):
+    for source in (relu, "", relu.replace("return ext.relu(x)", "return torch.relu(x)")):
+        with pytest.raises(MusadataError, match="does not run"):
+            verifier.verify_text("raise ValueError('no')", source)
 
 
 def test_task_that_zeros_would_pass_cannot_be_judged(verifier, relu_task, relu):

@@ -12,6 +12,7 @@ from musadata.verifier.emulation.sources import CandidateSources, from_load, fro
 
 Compile = Callable[[dict[str, Any]], "str | Path"]
 
+DEVICE = "cuda"  # what PyTorch calls it
 ORDERS = ("forward", "reverse", "random")
 CHECKS = ("off", "brief", "full")
 

@@ -15,19 +15,21 @@ sys.path.insert(0, str(Path.cwd()))
 
 import torch
 
-from musadata.verifier import emulation
+from musadata.verifier.emulation import hook
+from musadata.verifier.emulation.artifacts import compile_sources
+from musadata.verifier.emulation.sources import CandidateSources
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     def compile_here(sources: dict[str, Any]) -> str:
-        parsed = emulation.CandidateSources.from_dict(sources)
-        return str(emulation.compile_sources(parsed, lines=request.get("sanitize", False)).path)
+        parsed = CandidateSources.from_dict(sources)
+        return str(compile_sources(parsed, lines=request.get("sanitize", False)).path)
 
-    emulation.activate(compile_here, fault_fd=request["fault_fd"])
+    hook.activate(compile_here, fault_fd=request["fault_fd"])
     options = {key: request[key] for key in ("order", "seed", "poison", "ghost", "check", "settled") if key in request}
     if request.get("sanitize"):
         options["check"] = "full"
-    emulation.configure(**options)
+    hook.configure(**options)
     answer: dict[str, Any] = {"error": "", "error_type": "", "close": None, "value": None}
     try:
         namespace: dict[str, Any] = {"__name__": "candidate"}
@@ -39,7 +41,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         answer["error"], answer["error_type"] = str(error), type(error).__name__
         answer["traceback"] = traceback.format_exc()
-    answer.setdefault("records", emulation.take_records())
+    answer.setdefault("records", hook.take_records())
     return answer
 
 
@@ -51,9 +53,9 @@ def compare(namespace: dict[str, Any], answer: dict[str, Any]) -> bool:
     inputs = [value.cuda() for value in namespace["get_inputs"]()]
     with torch.no_grad():
         expected = reference(*inputs)
-        emulation.take_records()
+        hook.take_records()
         got = candidate(*inputs)
-    answer["records"] = emulation.take_records()
+    answer["records"] = hook.take_records()
     expected, got = ([value] if torch.is_tensor(value) else list(value) for value in (expected, got))
     tolerance = 1e-2 if got[0].dtype == torch.half else 1e-3
     return len(expected) == len(got) and all(
@@ -64,7 +66,7 @@ def compare(namespace: dict[str, Any], answer: dict[str, Any]) -> bool:
 
 def serve() -> None:
     torch.set_num_threads(1)
-    emulation.prepare()
+    hook.prepare()
     print("ready", flush=True)
     for line in sys.stdin:
         results, results_in = os.pipe()

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from musadata.errors import MusadataError
-from musadata.verifier.emulation import CandidateSources, CompileError, CompileLimits, Unsupported, compile_sources
+from musadata.verifier.emulation.artifacts import CompileLimits, compile_sources
 from musadata.verifier.emulation.contained import Finished, run_contained
+from musadata.verifier.emulation.errors import CompileError, Unsupported
+from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.torch_abi import toolchain
 
 KERNEL = """#include <torch/extension.h>

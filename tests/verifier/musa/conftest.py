@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from musadata.config import BackendType, VerifierConfig
-from musadata.verifier import Verifier, emulation, verifier
+from musadata.verifier import Verifier, verifier
 from musadata.verifier.backends import Backend, Built, open_backend
-from musadata.verifier.emulation import CandidateSources
+from musadata.verifier.emulation.artifacts import compile_sources
+from musadata.verifier.emulation.errors import CompileError, Unsupported
+from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.musa.port import NoCounterpart, port_sources
 
 ALIASES = Path(__file__).with_name("include")
@@ -37,10 +39,10 @@ def _begin(text: str) -> str:
 def compile_ported(question: dict[str, Any]) -> Built:
     try:
         ported = as_cuda(port_sources(CandidateSources.from_dict(question)))
-        return Built(path=str(emulation.compile_sources(ported, include=(ALIASES,)).path))
-    except (NoCounterpart, emulation.Unsupported) as error:
+        return Built(path=str(compile_sources(ported, include=(ALIASES,)).path))
+    except (NoCounterpart, Unsupported) as error:
         return Built(error=str(error), unsupported=True)
-    except emulation.CompileError as error:
+    except CompileError as error:
         return Built(error=str(error))
 
 
