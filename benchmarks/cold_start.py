@@ -59,6 +59,9 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
         notes.append((what, time.time() - start))
 
     from musadata.config import BackendType, VerifierConfig
+    from musadata.sandbox import start_ahead
+
+    start_ahead(2)  # as the command does
     from musadata.verifier import Verifier, trial
 
     note("verifier imported")

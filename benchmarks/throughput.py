@@ -161,19 +161,21 @@ def _measure(arguments: argparse.Namespace, pairs: list[Pair], work: Path) -> in
     backend, cores, harness = arguments.backend, arguments.cores, arguments.harness
     details: dict[str, Any] = {"torch": torch.__version__, "cores": cores}
     verify_alone(pairs[0], work, backend)  # builds what is built once per machine
-    alone = sorted(verify_alone(pairs[0], work, backend) for _ in range(3))
+    alone = sorted(verify_alone(pairs[0], work, backend) for _ in range(5))
     seconds, verdicts = verify_batch(pairs, work, backend, cores)
     accepted = {name for name, verdict in verdicts.items() if verdict["accepted"]}
     everything = choose(1000)
-    all_seconds, all_verdicts = verify_batch(everything, work, backend, cores)
+    all_seconds, all_verdicts = seconds, verdicts
+    if len(everything) > len(pairs):
+        all_seconds, all_verdicts = verify_batch(everything, work, backend, cores)
     all_accepted = sum(verdict["accepted"] for verdict in all_verdicts.values())
     rate = len(pairs) / seconds * 60
     lines = [
         (
             "one candidate alone, cold, median s",
             f"<= {GOAL_COLD_SECONDS}",
-            f"{alone[1]:.2f}",
-            alone[1] <= GOAL_COLD_SECONDS,
+            f"{alone[2]:.2f}",
+            alone[2] <= GOAL_COLD_SECONDS,
         ),
         (f"candidates per minute, {len(pairs)} at once", "-", f"{rate:.0f} ({len(accepted)} accepted)", True),
         (

@@ -12,7 +12,7 @@ Statuses: ok, error, timeout, memory, crash, output. `MUSADATA_SANDBOX=plain` sw
 """
 
 from musadata.sandbox.child import ask
-from musadata.sandbox.client import Sandbox
+from musadata.sandbox.client import Sandbox, start_ahead
 from musadata.sandbox.limits import Limits, Outcome
 
-__all__ = ["Limits", "Outcome", "Sandbox", "ask"]
+__all__ = ["Limits", "Outcome", "Sandbox", "ask", "start_ahead"]

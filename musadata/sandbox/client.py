@@ -21,7 +21,12 @@ from musadata.sandbox.wire import WireError, receive_frame, send_frame
 
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
 
-_BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from musadata.sandbox.server import main; main({})"
+_BOOT = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from musadata.sandbox.server import main
+main(int(sys.argv[2]), sys.argv[3:])
+"""
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "MUSA_HOME", "CC", "CXX")
 _SET = {
     "HOME": "/tmp/scratch",
@@ -40,6 +45,25 @@ _START_SECONDS = 300.0
 _GRACE_SECONDS = 30.0
 
 _warned = False
+_started: list[tuple[subprocess.Popen[bytes], socket.socket]] = []  # warm processes that no sandbox has taken yet
+
+
+def start_ahead(count: int, modules: Iterable[str] = ("torch",)) -> None:
+    """Let `count` processes import `modules` for the sandboxes that this one will open when it knows what they need."""
+    _started.extend(_start(modules) for _ in range(count))
+
+
+def _start(modules: Iterable[str] = ()) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A warm process that imports `modules` and then waits for its sandbox's hello."""
+    ours, theirs = socket.socketpair()
+    environment = {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **_SET}
+    path = [str(Path(entry).absolute()) for entry in sys.path]
+    command = [sys.executable, "-s", "-P", "-c", _BOOT, json.dumps(path), str(theirs.fileno()), *modules]
+    with theirs:
+        process = subprocess.Popen(
+            command, env=environment, cwd="/", stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], process_group=0
+        )
+    return process, ours
 
 
 class Sandbox:
@@ -102,17 +126,9 @@ class Sandbox:
         self._stop()
 
     def _spawn(self) -> None:
-        ours, theirs = socket.socketpair()
-        known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment = {**known, **_SET, **self._environment}
-        path = [str(Path(entry).absolute()) for entry in sys.path]
-        command = [sys.executable, "-s", "-P", "-c", _BOOT.format(theirs.fileno()), json.dumps(path)]
-        with theirs:
-            self._process = subprocess.Popen(
-                command, env=environment, cwd="/", stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], process_group=0
-            )
-        self._sock = ours
+        self._process, self._sock = _started.pop() if _started else _start()
         hello = {
+            "environment": self._environment,
             "preload": self._preload,
             "setup": self._setup,
             "readable": self._readable,
@@ -120,7 +136,7 @@ class Sandbox:
             "plain": os.environ.get("MUSADATA_SANDBOX") == "plain",
         }
         with contextlib.suppress(OSError):  # noticed when it does not answer
-            send_frame(ours, hello)
+            send_frame(self._sock, hello)
 
     def _await_ready(self) -> None:
         ours = self._sock

@@ -19,13 +19,21 @@ from musadata.sandbox.wire import WireError, receive_frame, send_frame
 _REAP_SECONDS = 0.05
 
 
-def main(descriptor: int) -> None:
-    """Serve requests that come through the socket `descriptor` until it closes."""
+def main(descriptor: int, modules: list[str]) -> None:
+    """Import `modules`, then serve what comes through the socket `descriptor` until it closes."""
     sock = socket.socket(fileno=descriptor)
     confine.die_with_parent(os.getppid())
-    hello, _ = receive_frame(sock)
+    gc.disable()  # what is imported stays: looking for garbage in it costs a tenth of importing torch
+    with contextlib.suppress(Exception):  # whoever says hello asks for them again, and is told
+        _import(modules)
     try:
-        _warm_up(hello["preload"], hello["setup"])
+        hello, _ = receive_frame(sock)
+    except WireError:  # nobody needed this process
+        os._exit(0)
+    os.environ.update(hello["environment"])
+    try:
+        _import(hello["preload"])
+        _set_up(hello["setup"])
     except BaseException as error:
         send_frame(sock, {"ready": False, "error": describe_error(error)})
         return
@@ -44,10 +52,12 @@ def main(descriptor: int) -> None:
             os._exit(0)  # nothing to tidy up, and some libraries (Triton's) complain when the interpreter ends
 
 
-def _warm_up(preload: list[str], setup: str | None) -> None:
-    gc.disable()  # what is imported stays: looking for garbage in it costs a tenth of importing torch
-    for name in preload:
+def _import(modules: list[str]) -> None:
+    for name in modules:
         importlib.import_module(name)
+
+
+def _set_up(setup: str | None) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)  # a fork does not take threads with it, so none must be relied upon

@@ -10,7 +10,7 @@ from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Verdict
 from musadata.rows import plain
-from musadata.verifier.verifier import Verifier
+from musadata.sandbox import start_ahead
 
 ACCEPTED, REJECTED, UNDECIDED = 0, 1, 2
 _MOST_BYTES = 100 << 20
@@ -73,6 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     reference = _read(arguments.reference)
     candidate = _read(arguments.candidate)
     config = _config(arguments)
+    start_ahead(2)  # for candidates and for references: they import torch while this process gets ready
+    from musadata.verifier import Verifier
+
     with Verifier(config) as verifier:
         verdict = verifier.verify_text(reference, candidate)
     print(json.dumps(plain(verdict), indent=2) if arguments.json else _render(verdict))

@@ -1,7 +1,9 @@
 """What the sandbox promises: results come back, and nothing that hostile code does reaches the host."""
 
+import contextlib
 import os
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,7 @@ import psutil
 import pytest
 
 from musadata.errors import MusadataError
-from musadata.sandbox import Limits, Sandbox
+from musadata.sandbox import Limits, Sandbox, client, start_ahead
 
 SMALL = Limits(seconds=2, memory_mb=512, processes=16, output_kb=16, file_mb=16)
 # What runs into another limit must get there on a slow, busy machine too.
@@ -239,3 +241,22 @@ def test_calls_die_when_their_owner_is_killed(tmp_path):
 )
 def test_without_namespaces_limits_still_hold(plain, function, arguments, status):
     assert plain.call(f"hostile_calls:{function}", *arguments).status == status
+
+
+def test_a_process_that_was_started_ahead_is_taken_and_knows_no_secrets(monkeypatch):
+    monkeypatch.setenv("API_TOKEN", "secret")
+    start_ahead(1, modules=("json", "no_such_module"))
+    ahead = client._started[-1][0]
+    with Sandbox(("hostile_calls",), environment={"MUSADATA_CACHE": "/nowhere"}) as sandbox:
+        assert ahead not in [process for process, _ in client._started]
+        found = sandbox.call("hostile_calls:environment").value
+    assert found["MUSADATA_CACHE"] == "/nowhere"
+    assert "API_TOKEN" not in found
+    assert ahead.poll() is not None
+
+
+def test_a_process_that_nobody_takes_ends_with_its_owner():
+    script = "from musadata.sandbox import client, start_ahead; start_ahead(1); print(client._started[0][0].pid)"
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(done.stdout)).wait(timeout=SLACK)
