@@ -34,8 +34,9 @@ class Finished:
     limit: str = ""
 
 
-# The shell sets the limits, so that no Python code runs between fork and exec.
-_LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec "$@"'
+# The shell sets the limits, so that no Python code runs between fork and exec. Compilers come after what is executed:
+# a candidate that is timed, and holds the device, must not wait for a core.
+_LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec nice -n 10 "$@"'
 _MOST_STDERR = 1 << 20
 
 
