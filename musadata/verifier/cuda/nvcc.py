@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
-from musadata.verifier.cuda.phases import HEADERS, SOURCE, share_phases
+from musadata.verifier.cuda import lean
+from musadata.verifier.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
@@ -27,7 +28,8 @@ _WRAPPED = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKern
 _ERROR = re.compile(r"^(?P<file>[\w.]+)[(:](?P<line>\d+)\)?:(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
 _MOST_ERRORS = 8
-_PRELUDE = "#include <torch/extension.h>\n"
+_PRELUDE = Prelude("#include <torch/extension.h>\n", include_folder())
+_FLAGS = ("--expt-extended-lambda",)
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
             if re.fullmatch(r"[\w.+-]+", name):
                 (work / name).write_text(text, encoding="utf-8", errors="replace")
         errors = ""
-        for prelude, compiling, linking in _ways(nvcc, toolchain, sources.kept(DEFAULT_DEFINES)):
+        for prelude, compiling, linking in _ways(sources, nvcc, toolchain):
             (work / SOURCE).write_text(prelude + _unit(sources), encoding="utf-8", errors="replace")
             for command in (compiling, _link_command(nvcc, toolchain, linking)):
                 done = run_contained(command, work, limits)
@@ -156,23 +158,27 @@ def _unit(sources: CandidateSources) -> str:
 
 
 def _ways(
-    nvcc: Nvcc, toolchain: Toolchain, defines: Sequence[str]
+    sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain
 ) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
     """What to begin the unit with, how to compile it, what to link with: small headers first, then PyTorch's own.
 
     The small headers' support object defines functions that PyTorch's libraries have too (the current stream, the
     pool of streams), with other types behind the same names, so it goes with the small headers only.
     """
+    defines = sources.kept(DEFAULT_DEFINES)
     support = [str(build_support(nvcc.include_flags, nvcc.version))]
-    command = _compile_command(nvcc, toolchain, [*defines, f"-I{HEADERS}"])
-    shared = share_phases(toolchain, nvcc.version, tuple(command), include_folder(), _PRELUDE)
-    if shared is not None:
-        yield "", ["/bin/sh", str(shared)], support
-    else:
-        yield _PRELUDE, [word.replace(HEADERS, str(include_folder())) for word in command], support
+    preludes = [(lean.PRELUDE, lean.FLAGS)] if lean.is_lean(sources) else []
+    for prelude, flags in (*preludes, (_PRELUDE, _FLAGS)):
+        command = _compile_command(nvcc, toolchain, [*flags, *defines, f"-I{HEADERS}"])
+        script = share_phases(toolchain, nvcc.version, tuple(command), prelude)
+        if script is not None:
+            yield "", ["/bin/sh", str(script)], support
+        elif prelude is _PRELUDE:
+            yield prelude.text, [word.replace(HEADERS, str(prelude.headers)) for word in command], support
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
-    command = _compile_command(nvcc, toolchain, [*defines, "-DTORCH_API_INCLUDE_EXTENSION_H", *includes])
-    yield _PRELUDE, command, [*toolchain.library_flags, *_FULL_LIBRARIES]
+    full = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H", *includes]
+    libraries = [*toolchain.library_flags, *_FULL_LIBRARIES]
+    yield _PRELUDE.text, _compile_command(nvcc, toolchain, full), libraries
 
 
 def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
@@ -183,7 +189,6 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
         "-O1",  # of host code; device code is optimised in full whatever stands here
         "-std=c++20",
         "--expt-relaxed-constexpr",
-        "--expt-extended-lambda",
         "-ccbin",
         toolchain.compiler,
         "-Xcompiler",

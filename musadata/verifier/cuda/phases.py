@@ -74,24 +74,37 @@ fi || failed $?
 """
 
 
+@dataclass(frozen=True)
+class Prelude:
+    """What every candidate begins with.
+
+    Attributes:
+        text: it includes all that candidates may include of `headers`.
+        headers: the folder of its own headers.
+        unused: further headers that a candidate may include in vain: it needs nothing of them.
+    """
+
+    text: str
+    headers: Path
+    unused: tuple[str, ...] = ()
+
+
 @cache
-def share_phases(toolchain: Toolchain, nvcc: str, command: tuple[str, ...], headers: Path, prelude: str) -> Path | None:
+def share_phases(toolchain: Toolchain, nvcc: str, command: tuple[str, ...], prelude: Prelude) -> Path | None:
     """The script that does to a file without the prelude what `command` does to one that begins with it.
 
     Args:
         nvcc: its version.
         command: compiles the file SOURCE, with HEADERS where the folder of the prelude's headers belongs.
-        headers: that folder. The prelude has to include all that candidates may include of it.
-        prelude: the text that every candidate begins with.
 
     Returns:
         A script for sh, to be run in the candidate's folder; None where nvcc's phases are not as they should be.
     """
-    key = hash_of(toolchain.identity, nvcc, *command, str(headers), headers, prelude, Path(__file__))
+    key = hash_of(toolchain.identity, nvcc, *command, repr(prelude), prelude.headers, Path(__file__))
 
     def build(partial: Path) -> None:
         try:
-            _Builder(toolchain, partial, headers, _read_dry_run(command)).build(prelude)
+            _Builder(toolchain, partial, prelude, _read_dry_run(command)).build()
         except (MusadataError, ValueError) as error:  # it would fail again: say why, and be done with it
             (partial / _SCRIPT_NAME).unlink(missing_ok=True)
             (partial / "unusable.txt").write_text(f"{error}\n", encoding="utf-8")
@@ -149,13 +162,13 @@ def _phase_of(words: Sequence[str]) -> str:
 class _Builder:
     """Puts a prelude through the phases, and writes the script that goes on from there."""
 
-    def __init__(self, toolchain: Toolchain, folder: Path, headers: Path, dry_run: _DryRun) -> None:
+    def __init__(self, toolchain: Toolchain, folder: Path, prelude: Prelude, dry_run: _DryRun) -> None:
         self._toolchain = toolchain
         self._folder = folder
-        self._headers = headers
+        self._prelude = prelude
         self._dry_run = dry_run
 
-    def build(self, prelude: str) -> None:
+    def build(self) -> None:
         """Fill the folder.
 
         Raises:
@@ -165,7 +178,7 @@ class _Builder:
         (self._folder / "module_id").write_text(_MODULE_ID)
         with tempfile.TemporaryDirectory(prefix="musadata-nvcc-") as name:
             work = Path(name)
-            (work / SOURCE).write_text(prelude, encoding="utf-8")
+            (work / SOURCE).write_text(self._prelude.text, encoding="utf-8")
             for side in ("host", "device"):
                 self._preprocess(side, work)
             host_code = self._split(work)
@@ -174,12 +187,13 @@ class _Builder:
         (self._folder / _SCRIPT_NAME).write_text(self._script(len(host_code)), encoding="utf-8")
 
     def _blank_headers(self) -> None:
-        """Empty files by the names of the prelude's headers: a candidate that includes them has them already."""
-        for header in self._headers.rglob("*"):
-            if header.is_file():
-                blank = self._folder / "blank" / header.relative_to(self._headers)
-                blank.parent.mkdir(parents=True, exist_ok=True)
-                blank.touch()
+        """Empty files by the names of headers that a candidate has already, or does not need."""
+        headers = self._prelude.headers
+        own = [str(header.relative_to(headers)) for header in headers.rglob("*") if header.is_file()]
+        for name in (*own, *self._prelude.unused):
+            blank = self._folder / "blank" / name
+            blank.parent.mkdir(parents=True, exist_ok=True)
+            blank.touch()
 
     def _preprocess(self, side: str, work: Path) -> None:
         """Write the preprocessed prelude and its macros, and see that a second time it comes to nothing."""
@@ -203,7 +217,7 @@ class _Builder:
         if any(line.strip() and not line.startswith(b"#") for line in second.splitlines()):
             return False
         included = {Path(name.decode()) for name in re.findall(rb'^# \d+ "(/[^"]+)"', first, re.MULTILINE)}
-        foreign = [path for path in included if path.is_file() and not path.is_relative_to(self._headers)]
+        foreign = [path for path in included if path.is_file() and not path.is_relative_to(self._prelude.headers)]
         return not any(re.search(rb"#\s*pragma\s+once", path.read_bytes()) for path in foreign)
 
     def _own_preprocess(self, side: str) -> list[str]:
@@ -264,7 +278,7 @@ class _Builder:
 
     def _run(self, words: Sequence[str], work: Path) -> None:
         """Run a phase on the prelude, with its headers in place."""
-        line = _shell(_replaced(words, {}, str(self._headers)))
+        line = _shell(_replaced(words, {}, str(self._prelude.headers)))
         text = f"shared={shlex.quote(str(self._folder))}\n{_exports(self._dry_run)}\n{line}"
         done = run_contained(["/bin/sh", "-c", text], work, _LIMITS)
         if done.code != 0:

@@ -4,6 +4,8 @@ import pytest
 
 from musadata.errors import MusadataError
 from musadata.verifier.cuda.nvcc import find_nvcc
+from musadata.verifier.cuda.phases import HEADERS, SOURCE
+from musadata.verifier.torch_abi.toolchain import find_toolchain
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +15,15 @@ def nvcc():
         return find_nvcc("90")
     except MusadataError:
         pytest.skip("no nvcc")
+
+
+@pytest.fixture(scope="session")
+def command_of():
+    """nvcc's command for the file SOURCE by nvcc's path and further flags."""
+
+    def command(nvcc, *flags):
+        first = [nvcc, "-gencode=arch=compute_90,code=sm_90", "-std=c++20", "--expt-relaxed-constexpr", "-w", *flags]
+        then = ["-Xcompiler", "-fPIC", "-ccbin", find_toolchain().compiler, "-I.", f"-I{HEADERS}"]
+        return (*first, *then, "-c", SOURCE, "-o", "candidate.o")
+
+    return command

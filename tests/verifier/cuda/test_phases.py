@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from musadata.verifier.cuda.phases import HEADERS, SOURCE, share_phases
+from musadata.verifier.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.torch_abi.toolchain import find_toolchain
 
@@ -44,23 +44,6 @@ def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path / "cache"))
 
 
-def command_of(nvcc):
-    flags = ["-gencode=arch=compute_90,code=sm_90", "-std=c++20", "--extended-lambda", "-Xcompiler", "-fPIC", "-w"]
-    words = [
-        nvcc,
-        *flags,
-        "-ccbin",
-        find_toolchain().compiler,
-        "-I.",
-        f"-I{HEADERS}",
-        "-c",
-        SOURCE,
-        "-o",
-        "candidate.o",
-    ]
-    return tuple(words)
-
-
 def run(command, folder, text):
     folder.mkdir()
     (folder / SOURCE).write_text(text)
@@ -76,9 +59,9 @@ def device_code(folder, module):
 
 
 @pytest.mark.parametrize(("candidate", "split"), [(CANDIDATE, True), (CANDIDATE + LAMBDA, False)])
-def test_shared_phases_make_what_nvcc_makes(nvcc, headers, tmp_path, empty_cache, candidate, split):
-    command = command_of(nvcc.path)
-    script = share_phases(find_toolchain(), nvcc.version, command, headers, PRELUDE)
+def test_shared_phases_make_what_nvcc_makes(nvcc, headers, command_of, tmp_path, empty_cache, candidate, split):
+    command = command_of(nvcc.path, "--extended-lambda")
+    script = share_phases(find_toolchain(), nvcc.version, command, Prelude(PRELUDE, headers))
     assert script is not None
     shared = run(["/bin/sh", str(script)], tmp_path / "shared", candidate)
     plain_command = [word.replace(HEADERS, str(headers)) for word in command]
@@ -95,15 +78,20 @@ def functions(folder):
     return {name for name in names if name.startswith("launch")}
 
 
-def test_prelude_that_cannot_be_included_twice_is_not_shared(nvcc, headers, empty_cache):
+def test_prelude_that_cannot_be_included_twice_is_not_shared(nvcc, headers, command_of, empty_cache):
     (headers / "library.h").write_text("int twice;\n")
     prelude = f'#include "{headers}/library.h"\n'
-    assert share_phases(find_toolchain(), nvcc.version, command_of(nvcc.path), headers, prelude) is None
+    assert (
+        share_phases(
+            find_toolchain(), nvcc.version, command_of(nvcc.path, "--extended-lambda"), Prelude(prelude, headers)
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("line", ["", "nvcc fatal   : don't know", "#$ g++ -E a.cu -o b.ii", "#$ tileiras a -o b"])
-def test_unknown_dry_run_is_not_shared(line, headers, tmp_path, empty_cache):
+def test_unknown_dry_run_is_not_shared(line, headers, command_of, tmp_path, empty_cache):
     nvcc = tmp_path / "nvcc"
     nvcc.write_text(f"#!/bin/sh\ncat >&2 <<'end'\n#$ TOP=/\n{line}\nend\n")
     nvcc.chmod(0o755)
-    assert share_phases(find_toolchain(), "13.0", command_of(str(nvcc)), headers, PRELUDE) is None
+    assert share_phases(find_toolchain(), "13.0", command_of(str(nvcc)), Prelude(PRELUDE, headers)) is None

@@ -15,7 +15,10 @@ Part::Part(int64_t number) noexcept : kind_(Kind::kInteger), integer_(number) {}
 Part::Part(int number) noexcept : Part(static_cast<int64_t>(number)) {}
 Part::Part(unsigned number) noexcept : Part(static_cast<int64_t>(number)) {}
 Part::Part(size_t number) noexcept : Part(static_cast<int64_t>(number)) {}
+Part::Part(long long number) noexcept : Part(static_cast<int64_t>(number)) {}
+Part::Part(bool number) noexcept : Part(static_cast<int64_t>(number)) {}
 Part::Part(double number) noexcept : kind_(Kind::kReal), real_(number) {}
+Part::Part(float number) noexcept : Part(static_cast<double>(number)) {}
 Part::Part(char character) noexcept : kind_(Kind::kCharacter), integer_(character) {}
 Part::Part(c10::ScalarType dtype) noexcept : Part(c10::toString(dtype)) {}
 Part::Part(const c10::IntArrayRef& list) noexcept : Part(&list, &print<c10::IntArrayRef>) {}

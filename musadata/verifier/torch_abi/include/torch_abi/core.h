@@ -2,22 +2,27 @@
 #pragma once
 #include <torch_abi/abi.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
-#include <iostream>
+#include <iosfwd>
 #include <limits>
-#include <memory>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+// What candidates may use because PyTorch's headers include it. Those that do not are spared it by cuda/lean.py.
+#ifndef TORCH_ABI_LEAN
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#endif
 
 #ifdef __CUDACC__
 #define C10_HOST_DEVICE __host__ __device__
@@ -68,7 +73,10 @@ class Part {
   Part(int number) noexcept;
   Part(unsigned number) noexcept;
   Part(size_t number) noexcept;
+  Part(long long number) noexcept;
+  Part(bool number) noexcept;
   Part(double number) noexcept;
+  Part(float number) noexcept;
   Part(char character) noexcept;
   Part(c10::ScalarType dtype) noexcept;
   Part(const c10::IntArrayRef& list) noexcept;
@@ -208,6 +216,7 @@ template <class T>
 bool operator==(ArrayRef<T> a, const std::vector<T>& b) {
   return a.equals(b);
 }
+#ifndef TORCH_ABI_LEAN
 template <class T>
 std::ostream& operator<<(std::ostream& stream, ArrayRef<T> values) {
   stream << "[";
@@ -216,6 +225,7 @@ std::ostream& operator<<(std::ostream& stream, ArrayRef<T> values) {
   }
   return stream << "]";
 }
+#endif
 std::ostream& operator<<(std::ostream& stream, IntArrayRef values);
 
 // A number whose type is known at run time.
