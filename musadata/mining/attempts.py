@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 DTYPES = {"float32": "", "int64": "", "bool": ""}  # what needs no `dtype=`
@@ -103,13 +104,20 @@ def _constants(tree: ast.AST) -> list[ast.Constant]:
 
 def integers(text: str) -> list[int]:
     """The whole numbers written in an expression, in order."""
-    return [int(item.value) for item in _constants(ast.parse(text, mode="eval"))]  # type: ignore[arg-type]
+    return [value for value, _, _ in _integers(text)]
+
+
+@lru_cache(maxsize=4096)
+def _integers(text: str) -> tuple[tuple[int, int, int], ...]:
+    """Value, start and end of each of them."""
+    constants = _constants(ast.parse(text, mode="eval"))
+    return tuple((item.value, item.col_offset, item.end_col_offset) for item in constants)  # type: ignore[misc]
 
 
 def with_integers(text: str, values: list[int]) -> str:
     """The expression with its whole numbers replaced by the first ones of `values`, which it takes off the list."""
-    constants = _constants(ast.parse(text, mode="eval"))
+    constants = _integers(text)
     fresh = [values.pop(0) for _ in constants]
-    for item, value in reversed(list(zip(constants, fresh, strict=True))):
-        text = text[: item.col_offset] + str(value) + text[item.end_col_offset :]
+    for (_, start, end), value in reversed(list(zip(constants, fresh, strict=True))):
+        text = text[:start] + str(value) + text[end:]
     return text

@@ -9,6 +9,7 @@ from typing import Any
 
 from musadata.mining.attempts import Attempt, shrunk
 from musadata.mining.execution import Bench, Result
+from musadata.mining.filling import cheap_filling
 from musadata.mining.guesses import guess_arguments, guess_config
 from musadata.mining.normal import normalise_example
 from musadata.mining.repairs import repair
@@ -31,11 +32,29 @@ def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]
     Returns:
         `init`, `inputs`: lists of expressions; `evidence`: where they come from; `tries`. Or `reason` and `detail`.
     """
+    with cheap_filling():
+        found, attempt = _search(source, class_name, examples, salt)
+    if attempt is None or _runs(source, attempt):
+        return found
+    return _search(source, class_name, examples, salt)[0]  # its parameters matter
+
+
+def _runs(source: str, attempt: Attempt) -> bool:
+    """Whether an attempt works in a fresh space, with every parameter filled as the module fills it."""
+    bench = Bench(source, 1)
+    bench.load()
+    return bench.attempt(attempt).ok
+
+
+def _search(
+    source: str, class_name: str, examples: list[dict[str, Any]], salt: str
+) -> tuple[dict[str, Any], Attempt | None]:
+    """What `search_arguments` returns, and the attempt behind it."""
     bench = Bench(source, MOST_TRIES)
     try:
         model = bench.load()
     except Exception as error:
-        return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}
+        return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}, None
     last = Result(False, "nothing to try")
     for family in _families(bench, model, class_name, examples):
         found, last = _work_through(bench, family, last)
@@ -43,10 +62,11 @@ def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
             found = settle(bench, _make_steady(bench, found, model), names, salt)
             texts = [draw.text() for draw in found.draws]
-            return {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": bench.tries}
+            result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": bench.tries}
+            return result, found
         if bench.spent:
             break
-    return {"reason": f"{last.stage or 'search'}_fails", "detail": last.error[:300]}
+    return {"reason": f"{last.stage or 'search'}_fails", "detail": last.error[:300]}, None
 
 
 def _families(bench: Bench, model: type, class_name: str, examples: list[dict[str, Any]]) -> Iterator[list[Attempt]]:

@@ -5,6 +5,9 @@ import torch
 from hypothesis import given
 
 from musadata.mining.attempts import Attempt, Draw, integers, shrunk, with_integers
+from musadata.mining.execution import Bench
+from musadata.mining.filling import cheap_filling
+from musadata.mining.growth import MAX_MODULES
 from musadata.mining.search import search_arguments
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
@@ -117,6 +120,72 @@ def test_target_kinds_are_kept():
     target = eval(found["inputs"][1], {"torch": torch})
     assert target.shape == (rows,)
     assert int(target.max()) < classes
+
+
+def test_a_tree_of_modules_that_would_never_be_built_is_given_up_at_once():
+    body = (
+        "class Model(nn.Module):\n    built = 0\n    def __init__(self, levels):\n        super().__init__()\n"
+        "        Model.built += 1\n"
+        "        self.parts = nn.ModuleList(Model(levels - 1) for _ in range(2) if levels)\n\n"
+        "    def forward(self, x):\n        return x\n"
+    )
+    bench = Bench(HEAD + body, 240)
+    bench.load()
+    result = bench.attempt(Attempt(("24",), (Draw("randn", (2, 2)),)))
+    assert (result.stage, result.error) == ("init", "TooLarge: too many modules")
+    assert bench.space["Model"].built < 2 * MAX_MODULES
+
+
+def test_a_module_that_remembers_its_first_input_is_built_again_for_the_next():
+    body = (
+        "class Model(nn.Module):\n    built = 0\n    def __init__(self):\n        super().__init__()\n"
+        "        Model.built += 1\n        self.sizes, self.scale = {}, nn.Parameter(torch.ones(()) / 2)\n\n"
+        "    def forward(self, x):\n        size = self.sizes.setdefault('first', x.shape)\n"
+        "        return x.expand(size) * self.scale\n"
+    )
+    bench = Bench(HEAD + body, 240)
+    bench.load()
+    assert all(bench.attempt(Attempt((), (Draw("randn", (size, 3)),))).ok for size in (4, 5, 6))
+    assert bench.space["Model"].built == 3
+    bench = Bench(HEAD + body.replace("self.sizes.setdefault('first', x.shape)", "x.shape"), 240)
+    bench.load()
+    assert all(bench.attempt(Attempt((), (Draw("randn", (size, 3)),))).ok for size in (4, 5, 6))
+    assert bench.space["Model"].built == 1
+
+
+def test_a_module_whose_buffer_is_written_to_is_built_again():
+    body = (
+        "class Model(nn.Module):\n    built = 0\n    def __init__(self):\n        super().__init__()\n"
+        "        Model.built += 1\n        self.register_buffer('calls', torch.zeros(()))\n\n"
+        "    def forward(self, x):\n        self.calls += 1\n        return x / (2 - self.calls)\n"
+    )
+    bench = Bench(HEAD + body, 240)
+    bench.load()
+    assert all(bench.attempt(Attempt((), (Draw("randn", (size, 3)),))).finite for size in (4, 5, 6))
+    assert bench.space["Model"].built == 3
+
+
+def test_what_runs_only_on_repeated_numbers_is_not_found_to_run():
+    """Large parameters are filled cheaply during the search, so what it finds is tried once more without."""
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.weight = nn.Parameter(torch.randn(50000))\n\n"
+        "    def forward(self, x):\n        if len(self.weight.unique()) > 5000:\n            raise ValueError('odd')\n"
+        "        return x * self.weight[0]\n"
+    )
+    assert search(body) == {"reason": "forward_fails", "detail": "ValueError: odd"}
+
+
+def test_cheaply_filled_numbers_have_the_right_spread_and_leave_torch_as_it_was():
+    before = torch.randn, torch.rand, torch.Tensor.normal_, torch.Tensor.uniform_
+    with cheap_filling():
+        normal, uniform = torch.randn(300, 500), torch.empty(70000).uniform_(-2, 2)
+        assert torch.randn(3).shape == (3,)
+        rows = torch.nn.Linear(300, 300).weight
+    assert abs(float(normal.std()) - 1) < 0.05
+    assert float(uniform.abs().max()) <= 2
+    assert len(rows.unique(dim=0)) == 300
+    assert before == (torch.randn, torch.rand, torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 @given(st.lists(st.integers(0, 9999), min_size=1, max_size=5))

@@ -1,0 +1,86 @@
+"""Whether a call has changed a module: one that is as it was need not be built again for the next attempt.
+
+Runs inside the sandbox, on what mined code has built.
+"""
+
+import enum
+import functools
+import types
+from collections.abc import Iterable
+from operator import is_
+from typing import Any
+
+import torch
+from torch import nn
+
+MINED = "mined"  # what mined code takes for the name of its module
+MAX_ITEMS = 100_000  # looking at more takes longer than most constructors
+_TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type, range, slice, types.BuiltinFunctionType)
+_LEAVES = (*_PLAIN, *_TORCH, enum.Enum)
+_EXACT_LEAVES = frozenset([*_PLAIN, *_TORCH])
+
+
+class Snapshot:
+    """All that can be reached from a value, by identity, with the versions of tensors."""
+
+    def __init__(self, value: Any):
+        self.complete = True  # nothing in it hides its state
+        self._empty: list[Any] = []
+        self._filled: list[tuple[Any, tuple[Any, ...]]] = []
+        self._tensors: list[torch.Tensor] = []
+        seen: set[int] = set()
+        waiting: list[Any] = [value]
+        while waiting and self.complete:
+            self.complete = len(waiting) + len(seen) < MAX_ITEMS
+            item = waiting.pop()
+            if type(item) not in _EXACT_LEAVES and id(item) not in seen:
+                seen.add(id(item))
+                waiting.extend(self._open(item))
+        self._versions = [tensor._version for tensor in self._tensors]
+
+    def holds(self) -> bool:
+        """Whether everything is still the very object that it was, and no tensor has been written to."""
+        return (
+            self.complete
+            and not any(self._empty)
+            and all(map(_is_same, self._filled))
+            and [tensor._version for tensor in self._tensors] == self._versions
+        )
+
+    def _open(self, value: Any) -> Iterable[Any]:
+        """What a value holds, noted down where it can change."""
+        if isinstance(value, dict):
+            return self._note(value, tuple(value.values()))
+        if isinstance(value, torch.Tensor):
+            self._tensors.append(value)
+            return ()
+        if isinstance(value, nn.Module) or type(value).__module__ == MINED or type(value) is types.SimpleNamespace:
+            attributes = getattr(value, "__dict__", None)
+            self.complete &= attributes is not None
+            return self._note(attributes, tuple(attributes.values())) if attributes is not None else ()
+        if isinstance(value, (list, set)):
+            return self._note(value, tuple(value))
+        if isinstance(value, (tuple, frozenset)):
+            return value
+        if isinstance(value, types.FunctionType):
+            return [cell.cell_contents for cell in value.__closure__ or ()]
+        if isinstance(value, types.MethodType):
+            return [value.__self__]
+        if isinstance(value, functools.partial):
+            return [value.func, *value.args, *value.keywords.values()]
+        self.complete &= isinstance(value, _LEAVES)
+        return ()
+
+    def _note(self, container: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        if items:
+            self._filled.append((container, items))
+        else:
+            self._empty.append(container)
+        return items
+
+
+def _is_same(noted: tuple[Any, tuple[Any, ...]]) -> bool:
+    container, items = noted
+    now = container.values() if isinstance(container, dict) else container
+    return len(container) == len(items) and all(map(is_, now, items))
