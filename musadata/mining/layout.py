@@ -12,6 +12,10 @@ NO_SPACE = cst.SimpleWhitespace("")
 def join_call(node: cst.Call) -> cst.Call:
     """The call on one line, if it is short and holds no comments."""
     last = len(node.args) - 1
+    if all(_is_joined(item, place < last) for place, item in enumerate(node.args)) and _is_bare(
+        node.whitespace_before_args
+    ):
+        return node
     args = [
         item.with_changes(comma=_comma(place < last), whitespace_after_arg=NO_SPACE)
         for place, item in enumerate(node.args)
@@ -19,6 +23,20 @@ def join_call(node: cst.Call) -> cst.Call:
     flat = node.with_changes(args=args, whitespace_before_args=NO_SPACE)
     code = cst.Module([]).code_for_node(flat)
     return flat if "\n" not in code and len(code) <= SHORT else node
+
+
+def _is_joined(item: cst.Arg, followed: bool) -> bool:
+    """Whether an argument looks already as it would on one line: to write it out only to see that takes far longer."""
+    comma = item.comma
+    if not _is_bare(item.whitespace_after_arg) or isinstance(comma, cst.Comma) != followed:
+        return False
+    return not isinstance(comma, cst.Comma) or (
+        _is_bare(comma.whitespace_before) and _is_bare(comma.whitespace_after, " ")
+    )
+
+
+def _is_bare(space: cst.BaseParenthesizableWhitespace, text: str = "") -> bool:
+    return isinstance(space, cst.SimpleWhitespace) and space.value == text
 
 
 def _comma(wanted: bool) -> cst.Comma | cst.MaybeSentinel:

@@ -1,6 +1,7 @@
 """Taking the `device` and `dtype` parameters out of constructors: a reference never passes them."""
 
 import ast
+from functools import lru_cache
 
 import libcst as cst
 
@@ -8,6 +9,7 @@ from musadata.mining.layout import join_call, join_signature
 
 PLACED = frozenset({"device", "dtype"})
 CARRIER = "factory_kwargs"
+NAMES = (*sorted(PLACED), CARRIER)
 
 
 def has_placement(text: str) -> bool:
@@ -15,16 +17,19 @@ def has_placement(text: str) -> bool:
     return CARRIER in text or "device=None" in text
 
 
-def drop_placement(tree: cst.Module) -> cst.Module:
+@lru_cache(maxsize=2048)
+def drop_placement(text: str) -> str:
     """The same definitions without the idiom."""
-    code = tree.code
-    return tree.visit(_PlacementDropper()) if any(name in code for name in (*PLACED, CARRIER)) else tree
+    if not any(name in text for name in NAMES):
+        return text
+    return cst.parse_module(text).visit(_PlacementDropper()).code
 
 
-def uses_placement(tree: cst.Module) -> bool:
+def uses_placement(text: str) -> bool:
     """Whether code from which the idiom was dropped still refers to it: then it must stay."""
-    names = {item.id for item in ast.walk(ast.parse(tree.code)) if isinstance(item, ast.Name)}
-    return bool(names & {*PLACED, CARRIER})
+    if not any(name in text for name in NAMES):
+        return False
+    return any(isinstance(item, ast.Name) and item.id in NAMES for item in ast.walk(ast.parse(text)))
 
 
 class _PlacementDropper(cst.CSTTransformer):

@@ -18,11 +18,25 @@ from musadata.mining.members import is_docstring
 from musadata.mining.naming import sort_imports
 from musadata.mining.parsing import Import, ParsedModule
 from musadata.mining.placement import drop_placement, has_placement, uses_placement
+from musadata.mining.renaming import dotted_name, rename_text, rename_tree
 from musadata.mining.slicing import Piece, Slice
 from musadata.mining.summary import first_sentence
 
 PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
 PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|fmt:)")
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text of one piece.
+
+    `placed`: it has `device` and `dtype` parameters; `layers`: classes that it needs besides, by their placeholders in
+    the text.
+    """
+
+    text: str
+    placed: bool = False
+    layers: tuple[tuple[str, str], ...] = ()
 
 
 def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
@@ -32,12 +46,19 @@ def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
         libcst.ParserSyntaxError: a piece holds syntax that libcst does not know.
     """
     written = [_write_piece(piece, module_of[piece.definition.module]) for piece in cut.pieces]
-    placed = any(item.placed for item in written) and not any(item.uses_placement for item in written)
-    body = _join(cut.pieces, [item.without_placement if placed else item.text for item in written])
+    body = _join(cut.pieces, _unplaced(written) or [item.text for item in written])
     body = _with_layers(body, dict(layer for item in written for layer in item.layers))
     used = frozenset(re.findall(r"[A-Za-z_]\w*", body)) | {"torch"}
     statements = {statement for name, statement in cut.names.statements.items() if name in used}
     return f"{sort_imports(statements | {'import torch'})}\n\n\n{body}"
+
+
+def _unplaced(written: list[Written]) -> list[str]:
+    """The texts without the parameters for placement; none where no piece has them or something depends on them."""
+    if not any(item.placed for item in written):
+        return []
+    dropped = [drop_placement(item.text) for item in written]
+    return [] if any(uses_placement(text) for text in dropped) else [_closed_up(text) for text in dropped]
 
 
 def _with_layers(body: str, layers: dict[str, str]) -> str:
@@ -66,24 +87,9 @@ def _is_block(piece: Piece) -> bool:
     return piece.definition.is_class or hasattr(piece.definition.node, "args")
 
 
-@dataclass(frozen=True)
-class Written:
-    """The text of one piece, as it is and without its `device` and `dtype` parameters.
-
-    `placed`: it has such parameters; `uses_placement`: something else in it depends on them, so that they must stay;
-    `layers`: classes that it needs besides, by their placeholders in the text.
-    """
-
-    text: str
-    without_placement: str
-    placed: bool = False
-    uses_placement: bool = False
-    layers: tuple[tuple[str, str], ...] = ()
-
-
 def _write_piece(piece: Piece, module: ParsedModule) -> Written:
     if piece.is_extension:
-        return Written(f"{piece.name} = None", f"{piece.name} = None")
+        return Written(f"{piece.name} = None")
     text = (
         _class_text(piece, module) if piece.members else _lines(module, piece.definition.first, piece.definition.last)
     )
@@ -105,15 +111,16 @@ def _rewrite(
     einops: tuple[tuple[str, str], ...],
     keep_fields: bool,
 ) -> Written:
-    tree = cst.parse_module(text)
-    unfolder = _EinopsWriter(dict(einops))
-    tree = tree.visit(unfolder) if einops else tree
-    tree = tree.visit(_Renamer(dict(renames))) if renames else tree
-    tree = tree.visit(_Tidier(dict(flags), keep_fields=keep_fields))
-    plain, code, layers = drop_placement(tree), tree.code, tuple(sorted(unfolder.layers.items()))
-    if plain is tree:
-        return Written(_closed_up(code), _closed_up(code), layers=layers)
-    return Written(_closed_up(code), _closed_up(plain.code), has_placement(code), uses_placement(plain), layers)
+    words = frozenset(re.findall(r"[^\W\d]\w*", text))
+    unfolder = _EinopsWriter({name: kind for name, kind in einops if name.partition(".")[0] in words})
+    if unfolder.names:
+        tree = rename_tree(cst.parse_module(text).visit(unfolder), dict(renames))
+    else:
+        wanted = {old: new for old, new in renames if old.partition(".")[0] in words}
+        tree = cst.parse_module(rename_text(text, wanted))
+    tidier = _Tidier(dict(flags), keep_fields=keep_fields, pragmas=PRAGMA.search(text) is not None)
+    code = tree.visit(tidier).code
+    return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
 
 def _closed_up(text: str) -> str:
@@ -167,11 +174,11 @@ class _EinopsWriter(cst.CSTTransformer):
     """Replaces calls of einops by what they do; collects layers, by a placeholder for the name of each."""
 
     def __init__(self, names: dict[str, str]):
-        self._names = names
+        self.names = names
         self.layers: dict[str, str] = {}
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        name = self._names.get(dotted_name(original_node.func))
+        name = self.names.get(dotted_name(original_node.func))
         if name is None:
             return updated_node
         arguments, keywords = [], {}
@@ -195,84 +202,22 @@ class _EinopsWriter(cst.CSTTransformer):
         return f"{placeholder}({given})"
 
 
-class _Renamer(cst.CSTTransformer):
-    """Replaces dotted names outside of their local meanings."""
-
-    def __init__(self, renames: dict[str, str]):
-        self._renames = renames
-        self._locals: list[set[str]] = []
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        finder = _LocalNames()
-        node.params.visit(finder)
-        node.body.visit(finder)
-        self._locals.append(finder.names)
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        self._locals.pop()
-        new = self._renames.get(original_node.name.value)
-        keep = new is None or "." in new or self._locals
-        return updated_node.with_changes(name=original_node.name if keep else cst.Name(new or ""))
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        dotted = dotted_name(original_node)
-        if dotted in self._renames and not self._is_local(dotted):
-            return cst.parse_expression(self._renames[dotted])
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        new = self._renames.get(original_node.value)
-        return updated_node if new is None or self._is_local(original_node.value) else cst.parse_expression(new)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
-        return updated_node.with_changes(name=original_node.name)
-
-    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
-        new = self._renames.get(original_node.name.value)
-        keep = new is None or "." in new
-        return updated_node.with_changes(name=original_node.name if keep else cst.Name(new or ""))
-
-    def _is_local(self, dotted: str) -> bool:
-        root = dotted.split(".")[0]
-        return any(root in names for names in self._locals)
-
-
-class _LocalNames(cst.CSTVisitor):
-    """Names that a function binds."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self.names.add(node.name.value)
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._bind(node.target)
-
-    def visit_For(self, node: cst.For) -> None:
-        self._bind(node.target)
-
-    def visit_CompFor(self, node: cst.CompFor) -> None:
-        self._bind(node.target)
-
-    def _bind(self, target: cst.BaseExpression) -> None:
-        if isinstance(target, cst.Name):
-            self.names.add(target.value)
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                self._bind(element.value)
+# Nodes below which only a comment can call for tidying: most of a tree, and most of the time to walk it.
+CLOSED = (cst.BaseExpression, cst.BaseSmallStatement, cst.Param, cst.Decorator, cst.BaseParenthesizableWhitespace)
 
 
 class _Tidier(cst.CSTTransformer):
     """Drops what a reference does not need: docstrings, most annotations, pragmas, scripting branches."""
 
-    def __init__(self, flags: dict[str, bool], *, keep_fields: bool):
+    def __init__(self, flags: dict[str, bool], *, keep_fields: bool, pragmas: bool):
+        super().__init__()
         self._flags = flags
         self._keep_fields = keep_fields
+        self._everywhere = pragmas  # comments may stand inside of expressions; nothing else to be tidied does
         self._in_function = 0
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return super().on_visit(node) is not False and (self._everywhere or not isinstance(node, CLOSED))
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self._in_function += 1
@@ -341,15 +286,6 @@ class _Tidier(cst.CSTTransformer):
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
         return updated_node if updated_node.body else updated_node.with_changes(body=[_pass()])
-
-
-def dotted_name(node: cst.CSTNode) -> str:
-    """ "nn.Module" for the expression of that name, "" for anything else."""
-    parts: list[str] = []
-    while isinstance(node, cst.Attribute):
-        parts.append(node.attr.value)
-        node = node.value
-    return ".".join([node.value, *reversed(parts)]) if isinstance(node, cst.Name) else ""
 
 
 def _answer(test: cst.BaseExpression, flags: dict[str, bool]) -> bool | None:
