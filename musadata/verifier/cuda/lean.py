@@ -74,8 +74,7 @@ _OTHERWISE = re.compile(
 def is_lean(sources: CandidateSources) -> bool:
     """Whether a candidate may be given PRELUDE: it names, includes and asks for nothing that PRELUDE lacks."""
     own = {name for name, _ in sources.headers}
-    texts = [*sources.cpp, *sources.cuda, *(text for _, text in sources.headers), *sources.defines]
-    return all(_is_lean(text, own) for text in texts)
+    return all(_is_lean(text, own) for text in [*sources.texts(), *sources.defines])
 
 
 def _is_lean(text: str, own: set[str]) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from musadata.errors import MusadataError
 from musadata.verifier.cuda import lean
+from musadata.verifier.cuda.gaps import may_need_full_headers
 from musadata.verifier.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.emulation.errors import CompileError
@@ -124,10 +125,12 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
         for name, text in sources.headers:
             if re.fullmatch(r"[\w.+-]+", name):
                 (work / name).write_text(text, encoding="utf-8", errors="replace")
-        errors = ""
-        for prelude, compiling, linking in _ways(sources, nvcc, toolchain):
-            (work / SOURCE).write_text(prelude + _unit(sources), encoding="utf-8", errors="replace")
-            for command in (compiling, _link_command(nvcc, toolchain, linking)):
+        errors = said = ""
+        for way in _ways(sources, nvcc, toolchain):
+            if way.full and not may_need_full_headers(said, sources.texts()):
+                break
+            (work / SOURCE).write_text(way.prelude + _unit(sources), encoding="utf-8", errors="replace")
+            for command in (way.compiling, _link_command(nvcc, toolchain, way.linking)):
                 done = run_contained(command, work, limits)
                 if done.limit:
                     raise CompileError(f"error: the compilation takes more {done.limit} than it may")
@@ -135,7 +138,8 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
                     break
             else:
                 return Path(shutil.copyfile(work / "candidate.so", folder / "candidate.so"))
-            errors = _errors(done.stderr) or errors
+            said = done.stderr
+            errors = _errors(said) or errors
         raise CompileError(errors or "the compiler fails without a message about the sources")
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -157,10 +161,18 @@ def _unit(sources: CandidateSources) -> str:
     return "".join(parts)
 
 
-def _ways(
-    sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain
-) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
-    """What to begin the unit with, how to compile it, what to link with: small headers first, then PyTorch's own.
+@dataclass(frozen=True)
+class _Way:
+    """What to begin the unit with, how to compile it, what to link it with; `full`: with PyTorch's own headers."""
+
+    prelude: str
+    compiling: Sequence[str]
+    linking: Sequence[str]
+    full: bool = False
+
+
+def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterator[_Way]:
+    """Ways to compile a candidate, each for what the one before cannot: the small headers, then PyTorch's own.
 
     The small headers' support object defines functions that PyTorch's libraries have too (the current stream, the
     pool of streams), with other types behind the same names, so it goes with the small headers only.
@@ -172,13 +184,13 @@ def _ways(
         command = _compile_command(nvcc, toolchain, [*flags, *defines, f"-I{HEADERS}"])
         script = share_phases(toolchain, nvcc.version, tuple(command), prelude)
         if script is not None:
-            yield "", ["/bin/sh", str(script)], support
+            yield _Way("", ["/bin/sh", str(script)], support)
         elif prelude is _PRELUDE:
-            yield prelude.text, [word.replace(HEADERS, str(prelude.headers)) for word in command], support
+            yield _Way(prelude.text, [word.replace(HEADERS, str(prelude.headers)) for word in command], support)
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
     full = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H", *includes]
     libraries = [*toolchain.library_flags, *_FULL_LIBRARIES]
-    yield _PRELUDE.text, _compile_command(nvcc, toolchain, full), libraries
+    yield _Way(_PRELUDE.text, _compile_command(nvcc, toolchain, full), libraries, full=True)
 
 
 def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:

@@ -37,6 +37,10 @@ class CandidateSources:
         taken_back = {flag[2:] for flag in self.defines if flag.startswith("-U")}
         return tuple(flag for flag in defaults if flag[2:] not in taken_back)
 
+    def texts(self) -> list[str]:
+        """All C++ and CUDA texts."""
+        return [*self.cpp, *self.cuda, *(text for _, text in self.headers)]
+
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, to travel between processes."""
         return asdict(self)
