@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter
 from musadata.tasks.drawing import infer_specs
+from musadata.tasks.recognition import recognise
 from musadata.tasks.recording import Recorder, TooLarge
 from musadata.tasks.reference import Unfit, construct, draw_inputs, failure, load, set_seed
 
@@ -55,6 +56,7 @@ def _examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
     return {
         "operators": recorder.operators,
         "broadcasts": recorder.broadcasts,
+        "recognised": [family.value for family in recognise(recorder.graph, all(one.dim() == 0 for one in outputs))],
         "graph_fingerprint": recorder.graph.fingerprint(),
         "inputs": specs,
     }

@@ -45,7 +45,7 @@ _FAMILIES: dict[OperatorFamily, str] = {
     "pixel_unshuffle channel_shuffle repeat repeat_interleave diagonal diag_embed narrow flatten "
     "swapaxes movedim empty empty_like new_empty zeros zeros_like new_zeros ones ones_like new_ones "
     "full full_like new_full arange linspace eye scalar_tensor lift_fresh lift_fresh_copy fill zero "
-    "meshgrid",
+    "meshgrid rot90",
 }
 _LOSS = re.compile(r"loss|_ctc|cross_entropy|kl_div")
 _HEAVIEST_FIRST = (
@@ -82,16 +82,19 @@ def family_of(operator: str) -> OperatorFamily:
     return _by_name().get(name, _F.ELEMENTWISE)
 
 
-def operator_family(operators: Sequence[str], broadcasts: bool = False) -> OperatorFamily:
+def operator_family(
+    operators: Sequence[str], broadcasts: bool = False, recognised: Sequence[OperatorFamily] = ()
+) -> OperatorFamily:
     """The family of the work that dominates a task: the heaviest that occurs.
 
     A softmax between two matrix products is attention, however it is spelled. `broadcasts` says that operands of
-    different shapes met, which makes elementwise work broadcast work.
+    different shapes met, which makes elementwise work broadcast work; `recognised` is what `recognise` saw in the
+    graph as a whole.
     """
     present = [family_of(operator) for operator in operators]
     if _is_attention(present):
         return _F.ATTENTION
-    found = set(present)
+    found = {*present, *recognised}
     if broadcasts and _F.ELEMENTWISE in found:
         found.add(_F.BROADCAST)
     return next((family for family in _HEAVIEST_FIRST if family in found), _F.OTHER)

@@ -4,7 +4,7 @@ from hashlib import sha256
 from typing import Any
 
 from musadata.config import TasksConfig
-from musadata.records import SCHEMA_VERSION, Draft, InputSpec, Reject, SourceKind, Task
+from musadata.records import SCHEMA_VERSION, Draft, InputSpec, OperatorFamily, Reject, SourceKind, Task
 from musadata.rows import content_id
 from musadata.sandbox import Limits, Outcome, Sandbox
 from musadata.tasks.decontaminate import contamination
@@ -47,7 +47,9 @@ def _task(draft: Draft, facts: dict[str, Any]) -> Task:
         name=draft.name,
         reference=draft.reference,
         operators=operators,
-        operator_family=operator_family(operators, facts["broadcasts"]),
+        operator_family=operator_family(
+            operators, facts["broadcasts"], [OperatorFamily(name) for name in facts["recognised"]]
+        ),
         level=level(operators),
         inputs=tuple(InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in facts["inputs"]),
         provenance=draft.provenance,

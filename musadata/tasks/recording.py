@@ -59,7 +59,7 @@ class Recorder(TorchDispatchMode):
             if tensor.numel() > self._max_elements:
                 raise TooLarge(f"{func} made a tensor of shape {tuple(tensor.shape)}")
         shapes = {tensor.shape for tensor in operands}
-        self.broadcasts |= len(shapes) > 1 and bool(produced) and produced[0].shape in shapes
+        self.broadcasts |= len(shapes) > 1 and bool(produced) and _broadcast(shapes) == produced[0].shape
         self._record(func, args, named, values, result, produced)
         return result
 
@@ -93,6 +93,13 @@ class Recorder(TorchDispatchMode):
             if later:
                 value = self.graph.add("written", (), [value, *later])
         return value
+
+
+def _broadcast(shapes: Iterable[torch.Size]) -> torch.Size | None:
+    try:
+        return torch.broadcast_shapes(*shapes)
+    except RuntimeError:
+        return None
 
 
 def _storage(tensor: torch.Tensor) -> int:
