@@ -5,19 +5,37 @@ A fingerprint set is a JSON file of hashes, one entry per benchmark task; the be
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from musadata.errors import MusadataError
 from musadata.tasks.text import shingle_hashes
 
 FOLDER = Path(__file__).parent / "fingerprints"
 NGRAM = 10  # tokens; long enough that two authors rarely write the same by chance
+COMMON = 5  # an n-gram that so many of a benchmark's tasks share says nothing about one of them
 MIN_SHARED = 6  # n-grams: ten tasks of KernelBench have one to five of their own, which a convolution alone may repeat
-CONTAINED = 0.6  # share of a benchmark task's n-grams that a copy of it still holds after edits
+CONTAINED = 0.6  # share of a task's n-grams that a copy of it still holds after edits
+TELLING = 40  # n-grams of one task; so many together are no idiom, whatever stands around them
+
+
+@dataclass(frozen=True)
+class BenchmarkText:
+    """A benchmark task's text as hashes of its n-grams.
+
+    Attributes:
+        own: those that few other tasks of the benchmark have, or all where it has none of its own.
+        traced: whether the set knows the task's graph too.
+    """
+
+    name: str
+    ngrams: frozenset[str]
+    own: frozenset[str]
+    traced: bool
 
 
 @dataclass(frozen=True)
@@ -27,19 +45,18 @@ class FingerprintSet:
     Attributes:
         name: of the benchmark.
         graphs: graph fingerprint -> the benchmark's name for the task.
-        ngrams: per task its name and the hashes of its n-grams, those that are common in the benchmark left out.
     """
 
     name: str
     graphs: dict[str, str]
-    ngrams: tuple[tuple[str, frozenset[str]], ...]
+    texts: tuple[BenchmarkText, ...]
 
     @cached_property
     def holders(self) -> dict[str, list[int]]:
-        """N-gram -> the tasks that hold it, by position."""
+        """N-gram -> the tasks whose own it is, by position."""
         found: dict[str, list[int]] = defaultdict(list)
-        for task, (_, hashes) in enumerate(self.ngrams):
-            for one in hashes:
+        for task, text in enumerate(self.texts):
+            for one in text.own:
                 found[one].append(task)
         return dict(found)
 
@@ -47,29 +64,37 @@ class FingerprintSet:
 def contamination(reference: str, graph_fingerprint: str, sets: Sequence[str]) -> str:
     """The benchmark task that a reference matches, such as "kernelbench/level1/19_ReLU"; empty if there is none.
 
-    An equal graph is a match whatever the text and the shapes are: a mined `nn.ReLU` is KernelBench's ReLU. A text is a
-    match if it holds most of a benchmark task's n-grams, even where the reference cannot be traced alike.
+    An equal graph is a match whatever the text and the shapes are: a mined `nn.ReLU` is KernelBench's ReLU. A text that
+    says what a benchmark task says is a match even where the graph differs (see `match_text`).
     """
     for name in sets:
         fingerprints = load_fingerprints(name)
         if graph_fingerprint in fingerprints.graphs:
             return f"{fingerprints.name}/{fingerprints.graphs[graph_fingerprint]}"
-        task = match_text(reference, fingerprints)
+        task = match_text(reference, fingerprints, traced=bool(graph_fingerprint))
         if task:
             return f"{fingerprints.name}/{task}"
     return ""
 
 
-def match_text(reference: str, fingerprints: FingerprintSet) -> str:
-    """The benchmark task of which the reference holds most n-grams; empty if there is none."""
-    shared: dict[int, int] = defaultdict(int)
-    for one in shingle_hashes(reference, NGRAM):
-        for task in fingerprints.holders.get(one, ()):
-            shared[task] += 1
-    enough = {task: count for task, count in shared.items() if count >= MIN_SHARED}
-    shares = [(count / len(fingerprints.ngrams[task][1]), -task) for task, count in enough.items()]
-    share, task = max(shares, default=(0.0, 0))
-    return fingerprints.ngrams[-task][0] if share >= CONTAINED else ""
+def match_text(reference: str, fingerprints: FingerprintSet, traced: bool = True) -> str:
+    """The benchmark task that the reference is a copy of, going by most n-grams; empty if there is none.
+
+    A copy holds most of the task's own n-grams. Where both graphs are known and only a few n-grams are shared, most of
+    the copy must be in the task as well: a longer module that ends in somebody's one line is another module.
+    """
+    hashes = shingle_hashes(reference, NGRAM)
+    shared: Counter[int] = Counter(task for one in hashes for task in fingerprints.holders.get(one, ()))
+    best, found = 0.0, ""
+    for task, count in sorted(shared.items()):
+        text = fingerprints.texts[task]
+        share = count / len(text.own)
+        if count < MIN_SHARED or share < CONTAINED or share <= best:
+            continue
+        convincing = count >= TELLING or not (traced and text.traced)
+        if convincing or len(hashes & text.ngrams) >= CONTAINED * len(hashes):
+            best, found = share, text.name
+    return found
 
 
 @cache
@@ -87,7 +112,7 @@ def load_fingerprints(name: str) -> FingerprintSet:
         return FingerprintSet(
             name=data["benchmark"],
             graphs={graph: task["name"] for task in reversed(tasks) for graph in task["graphs"]},
-            ngrams=tuple((task["name"], frozenset(task["ngrams"])) for task in tasks if task["ngrams"]),
+            texts=_read_texts(tasks),
         )
     except FileNotFoundError as error:
         raise MusadataError(
@@ -97,3 +122,13 @@ def load_fingerprints(name: str) -> FingerprintSet:
         raise MusadataError(
             "is not a fingerprint set", where=str(path), remedy="make it with python -m musadata.tasks.fingerprints"
         ) from error
+
+
+def _read_texts(tasks: Sequence[dict[str, Any]]) -> tuple[BenchmarkText, ...]:
+    frequency = Counter(one for task in tasks for one in task["ngrams"])
+    texts = []
+    for task in tasks:
+        ngrams = frozenset(task["ngrams"])
+        own = frozenset(one for one in ngrams if frequency[one] < COMMON) or ngrams
+        texts.append(BenchmarkText(task["name"], ngrams, own, traced=bool(task["graphs"])))
+    return tuple(texts)

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.disguise import disguise
 from musadata.errors import MusadataError
 from musadata.records import Reject, Task
-from musadata.tasks.decontaminate import FOLDER, NGRAM, FingerprintSet, load_fingerprints, match_text
+from musadata.tasks.decontaminate import FOLDER, NGRAM, BenchmarkText, FingerprintSet, load_fingerprints, match_text
 from musadata.tasks.fingerprints.__main__ import main
 from musadata.tasks.text import shingle_hashes
 from tests.tasks.conftest import CONFIG, reference
@@ -46,6 +46,29 @@ def test_a_convolution_among_other_things_is_not_the_benchmarks_convolution():
     assert match_text(text, load_fingerprints("kernelbench")) == ""
 
 
+LONGER = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def forward(self, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        x = torch.gather(x, 1, index[:, :, None].expand(-1, -1, x.shape[-1]))
+        return F.hardtanh(x, min_val=-1.0, max_val=1.0)
+
+
+batch_size = 8
+length = 24
+features = 64
+"""
+
+
+def test_a_longer_module_that_ends_in_a_benchmarks_line_is_another_module_unless_nobody_can_trace_it():
+    shipped = load_fingerprints("kernelbench")
+    assert match_text(LONGER, shipped) == ""
+    assert match_text(LONGER, shipped, traced=False) == "level1/32_HardTanh"
+
+
 def test_shipped_set_holds_hashes_only():
     data = json.loads((FOLDER / "kernelbench.json").read_text())
     assert len(data["tasks"]) == 270
@@ -73,7 +96,8 @@ def test_set_made_from_a_checkout_finds_its_tasks(tmp_path, examine):
 
 def test_copied_text_is_found_where_the_graph_is_not():
     source = BLOCK.replace("width = 24", "width = 25")
-    own = FingerprintSet("own", {}, (("block", shingle_hashes(BLOCK, NGRAM)),))
+    ngrams = shingle_hashes(BLOCK, NGRAM)
+    own = FingerprintSet("own", {}, (BenchmarkText("block", ngrams, ngrams, traced=True),))
     assert match_text(source, own) == "block"
     assert match_text(source.replace("torch.sigmoid", "torch.tanh"), own) == "block"
     assert match_text(reference("return F.relu(x)"), own) == ""

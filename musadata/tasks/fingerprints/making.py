@@ -1,6 +1,5 @@
 """Making a fingerprint set from a checkout of a benchmark."""
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from musadata.sandbox import Limits, Sandbox
 from musadata.tasks.decontaminate import NGRAM
 from musadata.tasks.text import shingle_hashes
 
-_COMMON = 5  # an n-gram that so many of a benchmark's tasks share says nothing about one of them
 _PRELOAD = ("torch._dynamo", "musadata.tasks.fingerprints.tracing")  # fake tensors need dynamo: 3 s if not warm
 _LIMITS = Limits(seconds=300.0, memory_mb=16384)
 
@@ -20,14 +18,10 @@ def make_fingerprints(benchmark: str, revision: str, files: Iterable[tuple[str, 
     A task that cannot be traced here (a missing dependency, a download) is matched by its text alone.
     """
     tasks = [(name, path.read_text(encoding="utf-8")) for name, path in sorted(files)]
-    ngrams = [shingle_hashes(source, NGRAM) for _, source in tasks]
-    frequency = Counter(one for hashes in ngrams for one in hashes)
     entries = []
     with Sandbox(preload=_PRELOAD, limits=_LIMITS) as sandbox:
-        for (name, source), hashes in zip(tasks, ngrams, strict=True):
-            traced = _trace(sandbox, source)
-            distinct = {one for one in hashes if frequency[one] < _COMMON} or hashes
-            entries.append({"name": name, **traced, "ngrams": sorted(distinct)})
+        for name, source in tasks:
+            entries.append({"name": name, **_trace(sandbox, source), "ngrams": sorted(shingle_hashes(source, NGRAM))})
     return {"benchmark": benchmark, "revision": revision, "ngram": NGRAM, "tasks": entries}
 
 
