@@ -1,6 +1,7 @@
 """Composed modules and the operator inventory: reproducible, valid, varied, and written as a person would."""
 
 import ast
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -14,7 +15,9 @@ from musadata.errors import MusadataError
 from musadata.records import Draft, OperatorFamily, SourceKind, Task
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
+from musadata.sources.composed.builder import Builder
 from musadata.sources.composed.recipe import MAX_WORK, Structures, _build
+from musadata.sources.composed.recurrence import recurrence, recurrent_cell
 from musadata.sources.operators.inventory import inventory
 from musadata.sources.operators.writing import write_operator
 from musadata.tasks.probe import PRELOAD, probe
@@ -68,11 +71,28 @@ def test_every_composed_module_runs_and_is_finite(composed):
         assert bool(torch.isfinite(execute(item.text)).all()), item.text
 
 
-def test_the_shape_that_is_kept_track_of_is_the_shape_that_comes_out():
+def test_the_shape_and_the_bounds_that_are_kept_track_of_are_those_of_what_comes_out():
+    bounded = 0
     for index in range(60):
         builder = _build(7, index, 0, 0)
         if builder.steps[0] in ("image", "sequence", "volume", "rows", "tokens") and builder.work <= MAX_WORK:
-            assert execute(builder.text()).numel() == builder.elements, builder.text()
+            output = execute(builder.text())
+            assert output.numel() == builder.elements, builder.text()
+            assert builder.bounds[0] <= float(output.min()) <= float(output.max()) <= builder.bounds[1], builder.text()
+            bounded += builder.bounds[0] > -float("inf")
+    assert bounded >= 5
+
+
+def test_recurrence_in_every_spelling_runs_and_ends_in_the_shape_that_was_said():
+    seen = set()
+    for seed in range(200):
+        for recipe in (recurrence, recurrent_cell):
+            builder = Builder(random.Random(seed), random.Random(seed))
+            recipe(builder)
+            if tuple(builder.steps) not in seen:
+                seen.add(tuple(builder.steps))
+                assert execute(builder.text()).shape == builder.shape, builder.text()
+    assert len(seen) > 40
 
 
 def test_composed_source_reads_well(composed):

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from musadata.sandbox import Sandbox
 from musadata.sources import open_source
 from musadata.sources.generated.graph import MAX_GRAPH_WORK, MAX_INPUT, MIN_INPUT, NoGraph, draw_graph
 from musadata.sources.generated.opset import OPERATORS
+from musadata.sources.generated.pointwise import POINTWISE
 from musadata.sources.generated.printer import print_graph
 from musadata.sources.nnsmith import graph_seed, print_graphs
 
@@ -105,6 +107,32 @@ def test_source_reads_well(sources):
         stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         assert stored <= loaded, f"assigned but never read: {stored - loaded}\n{source}"
+
+
+def test_bounds_of_operators_hold():
+    x = torch.cat([torch.randn(500) * 4, torch.zeros(12)]).reshape(8, 64)
+    for spec in POINTWISE:
+        value = eval(spec.template.format("x"), {"x": x, "torch": torch, "F": torch.nn.functional})
+        assert spec.bounds[0] <= float(value.min()) <= float(value.max()) <= spec.bounds[1], spec
+        if spec.idle_within:
+            inside = x.clamp(*spec.idle_within)
+            again = eval(spec.template.format("x"), {"x": inside, "torch": torch, "F": torch.nn.functional})
+            assert torch.equal(again, inside), spec
+
+
+def test_no_operator_hands_on_what_it_is_given(graphs, sources):
+    for graph, source in zip(graphs, sources, strict=True):
+        for node in graph.nodes:
+            before = graph.nodes[node.operands[0]].spec if node.spec else None
+            assert before is None or not node.spec.is_idle_after(before), source
+        assert "torch.abs(torch.square" not in source and "torch.abs(torch.softmax" not in source
+
+
+def test_attention_reads_its_key_and_its_value(sources):
+    attending = [source for source in sources if "scaled_dot_product_attention" in source]
+    assert attending
+    for source in attending:
+        assert re.search(r"scaled_dot_product_attention\(.*, (self\.)?key\d*, (self\.)?value\d*[,)]", source), source
 
 
 def test_units_partition_the_graphs():

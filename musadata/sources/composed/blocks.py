@@ -248,68 +248,6 @@ def _product(sizes: list[int]) -> int:
     return total
 
 
-def recurrent_cell(builder: Builder) -> None:
-    """One step of a gated recurrence, written out."""
-    builder.note("cell")
-    batch, features, hidden = builder.size([8, 16, 32]), builder.size([32, 48, 64]), builder.size([32, 48, 64, 80])
-    inner, outer = builder.argument("input_size", features), builder.argument("hidden_size", hidden)
-    rows = builder.constant("batch_size", batch)
-    builder.input("x", [rows, inner])
-    builder.input("state", [rows, outer])
-    builder.shape = (batch, hidden)
-    name = builder.pick(["gru", "lstm", "minimal", "residual_tanh", "unrolled_gru"])
-    gates = {"gru": 3, "lstm": 4, "minimal": 2, "residual_tanh": 1, "unrolled_gru": 3}[name]
-    if name == "unrolled_gru":
-        builder.layer("cell", f"nn.GRUCell({inner}, {outer})")
-        for _ in range(2):
-            builder.line("state = self.cell(x, state)")
-        builder.apply(
-            builder.pick(["state", "torch.tanh(state)", "F.normalize(state, dim=-1)", "state * torch.sigmoid(state)"])
-        )
-    else:
-        many = f"{gates} * {outer}" if gates > 1 else outer
-        ways = builder.pick(["summed", "joined"]) if name in ("lstm", "minimal", "residual_tanh") else "summed"
-        if ways == "joined":
-            layer = builder.layer("gates", f"nn.Linear({inner} + {outer}, {many})")
-            total = f"{layer}(torch.cat([x, state], dim=-1))"
-        else:
-            ours, theirs = (
-                builder.layer("from_input", f"nn.Linear({inner}, {many})"),
-                builder.layer("from_state", f"nn.Linear({outer}, {many})"),
-            )
-            total = f"{ours}(x) + {theirs}(state)"
-        _gate(builder, name, total)
-    builder.work += batch * hidden * gates * (features + hidden)
-
-
-def _gate(builder: Builder, name: str, total: str) -> None:
-    if name == "gru":
-        ours, theirs = total.split(" + ")
-        builder.line(f"reset, update, new = {ours}.chunk(3, dim=-1)")
-        builder.line(f"state_reset, state_update, state_new = {theirs}.chunk(3, dim=-1)")
-        builder.line("reset = torch.sigmoid(reset + state_reset)")
-        builder.line("update = torch.sigmoid(update + state_update)")
-        builder.line("new = torch.tanh(new + reset * state_new)")
-        builder.apply("(1.0 - update) * new + update * state")
-    elif name == "lstm":
-        cell = builder.input("cell", ["batch_size", "hidden_size"])
-        builder.line(
-            f"keep, write, new, out = ({total}).chunk(4, dim=-1)"
-            if " + " in total
-            else f"keep, write, new, out = {total}.chunk(4, dim=-1)"
-        )
-        builder.line(f"cell = torch.sigmoid(keep) * {cell} + torch.sigmoid(write) * torch.tanh(new)")
-        builder.apply("torch.sigmoid(out) * torch.tanh(cell)")
-    elif name == "minimal":
-        builder.line(
-            f"gate, new = ({total}).chunk(2, dim=-1)" if " + " in total else f"gate, new = {total}.chunk(2, dim=-1)"
-        )
-        builder.line("gate = torch.sigmoid(gate)")
-        builder.apply("gate * state + (1.0 - gate) * torch.tanh(new)")
-    else:
-        builder.apply(f"state + torch.tanh({total})")
-
-
 def lookup(builder: Builder) -> None:
     """Embeddings, gathers, scatters and histograms with work around them."""
     builder.note("tokens")

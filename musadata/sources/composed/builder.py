@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 Shape = tuple[int, ...]
+Range = tuple[float, float]
+ANY: Range = (-math.inf, math.inf)
 LINE = 100  # a list longer than this is written over several lines
 
 
@@ -19,6 +21,7 @@ class Builder:
 
     Attributes:
         shape: of the value `x`; its first axis is the batch.
+        bounds: between which values `x` is known to lie, so that no step is drawn that would hand it on as it is.
         steps: the name of every decision taken, which together tell structures apart.
         work: multiply-adds so far.
     """
@@ -27,6 +30,7 @@ class Builder:
     sizes: random.Random
     shape: Shape = ()
     spatial: bool = False  # (batch, channels, …space) rather than (batch, …, features)
+    bounds: Range = ANY
     steps: list[str] = field(default_factory=list)
     work: int = 0
     constants: dict[str, int] = field(default_factory=dict)
@@ -87,9 +91,14 @@ class Builder:
     def line(self, text: str) -> None:
         self.lines.append(text)
 
-    def apply(self, expression: str) -> None:
+    def apply(self, expression: str, bounds: Range = ANY) -> None:
         """`x` becomes what the expression makes of it."""
         self.lines.append(f"x = {expression}")
+        self.bounds = bounds
+
+    def is_within(self, bounds: Range) -> bool:
+        """Whether all of `x` is known to lie between these values."""
+        return bounds[0] <= self.bounds[0] and self.bounds[1] <= bounds[1]
 
     @property
     def elements(self) -> int:

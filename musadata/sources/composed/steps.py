@@ -1,8 +1,9 @@
 """The operators that chains are made of. Each writes itself into a builder and keeps track of the shape."""
 
 from collections.abc import Callable
+from math import inf
 
-from musadata.sources.composed.builder import Builder
+from musadata.sources.composed.builder import ANY, Builder, Range
 
 Step = Callable[[Builder], None]
 
@@ -24,6 +25,17 @@ ACTIVATIONS = {
     "tanh_softplus": ("{0} * torch.tanh(F.softplus({0}))", ""),
     "square_relu": ("torch.square(F.relu({}))", ""),
 }
+_POSITIVE, _UNIT, _SIGNED_UNIT, _CLAMPED = (0.0, inf), (0.0, 1.0), (-1.0, 1.0), (-1.0, 2.0)
+BOUNDS: dict[str, Range] = {
+    "relu": _POSITIVE,
+    "softplus": _POSITIVE,
+    "square_relu": _POSITIVE,
+    "sigmoid": _UNIT,
+    "tanh": _SIGNED_UNIT,
+    "hardtanh": _SIGNED_UNIT,
+}
+# Values that an activation hands on as they are.
+IDLE: dict[str, Range] = {"relu": _POSITIVE, "leaky_relu": _POSITIVE, "elu": _POSITIVE, "hardtanh": _SIGNED_UNIT}
 
 
 def dimensions(builder: Builder) -> int:
@@ -58,12 +70,10 @@ def per_channel(builder: Builder) -> str:
 
 
 def activation(builder: Builder) -> None:
-    name = builder.pick(list(ACTIVATIONS))
+    name = builder.pick([name for name in ACTIVATIONS if name not in IDLE or not builder.is_within(IDLE[name])])
     functional, layer = ACTIVATIONS[name]
-    if layer and builder.chance(0.3):
-        builder.apply(f"{builder.layer('activation', layer)}(x)")
-    else:
-        builder.apply(functional.format("x"))
+    written = f"{builder.layer('activation', layer)}(x)" if layer and builder.chance(0.3) else functional.format("x")
+    builder.apply(written, BOUNDS.get(name, ANY))
 
 
 def normalization(builder: Builder) -> None:
@@ -93,7 +103,8 @@ def normalization(builder: Builder) -> None:
 
 def broadcast(builder: Builder) -> None:
     """A learned value per channel, or a plain number."""
-    name = builder.pick(["bias", "scale", "affine", "subtract", "clamp", "gate", "temperature", "floor"])
+    names = ["bias", "scale", "affine", "subtract", "clamp", "gate", "temperature", "floor"]
+    name = builder.pick([name for name in names if name != "clamp" or not builder.is_within(_CLAMPED)])
     if name in ("bias", "subtract", "scale", "floor"):
         stem, form = {
             "bias": ("bias", "x + {}"),
@@ -106,11 +117,16 @@ def broadcast(builder: Builder) -> None:
         scale, shift = (builder.parameter(stem, per_channel(builder)) for stem in ("scale", "shift"))
         builder.apply(f"x * {scale} + {shift}")
     elif name == "gate":
-        builder.apply(f"x * torch.sigmoid({builder.parameter('gate', per_channel(builder))})")
+        builder.apply(f"x * torch.sigmoid({builder.parameter('gate', per_channel(builder))})", _with_zero(builder))
     elif name == "clamp":
-        builder.apply("torch.clamp(x, min=-1.0, max=2.0)")
+        builder.apply("torch.clamp(x, min=-1.0, max=2.0)", _CLAMPED)
     else:
-        builder.apply(f"x / {builder.size([2, 4, 8])}.0")
+        builder.apply(f"x / {builder.size([2, 4, 8])}.0", _with_zero(builder))
+
+
+def _with_zero(builder: Builder) -> Range:
+    """The bounds of `x` after it has been drawn nearer to zero."""
+    return min(builder.bounds[0], 0.0), max(builder.bounds[1], 0.0)
 
 
 def pooling(builder: Builder) -> None:
@@ -123,16 +139,17 @@ def pooling(builder: Builder) -> None:
     space = builder.shape[2:]
     if name == "adaptive_avg_pool":
         size = builder.size([2, 3])
-        builder.apply(f"{builder.layer('pool', f'nn.AdaptiveAvgPool{rank}d({size})')}(x)")
+        builder.apply(f"{builder.layer('pool', f'nn.AdaptiveAvgPool{rank}d({size})')}(x)", builder.bounds)
         builder.shape = (*builder.shape[:2], *[size] * rank)
         return
     if name == "overlapping_max_pool":
-        builder.apply(f"{builder.layer('pool', f'nn.MaxPool{rank}d(kernel_size=3, stride=2, padding=1)')}(x)")
+        layer = builder.layer("pool", f"nn.MaxPool{rank}d(kernel_size=3, stride=2, padding=1)")
+        builder.apply(f"{layer}(x)", builder.bounds)
         builder.shape = (*builder.shape[:2], *((size - 1) // 2 + 1 for size in space))
         return
     kind = "Max" if name == "max_pool" else "Avg"
     kernel = builder.argument("pool_size", 2)
-    builder.apply(f"{builder.layer('pool', f'nn.{kind}Pool{rank}d({kernel})')}(x)")
+    builder.apply(f"{builder.layer('pool', f'nn.{kind}Pool{rank}d({kernel})')}(x)", builder.bounds)
     builder.shape = (*builder.shape[:2], *(size // 2 for size in space))
 
 
@@ -144,7 +161,7 @@ def softmax(builder: Builder) -> None:
         "log_softmax": "F.log_softmax(x, dim={})",
         "scaled_softmax": "torch.softmax(x * 0.5, dim={})",
     }
-    builder.apply(forms[name].format(axis))
+    builder.apply(forms[name].format(axis), ANY if name == "log_softmax" else _UNIT)
 
 
 def reduction(builder: Builder) -> None:
@@ -155,7 +172,8 @@ def reduction(builder: Builder) -> None:
     axes = {"space": tuple(range(2, rank)), "channels": (1,), "features": (-1,)}[where]
     written = str(axes[0]) if len(axes) == 1 else str(list(axes))
     call = "torch.linalg.vector_norm" if name == "norm" else f"torch.{name}"
-    builder.apply(f"{call}(x, dim={written}, keepdim=True)")
+    kept = {"mean": builder.bounds, "amax": builder.bounds, "amin": builder.bounds, "norm": _POSITIVE, "var": _POSITIVE}
+    builder.apply(f"{call}(x, dim={written}, keepdim=True)", kept.get(name, ANY))
     gone = {axis % rank for axis in axes}
     builder.shape = tuple(1 if axis in gone else size for axis, size in enumerate(builder.shape))
     builder.note("reduced")
@@ -174,7 +192,7 @@ def skip_input(builder: Builder) -> None:
     name = builder.pick(["add_skip", "multiply_gate", "maximum_skip"])
     second = builder.input("gate" if name == "multiply_gate" else "skip", axis_names(builder))
     form = {"add_skip": "x + {}", "multiply_gate": "x * torch.sigmoid({})", "maximum_skip": "torch.maximum(x, {})"}
-    builder.apply(form[name].format(second))
+    builder.apply(form[name].format(second), _with_zero(builder) if name == "multiply_gate" else ANY)
 
 
 def scan(builder: Builder) -> None:

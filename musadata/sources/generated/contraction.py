@@ -51,7 +51,7 @@ class MatMul(Spec, NNSmithMatMul):
     family = OperatorFamily.MATMUL
     weight = 5.0
     result = "product"
-    constant_name = "weight"
+    constant_names = ("weight",)
     in_dtypes = ((F32, F32),)
     ranks = ((2, 3), (2, 3))
 
@@ -279,7 +279,7 @@ class Attention(Spec):
     family = OperatorFamily.ATTENTION
     weight = 3.0
     result = "attended"
-    constant_name = "memory"
+    constant_names = ("key", "value")
     in_dtypes = ((F32, F32, F32),)
     ranks = ((3, 4), (3, 4), (3, 4))
     needs_fresh = True

@@ -153,7 +153,10 @@ class _Generator(ConcolicGen):
         if len(set(input_vars)) < len(input_vars):  # x - x is no computation
             return False
         maker = self.ir.find_inst_by_id(InstIR.var_inst_idx(input_vars[0])[0])
-        if not node.repeats and type(maker.iexpr.op) is type(node):
+        before = maker.iexpr.op
+        if not node.repeats and type(before) is type(node):
+            return False
+        if isinstance(before, Spec) and node.is_idle_after(before):
             return False
         return bool(super().try_forward_insert_at(node, input_vars))
 

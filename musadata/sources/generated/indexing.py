@@ -20,7 +20,7 @@ class ByIndex(Spec):
     family = OperatorFamily.INDEXING
     template: ClassVar[str]
     result = "picked"
-    constant_name = "index"
+    constant_names = ("index",)
     in_dtypes = ((F32, I64),)
     needs_fresh = True
 
@@ -54,7 +54,7 @@ class Embedding(ByIndex):
     template = "F.embedding({1}, {0})"
     weight = 2.0
     result = "embedded"
-    constant_name = "tokens"
+    constant_names = ("tokens",)
     ranks = ((2,), (2,))
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:

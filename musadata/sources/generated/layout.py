@@ -55,7 +55,7 @@ class Concat(Spec, NNSmithConcat2):
     family = OperatorFamily.LAYOUT
     weight = 1.5
     result = "joined"
-    constant_name = "extra"
+    constant_names = ("extra",)
     in_dtypes = ((F32, F32),)
     ranks = ((2, 3, 4), (2, 3, 4))
 

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Sequence
+from math import inf
 from typing import ClassVar
 
 from nnsmith.abstract.op import BcastBinaryOp1, mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.spec import F32, Fresh, Shape, Spec
+from musadata.sources.generated.spec import F32, Fresh, Range, Shape, Spec
 
 
 class Pointwise(Spec):
@@ -25,34 +26,39 @@ class Pointwise(Spec):
         return self.template.format(*operands)
 
 
-def _pointwise(name: str, template: str, weight: float = 1.0, result: str = "x") -> type[Pointwise]:
-    members = {"template": template, "weight": weight, "result": result, "__module__": __name__}
-    return mark_abstract("musadata")(type(name, (Pointwise,), members))
+ANY, POSITIVE, UNIT, SIGNED_UNIT, CLAMPED = (-inf, inf), (0.0, inf), (0.0, 1.0), (-1.0, 1.0), (-1.5, 1.5)
+
+
+def _pointwise(
+    name: str, template: str, weight: float = 1.0, result: str = "x", bounds: Range = ANY, idle: Range | None = None
+) -> type[Pointwise]:
+    members = {"template": template, "weight": weight, "result": result, "bounds": bounds, "idle_within": idle}
+    return mark_abstract("musadata")(type(name, (Pointwise,), {**members, "__module__": __name__}))
 
 
 # Domains are made safe in the way that people do it (`log1p(abs(x))`), since a graph that yields NaN is no task.
 POINTWISE: tuple[type[Spec], ...] = (
-    _pointwise("Relu", "F.relu({0})", 2.0),
+    _pointwise("Relu", "F.relu({0})", 2.0, bounds=POSITIVE, idle=POSITIVE),
     _pointwise("Gelu", "F.gelu({0})", 1.5),
     _pointwise("Silu", "F.silu({0})", 1.5),
-    _pointwise("Sigmoid", "torch.sigmoid({0})", 1.5, "gate"),
-    _pointwise("Tanh", "torch.tanh({0})", 1.5),
-    _pointwise("LeakyRelu", "F.leaky_relu({0}, negative_slope=0.1)"),
-    _pointwise("Elu", "F.elu({0})", 0.7),
-    _pointwise("Softplus", "F.softplus({0})", 0.7),
+    _pointwise("Sigmoid", "torch.sigmoid({0})", 1.5, "gate", UNIT),
+    _pointwise("Tanh", "torch.tanh({0})", 1.5, bounds=SIGNED_UNIT),
+    _pointwise("LeakyRelu", "F.leaky_relu({0}, negative_slope=0.1)", idle=POSITIVE),
+    _pointwise("Elu", "F.elu({0})", 0.7, idle=POSITIVE),
+    _pointwise("Softplus", "F.softplus({0})", 0.7, bounds=POSITIVE),
     _pointwise("Hardswish", "F.hardswish({0})", 0.5),
     _pointwise("Mish", "F.mish({0})", 0.5),
-    _pointwise("Exp", "torch.exp(-torch.abs({0}))", 1.0, "decay"),
-    _pointwise("Log", "torch.log1p(torch.abs({0}))", 1.0, "magnitude"),
-    _pointwise("Sqrt", "torch.sqrt(torch.abs({0}) + 1e-6)", 1.0, "root"),
-    _pointwise("Rsqrt", "torch.rsqrt({0} * {0} + 1e-5)", 0.5, "inverse"),
-    _pointwise("Square", "torch.square({0})", 0.7, "squared"),
-    _pointwise("Abs", "torch.abs({0})", 0.7, "magnitude"),
-    _pointwise("Sin", "torch.sin({0})", 0.7, "wave"),
-    _pointwise("Cos", "torch.cos({0})", 0.7, "wave"),
+    _pointwise("Exp", "torch.exp(-torch.abs({0}))", 1.0, "decay", UNIT),
+    _pointwise("Log", "torch.log1p(torch.abs({0}))", 1.0, "magnitude", POSITIVE),
+    _pointwise("Sqrt", "torch.sqrt(torch.abs({0}) + 1e-6)", 1.0, "root", POSITIVE),
+    _pointwise("Rsqrt", "torch.rsqrt({0} * {0} + 1e-5)", 0.5, "inverse", POSITIVE),
+    _pointwise("Square", "torch.square({0})", 0.7, "squared", POSITIVE),
+    _pointwise("Abs", "torch.abs({0})", 0.7, "magnitude", POSITIVE, POSITIVE),
+    _pointwise("Sin", "torch.sin({0})", 0.7, "wave", SIGNED_UNIT),
+    _pointwise("Cos", "torch.cos({0})", 0.7, "wave", SIGNED_UNIT),
     _pointwise("Atan", "torch.atan({0})", 0.4, "angle"),
-    _pointwise("Erf", "torch.erf({0})", 0.4),
-    _pointwise("Clamp", "torch.clamp({0}, min=-1.5, max=1.5)"),
+    _pointwise("Erf", "torch.erf({0})", 0.4, bounds=SIGNED_UNIT),
+    _pointwise("Clamp", "torch.clamp({0}, min=-1.5, max=1.5)", bounds=CLAMPED, idle=CLAMPED),
     _pointwise("Halve", "{0} * 0.5", 0.7, "scaled"),
     _pointwise("Offset", "{0} + 1.0", 0.5, "shifted"),
 )
@@ -88,7 +94,7 @@ def _binary(name: str, template: str, weight: float, result: str, constant: str)
         "template": template,
         "weight": weight,
         "result": result,
-        "constant_name": constant,
+        "constant_names": (constant,),
         "__module__": __name__,
     }
     return mark_abstract("musadata")(type(name, (Binary,), members))

@@ -33,7 +33,7 @@ class _Printer:
 
     def text(self) -> str:
         arguments = [index for index, node in enumerate(self.nodes) if node.spec is None and not node.learned]
-        arguments.sort(key=lambda index: (not self.names[index].startswith("x"), index))
+        arguments.sort(key=lambda index: (not self.names[index].startswith("x"), _first_use(self.nodes, index)))
         self.bound = {self.names[index]: index for index in arguments}
         self._write_forward()
         body = _indent(self._constructor()) if self.layers or self._parameters() else ""
@@ -80,20 +80,27 @@ class _Printer:
 
     def _expression(self, index: int, node: Node) -> str:
         """The value's expression, with what is pending written in place where that reads well."""
-        spec = _spec(node)
         head = [f"self.{self.layers[index]}"] if index in self.layers else []
         waiting = [operand for operand in node.operands if operand in self.pending]
         nested = [
             f"({self.pending[operand]})" if operand in waiting else self.names[operand] for operand in node.operands
         ]
-        text = _tidy(spec.expression([*head, *nested]))
+        text = self._write(node, [*head, *nested])
         if waiting and (len(text) > _LINE or _reads_twice(node, head)):
             for operand in waiting:
                 self._bind(operand, self.pending[operand])
-            text = _tidy(spec.expression([*head, *(self.names[operand] for operand in node.operands)]))
+            text = self._write(node, [*head, *(self.names[operand] for operand in node.operands)])
         for operand in waiting:
             del self.pending[operand]
         return text
+
+    def _write(self, node: Node, operands: Sequence[str]) -> str:
+        """The operator's own text, without the guard against negative values where there are none."""
+        text = _spec(node).expression(operands)
+        first = self.nodes[node.operands[0]].spec
+        if first and first.bounds[0] >= 0:
+            text = text.replace(f"torch.abs({operands[-len(node.operands)]})", operands[-len(node.operands)])
+        return _tidy(text)
 
     def _may_nest(self, index: int, expression: str) -> bool:
         """Whether the value has one reader, the very next operator, and is short: `F.relu(self.conv(x))`."""
@@ -155,17 +162,22 @@ def _name_layers(nodes: Sequence[Node]) -> dict[int, str]:
 
 def _name_sources(nodes: Sequence[Node]) -> dict[int, str]:
     """Names of parameters by what they are used for, and of `forward`'s arguments."""
-    reader = {operand: node for node in reversed(nodes) for operand in node.operands}
     learned: dict[int, str] = {}
     arguments: dict[int, str] = {}
-    for index, node in enumerate(nodes):
-        if node.spec is None:
-            use = reader[index]
-            second = use.spec is not None and index in use.operands[1:]
-            stem = use.spec.constant_name if second and use.spec else ""
-            (learned if node.learned else arguments)[index] = stem or ("constant" if node.learned else "x")
+    sources = [index for index, node in enumerate(nodes) if node.spec is None]
+    for index in sorted(sources, key=lambda index: _first_use(nodes, index)):
+        reader, place = _first_use(nodes, index)
+        stem = _spec(nodes[reader]).constant_names[:place][-1] if place else ""
+        learns = nodes[index].learned
+        (learned if learns else arguments)[index] = stem or ("constant" if learns else "x")
     names = {index: f"self.{name}" for index, name in _number(learned).items()}
     return names | _number(arguments)
+
+
+def _first_use(nodes: Sequence[Node], index: int) -> tuple[int, int]:
+    """The first operator that reads a value, and as which of its operands."""
+    reader = next(later for later in range(index + 1, len(nodes)) if index in nodes[later].operands)
+    return reader, nodes[reader].operands.index(index)
 
 
 def _number(stems: dict[int, str]) -> dict[int, str]:

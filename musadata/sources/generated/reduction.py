@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from math import inf
 from typing import Any, ClassVar
 
 from nnsmith.abstract.arith import nnsmith_eq
@@ -11,7 +12,7 @@ from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.spec import F32, Fresh, Shape, Spec
+from musadata.sources.generated.spec import F32, Fresh, Range, Shape, Spec
 
 
 class AlongAxis(Spec):
@@ -64,8 +65,10 @@ class SoftmaxLike(AlongAxis):
     family = OperatorFamily.SOFTMAX
 
 
-def _along(kind: type[AlongAxis], name: str, template: str, weight: float, result: str) -> type[AlongAxis]:
-    members = {"template": template, "weight": weight, "result": result, "__module__": __name__}
+def _along(
+    kind: type[AlongAxis], name: str, template: str, weight: float, result: str, bounds: Range = (-inf, inf)
+) -> type[AlongAxis]:
+    members = {"template": template, "weight": weight, "result": result, "bounds": bounds, "__module__": __name__}
     return mark_abstract("musadata")(type(name, (kind,), members))
 
 
@@ -157,7 +160,7 @@ class Loss(Spec):
     family = OperatorFamily.LOSS
     template: ClassVar[str]
     result = "loss"
-    constant_name = "target"
+    constant_names = ("target",)
     in_dtypes = ((F32, F32),)
     ranks = ((1, 2, 3, 4), (1, 2, 3, 4))
     needs_fresh = True
@@ -196,9 +199,9 @@ REDUCTIONS: tuple[type[Spec], ...] = (
     _along(Reduction, "Amax", "torch.amax({0}, dim={1})", 1.5, "peak"),
     _along(Reduction, "Amin", "torch.amin({0}, dim={1})", 1.0, "least"),
     _along(Reduction, "Logsumexp", "torch.logsumexp({0}, dim={1})", 1.0, "energy"),
-    _along(Reduction, "VectorNorm", "torch.linalg.vector_norm({0}, dim={1})", 0.7, "length"),
-    _along(Reduction, "Var", "torch.var({0}, dim={1})", 0.7, "variance"),
-    _along(SoftmaxLike, "Softmax", "torch.softmax({0}, dim={1})", 3.0, "weights"),
+    _along(Reduction, "VectorNorm", "torch.linalg.vector_norm({0}, dim={1})", 0.7, "length", (0.0, inf)),
+    _along(Reduction, "Var", "torch.var({0}, dim={1})", 0.7, "variance", (0.0, inf)),
+    _along(SoftmaxLike, "Softmax", "torch.softmax({0}, dim={1})", 3.0, "weights", (0.0, 1.0)),
     _along(SoftmaxLike, "LogSoftmax", "F.log_softmax({0}, dim={1})", 1.5, "scores"),
     _along(AlongAxis, "Cumsum", "torch.cumsum({0}, dim={1})", 1.0, "running"),
     LayerNorm,

@@ -22,6 +22,7 @@ I64 = DType.int64
 
 MAX_WORK = 1 << 21  # multiply-adds of one operator: a CPU emulates about 1e7 of them per second and core
 Shape = tuple[int, ...]
+Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ class Spec(AbsOpBase):
         result: what a person would call its value.
         layer_name: what a person would call its `nn.Module`, if it is one.
         repeats: whether it makes sense right after itself.
-        constant_name: what a new operand of it would be called.
+        constant_names: what new operands of it would be called, the second one first; the last for all that follow.
+        bounds: between which values its result always lies.
+        idle_within: the values that it hands on as they are, if any: a ReLU those from 0.
         needs_fresh: whether all operands but the first must be new: indices, targets.
     """
 
@@ -55,7 +58,9 @@ class Spec(AbsOpBase):
     result: ClassVar[str] = "x"
     layer_name: ClassVar[str] = ""
     repeats: ClassVar[bool] = True
-    constant_name: ClassVar[str] = "constant"
+    constant_names: ClassVar[tuple[str, ...]] = ("constant",)
+    bounds: ClassVar[Range] = (-math.inf, math.inf)
+    idle_within: ClassVar[Range | None] = None
     needs_fresh: ClassVar[bool] = False
 
     in_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
@@ -70,6 +75,12 @@ class Spec(AbsOpBase):
     def deduct_inp_ranks_and_dtype(self, out_abs_tensor: list[AbsTensor]) -> list[tuple[int, DType]]:
         """NNSmith's backward insertion: operands of the output's rank."""
         return [(out_abs_tensor[0].ndims, dtype) for dtype in self.in_dtypes[0]]
+
+    def is_idle_after(self, other: "Spec") -> bool:
+        """Whether it would hand on the other operator's result as it is."""
+        if self.idle_within is None:
+            return False
+        return self.idle_within[0] <= other.bounds[0] and other.bounds[1] <= self.idle_within[1]
 
     def layer(self) -> str:
         """The constructor call of its `nn.Module`; empty for an operator that has no layer."""
