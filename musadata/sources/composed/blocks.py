@@ -289,7 +289,7 @@ def lookup(builder: Builder) -> None:
             lengths = builder.input("lengths", [names[0]], f"torch.randint(1, {names[1]} + 1, ({{}},))")
             builder.line(f"mask = torch.arange(x.shape[1], device=x.device) < {lengths}[:, None]")
             builder.apply("x.masked_fill(~mask[:, :, None], 0.0)")
-    if name in ("embedding", "positions", "bag") and builder.chance(0.6):
+    if name in ("embedding", "positions", "bag") and builder.chance(0.3):
         builder.apply(f"{_norm(builder, features)}(x)")
     else:
         activation(builder)

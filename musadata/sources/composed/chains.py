@@ -213,5 +213,5 @@ def pointwise_chain(builder: Builder) -> None:
     activation(builder)
     skip_input(builder)
     activation(builder)
-    if builder.chance(0.3):
+    if builder.chance(0.7):
         broadcast(builder)

@@ -19,7 +19,7 @@ def recurrent_cell(builder: Builder) -> None:
 
 
 def recurrence(builder: Builder) -> None:
-    """A loop over time around a step, of which the last state, all states or their mean are returned."""
+    """A loop over time around a step; the last state, all states or their mean are returned, or read by a head."""
     builder.note("recurrence")
     steps = builder.size([4, 6, 8, 12])
     batch, features, hidden = _start(builder, steps)
@@ -40,10 +40,17 @@ def recurrence(builder: Builder) -> None:
     builder.line("for step in x.unbind(dim=1):")
     for line in inner:
         builder.line(f"    {line}")
-    forms = {"last": "state", "all": "torch.stack(states, dim=1)", "mean": "torch.stack(states).mean(dim=0)"}
-    builder.apply(forms[returned])
+    form = {"last": "state", "all": "torch.stack(states, dim=1)", "mean": "torch.stack(states).mean(dim=0)"}[returned]
     builder.shape = (batch, steps, hidden) if returned == "all" else (batch, hidden)
     builder.work += steps * batch * hidden * gates * (features + hidden)
+    if builder.chance(0.4):
+        builder.note("head")
+        width = builder.size([10, 20, 32])
+        layer = builder.layer("head", f"nn.Linear(hidden_size, {builder.argument('num_classes', width)})")
+        form = f"{layer}({form})"
+        builder.work += builder.elements * width
+        builder.shape = (*builder.shape[:-1], width)
+    builder.apply(form)
 
 
 def _start(builder: Builder, steps: int = 0) -> tuple[int, int, int]:
