@@ -81,8 +81,12 @@ def main() -> None:
 
 def _cpu_seconds() -> float:
     """User and system time of this process, of those that it started, and of those that they waited for."""
-    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    return sum(sum(process.cpu_times()[:4]) for process in processes)
+    while True:
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        try:
+            return sum(sum(process.cpu_times()[:4]) for process in processes)
+        except psutil.NoSuchProcess:  # it ended just now, and is in its parent's time the next time round
+            continue
 
 
 if __name__ == "__main__":

@@ -311,7 +311,8 @@ def loss(builder: Builder) -> None:
     width, batch = builder.shape[-1], builder.shape[0]
     if builder.chance(0.2) and name != "triplet":
         outer_value = builder.size([10, 16, 32, 50])
-        outer = builder.argument("num_classes", outer_value)
+        classes = name in ("cross_entropy", "smoothed", "focal", "distillation")
+        outer = builder.argument("num_classes" if classes else "out_features", outer_value)
         builder.apply(f"{builder.layer('head', f'nn.Linear({features}, {outer})')}(x)")
         builder.note("head")
         builder.work += batch * width * outer_value

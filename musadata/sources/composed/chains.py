@@ -156,9 +156,10 @@ def two_convolutions(builder: Builder) -> None:
 
 
 def normalization_chain(builder: Builder) -> None:
+    """What comes before the norm is no scale or shift, since the norm would take it back."""
     start_space(builder) if builder.chance(0.5) else start_rows(builder)
     if builder.chance(0.5):
-        broadcast(builder)
+        activation(builder)
     if builder.chance(0.4):
         skip_input(builder)
     normalization(builder)
