@@ -25,7 +25,7 @@ _BOOT = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from musadata.sandbox.server import main
-main(int(sys.argv[2]), sys.argv[3:])
+main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
 """
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "MUSA_HOME", "CC", "CXX")
 _SET = {
@@ -58,10 +58,15 @@ def _start(modules: Iterable[str] = ()) -> tuple[subprocess.Popen[bytes], socket
     ours, theirs = socket.socketpair()
     environment = {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **_SET}
     path = [str(Path(entry).absolute()) for entry in sys.path]
-    command = [sys.executable, "-s", "-P", "-c", _BOOT, json.dumps(path), str(theirs.fileno()), *modules]
+    command = [sys.executable, "-s", "-P", "-c", _BOOT, json.dumps(path), str(theirs.fileno()), str(os.getpid())]
     with theirs:
         process = subprocess.Popen(
-            command, env=environment, cwd="/", stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], process_group=0
+            [*command, *modules],
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            process_group=0,
         )
     return process, ours
 
@@ -96,6 +101,7 @@ class Sandbox:
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
         self._awaited = False
+        self._closed = 0  # how often
         self._lock = threading.RLock()  # held while the warm process starts or is given a request
         self.namespaces = False
 
@@ -118,12 +124,13 @@ class Sandbox:
                 self._spawn()
 
     def close(self) -> None:
-        """End the warm process; a call after that starts another."""
+        """End the warm process, and with it all calls; a call after that starts another."""
         with self._lock:
+            self._closed += 1
             self._stop()
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self.close()
 
     def _spawn(self) -> None:
         self._process, self._sock = _started.pop() if _started else _start()
@@ -189,6 +196,7 @@ class Sandbox:
             MusadataError: the sandbox itself failed, which says nothing about the call.
         """
         limits = limits or self._limits
+        closed = self._closed
         for last in (False, True):
             self._make_ready()
             process = self._process
@@ -198,6 +206,8 @@ class Sandbox:
                 with self._lock:
                     if self._process is process:  # else another call has seen it first
                         self._stop()
+                if self._closed != closed:
+                    raise MusadataError("was closed during a call", where="sandbox") from error
                 if last:
                     raise MusadataError(
                         f"lost its warm process twice in one call ({error})", where="sandbox", remedy="free some memory"

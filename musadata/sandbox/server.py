@@ -19,10 +19,10 @@ from musadata.sandbox.wire import WireError, receive_frame, send_frame
 _REAP_SECONDS = 0.05
 
 
-def main(descriptor: int, modules: list[str]) -> None:
-    """Import `modules`, then serve what comes through the socket `descriptor` until it closes."""
+def main(descriptor: int, owner: int, modules: list[str]) -> None:
+    """Import `modules`, then serve what process `owner` sends through the socket `descriptor` until it closes."""
     sock = socket.socket(fileno=descriptor)
-    confine.die_with_parent(os.getppid())
+    confine.die_with_parent(owner)
     gc.disable()  # what is imported stays: looking for garbage in it costs a tenth of importing torch
     with contextlib.suppress(Exception):  # whoever says hello asks for them again, and is told
         _import(modules)

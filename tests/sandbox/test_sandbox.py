@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -260,3 +261,14 @@ def test_a_process_that_nobody_takes_ends_with_its_owner():
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(done.stdout)).wait(timeout=SLACK)
+
+
+def test_closing_ends_calls_and_does_not_start_again():
+    with Sandbox(preload=(), limits=PATIENT) as sandbox, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(sandbox.call, "hostile_calls:loop")
+        time.sleep(0.5)
+        sandbox.close()
+        with pytest.raises(MusadataError, match="was closed during a call"):
+            call.result(SLACK)
+        assert sandbox._process is None
+        assert sandbox.call("hostile_calls:echo", 1).value == 1
