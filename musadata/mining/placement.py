@@ -25,11 +25,39 @@ def drop_placement(text: str) -> str:
     return cst.parse_module(text).visit(_PlacementDropper()).code
 
 
+@lru_cache(maxsize=2048)
 def uses_placement(text: str) -> bool:
-    """Whether code from which the idiom was dropped still refers to it: then it must stay."""
+    """Whether code would still refer to the idiom when it is dropped: then it must stay."""
     if not any(name in text for name in NAMES):
         return False
-    return any(isinstance(item, ast.Name) and item.id in NAMES for item in ast.walk(ast.parse(text)))
+    finder = _UseFinder()
+    finder.visit(ast.parse(text))
+    return finder.found
+
+
+class _UseFinder(ast.NodeVisitor):
+    """Looks for the names outside of what `_PlacementDropper` drops."""
+
+    found = False
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self.found |= node.id in NAMES
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if not (isinstance(node.targets[0], ast.Name) and node.targets[0].id == CARRIER):
+            self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg is None:
+            handed_on = CARRIER in ast.unparse(node.value)
+        else:
+            handed_on = node.arg in PLACED and isinstance(node.value, ast.Name) and node.value.id == node.arg
+        if not handed_on:
+            self.visit(node.value)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in (*node.decorator_list, *node.bases, *(item.value for item in node.keywords), *node.body):
+            self.visit(part)
 
 
 class _PlacementDropper(cst.CSTTransformer):

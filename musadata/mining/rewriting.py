@@ -55,10 +55,9 @@ def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
 
 def _unplaced(written: list[Written]) -> list[str]:
     """The texts without the parameters for placement; none where no piece has them or something depends on them."""
-    if not any(item.placed for item in written):
+    if not any(item.placed for item in written) or any(uses_placement(item.text) for item in written):
         return []
-    dropped = [drop_placement(item.text) for item in written]
-    return [] if any(uses_placement(text) for text in dropped) else [_closed_up(text) for text in dropped]
+    return [_closed_up(drop_placement(item.text)) for item in written]
 
 
 def _with_layers(body: str, layers: dict[str, str]) -> str:
