@@ -163,7 +163,7 @@ def run_ours(path: str) -> dict[str, Any]:
     source = open_git(SourceConfig(SourceType.GIT, url=path), seed=1)
     counts: Counter[str] = Counter()
     start, used = time.monotonic(), cpu_seconds()
-    with Sandbox(preload=("torch",)) as sandbox:
+    with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
         for unit in source.units():
             for item in source.drafts(unit, sandbox):
                 if not isinstance(item, KernelDraft):
@@ -220,7 +220,7 @@ def mine_copies(count: int) -> None:
     """What a worker of stage 1 does with a source of so many files."""
     source = CodeFiles("copies", Copies(count), seed=1)
     counts: Counter[str] = Counter()
-    with Sandbox(preload=("torch",)) as sandbox:
+    with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
         for unit in source.units():
             for item in source.drafts(unit, sandbox):
                 if not isinstance(item, KernelDraft):

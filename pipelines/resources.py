@@ -40,7 +40,7 @@ def probing() -> "Sandbox":
     """A warm sandbox for drafts, with all imported that probing needs: no fork pays for it again."""
     from musadata.tasks import probe
 
-    return _warm(probe.PRELOAD)
+    return _warm(probe.PRELOAD, "musadata.mining.search:warm_up")
 
 
 @cache
@@ -59,10 +59,10 @@ def references(teacher: TeacherType) -> "Sandbox":
     return _warm((*tracing.PRELOAD, *REFERENCE_PRELOAD, *traced))
 
 
-def _warm(preload: tuple[str, ...]) -> "Sandbox":
+def _warm(preload: tuple[str, ...], setup: str | None = None) -> "Sandbox":
     from musadata.sandbox import Sandbox
 
-    return _open.enter_context(Sandbox(tuple(dict.fromkeys(preload))))
+    return _open.enter_context(Sandbox(tuple(dict.fromkeys(preload)), setup=setup))
 
 
 @cache

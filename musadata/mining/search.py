@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from musadata.mining.attempts import Attempt, shrunk
 from musadata.mining.execution import Bench, Result
 from musadata.mining.filling import cheap_filling
@@ -17,6 +19,26 @@ from musadata.mining.shapes import guess_inputs
 from musadata.mining.sizes import settle
 
 MOST_TRIES = 240  # per module
+WARMING = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, dim, hidden_dim, kernel_size):
+        super().__init__()
+        self.conv = nn.Conv2d(dim, hidden_dim, kernel_size, padding=1)
+        self.norm = nn.BatchNorm2d(hidden_dim)
+        self.linear = nn.Linear(hidden_dim, dim)
+        self.scale = nn.LayerNorm(dim)
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        x = F.relu(self.norm(self.conv(x))).flatten(2).transpose(1, 2)
+        x = self.scale(F.gelu(self.linear(x)))
+        return (x @ x.transpose(1, 2)).softmax(-1) @ x
+"""
 PER_GUESS = 40  # of these, spent on repairing one family of guesses
 
 
@@ -145,3 +167,12 @@ def _make_steady(bench: Bench, attempt: Attempt, model: type) -> Attempt:
     quiet = replace(attempt, init=tuple(init))
     result = bench.attempt(quiet, twice=True)
     return quiet if result.ok and result.steady else attempt
+
+
+def warm_up() -> None:
+    """Search once for a module of our own, so that no call after that has to load what every search needs.
+
+    For the `setup` of a sandbox: patterns, torch's first calls of common operations, their kernels.
+    """
+    with torch.random.fork_rng(devices=[]):
+        search_arguments(WARMING, "Model", [], "")

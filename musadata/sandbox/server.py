@@ -14,6 +14,7 @@ from musadata.sandbox import confine
 from musadata.sandbox.child import describe_error, resolve
 from musadata.sandbox.guard import guard_call
 from musadata.sandbox.limits import Limits
+from musadata.sandbox.pages import collapse_memory
 from musadata.sandbox.wire import WireError, receive_frame, send_frame
 
 _REAP_SECONDS = 0.05
@@ -39,6 +40,7 @@ def main(descriptor: int, owner: int, modules: list[str]) -> None:
         return
     gc.enable()
     gc.freeze()  # else every fork's collector would touch, and so copy, all that is warm
+    collapse_memory()
     folders, why = _lock_in(hello)
     send_frame(sock, {"ready": True, "namespaces": folders is not None, "why": why})
     running = 0

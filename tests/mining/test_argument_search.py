@@ -8,7 +8,7 @@ from musadata.mining.attempts import Attempt, Draw, integers, shrunk, with_integ
 from musadata.mining.execution import Bench
 from musadata.mining.filling import cheap_filling
 from musadata.mining.growth import MAX_MODULES
-from musadata.mining.search import search_arguments
+from musadata.mining.search import search_arguments, warm_up
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
 
@@ -186,6 +186,12 @@ def test_cheaply_filled_numbers_have_the_right_spread_and_leave_torch_as_it_was(
     assert float(uniform.abs().max()) <= 2
     assert len(rows.unique(dim=0)) == 300
     assert before == (torch.randn, torch.rand, torch.Tensor.normal_, torch.Tensor.uniform_)
+
+
+def test_warming_up_leaves_random_numbers_as_they_were():
+    before = torch.get_rng_state()
+    warm_up()
+    assert torch.equal(before, torch.get_rng_state())
 
 
 @given(st.lists(st.integers(0, 9999), min_size=1, max_size=5))
