@@ -39,7 +39,7 @@ class Backend:
     port: Callable[[str], str] = str
     clock: str = "cuda"  # the reference's device when it is timed
     identity: str = ""  # of the device, for the lock on it
-    flush_bytes: int = 256 << 20  # several times the L2 cache of any device so far
+    flush_bytes: int = 256 << 20  # written before each timed call: several times the L2 cache of any device so far
     checks: str = ""  # how closely its kernels' accesses are checked: nothing, brief, full; see `plan_calls`
     preload: tuple[str, ...] = field(default=("torch", "musadata.verifier.execute"))
 

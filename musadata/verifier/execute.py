@@ -19,7 +19,7 @@ import torch
 
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
-from musadata.verifier.measure import Turns, time_candidate
+from musadata.verifier.measure import Stopwatch, Turns, time_candidate
 from musadata.verifier.model_state import copy_state
 from musadata.verifier.plain_values import decode
 from musadata.verifier.structure import BadStructure, flatten
@@ -112,6 +112,7 @@ def _follow(run: _Run, plan: dict[str, Any], facts: dict[str, Any], belongings: 
     """Carry out the calls, and have the candidate timed if they turn out well."""
     if plan["timed"]:
         ask({"enter": True})  # returns when no other candidate is being timed on this device
+        turns, watch = _get_ready(run, plan["timed"])
     for call in plan["calls"]:
         _note(facts, "call")
         facts["calls"].append(_carry_out(run, call))
@@ -122,13 +123,20 @@ def _follow(run: _Run, plan: dict[str, Any], facts: dict[str, Any], belongings: 
         belongings.look_around(facts)
         names = [call["name"] for call in plan["calls"] if Path(call["name"]).exists()]
         request = ask({"judge": facts}, {name: Path(name).read_bytes() for name in [*names, "faults"]})
-        if "sets" in request:
+        if "time" in request:
             _note(facts, "time")
-            device = run.backend.DEVICE
-            sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in request["sets"]]
-            turns = Turns(run.model, sets, run.literals[request["sets"][0]])
             run.outputs.clear()
-            time_candidate(turns, device, lambda ghost: run.backend.configure(ghost=ghost), request)
+            time_candidate(turns, watch, lambda ghost: run.backend.configure(ghost=ghost))
+
+
+def _get_ready(run: _Run, timed: dict[str, Any]) -> tuple[Turns, Stopwatch]:
+    """All that takes memory on the device: there is none to be had quickly while others make their contexts, and who is
+    timed holds them all up."""
+    device = run.backend.DEVICE
+    sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in timed["sets"]]
+    watch = Stopwatch(device, timed["flush_bytes"])
+    watch.time(lambda: None, ahead=True)
+    return Turns(run.model, sets, run.literals[timed["sets"][0]]), watch
 
 
 def import_candidate(source: str, backend: str) -> None:

@@ -100,9 +100,8 @@ class Turns:
         return statistics.median(watch.time(self._forward, ahead=True)[0] for _ in range(count))
 
 
-def time_candidate(turns: Turns, device: str, set_ghost: Callable[[bool], None], request: dict[str, Any]) -> None:
+def time_candidate(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], None]) -> None:
     """Carry out what the trusted side asks until it says stop."""
-    watch = Stopwatch(device, int(request["flush_bytes"]))
     answer: dict[str, Any] = {"go": True}
     blobs: dict[str, bytes] = {}
     with torch.no_grad():

@@ -20,7 +20,7 @@ class Rivals:
 
     def __init__(self, config: VerifierConfig, backend: Backend, sandbox: Sandbox):
         self._config = config
-        self._policy = TimingPolicy(repetitions=config.timed_runs, flush_bytes=backend.flush_bytes)
+        self._policy = TimingPolicy(repetitions=config.timed_runs)
         self._eager = Baseline(sandbox, backend.clock, False, backend.flush_bytes)
         self._compiled = Baseline(sandbox, backend.clock, True, backend.flush_bytes)
         self._compiled_times: dict[str, Timing | None] = {}
@@ -32,7 +32,7 @@ class Rivals:
         """A new candidate's lock on the device."""
         return DeviceLock(self._folder, self._name)
 
-    def start(self, reference: str, seed: int, expectation: Expectation) -> tuple[Driver, dict[str, Any]]:
+    def start(self, reference: str, seed: int, expectation: Expectation) -> Driver:
         """Begin to time a candidate; the caller holds the device alone."""
         sets = timed_sets(expectation)
         plan = {
@@ -46,7 +46,7 @@ class Rivals:
             eager = _prepared(self._eager, reference, plan, blobs)
             compiled = self._time_compiled(reference, plan, blobs) if self._config.torch_compile else None
         schedule = time_candidate(self._policy, eager, compiled, expectation, self._config.strict)
-        return Driver(schedule), {"sets": sets, "flush_bytes": self._policy.flush_bytes}
+        return Driver(schedule)
 
     def _time_compiled(self, reference: str, plan: dict[str, Any], blobs: dict[str, bytes]) -> Timing | None:
         """Measured once per reference: compiling takes far longer than everything else."""

@@ -45,7 +45,6 @@ class TimingPolicy:
         warm_up_ms: by the wall, the least that they take; clocks rise under load only.
         takes: how often all repetitions are taken at the most.
         seconds: what one side may take for one round of repetitions; slow kernels are called less often.
-        flush_bytes: what is written before each call, several times the L2 cache.
     """
 
     repetitions: int = 100
@@ -56,7 +55,6 @@ class TimingPolicy:
     warm_up_ms: float = 30.0
     takes: int = 3
     seconds: float = 2.0
-    flush_bytes: int = 256 << 20
 
 
 @dataclass

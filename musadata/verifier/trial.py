@@ -17,7 +17,7 @@ from musadata.verifier.judge import Judgement, judge, read_report
 from musadata.verifier.native_code import check_native_code
 from musadata.verifier.plan import Call, plan_calls
 from musadata.verifier.reference import Expectation
-from musadata.verifier.timing import Driver, Measured
+from musadata.verifier.timing import Driver, Measured, timed_sets
 
 _MOST_COMPILATIONS = 16
 
@@ -76,8 +76,8 @@ def rejected(stage: VerifyStage, error_class: ErrorClass, findings: Sequence[Fin
     return Judgement(stage, error_class, 0.0, tuple(findings))
 
 
-# Starts to time a judged candidate: its driver and the first answer.
-StartTiming = Callable[[Expectation], tuple[Driver, dict[str, Any]]]
+# Starts to time a judged candidate.
+StartTiming = Callable[[Expectation], Driver]
 
 
 class Trial:
@@ -127,10 +127,13 @@ class Trial:
             "seed": self._seed,
             "sets": [{"literals": list(item.literals), "shape": item.plan.shape} for item in expectation.sets],
             "calls": [call.as_dict() for call in self._calls(expectation)],
-            "timed": self._timing is not None,
+            "timed": self._plan_timing(expectation) if self._timing else None,
         }
         inputs = {f"inputs{index}": item.inputs for index, item in enumerate(expectation.sets)}
         return {"plan": plan, "state": expectation.state, **inputs}
+
+    def _plan_timing(self, expectation: Expectation) -> dict[str, Any]:
+        return {"sets": timed_sets(expectation), "flush_bytes": self._compilations.backend.flush_bytes}
 
     def _calls(self, expectation: Expectation) -> list[Call]:
         shapes = [item.plan.shape for item in expectation.sets]
@@ -145,8 +148,8 @@ class Trial:
             return {"stop": True}
         if self._lock is not None:
             self._lock.take_alone()
-        self._driver, answer = timing(self._expected.result())
-        return answer
+        self._driver = timing(self._expected.result())
+        return {"time": True}
 
     def _time(self, driver: Driver, question: dict[str, Any]) -> dict[str, Any]:
         """The driver's next command. The end of a process that has been timed takes a third of all that it has the

@@ -96,8 +96,7 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
         toolchain.identity,
         nvcc.version,
         nvcc.architecture,
-        *support_folders(),
-        _HERE / "launches.cpp",
+        _own_sources(),
         *DEFAULT_DEFINES,
         *_FULL_LIBRARIES,
         "host code at -O1, linked by the host's linker, with the candidate's own definitions",
@@ -117,6 +116,12 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
     if refusal.exists():
         raise CompileError(json.loads(refusal.read_text(encoding="utf-8")))
     return folder / "candidate.so"
+
+
+@cache
+def _own_sources() -> str:
+    """Of all that is compiled and linked with a candidate; read once, not for each."""
+    return hash_of(*support_folders(), _HERE / "launches.cpp")
 
 
 def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder: Path, limits: CompileLimits) -> Path:
