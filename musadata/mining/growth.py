@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch.nn.modules import module as modules
+from torch.nn.parameter import is_lazy
 
 MAX_MODULES = 10_000
 MAX_PARAMETERS = 128_000_000  # no module with half as many was ever found to run
@@ -36,7 +37,7 @@ def bounded_size() -> Iterator[None]:
 
     def count_parameters(owner: Any, name: str, value: Any) -> None:
         nonlocal parameters
-        if value is not None:
+        if value is not None and not is_lazy(value):
             parameters += value.nelement()
         if parameters > MAX_PARAMETERS:
             raise TooLarge("parameters", parameters)
