@@ -1,4 +1,4 @@
-"""Many candidates at once: a process with one verifier per device, in it as many threads as candidates at a time.
+"""Many candidates at once: a verifier per device, and as many threads as candidates at a time.
 
 Compilers and references keep the cores busy while others are executed on the device; whoever is timed has the device
 alone (`device_lock`). Every verdict goes to a journal beside the output as it comes, so that the same command, run
@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -63,7 +64,8 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
         say(f"{len(rows)} candidates, {known} of them judged before")
         progress = _Progress(len(missing), say)
         if missing:
-            for key, verdict in _judge_all(batch, missing):
+            judge = _judge_on if batch.devices else _judge_here
+            for key, verdict in judge(batch, missing):
                 journal.put(key, verdict)
                 progress.count(verdict)
         verdicts = [restore(Verdict, journal.get(key) or {}) for key in keys]
@@ -145,12 +147,27 @@ class _Progress:
             self._say(f"{done} of {self._total} judged in {now - self._start:.0f} s: {counts}")
 
 
-def _judge_all(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Keys and plain verdicts as they come."""
+def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Keys and plain verdicts as they come, by threads of this process: one device needs no other."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with Verifier(batch.config) as verifier, ThreadPoolExecutor(batch.at_once) as pool:
+        judge = _Judge(verifier)
+        keys = {pool.submit(judge.judge, row): key for key, row in rows.items()}
+        try:
+            for done in as_completed(keys):
+                yield keys.pop(done), plain(done.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            sys.setswitchinterval(interval)
+
+
+def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same by a process for each of the batch's devices."""
     context = multiprocessing.get_context("spawn")
     questions: Any = context.Queue()
     answers: Any = context.Queue()
-    devices = batch.devices or ("",)
+    devices = batch.devices
     threads = [batch.at_once // len(devices) + (i < batch.at_once % len(devices)) for i in range(len(devices))]
     processes = [
         context.Process(target=_work, args=(batch.config, max(1, count), device, questions, answers), daemon=True)
@@ -196,8 +213,7 @@ def _work(config: VerifierConfig, threads: int, device: str, questions: Any, ans
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     sys.setswitchinterval(_SWITCH_SECONDS)
-    if device:
-        os.environ["CUDA_VISIBLE_DEVICES"] = device
+    os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:
         with Verifier(config) as verifier:
             judge = _Judge(verifier)
@@ -223,9 +239,9 @@ class _Judge:
         """One thread's work."""
         while (item := questions.get()) is not None:
             key, row = item
-            answers.put((key, plain(self._judge(row))))
+            answers.put((key, plain(self.judge(row))))
 
-    def _judge(self, row: _Row) -> Verdict:
+    def judge(self, row: _Row) -> Verdict:
         reference, source = row["reference"], row["source"]
         if not isinstance(reference, str) or not isinstance(source, str):
             lacking = "candidate" if isinstance(reference, str) else "reference"

@@ -117,6 +117,8 @@ def _render(verdict: Verdict) -> str:
 
 def run_batch(arguments: argparse.Namespace) -> int:
     """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`."""
+    if not arguments.devices:
+        start_ahead(2)
     from musadata.verifier.batch import Batch, judge_batch, parse_devices
 
     devices = parse_devices(arguments.devices)

@@ -95,6 +95,7 @@ def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
     backend.activate(_compile, fault_fd=fault_file)
     belongings = _Belongings()
     try:
+        ask({"context": True})  # returns when few others are making theirs
         torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
         module = _import_model(source, facts)
         if module is not None:

@@ -1,8 +1,10 @@
 """One candidate's way through its process: the trusted side's answers to what that process asks.
 
-It asks to compile, for the plan, for the device, to be judged, and then, a turn at a time, what to do to be timed.
+It asks for leave to make its context, to compile, for the plan, for the device, to be judged, and then, a turn at a
+time, what to do to be timed.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -83,7 +85,8 @@ StartTiming = Callable[[Expectation], Driver]
 class Trial:
     """Serves one candidate's process. `timing` is None where times mean nothing.
 
-    `lock` is shared while the candidate is executed, and held alone while it is timed.
+    `lock` is shared while the candidate is executed, and held alone while it is timed. `contexts` bounds how many make
+    their contexts at a time.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Trial:
         seed: int,
         lock: DeviceLock | None,
         timing: StartTiming | None,
+        contexts: threading.Semaphore,
     ):
         self._config = config
         self._compilations = compilations
@@ -101,13 +105,19 @@ class Trial:
         self._seed = seed
         self._lock = lock
         self._timing = timing
+        self._contexts = contexts
+        self._makes_context = False
         self._judgement: Judgement | None = None
         self._driver: Driver | None = None
 
     def serve(self, question: dict[str, Any]) -> dict[str, Any]:
         """The answer to one question. The child may be hostile: it may ask anything, in any order."""
+        self.leave()
         if not isinstance(question, dict):
             return {"error": "not a question"}
+        if "context" in question:
+            self._makes_context = self._contexts.acquire()
+            return {}
         if "plan" in question:
             return self._plan(self._expected.result())
         if "enter" in question:
@@ -119,6 +129,12 @@ class Trial:
         if self._driver is not None and "compile" not in question:
             return self._time(self._driver, question)
         return self._compilations.serve(question)
+
+    def leave(self) -> None:
+        """Its process has made its context, or has ended."""
+        if self._makes_context:
+            self._makes_context = False
+            self._contexts.release()
 
     def _plan(self, expectation: Expectation) -> dict[str, Any]:
         plan = {

@@ -1,6 +1,7 @@
 """The chain of stages, from a model's reply to a verdict."""
 
 import importlib.metadata
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -29,6 +30,8 @@ from musadata.verifier.rivals import Rivals
 from musadata.verifier.trial import Compilations, Trial, native_texts, rejected
 
 _MOST_THREADS = 64
+# A driver makes one context at a time, whoever asks: sixteen at once are all late, of four the first is there soon.
+_CONTEXTS_AT_ONCE = 4
 REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.reference")  # what a sandbox for references should import once
 
 
@@ -62,6 +65,7 @@ class Verifier:
         self._rivals: Rivals | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._foreseen: set[str] = set()
+        self._contexts = threading.Semaphore(_CONTEXTS_AT_ONCE)
 
     def __enter__(self) -> Self:
         backend = open_backend(self._config)
@@ -200,10 +204,13 @@ class Verifier:
         rivals = self._rivals
         with released(rivals.lock() if rivals else None) as lock:
             timing = partial(rivals.start, exercise.reference, seed) if rivals else None
-            trial = Trial(self._config, compilations, expected, seed, lock, timing)
-            outcome = self._candidates.call(
-                "musadata.verifier.execute:run_candidate", extraction.source, self._backend.child, serve=trial.serve
-            )
+            trial = Trial(self._config, compilations, expected, seed, lock, timing, self._contexts)
+            try:
+                outcome = self._candidates.call(
+                    "musadata.verifier.execute:run_candidate", extraction.source, self._backend.child, serve=trial.serve
+                )
+            finally:
+                trial.leave()
         return trial.conclude(outcome)
 
     def _expect(self, exercise: "_Exercise", seed: int) -> Expectation:

@@ -16,7 +16,8 @@ def write(path, rows):
     return path
 
 
-def test_batch_is_resumable_and_keeps_rows_in_order(tmp_path, relu, relu_reference):
+@pytest.mark.parametrize("devices", [(), ("0", "1")])
+def test_batch_is_resumable_and_keeps_rows_in_order(tmp_path, relu, relu_reference, devices):
     rows = [
         {"id": 1, "reference": relu_reference, "source": relu},
         {"id": 2, "reference": "raise ValueError", "source": relu},
@@ -25,7 +26,7 @@ def test_batch_is_resumable_and_keeps_rows_in_order(tmp_path, relu, relu_referen
         {"id": 5, "reference": relu_reference, "source": relu},
     ]
     said = []
-    batch = Batch(write(tmp_path / "in.parquet", rows), tmp_path / "out.parquet", CONFIG, at_once=2)
+    batch = Batch(write(tmp_path / "in.parquet", rows), tmp_path / "out.parquet", CONFIG, at_once=2, devices=devices)
     judge_batch(batch, said.append)
     verdicts = pq.read_table(batch.output).to_pylist()
     assert [row["id"] for row in verdicts] == [1, 2, 3, 4, 5]
