@@ -206,8 +206,7 @@ def _measure(arguments: argparse.Namespace, pairs: list[Pair], work: Path) -> in
 def _compare(
     pairs: Sequence[Pair], arguments: argparse.Namespace, rate: float, accepted: set[str], details: dict[str, Any]
 ) -> list[tuple[str, str, str, bool]]:
-    """The harness on the same candidates, and on one alone."""
-    alone = run_harness(pairs[:1], arguments.harness, arguments.cores, 120.0)
+    """The harness on the same candidates."""
     together = run_harness(pairs, arguments.harness, arguments.cores, arguments.harness_seconds)
     done = together["evaluations"]
     taken = {name: item for name, item in done.items() if item["accepted"]}
@@ -215,10 +214,9 @@ def _compare(
     spent = together["compile_seconds"] * len(taken) / len(pairs) + sum(item["seconds"] for item in taken.values())
     rival = len(taken) / spent * 60 if taken else 0.0
     ratio = rate / rival if rival else 0.0
-    details |= {"harness": together, "harness_alone": alone, "harness_per_minute": rival, "ratio": ratio}
+    details |= {"harness": together, "harness_per_minute": rival, "ratio": ratio}
     missed = sorted(set(taken) - accepted)
     return [
-        ("the harness, one candidate alone, s", "-", f"{alone['wall_seconds']:.1f}", True),
         ("the harness, candidates per minute", "-", f"{rival:.1f} ({len(taken)} of {len(pairs)} taken)", bool(taken)),
         ("candidates per minute, ours / the harness's", f">= {GOAL_RATIO:g}", f"{ratio:.1f}", ratio >= GOAL_RATIO),
         ("accepted by the harness and not by us", "none", ", ".join(missed) or "none", not missed),
