@@ -48,6 +48,11 @@ class Baseline:
         self.bytes_per_ms = 0.0  # the memory's peak by its clock and width; 0 where the device does not tell
 
     @property
+    def name(self) -> str:
+        """As a person would say it."""
+        return "the reference through torch.compile" if self._compiled else "the reference in eager mode"
+
+    @property
     def on_device(self) -> bool:
         """Whether it runs where candidates do."""
         return self._device != "cpu"

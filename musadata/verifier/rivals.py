@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+import warnings
 from typing import Any
 
 from musadata.config import VerifierConfig
@@ -63,9 +64,10 @@ class Rivals:
 
 
 def _prepared(baseline: Baseline, reference: str, plan: dict[str, Any], blobs: dict[str, bytes]) -> Baseline | None:
-    """A reference that fails on the device is a missing baseline, never the candidate's fault."""
+    """A reference that fails on the device is a missing baseline, never the candidate's fault; a warning says why."""
     try:
         baseline.prepare(reference, plan, blobs)
-    except BaselineFailed:
+    except BaselineFailed as error:
+        warnings.warn(f"{baseline.name} is no baseline: {error}", RuntimeWarning, stacklevel=2)
         return None
     return baseline

@@ -1,0 +1,71 @@
+"""The reference as a rival: a process of its own that outlives candidates and failures, here timed on the CPU."""
+
+import pytest
+import torch
+
+from musadata.sandbox import Sandbox
+from musadata.verifier import REFERENCE_PRELOAD
+from musadata.verifier.baseline import Baseline, BaselineFailed
+from musadata.verifier.rivals import _prepared
+from musadata.verifier.tensors import pack
+
+REFERENCE = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.sin(x) * 2 + torch.relu(x)
+def get_inputs():
+    return [torch.ones(64, 100)]
+def get_init_inputs():
+    return []
+"""
+PLAN = {"seed": 0, "init": [], "literals": [None], "sets": [0]}
+BLOBS = {"state": pack({}), "inputs0": pack({"0": torch.ones(64, 100)})}
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox((*REFERENCE_PRELOAD, "musadata.verifier.measure")) as sandbox:
+        yield sandbox
+
+
+def open_baseline(sandbox, compiled):
+    baseline = Baseline(sandbox, "cpu", compiled, flush_bytes=1 << 20)
+    baseline.launch()
+    return baseline
+
+
+def test_one_process_serves_references_in_turn(sandbox):
+    baseline = open_baseline(sandbox, compiled=False)
+    try:
+        for reference in (REFERENCE, REFERENCE.replace("sin", "cos"), REFERENCE):
+            baseline.prepare(reference, PLAN, BLOBS)
+            turn = baseline.measure(5)
+            assert len(turn.times) == 5
+            assert 0 < sum(turn.times) < turn.wall_ms
+        assert baseline._served == 3
+    finally:
+        baseline.close()
+
+
+def test_reference_that_fails_is_no_baseline_and_says_why(sandbox):
+    baseline = open_baseline(sandbox, compiled=False)
+    try:
+        with pytest.warns(RuntimeWarning, match="eager mode is no baseline: ValueError: no device for this"):
+            broken = REFERENCE.replace("return torch.sin", "raise ValueError('no device for this')\n        return torch.sin")
+            assert _prepared(baseline, broken, PLAN, BLOBS) is None
+        with pytest.raises(BaselineFailed):
+            baseline.measure(1)
+        assert _prepared(baseline, REFERENCE, PLAN, BLOBS) is baseline
+    finally:
+        baseline.close()
+
+
+@pytest.mark.slow
+def test_compiled_reference_is_a_baseline_inside_the_sandbox(sandbox):
+    baseline = open_baseline(sandbox, compiled=True)
+    try:
+        baseline.prepare(REFERENCE, PLAN, BLOBS)
+        assert len(baseline.measure(3).times) == 3
+    finally:
+        baseline.close()
