@@ -52,7 +52,9 @@ def test_reference_that_fails_is_no_baseline_and_says_why(sandbox):
     baseline = open_baseline(sandbox, compiled=False)
     try:
         with pytest.warns(RuntimeWarning, match="eager mode is no baseline: ValueError: no device for this"):
-            broken = REFERENCE.replace("return torch.sin", "raise ValueError('no device for this')\n        return torch.sin")
+            broken = REFERENCE.replace(
+                "return torch.sin", "raise ValueError('no device for this')\n        return torch.sin"
+            )
             assert _prepared(baseline, broken, PLAN, BLOBS) is None
         with pytest.raises(BaselineFailed):
             baseline.measure(1)

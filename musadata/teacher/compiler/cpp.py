@@ -234,9 +234,10 @@ class Printer:
                 position_text = self.index(position, SUM if text else 0)
                 position_level = SUM if len(position.terms) > 1 else self._level(position) if position.terms else ATOM
             if text and text != "0":
-                factor = self.index(size, PRODUCT + 1)
-                text = f"({text}) * {factor}" if level < PRODUCT else f"{text} * {factor}"
-                level = PRODUCT
+                if size.constant != 1:
+                    factor = self.index(size, PRODUCT + 1)
+                    text = f"({text}) * {factor}" if level < PRODUCT else f"{text} * {factor}"
+                    level = PRODUCT
                 if position.terms:
                     text, level = f"{text} + {position_text}", SUM
             elif position.terms:

@@ -1,5 +1,7 @@
 """Step 1: what the module computes, operator by operator, and which operators share a kernel."""
 
+from collections import Counter
+
 from musadata.records import Bound
 from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count, words
 from musadata.teacher.reasoning.study import Study, join, named, shape_text, unique
@@ -71,7 +73,8 @@ def _plan(study: Study) -> str:
         return "Nothing is computed: a kernel has to copy the elements to where the output's strides expect them."
     if len(stages) == 1:
         return f"{_one_kernel(stages[0])} {_limit(study)}"
-    parts = unique([_loop_name(stage) for stage in stages])
+    loops = Counter(_loop_name(stage) for stage in stages)
+    parts = [name if times == 1 else f"{words(times)} times {name}" for name, times in loops.items()]
     boundary = stages[0].output
     text = study.choose(
         "plan",

@@ -48,7 +48,7 @@ class Block:
 
     def fresh(self, name: str) -> str:
         """A variable name that is not taken."""
-        name = name.strip("_") or "value"
+        name = name.strip("_") or "element"
         base = f"{name}_value" if name in RESERVED_NAMES else name
         result, number = base, 2
         while result in self._names:
@@ -194,9 +194,9 @@ class Block:
         self._prepare(node.condition, root=False)
         if self._is_simple(node):
             if not root and (self._uses.get(id(node), 0) > 1 or len(self.printer.scalar(node)) > LONGEST_TEXT):
-                self._declare(node, "value")
+                self._declare(node, "selected")
             return
-        name = self.fresh("value" if not isinstance(node.yes, Named) else node.yes.name)
+        name = self.fresh("selected" if not isinstance(node.yes, Named) else node.yes.name)
         condition = self.printer.scalar(node.condition)
         kind = C_TYPES[node.dtype]
         if isinstance(node.no, (Literal, Local)):
