@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 
 from musadata.records import ErrorClass
 from musadata.teacher.compiler.candidate import Candidate
 from musadata.teacher.compiler.faults import FaultKind
 from musadata.teacher.compiler.kernels import Kernel
 
+_LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
 _OPENINGS = {
     "does not compile": ErrorClass.COMPILE,
     "fails when it runs": ErrorClass.RUNTIME,
@@ -66,12 +68,32 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def explain_repair(feedback: str, mended: FaultKind | None, candidate: Candidate) -> str:
-    """Why the last answer failed and what is different now."""
+def explain_repair(feedback: str, mended: FaultKind | None, candidate: Candidate, before: str, after: str) -> str:
+    """Why the last answer, `before`, failed, and what is different in `after`."""
     told = _told(feedback)
     if mended is None:
         return f"{told} I cannot place that in the kernels, so I write them anew. {describe(candidate)}"
-    return f"{told} The cause: {mended.cause}. Now {mended.mend}."
+    return f"{told} The cause: {mended.cause}. Now {mended.mend}{_changes(before, after)}."
+
+
+def _changes(before: str, after: str) -> str:
+    """The lines that differ, where they are few: a colon and what is there instead of what; else nothing."""
+    old, new = ([line.strip() for line in text.splitlines()] for text in (before, after))
+    parts = []
+    for kind, first, last, start, end in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        gone, come = _quoted(old[first:last]), _quoted(new[start:end])
+        if come and gone:
+            parts.append(f"{come} instead of {gone}")
+        elif come or gone:
+            parts.append(f"{come} comes in" if come else f"{gone} is gone")
+    text = ": " + ", and ".join(parts)
+    return text if parts and len(text) <= _LONGEST_CHANGE else ""
+
+
+def _quoted(lines: list[str]) -> str:
+    return " ".join(f"`{line}`" for line in lines if line.strip("{} "))
 
 
 def _told(feedback: str) -> str:

@@ -77,10 +77,11 @@ class CompilerTeacher:
         turn = request.turn - 1
         if turn < len(conversation):
             attempt, mended = conversation[turn], conversation[turn - 1].faults[0]
+            before = conversation[turn - 1].source
         else:  # the honest answer was not accepted either: another schedule may be
             honest = self._portfolio(request).candidate(request.sample + turn)
-            attempt, mended = Attempt(honest, honest.source), None
-        words = explain_repair(feedback, mended, attempt.candidate)
+            attempt, mended, before = Attempt(honest, honest.source), None, ""
+        words = explain_repair(feedback, mended, attempt.candidate, before, attempt.source)
         text = f"{words}\n\n```python\n{attempt.source}```\n"
         return Answer(text, attempt.candidate.schedule, "+".join(kind.name for kind in attempt.faults))
 

@@ -265,6 +265,10 @@ _WRITERS = {
 }
 
 
+_COPIES = frozenset({CallKind.VIEW, CallKind.FILL, CallKind.PLACEMENT})
+_SELECTIONS = frozenset({"relu", "hardtanh", "clamp", "abs", "neg", "maximum", "minimum", "threshold"})
+
+
 def _precision(study: Study) -> str:
     dtypes = unique([fact.dtype for fact in study.outputs])
     longest = max((terms for stage, _ in study.distinct if (terms := terms_of(stage.lead)) > 1), default=1)
@@ -276,6 +280,8 @@ def _precision(study: Study) -> str:
             f"{text} Sums of {longest} terms accumulate in float: the error is at most about {longest} × 2^-24 of the "
             "sum of magnitudes, and less if partial sums of many threads are added as a tree."
         )
+    if all(call.kind in _COPIES or call.packet in _SELECTIONS for call in study.calls):
+        return f"{text} Values are only copied, compared or negated, so nothing is rounded."
     return study.choose(
         "precision",
         f"{text} There is no accumulation, so the only error is the rounding of each operation.",

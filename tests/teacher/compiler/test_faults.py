@@ -6,7 +6,9 @@ from random import Random
 import pytest
 
 from musadata.teacher.compiler.faults import KINDS, Scene
+from musadata.teacher.compiler.faults.catalogue import FaultKind
 from musadata.teacher.compiler.plan import PLANS
+from musadata.teacher.compiler.prose import explain_repair
 from tests.teacher.compiler.references import FIXTURES
 
 MOST_LINES = 16  # changed, counting removed and added ones
@@ -48,3 +50,15 @@ def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
 
 def test_fixtures_cover_what_the_compiler_can_do():
     assert len(FIXTURES) >= 50
+
+
+def test_a_repair_names_the_lines_that_it_changes(candidate_of):
+    whole = candidate_of("softmax", PLANS[0])
+    before = "int i = 0;\ny[i] = a * x[i] + b;\nreturn y;\n"
+    fault = FaultKind("constant", lambda scene: None, "a constant was wrong", "the constant is right")
+    said = explain_repair("", fault, whole, before.replace("+ b", "- b"), before)
+    assert said.endswith("Now the constant is right: `y[i] = a * x[i] + b;` instead of `y[i] = a * x[i] - b;`.")
+    said = explain_repair("", fault, whole, before.replace("return y;\n", ""), before)
+    assert said.endswith("`return y;` comes in.")
+    said = explain_repair("", fault, whole, "another program\n" * 40, before * 9)
+    assert said.endswith("the constant is right.")
