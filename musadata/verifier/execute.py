@@ -3,7 +3,6 @@
 Everything here is only as trustworthy as the process that it shares with the candidate: it reports, it never judges.
 """
 
-import collections
 import importlib
 import json
 import linecache
@@ -19,6 +18,7 @@ import torch
 
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
+from musadata.verifier.kept_state import kept_state
 from musadata.verifier.measure import Stopwatch, Turns, time_candidate
 from musadata.verifier.model_state import copy_state
 from musadata.verifier.plain_values import decode
@@ -204,7 +204,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     run.backend.take_records()
     facts: dict[str, Any] = {"set": index}
     result: Any = None
-    kept = _kept_state(run) if call["settled"] else {}
+    kept = kept_state(run.module, run.model, held) if call["settled"] else {}
     watch = DispatchWatch()
     try:
         with torch.no_grad(), watch:
@@ -214,7 +214,8 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
         facts["error"] = describe_error(error)
     facts["records"] = _plain_records(run.backend.take_records(), watch)
     if call["settled"]:
-        facts["counts"] = sorted(name for name, value in _kept_state(run).items() if kept.get(name, value) != value)[:8]
+        now = kept_state(run.module, run.model, held)
+        facts["counts"] = sorted(name for name, value in now.items() if kept.get(name, value) != value)[:8]
     run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
     if "error" in facts:
         return facts
@@ -229,20 +230,6 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     if not call["ghost"]:
         run.outputs.append((call["name"], leaves, data))
     return facts
-
-
-def _kept_state(run: _Run) -> dict[str, Any]:
-    """What the program could count its calls with, in Python: plain values and lengths, by where they are kept."""
-    places = {"the program": vars(run.module), "ModelNew": vars(type(run.model))}
-    places |= {f"the module {name or 'ModelNew'}": vars(module) for name, module in run.model.named_modules()}
-    found = {}
-    for place, attributes in places.items():
-        for name, value in list(attributes.items()):
-            if isinstance(value, (int, float, str, bytes)):
-                found[f"{name} of {place}"] = repr(value) if isinstance(value, float) else value  # NaN is not itself
-            elif type(value) in (list, dict, set, collections.deque):
-                found[f"{name} of {place}"] = len(value)
-    return found
 
 
 def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:

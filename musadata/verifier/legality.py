@@ -11,24 +11,10 @@ from dataclasses import dataclass
 
 from musadata.records import Finding
 from musadata.verifier.operators import compute_operators
+from musadata.verifier.python_escapes import check_escapes
 from musadata.verifier.python_names import LOADERS, Names, collect_names
 from musadata.verifier.python_reach import Program, reachable_functions, read_program
 
-_IMPORTS = frozenset({
-    "__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "functools", "hashlib",
-    "itertools", "logging", "math", "numbers", "os", "pathlib", "re", "string", "tempfile", "textwrap", "time",
-    "torch", "types", "typing", "typing_extensions", "warnings",
-})  # fmt: skip
-_OS_ATTRIBUTES = frozenset({
-    "environ", "path", "makedirs", "getenv", "getcwd", "sep", "linesep", "name", "cpu_count",
-})  # fmt: skip
-_TORCH_ESCAPES = (
-    "torch.compile", "torch.jit", "torch.fx", "torch._dynamo", "torch._inductor", "torch.multiprocessing",
-    "torch.distributed", "torch.hub", "torch.load", "torch.save", "torch.package", "torch.export", "torch.func",
-    "torch.vmap", "torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables", "torch.overrides",
-    "torch.utils._python_dispatch", "torch.serialization", "torch.classes", "torch.nested", "torch.sparse",
-    "torch._C", "torch.testing", "torch.profiler", "torch.autograd.profiler",
-)  # fmt: skip
 _COMPUTE_SPACES = (
     "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "torch.ops.prims.",
     "torch.nn.utils.", "torch.signal.",
@@ -36,18 +22,6 @@ _COMPUTE_SPACES = (
 _PASSIVE_MODULES = frozenset({
     "Identity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "Flatten", "Unflatten",
     "Parameter", "ParameterList", "ParameterDict", "ModuleList", "ModuleDict", "Buffer",
-})  # fmt: skip
-_FORBIDDEN_CALLS = {
-    "exec": "runs code that cannot be read",
-    "eval": "runs code that cannot be read",
-    "compile": "makes code that cannot be read",
-    "__import__": "imports past the list of allowed modules",
-    "globals": "reaches into the program itself",
-    "locals": "reaches into the program itself",
-    "vars": "reaches into the program itself",
-}
-_ALLOWED_DUNDERS = frozenset({
-    "__init__", "__name__", "__file__", "__doc__", "__version__", "__call__",
 })  # fmt: skip
 _BLOB_CHARACTERS = 1024
 _BLOB_BITS = 4.8  # per character: base64 of compressed data has 6, code and prose under 4.7
@@ -65,7 +39,7 @@ def check_legality(source: str, strict: bool = True) -> Legality:
     tree = ast.parse(source)
     names = collect_names(tree)
     program = read_program(tree)
-    findings = [*_check_anywhere(tree, names), *_check_blobs(tree), *_check_model(program)]
+    findings = [*check_escapes(tree, names), *_check_blobs(tree), *_check_model(program)]
     reached = reachable_functions(program, names)
     for function in reached:
         findings += _check_fallback(function)
@@ -75,89 +49,6 @@ def check_legality(source: str, strict: bool = True) -> Legality:
     if not _loads_native_code(tree, names):
         findings.append(Finding("legality.no_kernel", "The program compiles no CUDA source (load_inline or load)."))
     return Legality(tuple(sorted(dict.fromkeys(findings), key=lambda finding: (finding.line, finding.rule))))
-
-
-def _check_anywhere(tree: ast.Module, names: Names) -> Iterator[Finding]:
-    for node in ast.walk(tree):
-        line = getattr(node, "lineno", 0)
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _check_import(alias.name, line)
-        elif isinstance(node, ast.ImportFrom):
-            yield from _check_import("." if node.level else node.module or "", line)
-            for alias in node.names:
-                yield from _check_path(f"{node.module}.{alias.name}", line)
-        elif isinstance(node, ast.Call):
-            yield from _check_call(node, names)
-        elif isinstance(node, ast.Attribute):
-            yield from _check_attribute(node, names)
-        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)):
-            yield from _check_patching(node, names)
-
-
-def _check_import(module: str, line: int) -> Iterator[Finding]:
-    if module.split(".")[0] not in _IMPORTS:
-        yield Finding("legality.import", f"Importing {module} is not allowed here.", line)
-    yield from _check_path(module, line)
-
-
-def _check_path(path: str, line: int) -> Iterator[Finding]:
-    for escape in _TORCH_ESCAPES:
-        if path == escape or path.startswith(escape + "."):
-            yield Finding("legality.escape", f"{escape} is not allowed: the work must be done by your kernels.", line)
-
-
-def _check_call(node: ast.Call, names: Names) -> Iterator[Finding]:
-    for path in sorted(names.resolve(node.func)):
-        name = path.removeprefix("builtins.")
-        if name in _FORBIDDEN_CALLS:
-            yield Finding("legality.dynamic", f"{name}() {_FORBIDDEN_CALLS[name]}.", node.lineno)
-        if name == "getattr" and not _constant_attribute(node):
-            yield Finding("legality.dynamic", "getattr() with a computed name hides what is called.", node.lineno)
-        if name in ("setattr", "delattr") and _is_torch(node.args[:1], names):
-            yield Finding("legality.patch", f"{name}() changes PyTorch itself.", node.lineno)
-
-
-def _constant_attribute(node: ast.Call) -> bool:
-    if len(node.args) < 2 or not isinstance(node.args[1], ast.Constant):
-        return False
-    name = str(node.args[1].value)
-    return not (name.startswith("__") and name not in _ALLOWED_DUNDERS)
-
-
-def _check_attribute(node: ast.Attribute, names: Names) -> Iterator[Finding]:
-    name = node.attr
-    if name.startswith("__") and name.endswith("__") and not _is_allowed_dunder(node):
-        yield Finding("legality.introspection", f"{name} reaches into Python's internals.", node.lineno)
-    if name in ("f_back", "f_locals", "f_globals", "tb_frame", "gi_frame", "_getframe", "modules"):
-        base = names.resolve(node.value)
-        if name != "modules" or "sys" in base:
-            yield Finding("legality.introspection", f"{name} reaches into Python's internals.", node.lineno)
-    for path in sorted(names.resolve(node)):
-        if path.startswith("os.") and path.split(".")[1] not in _OS_ATTRIBUTES:
-            yield Finding("legality.system", f"{path} is not needed to compute.", node.lineno)
-        yield from _check_path(path, node.lineno)
-
-
-def _is_allowed_dunder(node: ast.Attribute) -> bool:
-    if node.attr in _ALLOWED_DUNDERS:
-        return True
-    return node.attr == "__class__"  # as in self.__class__.__name__; what leads further is forbidden by itself
-
-
-def _is_torch(nodes: list[ast.expr], names: Names) -> bool:
-    return any(path.split(".")[0] in ("torch", "builtins", "time", "os") for n in nodes for path in names.resolve(n))
-
-
-def _check_patching(node: ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete, names: Names) -> Iterator[Finding]:
-    targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
-    for target in targets:
-        if isinstance(target, ast.Attribute) and _is_torch([target.value], names):
-            path = sorted(names.resolve(target.value))[0]
-            if not path.startswith(("torch.backends", "os.environ")) and "()" not in path:
-                yield Finding(
-                    "legality.patch", f"Assigning to {path}.{target.attr} changes it for everybody.", node.lineno
-                )  # type: ignore[attr-defined]
 
 
 def _check_blobs(tree: ast.Module) -> Iterator[Finding]:
@@ -271,6 +162,10 @@ def _check_compute_call(node: ast.Call, names: Names, tensors: set[str]) -> Iter
     paths = sorted(names.resolve(node.func))
     for path in paths:
         name = path.rsplit(".", 1)[-1]
+        if path.startswith("time."):
+            yield Finding(
+                "legality.clock", f"The forward asks {path} for the time, which no result depends on.", node.lineno
+            )
         if path.startswith("torch.nn.") and path.endswith("()"):
             if path.removesuffix("()").rsplit(".", 1)[-1] not in _PASSIVE_MODULES:
                 called = path.removesuffix("()")

@@ -48,7 +48,14 @@ _SYSTEM_CALLS = frozenset({
     "quick_exit", "longjmp", "setjmp", "signal", "sigaction", "getpid", "getppid", "fopen", "open", "backtrace",
     "dl_iterate_phdr", "process_vm_readv", "process_vm_writev", "atexit",
 })  # fmt: skip
-_PYTHON_CALLS = re.compile(r"^(Py(Run|Import|Eval|Frame|Thread|Interpreter|Gil|GILState)\w*)$")
+# Python's C API, but for what defines a module by hand and what raises an exception.
+_PYTHON_CALLS = re.compile(r"^_?Py(?!Init_|Module_Create|Err_(?:SetString|Format)$)[A-Z][A-Za-z]*_\w+$")
+# What keeps an operator from the record of those that were dispatched.
+_DISPATCH_GUARDS = frozenset({
+    "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "ForceDispatchKeyGuard", "StashTorchDispatchModeGuard",
+    "StashTorchDispatchStackGuard", "DispatchKeySet", "PythonTLSSnapshot", "PythonDispatcher", "TorchDispatchModeTLS",
+    "LocalDispatchKeySet", "tls_set_dispatch_key_excluded", "tls_set_dispatch_key_included",
+})  # fmt: skip
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
 # The verifier's own names, and what would hide code from its checks.
 _VERIFIER = re.compile(r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*)$")
@@ -130,6 +137,8 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
         before = stream[index - 1].text if index else ""
         qualifier = stream[index - 2].text if before == "::" and index > 1 else ""
         after = stream[index + 1].text if index + 1 < len(stream) else ""
+        if token.text == "attr" and before in (".", "->") and not _defines_attribute(stream[index + 1 : index + 5]):
+            yield Finding("legality.python_escape", "attr() reads what Python's objects hold.", token.line)
         system = _system_finding(token, qualifier, before, after)
         if system:
             yield system
@@ -140,6 +149,11 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
             elif token.text in opened and after == "(" and before not in (".", "->", "::"):
                 text = f"{token.text}() computes with PyTorch."
                 yield Finding("legality.aten", text, token.line, f"aten.{token.text}")
+
+
+def _defines_attribute(following: list[Token]) -> bool:
+    """Whether `attr` goes on as `("name") =`, which gives a module one of its own."""
+    return len(following) == 4 and following[1].kind == "string" and [t.text for t in following[2:]] == [")", "="]
 
 
 def _opened_names(stream: list[Token]) -> frozenset[str]:
@@ -181,13 +195,20 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
     return None
 
 
-_TO_HOST = {"kCPU", "cudaMemcpyDeviceToHost", "cudaMemcpyDefault"}
+# Ways of a tensor's values to the host: the direction of a copy, unless it is one of CUDA's other constants, and memory
+# that the host and the device share.
+_TO_HOST = frozenset({
+    "kCPU", "cudaMemcpyDeviceToHost", "cudaMemcpyDefault", "cudaMemcpyKind", "cudaMemcpyFromSymbol",
+    "cudaMemcpyFromSymbolAsync", "cuMemcpy", "cuMemcpyAsync", "cuMemcpyDtoH", "cuMemcpyDtoHAsync", "cudaMallocManaged",
+    "cuMemAllocManaged", "cudaMallocHost", "cuMemAllocHost", "cudaHostAlloc", "cuMemHostAlloc", "cudaHostRegister",
+    "cuMemHostRegister", "__managed__", "pinned_memory", "pin_memory",
+})  # fmt: skip
 
 
 def _host_finding(token: Token, before: str, after: str) -> Finding | None:
     """The data of a tensor moved to the host, where something else than a kernel may compute."""
     name = token.text
-    if (name == "cpu" and before in (".", "->") and after == "(") or name in _TO_HOST:
+    if (name == "cpu" and before in (".", "->") and after == "(") or name.removesuffix("_v2") in _TO_HOST:
         return Finding("legality.host", f"{name} moves data to the host; the work must be done by kernels.", token.line)
     return None
 
@@ -201,6 +222,8 @@ def _compute_finding(token: Token, qualifier: str, before: str, after: str) -> F
     name = token.text
     if _LIBRARY_CALL.match(name):
         return Finding("legality.library", f"{name} belongs to a library; the kernels must be your own.", token.line)
+    if name in _DISPATCH_GUARDS:
+        return Finding("legality.aten", f"{name} hides what PyTorch computes.", token.line)
     if name in ("callBoxed", "findSchemaOrThrow", "redispatchBoxed"):
         return Finding("legality.aten", f"{name}() asks PyTorch's dispatcher to compute.", token.line)
     if name in _LIBRARY_NAMESPACES and after == "::":

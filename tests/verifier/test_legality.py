@@ -62,6 +62,22 @@ def test_allocation_views_copies_and_casts_are_allowed(forward):
     assert rules(forward) == set()
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "for part in nn.ReLU().modules():\n    part.eval()",
+        "import os\nos.environ['TORCH_CUDA_ARCH_LIST'] = '9.0'",
+        "import time\nstart = time.perf_counter()",
+        "from torch.nn import *",
+        "from torch.utils.cpp_extension import _get_cuda_arch_flags",
+        "torch._assert(True, 'shapes')",
+        "built = getattr(ext, 'run', None)",
+    ],
+)
+def test_usual_use_of_pytorch_is_allowed(head):
+    assert rules("return ext.run(x)", head) == set()
+
+
 def test_helper_that_forward_calls_is_checked_and_others_are_not():
     helper = "def helper(v):\n    return torch.exp(v)\n"
     assert "legality.compute" in rules("return ext.run(helper(x))", helper)
@@ -90,6 +106,19 @@ def test_layer_may_hold_parameters_but_not_be_called():
         ("exec('pass')\nreturn ext.run(x)", "", "legality.dynamic"),
         ("return getattr(torch, 're' + 'lu')(x)", "", "legality.dynamic"),
         ("return ext.run(x)", "import ctypes", "legality.import"),
+        ("return ext.run(x)", "from warnings import sys", "legality.import"),
+        ("return ext.run(x)", "from shutil import *", "legality.import"),
+        ("return ext.run(x)", "from collections import *", "legality.dynamic"),
+        ("return ext.run(x)", "import warnings\nmodules = warnings.sys.modules", "legality.introspection"),
+        ("return ext.run(x)", "for held in (torch,):\n    held.os.system('ls')", "legality.introspection"),
+        ("return ext.run(x)", "getattr(torch, 'os').system('ls')", "legality.dynamic"),
+        ("return ext.run(x)", "import functools\nfunctools.reduce(getattr, ['a'], torch)", "legality.dynamic"),
+        ("return ext.run(x)", "[eval][0]('1')", "legality.dynamic"),
+        ("return ext.run(x)", "import typing\ntyping.get_type_hints(torch)", "legality.dynamic"),
+        ("return ext.run(x)", "from string import Formatter as F\nF().get_field", "legality.dynamic"),
+        ("return ext.run(x)", "match ext:\n    case object(__globals__=g):\n        pass", "legality.introspection"),
+        ("return ext.run(x)", "from torch.utils._mode_utils import no_dispatch", "legality.escape"),
+        ("now = time.monotonic()\nreturn ext.run(x)", "import time", "legality.clock"),
         ("return ext.run(x)", "import numpy as np", "legality.import"),
         ("return ext.run(x)", "import os\nos.system('ls')", "legality.system"),
         ("return ext.run(x)", "torch.allclose = lambda *a: True", "legality.patch"),

@@ -1,0 +1,98 @@
+import functools
+import itertools
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from musadata.verifier.kept_state import kept_state
+
+PROGRAM = types.ModuleType("musadata_candidate")
+
+
+class Holder:
+    calls = 0
+
+
+Holder.__module__ = PROGRAM.__name__
+
+
+def remember(seen: list[int] = []) -> None:  # noqa: B006 (what is tested)
+    seen.append(1)
+
+
+def count_in_closure() -> Callable[[], None]:
+    calls = 0
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+
+    return count
+
+
+def drain(values: Any) -> Callable[[], None]:
+    def draw() -> None:
+        next(values)
+
+    return draw
+
+
+def bump(holder: Any, name: str = "calls") -> Callable[[], None]:
+    def add() -> None:
+        setattr(holder, name, getattr(holder, name, 0) + 1)
+
+    return add
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def changes(value: Any, call: Callable[[], object]) -> list[str]:
+    """The places that differ after a call, in a program that holds `value`."""
+    program = types.ModuleType(PROGRAM.__name__)
+    vars(program)["value"] = value
+    before = kept_state(program, torch.nn.Module(), {})
+    call()
+    after = kept_state(program, torch.nn.Module(), {})
+    return sorted(name for name in after if after[name] != before.get(name))
+
+
+NESTED: dict[str, list[int]] = {"calls": [0]}
+CASES: dict[str, tuple[Any, Callable[[], None]]] = {
+    "nested": (NESTED, lambda: NESTED["calls"].__setitem__(0, NESTED["calls"][0] + 1)),
+    "default": (remember, remember),
+    "closure": ((count := count_in_closure()), count),
+    "partial": ((held := functools.partial(print, Holder())), bump(held.args[0])),
+    "iterator": ((numbers := itertools.count()), drain(numbers)),
+    "list iterator": ((some := iter([1, 2, 3])), drain(some)),
+    "generator": ((steps := (n for n in range(9))), drain(steps)),
+    "object": ((own := Holder()), bump(own)),
+    "class": (Holder, bump(Holder)),
+    "tensor's attribute": ((tensor := torch.zeros(2)), bump(tensor)),
+    "extension": ((extension := types.ModuleType("relu_ext")), bump(extension)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_count_is_seen_wherever_python_keeps_it(name: str) -> None:
+    value, call = CASES[name]
+    assert changes(value, call) == ["value of the program"]
+
+
+def test_nothing_is_seen_where_nothing_counts() -> None:
+    scratch = torch.zeros(4)
+    assert changes([scratch, Holder(), torch, {"size": 4}, float("nan")], lambda: scratch[0].add_(1)) == []
+
+
+def test_file_that_grows_is_seen(tmp_path: Path) -> None:
+    assert changes(None, lambda: (tmp_path / "calls").write_text("|")) == ["a file"]
+
+
+def test_environment_that_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert changes(None, lambda: monkeypatch.setenv("CALLS", "|")) == ["the environment"]
