@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from musadata.records import ErrorClass
 from musadata.teacher.compiler.candidate import Candidate
 from musadata.teacher.compiler.faults import FaultKind
-from musadata.teacher.compiler.kernels import Kernel
+from musadata.teacher.compiler.kernels import Kernel, Stage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
+_MOST_READS = 6  # names of tensors in one sentence
+_REDUCTIONS = {
+    "sum": "a sum",
+    "prod": "a product",
+    "max": "a maximum",
+    "fast_max": "a maximum",
+    "min": "a minimum",
+    "argmax": "the place of the maximum",
+    "argmin": "the place of the minimum",
+    "any": "whether any holds",
+    "all": "whether all hold",
+}
 _OPENINGS = {
     "does not compile": ErrorClass.COMPILE,
     "fails when it runs": ErrorClass.RUNTIME,
@@ -54,14 +67,20 @@ def describe(candidate: Candidate) -> str:
 
 
 def _work(kernel: Kernel) -> str:
-    """What a kernel computes, by the graph's names."""
-    reductions = [f"`{stage.local}`" for stage in kernel.reductions]
+    """What a kernel computes of what, by the graph's names."""
     stores = [f"`{store.buffer.name}`" for store in kernel.stores]
-    if not reductions:
-        return f"it computes {_listed(stores)} element by element"
-    if not stores:
-        return f"it reduces to {_listed(reductions)}"
-    return f"it reduces to {_listed(reductions)}, then writes {_listed(stores)}"
+    if not kernel.reductions:
+        return f"it computes {_listed(stores)}{_reading('from', kernel.stores)}, element by element"
+    results = [f"`{stage.local}` ({_REDUCTIONS[stage.kind]})" for stage in kernel.reductions]
+    made = f"it makes {_listed(results)}{_reading('of', kernel.reductions)}"
+    whence = f"from {'it' if len(results) == 1 else 'them'}{_reading('and', kernel.stores)}"
+    return f"{made}, then writes {_listed(stores)} {whence}" if stores else made
+
+
+def _reading(word: str, stages: Sequence[Stage]) -> str:
+    """What stages read from memory, after `word`; nothing where they read nothing, or very much."""
+    names = dict.fromkeys(f"`{load.buffer.name}`" for stage in stages for load in stage.value.loads)
+    return f" {word} {_listed(list(names))}" if 0 < len(names) <= _MOST_READS else ""
 
 
 def _listed(names: list[str]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from musadata.teacher.compiler.candidate import build_candidate
 from musadata.teacher.compiler.plan import PLANS
+from musadata.teacher.compiler.prose import describe
 from tests.teacher.compiler.references import FIXTURES
 
 LONGEST_LINE = 160
@@ -75,3 +76,10 @@ def test_forward_does_not_call_the_reference_nor_pytorch(candidate_of):
         forward = candidate_of(name, PLANS[0]).source.rpartition("def forward")[2]
         assert "torch." not in forward
         assert "F." not in forward
+
+
+def test_a_description_says_what_each_kernel_computes_of_what(candidate_of):
+    fused, unfused = (next(plan for plan in PLANS if plan.fuse == wanted) for wanted in (True, False))
+    said = describe(candidate_of("softmax", fused))
+    assert "it makes `softmax_max` (a maximum) and `softmax_sum` (a sum) of `x`, then writes `softmax`" in said
+    assert "it computes `mul` from `relu`, element by element" in describe(candidate_of("chain", unfused))
