@@ -95,8 +95,9 @@ def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
     backend.activate(_compile, fault_fd=fault_file)
     belongings = _Belongings()
     try:
-        ask({"context": True})  # returns when few others are making theirs
+        ask({"context": "wanted"})  # returns when few others are making theirs
         torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
+        ask({"context": "made"})
         module = _import_model(source, facts)
         if module is not None:
             plan = ask({"plan": True})

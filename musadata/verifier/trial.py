@@ -116,7 +116,8 @@ class Trial:
         if not isinstance(question, dict):
             return {"error": "not a question"}
         if "context" in question:
-            self._makes_context = self._contexts.acquire()
+            if question["context"] == "wanted":
+                self._makes_context = self._contexts.acquire()
             return {}
         if "plan" in question:
             return self._plan(self._expected.result())
