@@ -105,8 +105,8 @@ class Trial:
         self._seed = seed
         self._lock = lock
         self._timing = timing
-        self._contexts = contexts
-        self._makes_context = False
+        self._contexts: threading.Semaphore | None = contexts  # None once it has had leave
+        self._leave: threading.Semaphore | None = None
         self._judgement: Judgement | None = None
         self._driver: Driver | None = None
 
@@ -116,8 +116,9 @@ class Trial:
         if not isinstance(question, dict):
             return {"error": "not a question"}
         if "context" in question:
-            if question["context"] == "wanted":
-                self._makes_context = self._contexts.acquire()
+            if question["context"] == "wanted" and self._contexts is not None:
+                self._contexts.acquire()
+                self._leave, self._contexts = self._contexts, None
             return {}
         if "plan" in question:
             return self._plan(self._expected.result())
@@ -133,9 +134,9 @@ class Trial:
 
     def leave(self) -> None:
         """Its process has made its context, or has ended."""
-        if self._makes_context:
-            self._makes_context = False
-            self._contexts.release()
+        if self._leave is not None:
+            self._leave.release()
+            self._leave = None
 
     def _plan(self, expectation: Expectation) -> dict[str, Any]:
         plan = {

@@ -1,12 +1,15 @@
 """What timing makes of turns, and of candidates that behave badly only while they are timed."""
 
+import threading
 from dataclasses import replace
 
 import pytest
 
+from musadata.config import VerifierConfig
 from musadata.records import ErrorClass
 from musadata.verifier.baseline import Turn
 from musadata.verifier.timing import Reply, TimingPolicy, summarise, time_candidate
+from musadata.verifier.trial import Compilations, Trial
 
 POLICY = TimingPolicy(repetitions=40, turn=10, warm_up_ms=0.0)
 NOTHING_TO_CHECK = type("Expectation", (), {"sets": (), "state": b""})
@@ -137,3 +140,17 @@ def test_share_of_own_kernels_is_what_is_saved_without_them():
     assert drive(Rival(2.0), steady(0.5), share)[0].own_share == pytest.approx(0.25)
     measured, _ = drive(Rival(2.0), steady(0.5), share, strict=False)
     assert [finding.rule for finding in measured.findings] == ["timing.share"]
+
+
+def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question():
+    leaves = threading.Semaphore(1)
+    trials = [Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, leaves) for _ in range(2)]
+    for trial in trials:
+        assert trial.serve({"context": "wanted"}) == {}
+        assert not leaves.acquire(blocking=False)
+        trial.serve({"context": "made"})
+        assert trial.serve({"context": "wanted"}) == {}  # a candidate that asks again holds nobody up
+        assert leaves.acquire(blocking=False)
+        leaves.release()
+    Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, leaves).leave()
+    assert leaves._value == 1
