@@ -1,19 +1,36 @@
 """The files inside an archive, read in memory: nothing of it is ever written to disk or executed."""
 
+import bz2
+import gzip
 import io
+import lzma
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import BinaryIO, cast
 
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import MAX_FILE_BYTES
 
 MAX_MEMBERS = 100_000
 MAX_TOTAL_BYTES = 1 << 29  # of everything unpacked; only text files of interest are kept
+MAX_HEADER_BYTES = 1 << 20  # of a long name or an extended header, which is read whole
 KEPT = (".py", ".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp")
 KEPT_NAMES = ("LICENSE", "LICENCE", "COPYING", "METADATA", "PKG-INFO", "UNLICENSE")
+_READING = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+DAMAGE = (*_READING, OSError, EOFError, ValueError, RuntimeError)  # RuntimeError: encrypted, or of an unknown method
+_HEADERS = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+_CENTRAL_ENTRY = b"PK\x01\x02"
+_TOO_MUCH = "it unpacks to too much"
 
 
 @dataclass(frozen=True)
@@ -38,16 +55,8 @@ class ArchiveTree:
                     self._files[member.path] = kept
         except UnreadableFile as error:
             self._files = {name: error}
-        except (
-            OSError,
-            ValueError,
-            EOFError,
-            zipfile.BadZipFile,
-            tarfile.TarError,
-            RuntimeError,
-            NotImplementedError,
-        ) as e:
-            self._files = {name: UnreadableFile("bad_archive", type(e).__name__)}
+        except DAMAGE as error:
+            self._files = {name: UnreadableFile("bad_archive", type(error).__name__)}
 
     @property
     def faults(self) -> list[str]:
@@ -67,10 +76,10 @@ class ArchiveTree:
 def _members(data: bytes, name: str) -> Iterator[Member]:
     found = _zip_members(data) if name.endswith((".whl", ".zip", ".egg")) else _tar_members(data)
     total = 0
-    for count, (path, size, stream) in enumerate(found):
+    for path, size, stream in found:
         total += size
-        if count >= MAX_MEMBERS or total > MAX_TOTAL_BYTES:
-            raise UnreadableFile("archive_bomb", "it unpacks to too much")
+        if total > MAX_TOTAL_BYTES:
+            raise UnreadableFile("archive_bomb", _TOO_MUCH)
         if _escapes(path):
             yield Member(path, None, UnreadableFile("escapes_archive", path[:200]))
         elif _is_kept(path):
@@ -90,6 +99,8 @@ def _is_kept(path: str) -> bool:
 
 
 def _zip_members(data: bytes) -> Iterator[tuple[str, int, "Reader"]]:
+    if data.count(_CENTRAL_ENTRY) > MAX_MEMBERS:  # before zipfile makes an object of each
+        raise UnreadableFile("archive_bomb", _TOO_MUCH)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
             kind = info.external_attr >> 16 & 0o170000
@@ -98,10 +109,29 @@ def _zip_members(data: bytes) -> Iterator[tuple[str, int, "Reader"]]:
 
 
 def _tar_members(data: bytes) -> Iterator[tuple[str, int, "Reader"]]:
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r|*") as archive:
-        for info in archive:
+    with tarfile.open(fileobj=_decompressed(data), mode="r|", tarinfo=BoundedHeader) as archive:
+        for count, info in enumerate(archive):
+            if count >= MAX_MEMBERS:
+                raise UnreadableFile("archive_bomb", _TOO_MUCH)
             if info.isfile():
                 yield info.name.removeprefix("./"), info.size, Reader(archive, info)
+
+
+def _decompressed(data: bytes) -> BinaryIO:
+    """The bytes of a tar file. tarfile's own decompression takes quadratic time where a few bytes stand for many."""
+    for magic, unpack in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open)):
+        if data.startswith(magic):
+            return cast(BinaryIO, unpack(io.BytesIO(data)))
+    return io.BytesIO(data)
+
+
+class BoundedHeader(tarfile.TarInfo):
+    """A tar header. Long names and extended headers are read into memory, so they are believed up to a size only."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # the method that tarfile has for subclasses
+        if self.type in _HEADERS and self.size > MAX_HEADER_BYTES:
+            raise UnreadableFile("archive_bomb", "a header is larger than any name")
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
 
 @dataclass(frozen=True)

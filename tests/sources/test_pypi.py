@@ -1,5 +1,6 @@
 """Distributions from a package index, hostile archives included. The index is a local server."""
 
+import gzip
 import hashlib
 import http.server
 import io
@@ -95,6 +96,43 @@ def test_what_is_no_archive_is_rejected(data):
 def test_a_truncated_archive_is_rejected():
     whole = tar({"a.py": NET * 50, "b.py": bytes(range(256)) * 400})
     assert reason(ArchiveTree(whole[: len(whole) // 2], "x.tar.gz"), "x.tar.gz") == "bad_archive"
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_data_inside_a_wheel_are_rejected(method):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        archive.writestr("a.py", NET * 50)
+    data = bytearray(out.getvalue())
+    for place in range(40, 80):
+        data[place] ^= 0xFF
+    assert reason(ArchiveTree(bytes(data), "x.whl"), "x.whl") == "bad_archive"
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", ""])
+def test_every_compression_of_a_source_distribution_is_read(suffix):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=f"w:{suffix}") as archive:
+        info = tarfile.TarInfo("net.py")
+        info.size = len(NET)
+        archive.addfile(info, io.BytesIO(NET))
+    assert ArchiveTree(out.getvalue(), f"x.tar.{suffix}").read("net.py") == NET
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_that_unpacks_to_too_much_is_a_bomb(kind, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_HEADER_BYTES", 1 << 16)
+    header = tarfile.TarInfo("x")
+    header.type, header.size = kind, 1 << 20
+    data = gzip.compress(header.tobuf() + b"a" * header.size)
+    assert reason(ArchiveTree(data, "x.tar.gz"), "x.tar.gz") == "archive_bomb"
+
+
+def test_folders_without_end_are_a_bomb(monkeypatch):
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 10)
+    folder = tarfile.TarInfo("d")
+    folder.type = tarfile.DIRTYPE
+    assert reason(ArchiveTree(gzip.compress(folder.tobuf() * 20), "x.tar.gz"), "x.tar.gz") == "archive_bomb"
 
 
 def test_source_distributions_are_preferred_and_versions_matched_whole():
