@@ -16,9 +16,8 @@ from musadata.mining.slicing import Slicer, Unsliceable
 from musadata.mining.summary import docstring_text
 from musadata.records import SCHEMA_VERSION, Draft, Reject, SourceKind
 from musadata.sandbox import Limits, Sandbox
-from musadata.sources.protocol import CodeSource, UnreadableFile
+from musadata.sources.protocol import STEP, CodeSource, UnreadableFile
 
-STEP = "mine"
 LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a backstop: the search itself is bounded in tries
 MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
 
@@ -28,10 +27,10 @@ def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Sandbox) 
     try:
         module = slicer.index.parse(path)
     except UnreadableFile as error:
-        yield _reject(error.reason, error.detail, path)
+        yield _reject(error.reason, error.detail, f"{source.origin}/{path}")
         return
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        yield _reject("syntax_error", f"{type(error).__name__}: {error}"[:200], path)
+        yield _reject("syntax_error", f"{type(error).__name__}: {error}"[:200], f"{source.origin}/{path}")
         return
     if not MODULE_HINT.search(module.text):
         return

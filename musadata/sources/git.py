@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import MAX_FILE_BYTES
 
 PLAIN_FILES = ("100644", "100755")  # neither links nor submodules
+FOLDERS = ("040000",)
 CLONE_SECONDS = 1800
 REMOTE = re.compile(r"^(https?|git|ssh|file)://|^[\w.-]+@[\w.-]+:")
 # Whatever the user's or the repository's own configuration says, nothing of it is executed.
@@ -31,22 +33,43 @@ class GitTree:
         self._process: subprocess.Popen[bytes] | None = None
 
     @cached_property
-    def _objects(self) -> dict[str, str]:
-        listing = run_git(self._repository, "ls-tree", "-r", "-z", "--full-tree", self._commit)
-        found: dict[str, str] = {}
-        for entry in listing.split(b"\0"):
-            head, _, name = entry.partition(b"\t")
-            fields = head.decode().split()
-            if len(fields) == 3 and fields[0] in PLAIN_FILES:
-                found[name.decode("utf-8", "surrogateescape")] = fields[2]
-        return {path: found[path] for path in sorted(found) if _is_text(path)}
+    def _objects(self) -> dict[str, str | None]:
+        """Path -> the file's object; None for a folder that cannot be listed."""
+        try:
+            return dict(sorted(_files(self._list(self._commit, "-r"))))
+        except MusadataError:
+            return dict(sorted(self._walk(self._commit, "")))
+
+    def _list(self, tree: str, *options: str) -> bytes:
+        return run_git(self._repository, "ls-tree", *options, "-z", "--full-tree", tree)
+
+    def _walk(self, tree: str, folder: str) -> Iterator[tuple[str, str | None]]:
+        """As one listing, but folder by folder: of a damaged repository, what can be read."""
+        try:
+            listing = self._list(tree)
+        except MusadataError:
+            if not folder:
+                raise
+            yield folder, None
+            return
+        for name, oid in _files(listing):
+            yield f"{folder}/{name}".lstrip("/"), oid
+        for name, oid in _files(listing, FOLDERS):
+            yield from self._walk(oid, f"{folder}/{name}".lstrip("/"))
 
     def paths(self) -> list[str]:
-        return list(self._objects)
+        return [path for path, oid in self._objects.items() if oid is not None]
+
+    @property
+    def faults(self) -> list[str]:
+        """Folders that cannot be listed, so that somebody asks for them and reports why."""
+        return [path for path, oid in self._objects.items() if oid is None]
 
     def read(self, path: str) -> bytes:
-        name = self._objects.get(path)
+        name = self._objects.get(path, "")
         if name is None:
+            raise UnreadableFile("unreadable_object", "missing or damaged folder")
+        if not name:
             raise UnreadableFile("unreadable", "no such file")
         try:
             return self._read_object(name)
@@ -97,13 +120,13 @@ class GitTree:
             self.close()
 
 
-def _is_text(path: str) -> bool:
-    """Paths that rows can hold: a name in another encoding than UTF-8 cannot be written down."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _files(listing: bytes, modes: Sequence[str] = PLAIN_FILES) -> Iterator[tuple[str, str]]:
+    """(path, object) of what a listing holds of these modes. Names in another encoding than UTF-8 keep their bytes."""
+    for entry in listing.split(b"\0"):
+        head, _, name = entry.partition(b"\t")
+        fields = head.decode().split()
+        if len(fields) == 3 and fields[0] in modes:
+            yield name.decode("utf-8", "surrogateescape"), fields[2]
 
 
 def environment() -> dict[str, str]:
@@ -158,7 +181,11 @@ def open_git(config: SourceConfig, seed: int) -> CodeFiles:
         kernels=config.kernels,
         license=config.license,
     )
-    if not source.units():
+    try:
+        empty = not source.units()
+    except MusadataError as error:
+        raise MusadataError(error.what, where=where, remedy="clone it again, some of it is missing") from error
+    if empty:
         raise MusadataError("holds no Python files that match", where=where, remedy="correct include and exclude")
     return source
 

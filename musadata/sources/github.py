@@ -12,6 +12,7 @@ from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION, Draft, KernelDraft, Reject
 from musadata.sources.git import open_git
+from musadata.sources.protocol import STEP
 from musadata.sources.rest import RestClient
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class GitHubRepositories:
         try:
             source = open_git(config, self._seed)
         except MusadataError as error:
-            yield Reject(SCHEMA_VERSION, "tasks", "mine", "unreachable_repository", error.what, f"git:{item.url}")
+            yield Reject(SCHEMA_VERSION, "tasks", STEP, "unreachable_repository", error.what, f"git:{item.url}")
             return
         for path in source.units():
             yield from source.drafts(path, sandbox)

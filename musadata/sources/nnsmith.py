@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from musadata.config import SourceConfig
 from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject, SourceKind
+from musadata.sources.protocol import STEP
 
 if TYPE_CHECKING:
     from musadata.sandbox import Sandbox
@@ -56,7 +57,7 @@ class NNSmithSource:
 
     def _reject(self, graphs: str, reason: str, detail: str) -> Reject:
         origin = f"nnsmith:seed/{self._seed}/graph/{graphs}"
-        return Reject(SCHEMA_VERSION, "tasks", "nnsmith", reason, detail, origin)
+        return Reject(SCHEMA_VERSION, "tasks", STEP, reason, detail, origin)
 
 
 def print_graphs(seed: int, first: int, last: int, max_nodes: int) -> list[list[str]]:

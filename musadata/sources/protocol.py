@@ -8,6 +8,8 @@ from musadata.records import Draft, KernelDraft, Provenance, Reject
 if TYPE_CHECKING:
     from musadata.sandbox import Sandbox
 
+STEP = "draft"  # under which the funnel counts what sources offer
+
 
 class Source(Protocol):
     """A place that tasks come from; cheap to open in any worker, the same everywhere."""

@@ -75,7 +75,7 @@ def _shapes(reference):
 def test_modules_without_shapes_of_their_own_are_rejected_with_a_reason(small_files):
     [lazy] = [item for item in small_files if isinstance(item, Reject) and "first input" in item.detail]
     assert lazy.reason == "lazy_fails"
-    assert lazy.step == "mine"
+    assert lazy.step == "draft"
 
 
 def test_mining_twice_gives_the_same_rows(sandbox):

@@ -75,12 +75,13 @@ def test_bad_files_become_rejects_and_the_good_ones_are_mined(tmp_path, sandbox)
     (tmp_path / "good.py").write_text(GOOD)
     found = mine(tmp_path, sandbox)
     reasons = {item.origin: item.reason for item in found if isinstance(item, Reject)}
+    origin = f"directory:{tmp_path.name}"
     assert reasons == {
-        "odd.py": "odd_encoding",
-        "null.py": "odd_encoding",
-        "syntax.py": "syntax_error",
-        "deep.py": "syntax_error",
-        "huge.py": "file_too_large",
+        f"{origin}/odd.py": "odd_encoding",
+        f"{origin}/null.py": "odd_encoding",
+        f"{origin}/syntax.py": "syntax_error",
+        f"{origin}/deep.py": "syntax_error",
+        f"{origin}/huge.py": "file_too_large",
     }
     assert [item.name for item in found if isinstance(item, Draft)] == ["Net"]
 
@@ -96,7 +97,10 @@ def test_a_folder_that_vanishes_half_way_is_rejected_file_by_file(tmp_path, sand
     shutil.rmtree(folder)
     rejects = [item for unit in others for item in source.drafts(unit, sandbox)]
     assert isinstance(draft, Draft)
-    assert [(item.reason, item.origin) for item in rejects] == [("unreadable", "b.py"), ("unreadable", "c.py")]
+    assert [(item.reason, item.origin) for item in rejects] == [
+        ("unreadable", "directory:code/b.py"),
+        ("unreadable", "directory:code/c.py"),
+    ]
 
 
 def test_generated_files_of_any_size_are_read_no_further_than_hand_written_ones_reach(tmp_path, sandbox):

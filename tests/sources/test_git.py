@@ -119,7 +119,36 @@ def test_a_repository_that_vanishes_half_way_is_rejected_file_by_file(repository
     assert source.units() == ["net.py"]
     shutil.rmtree(repository)
     [reject] = source.drafts("net.py", None)
-    assert (reject.reason, reject.origin) == ("unreadable_object", "net.py")
+    assert (reject.reason, reject.origin) == ("unreadable_object", f"{source.origin}/net.py")
+
+
+def test_a_folder_that_cannot_be_listed_is_rejected_and_the_rest_is_read(repository):
+    for folder in ("lost", "whole/deep"):
+        (repository / folder).mkdir(parents=True)
+        (repository / folder / "other.py").write_text(f"# {folder}\n{NET}")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    _object(repository, "lost").unlink()
+    source = open_repository(repository)
+    assert source.units() == ["lost", "net.py", "whole/deep/other.py"]
+    [reject] = source.drafts("lost", None)
+    assert (reject.reason, reject.origin) == ("unreadable_object", f"{source.origin}/lost")
+
+
+def test_a_file_whose_name_is_no_utf8_is_read_as_any_other(repository):
+    (repository / os.fsdecode(b"na\xffme.py")).write_text(NET)
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "two")
+    source = open_repository(repository)
+    assert [ascii(unit) for unit in source.units()] == ["'na\\udcffme.py'", "'net.py'"]
+    assert source.tree.read(source.units()[0]).decode() == NET
+
+
+def test_a_repository_without_its_commit_is_named_with_a_remedy(repository):
+    head = git(repository, "rev-parse", "HEAD")
+    (repository / ".git" / "objects" / head[:2] / head[2:]).unlink()
+    with pytest.raises(MusadataError, match="check url and revision"):
+        open_repository(repository)
 
 
 def _object(repository, name):
