@@ -38,6 +38,13 @@ class Stage(beam.PTransform, ABC):
     def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
         """The stage's steps."""
 
+    def check(self) -> None:
+        """Find now what would only be found at the end.
+
+        Raises:
+            MusadataError: the config asks for something that is not there.
+        """
+
     @abstractmethod
     def is_done(self) -> bool:
         """Whether every shard is committed and nothing that it depends on has changed; what it needs is done."""
@@ -53,6 +60,8 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
     """
     config, corpus = options.config, options.corpus
     stages = [kind(config, corpus) for kind in kinds]
+    for stage in stages:
+        stage.check()
     if stages[0].needs:
         open_corpus(corpus, stages[0].needs, shards=config.shards)
     else:

@@ -16,7 +16,7 @@ from musadata.corpus.shards import Shard, deal, read_shard
 from musadata.mining.kernels import check_licenses, with_task, without_task
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
 from musadata.tasks.probe import probe
-from musadata.tasks.selection import TaskSignature, select, signature_of
+from musadata.tasks.selection import TaskSignature, check_selection, select, signature_of
 from musadata.tasks.spreading import Move, spread
 from pipelines import resources
 from pipelines.options import parse_options, run_command
@@ -55,14 +55,14 @@ class Probe(ShardStep):
 
     def process(self, shard: Shard, out: Writers) -> None:
         for draft, probed in concurrently(self._probe, self._drafts(shard), PROBES_AT_ONCE):
-            out.funnel.came_in("draft")
             if isinstance(draft, Reject):
+                out.funnel.came_in(draft.step)
                 out.reject(draft)
-                continue
-            out.funnel.went_on("draft")
-            if isinstance(draft, KernelDraft):
+            elif isinstance(draft, KernelDraft):
                 self._keep_kernel(draft, probed, out)
             else:
+                out.funnel.came_in("draft")
+                out.funnel.went_on("draft")
                 _keep_task(probed, out)
 
     def _drafts(self, shard: Shard) -> Iterator[Drafted]:
@@ -187,6 +187,9 @@ class Stage1(Stage):
         return shards | "Keep" >> beam.Map(
             lambda shard, selection: Keep(config, corpus, selection).run(shard), beam.pvalue.AsSingleton(selection)
         )
+
+    def check(self) -> None:
+        check_selection(self.config.tasks)
 
     def is_done(self) -> bool:
         probe_step = Probe(self.config, self.corpus)

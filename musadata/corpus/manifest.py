@@ -1,18 +1,21 @@
 """The manifest: what is in a corpus, and the checks with which every reader and stage opens one."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from musadata.config import Config
 from musadata.corpus import files
 from musadata.corpus.commits import COMMITS, Commit, code_version, commit_path, damage, list_commits, run_again
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import add_counts
-from musadata.corpus.shards import Output
+from musadata.corpus.shards import Output, read_column
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
 from musadata.rows import plain
+from musadata.tasks.balance import sampling_weights
 
 MANIFEST = "manifest.json"
 _MARKER = "corpus.json"  # in _commits/: this folder is a corpus, even before anything is committed
@@ -186,6 +189,7 @@ def write_manifest(corpus: str, config: Any, *, shards: int | None = None) -> di
         "stages": {stage: _describe_stage(opened.stage(stage)) for stage in _names(opened.commits)},
         "datasets": {name: _describe_dataset(opened.outputs(name)) for name in DATASETS if opened.outputs(name)},
         "funnel": opened.funnel(),
+        "balance": _describe_balance(opened.paths("tasks"), config),
     }
     remove_leftovers(opened, commits)
     data = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
@@ -225,6 +229,23 @@ def _describe_dataset(outputs: Sequence[Output]) -> dict[str, Any]:
             {"path": output.path, "rows": output.rows, "bytes": output.bytes, "sha256": output.sha256}
             for output in outputs
         ],
+    }
+
+
+def _describe_balance(paths: Sequence[str], config: Any) -> dict[str, Any]:
+    """{operator family: {"tasks", "share", "target", "weight"}}, of families with tasks or a target; see `balance`."""
+    targets = config.tasks.families if isinstance(config, Config) else {}
+    counts = Counter(family for path in paths for family in read_column(path, "operator_family"))
+    total = counts.total()
+    weights = sampling_weights(counts, targets)
+    return {
+        family: {
+            "tasks": counts[family],
+            "share": round(counts[family] / total, 4) if total else 0.0,
+            "target": targets.get(family),
+            "weight": round(weights.get(family, 1.0), 4),
+        }
+        for family in sorted({*counts, *targets})
     }
 
 

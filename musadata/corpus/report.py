@@ -112,9 +112,24 @@ class _Page:
             "Tasks",
             "What kind of work dominates each task, and whether anybody has solved it.",
             charts.shares([(*row, "") for row in families], "with an accepted kernel", "unsolved"),
+            "<h3>balance over operator families</h3>",
+            charts.table(("family", "tasks", "share", "target", "sampling weight"), self._balance()),
             "<h3>where they come from</h3>",
             charts.table(("source", "origin", "licence", "tasks"), origins),
         )
+
+    def _balance(self) -> list[tuple[object, ...]]:
+        found = sorted(self._manifest["balance"].items(), key=lambda item: (-item[1]["tasks"], item[0]))
+        return [
+            (
+                family,
+                one["tasks"],
+                f"{one['share']:.1%}",
+                "–" if one["target"] is None else f"{one['target']:.1%}",
+                one["weight"],
+            )
+            for family, one in found
+        ]
 
     def acceptance(self) -> str:
         by_source = self.rows(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -207,13 +207,25 @@ def read_shard(corpus: str, dataset: str, shard: Shard, kind: type[Row], *, name
 
 def read_rows(path: str, kind: type[Row]) -> Iterator[Row]:
     """The rows of one Parquet file of ours; see `read_shard`."""
+    with _reading(path) as parquet:
+        _check_schema(path, parquet.schema_arrow, kind)
+        for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
+            for row in batch.to_pylist():
+                yield restore(kind, row)
+
+
+def read_column(path: str, column: str) -> list[Any]:
+    """One column of a Parquet file of ours; see `read_shard`."""
+    with _reading(path) as parquet:
+        values: list[Any] = parquet.read([column]).column(column).to_pylist()
+        return values
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[pq.ParquetFile]:
     with files.open_for_reading(path) as file:
         try:
-            parquet = pq.ParquetFile(file)
-            _check_schema(path, parquet.schema_arrow, kind)
-            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
-                for row in batch.to_pylist():
-                    yield restore(kind, row)
+            yield pq.ParquetFile(file)
         except (pa.ArrowException, OSError, ValueError) as error:
             detail = " ".join(str(error).split())[:200]
             raise MusadataError(

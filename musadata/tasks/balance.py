@@ -1,7 +1,8 @@
 """Balance over operator families: the paper up-samples what models are weak in and down-samples plain elementwise work.
 
 Targets are shares of the corpus (`tasks.families` in the config). A family above its target is cut to it; one below
-stays whole and gets a weight above 1, which a trainer may sample by. Families without a target are left alone.
+stays whole and gets a weight above 1, which a trainer may sample by: the manifest's `balance` holds, for each family,
+how many tasks were kept, their share, the target and the weight. Families without a target are left alone.
 """
 
 import math

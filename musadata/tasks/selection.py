@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from musadata.config import TasksConfig
 from musadata.records import Task
-from musadata.tasks.balance import drop_surplus
+from musadata.tasks.balance import check_targets, drop_surplus
+from musadata.tasks.decontaminate import load_fingerprints
 from musadata.tasks.text import PERMUTATIONS, similarity
 
 _ROWS = 8  # values per band: texts of similarity 0.85 meet in some band with probability 0.994
@@ -42,6 +43,17 @@ def signature_of(task: Task) -> TaskSignature:
         text_signature=task.text_signature,
         operator_family=task.operator_family.value,
     )
+
+
+def check_selection(config: TasksConfig) -> None:
+    """Whether the families and benchmarks that the config names are known.
+
+    Raises:
+        MusadataError: one is not.
+    """
+    check_targets(config.families)
+    for name in config.decontaminate:
+        load_fingerprints(name)
 
 
 def select(signatures: Iterable[TaskSignature], config: TasksConfig) -> dict[str, str]:

@@ -1,4 +1,5 @@
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -69,6 +70,28 @@ def test_sft_rows_train_on_accepted_answers_only(quickstart_corpus):
 
 def test_everything_dropped_is_in_rejects_with_a_reason(quickstart_corpus):
     assert ask(quickstart_corpus, "SELECT count(*) FROM {rejects} WHERE reason = '' OR step = ''") == [(0,)]
+
+
+def test_every_step_of_the_funnel_adds_up(quickstart_corpus):
+    funnel = json.loads((quickstart_corpus / "manifest.json").read_text())["funnel"]
+    for stage, steps in funnel.items():
+        for step, counts in steps.items():
+            assert counts["in"] == counts["out"] + sum(counts["dropped"].values()), (stage, step)
+
+
+def test_the_manifest_says_how_the_families_are_balanced(quickstart_corpus):
+    balance = json.loads((quickstart_corpus / "manifest.json").read_text())["balance"]
+    counts = dict(ask(quickstart_corpus, "SELECT operator_family, count(*) FROM {tasks} GROUP BY 1"))
+    assert {family: one["tasks"] for family, one in balance.items()} == counts
+    assert sum(one["share"] for one in balance.values()) == pytest.approx(1.0, abs=0.01)
+
+
+def test_targets_of_unknown_families_are_found_before_any_work(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("sources: [{kind: nnsmith, count: 4}]\ntasks: {families: {elementwize: 0.3}}\n")
+    done = run_module("pipelines.stage1", "--config", str(config), "--corpus", str(tmp_path / "corpus"))
+    assert (done.returncode, (tmp_path / "corpus").exists()) == (2, False)
+    assert "tasks.families.elementwize" in done.stderr
 
 
 def test_the_same_command_again_does_no_work(quickstart_corpus, tmp_path):
