@@ -1,21 +1,8 @@
-"""Blocks that models are made of, each in the ways in which people write it."""
+"""Blocks of sequence models, tables and losses, each in the ways in which people write it."""
 
 from musadata.sources.composed.builder import Builder
-from musadata.sources.composed.chains import (
-    BATCH,
-    CHANNELS,
-    follow,
-    start_rows,
-    start_space,
-)
-from musadata.sources.composed.steps import ACTIVATIONS, activation, broadcast, channels_name, normalization
-
-SMOOTH = ["relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "mish", "hardswish"]
-
-
-def _written(name: str, value: str) -> str:
-    """An activation of an expression."""
-    return ACTIVATIONS[name][0].format(value)
+from musadata.sources.composed.chains import follow, start_rows
+from musadata.sources.composed.steps import SMOOTH, activation, broadcast, channels_name, written
 
 
 def _norm(builder: Builder, features: str) -> str:
@@ -38,15 +25,15 @@ def feed_forward(builder: Builder) -> None:
     if name == "gated":
         gate = builder.layer("gate", f"nn.Linear({features}, {hidden}, bias=False)")
         up = builder.layer("up", f"nn.Linear({features}, {hidden}, bias=False)")
-        builder.line(f"hidden = {_written(function, f'{gate}({inner})')} * {up}({inner})")
+        builder.line(f"hidden = {written(function, f'{gate}({inner})')} * {up}({inner})")
     elif name == "gated_packed":
         both = builder.layer("up", f"nn.Linear({features}, 2 * {hidden})")
         builder.line(f"value, gate = {both}({inner}).chunk(2, dim=-1)")
-        builder.line(f"hidden = value * {_written(function, 'gate')}")
+        builder.line(f"hidden = value * {written(function, 'gate')}")
     else:
         up = builder.layer("up", f"nn.Linear({features}, {hidden})")
         builder.line(f"hidden = {up}({inner})")
-        builder.line(f"hidden = {_written(function, 'hidden')}")
+        builder.line(f"hidden = {written(function, 'hidden')}")
     down = builder.layer("down", f"nn.Linear({hidden}, {features})")
     if name == "low_rank":
         base = builder.layer("base", f"nn.Linear({features}, {features})")
@@ -125,127 +112,6 @@ def _attend(builder: Builder, name: str, heads: str) -> None:
         builder.line('scores = scores.masked_fill(scores < least, float("-inf"))')
     builder.line("weights = torch.softmax(scores, dim=-1)")
     builder.apply("weights @ value")
-
-
-def convolution_block(builder: Builder) -> None:
-    """Residual, squeezing, inverted and gated blocks of convolutional networks."""
-    name = builder.pick(
-        [
-            "residual",
-            "squeeze_excite",
-            "inverted",
-            "spatial_gate",
-            "convnext",
-            "gated",
-            "pyramid",
-            "shuffle_up",
-            "dense",
-        ]
-    )
-    start_space(builder, 1 if name == "gated" else 2)
-    batch, width, *space = builder.shape
-    cells, channels = batch * _product(space), channels_name(builder)
-    function = builder.pick(SMOOTH)
-    hidden_value = builder.size([16, 24, 32])
-    if name == "residual":
-        for number in ("1", "2"):
-            builder.layer(f"conv{number}", f"nn.Conv2d({channels}, {channels}, kernel_size=3, padding=1, bias=False)")
-            builder.layer(f"norm{number}", f"nn.BatchNorm2d({channels})")
-        builder.line(f"out = {_written(function, 'self.norm1(self.conv1(x))')}")
-        builder.line("out = self.norm2(self.conv2(out))")
-        builder.apply(_written(function, "out + x") if _single(function) else f"{_written('relu', 'out + x')}")
-        builder.work += 2 * cells * width**2 * 9
-    elif name == "squeeze_excite":
-        hidden = builder.argument("squeezed_channels", builder.size([4, 8]))
-        down, up = (
-            builder.layer("down", f"nn.Linear({channels}, {hidden})"),
-            builder.layer("up", f"nn.Linear({hidden}, {channels})"),
-        )
-        builder.line("pooled = x.mean(dim=(2, 3))")
-        builder.line(
-            f"hidden = {_written(function, f'{down}(pooled)')}"
-            if _single(function)
-            else f"hidden = F.relu({down}(pooled))"
-        )
-        builder.line(f"gate = torch.sigmoid({up}(hidden))")
-        builder.apply("x * gate[:, :, None, None]")
-        builder.work += batch * width * 16
-    elif name == "inverted":
-        hidden = builder.argument("hidden_channels", hidden_value * 2)
-        builder.layer("expand", f"nn.Conv2d({channels}, {hidden}, kernel_size=1)")
-        builder.layer("depthwise", f"nn.Conv2d({hidden}, {hidden}, kernel_size=3, padding=1, groups={hidden})")
-        builder.layer("project", f"nn.Conv2d({hidden}, {channels}, kernel_size=1)")
-        builder.line("hidden = F.relu6(self.expand(x))")
-        builder.line("hidden = F.relu6(self.depthwise(hidden))")
-        builder.apply("x + self.project(hidden)")
-        builder.work += cells * hidden_value * 2 * (2 * width + 9)
-    elif name == "spatial_gate":
-        builder.layer("conv", "nn.Conv2d(2, 1, kernel_size=7, padding=3)")
-        builder.line("mean = x.mean(dim=1, keepdim=True)")
-        builder.line("peak = x.amax(dim=1, keepdim=True)")
-        builder.line("gate = torch.sigmoid(self.conv(torch.cat([mean, peak], dim=1)))")
-        builder.apply("x * gate")
-        builder.work += cells * 98
-    elif name == "convnext":
-        builder.layer("depthwise", f"nn.Conv2d({channels}, {channels}, kernel_size=7, padding=3, groups={channels})")
-        builder.layer("norm", f"nn.LayerNorm({channels})")
-        builder.layer("up", f"nn.Linear({channels}, 4 * {channels})")
-        builder.layer("down", f"nn.Linear(4 * {channels}, {channels})")
-        builder.line("hidden = self.depthwise(x).permute(0, 2, 3, 1)")
-        builder.line(
-            f"hidden = self.down({_written(function, 'self.up(self.norm(hidden))')})"
-            if _single(function)
-            else "hidden = self.down(F.gelu(self.up(self.norm(hidden))))"
-        )
-        builder.apply("x + hidden.permute(0, 3, 1, 2)")
-        builder.work += cells * width * (49 + 8 * width)
-    elif name == "gated":
-        dilation = builder.pick(["1", "2", "4"])
-        builder.layer(
-            "conv", f"nn.Conv1d({channels}, 2 * {channels}, kernel_size=3, padding={dilation}, dilation={dilation})"
-        )
-        builder.layer("project", f"nn.Conv1d({channels}, {channels}, kernel_size=1)")
-        builder.line("value, gate = self.conv(x).chunk(2, dim=1)")
-        builder.line("hidden = torch.tanh(value) * torch.sigmoid(gate)")
-        builder.apply("x + self.project(hidden)")
-        builder.work += cells * width**2 * 7
-    elif name == "pyramid":
-        hidden = builder.argument("branch_channels", 8)
-        builder.layer("project", f"nn.Conv2d({channels}, {hidden}, kernel_size=1)")
-        builder.line("size = x.shape[2:]")
-        builder.line("levels = [F.adaptive_avg_pool2d(x, bins) for bins in (1, 2, 4)]")
-        mode = builder.pick(["nearest", "bilinear"])
-        options = 'mode="nearest"' if mode == "nearest" else 'mode="bilinear", align_corners=False'
-        builder.line(f"branches = [F.interpolate(self.project(level), size=size, {options}) for level in levels]")
-        builder.apply("torch.cat([x, *branches], dim=1)")
-        builder.work += cells * 24
-    elif name == "shuffle_up":
-        builder.layer("conv", f"nn.Conv2d({channels}, 4 * {channels}, kernel_size=3, padding=1)")
-        builder.apply("F.pixel_shuffle(self.conv(x), 2)")
-        builder.apply(_written(function, "x"))
-        builder.work += cells * width**2 * 36
-    else:
-        hidden = builder.argument("growth", 8)
-        builder.layer("norm", f"nn.BatchNorm2d({channels})")
-        builder.layer("conv", f"nn.Conv2d({channels}, {hidden}, kernel_size=3, padding=1, bias=False)")
-        builder.line(
-            f"new = self.conv({_written(function, 'self.norm(x)')})"
-            if _single(function)
-            else "new = self.conv(F.relu(self.norm(x)))"
-        )
-        builder.apply("torch.cat([x, new], dim=1)")
-        builder.work += cells * width * 72
-
-
-def _single(function: str) -> bool:
-    return ACTIVATIONS[function][0].count("{") == 1 and "{0}" not in ACTIVATIONS[function][0]
-
-
-def _product(sizes: list[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 def lookup(builder: Builder) -> None:
@@ -374,79 +240,6 @@ def _judge(builder: Builder, name: str, rows: str, outer: str) -> None:
         builder.apply(f"(1.0 - F.cosine_similarity(x, {target}, dim=-1)).mean()")
 
 
-def mixing(builder: Builder) -> None:
-    """Layout and elementwise work of modern sequence models: rotations, shifts, patches, windows."""
-    name = builder.pick(
-        ["rotary", "token_shift", "patches", "windows", "channel_shuffle", "space_to_depth", "interleave", "shift"]
-    )
-    if name in ("rotary", "token_shift", "interleave", "shift"):
-        start_rows(builder, tokens=True)
-        features = channels_name(builder)
-        if name == "rotary":
-            builder.line("half = x.shape[-1] // 2")
-            builder.line("steps = torch.arange(x.shape[1], device=x.device)[:, None]")
-            builder.line("angle = steps * 10000.0 ** (-torch.arange(half, device=x.device) / half)")
-            builder.line("first, second = x[..., :half], x[..., half:]")
-            builder.line("cos, sin = torch.cos(angle), torch.sin(angle)")
-            builder.apply("torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)")
-        elif name == "token_shift":
-            builder.line("before = F.pad(x, (0, 0, 1, -1))")
-            builder.apply(f"x + (before - x) * {builder.parameter('mix', features)}")
-        elif name == "interleave":
-            other = builder.input("other", ["batch_size", "length", "in_features"])
-            builder.apply(f"torch.stack([x, {other}], dim=2).flatten(1, 2)")
-            builder.shape = (builder.shape[0], 2 * builder.shape[1], builder.shape[2])
-        else:
-            builder.line("left, right = x.chunk(2, dim=-1)")
-            builder.apply("torch.cat([left.roll(1, dims=1), right.roll(-1, dims=1)], dim=-1)")
-    else:
-        builder.note("image")
-        batch, width = builder.size(BATCH), builder.size([c for c in CHANNELS if c % 4 == 0])
-        space = builder.size([16, 24, 32])
-        builder.spatial = name in ("channel_shuffle", "space_to_depth")
-        builder.shape = (batch, width, space, space)
-        builder.input(
-            "x",
-            [
-                builder.constant("batch_size", batch),
-                builder.constant("in_channels", width),
-                builder.constant("height", space),
-                builder.constant("width", space),
-            ],
-        )
-        builder.line("batch, channels, height, width = x.shape")
-        forms = {
-            "patches": [
-                "x = x.view(batch, channels, height // 4, 4, width // 4, 4)",
-                "x = x.permute(0, 2, 4, 1, 3, 5).reshape(batch, -1, channels * 16)",
-            ],
-            "windows": [
-                "x = x.view(batch, channels, height // 8, 8, width // 8, 8)",
-                "x = x.permute(0, 2, 4, 3, 5, 1).reshape(-1, 64, channels)",
-            ],
-            "channel_shuffle": [
-                "x = x.view(batch, 4, channels // 4, height, width)",
-                "x = x.transpose(1, 2).reshape(batch, channels, height, width)",
-            ],
-            "space_to_depth": [
-                "x = torch.cat([x[:, :, ::2, ::2], x[:, :, 1::2, ::2], x[:, :, ::2, 1::2], x[:, :, 1::2, 1::2]], dim=1)"
-            ],
-        }
-        builder.lines.extend(forms[name])
-        if name == "space_to_depth":
-            builder.lines.pop(0)
-        shapes = {
-            "patches": (batch, space * space // 16, width * 16),
-            "windows": (batch * space * space // 64, 64, width),
-            "channel_shuffle": builder.shape,
-            "space_to_depth": (batch, 4 * width, space // 2, space // 2),
-        }
-        builder.shape = shapes[name]
-    activation(builder)
-    if builder.chance(0.5):
-        normalization(builder)
-
-
 def gated_scan(builder: Builder) -> None:
     """A linear recurrence over time through cumulative sums."""
     start_rows(builder, tokens=True)
@@ -465,5 +258,5 @@ def gated_scan(builder: Builder) -> None:
     else:
         builder.line("weights = torch.exp(x - x.amax(dim=1, keepdim=True))")
         builder.apply("torch.cumsum(weights * x, dim=1) / torch.cumsum(weights, dim=1)")
-    builder.apply(_written(function, "x"))
+    builder.apply(written(function, "x"))
     follow(builder, 0, 1)

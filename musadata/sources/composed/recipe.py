@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from musadata.sources.composed import blocks, chains, recurrence
+from musadata.sources.composed import blocks, chains, images, mixing, recurrence
 from musadata.sources.composed.builder import Builder
 
 MAX_WORK = 1 << 23  # multiply-adds: a CPU emulates about 1e7 of them a second
@@ -26,12 +26,12 @@ RECIPES: dict[Callable[[Builder], None], float] = {
     chains.pointwise_chain: 4.5,
     blocks.feed_forward: 2.0,
     blocks.attention: 3.5,
-    blocks.convolution_block: 2.5,
+    images.convolution_block: 2.5,
     recurrence.recurrent_cell: 0.7,
     recurrence.recurrence: 3.0,
     blocks.lookup: 3.5,
     blocks.loss: 5.0,
-    blocks.mixing: 2.0,
+    mixing.mixing: 2.0,
     blocks.gated_scan: 1.5,
 }
 

@@ -25,6 +25,7 @@ ACTIVATIONS = {
     "tanh_softplus": ("{0} * torch.tanh(F.softplus({0}))", ""),
     "square_relu": ("torch.square(F.relu({}))", ""),
 }
+SMOOTH = ["relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "mish", "hardswish"]  # what the middle of a block has
 _POSITIVE, _UNIT, _SIGNED_UNIT, _CLAMPED = (0.0, inf), (0.0, 1.0), (-1.0, 1.0), (-1.0, 2.0)
 BOUNDS: dict[str, Range] = {
     "relu": _POSITIVE,
@@ -67,6 +68,11 @@ def per_channel(builder: Builder) -> str:
     """A shape that broadcasts one number per channel or feature, in names."""
     name = channels_name(builder)
     return ", ".join([name, *["1"] * dimensions(builder)]) if builder.spatial else name
+
+
+def written(name: str, value: str) -> str:
+    """An activation of an expression."""
+    return ACTIVATIONS[name][0].format(value)
 
 
 def activation(builder: Builder) -> None:
