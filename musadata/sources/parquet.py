@@ -1,5 +1,6 @@
 """Dumps of source files in Parquet, such as The Stack: one row a file, columns mapped by the config."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,9 @@ import pyarrow.parquet as pq
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
-from musadata.records import Draft, KernelDraft, Reject
+from musadata.records import SCHEMA_VERSION, Draft, KernelDraft, Reject
 from musadata.sources.code import CodeFiles
-from musadata.sources.protocol import UnreadableFile
+from musadata.sources.protocol import STEP, UnreadableFile
 from musadata.sources.trees import check_size
 
 if TYPE_CHECKING:
@@ -22,10 +23,17 @@ ROLES = ("content", "path", "repository", "revision", "license")
 
 
 class RowsTree:
-    """The rows of one repository in one row group."""
+    """The rows of one repository in one row group. Of two rows of one path, the first is read."""
 
-    def __init__(self, rows: dict[str, Any]):
-        self._rows = rows
+    def __init__(self) -> None:
+        self._rows: dict[str, Any] = {}
+        self.repeated: list[str] = []
+
+    def add(self, path: str, content: Any) -> None:
+        if path in self._rows:
+            self.repeated.append(path)
+        else:
+            self._rows[path] = content
 
     def paths(self) -> list[str]:
         return sorted(self._rows)
@@ -64,25 +72,28 @@ class ParquetFiles:
 
     def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
         """The modules in one row group; files of one repository can import each other."""
-        for repository in self._repositories(unit):
+        for repository, repeated in self._repositories(unit):
             for path in repository.units():
                 yield from repository.drafts(path, sandbox)
+            for path in repeated:
+                yield Reject(SCHEMA_VERSION, "tasks", STEP, "repeated_path", "", f"{self.origin}/{path}")
 
-    def _repositories(self, unit: str) -> Iterator[CodeFiles]:
+    def _repositories(self, unit: str) -> Iterator[tuple[CodeFiles, list[str]]]:
+        """Each repository, and the paths that it has more than once."""
         name, _, number = unit.rpartition("#")
         with self._open(name) as file:
             table = file.read_row_group(int(number), columns=sorted(set(self._columns.values())))
-        groups: dict[tuple[str, str, str], dict[str, Any]] = {}
+        groups: dict[tuple[str, str, str], RowsTree] = defaultdict(RowsTree)
         for place, row in enumerate(_rows(table)):
             described = {role: row.get(column) for role, column in self._columns.items()}
             key = tuple(_plain(described.get(role)) for role in ("repository", "revision", "license"))
             path = _plain(described.get("path")) or f"row-{place}.py"
             path = path if path.endswith(".py") else f"{path}.py"
-            groups.setdefault((key[0], key[1], key[2]), {})[path.lstrip("/")] = described["content"]
-        for (repository, revision, license), rows in sorted(groups.items()):
-            yield CodeFiles(
+            groups[key[0], key[1], key[2]].add(path.lstrip("/"), described["content"])
+        for (repository, revision, license), tree in sorted(groups.items(), key=lambda item: item[0]):
+            files = CodeFiles(
                 self.origin,
-                RowsTree(rows),
+                tree,
                 seed=self.seed,
                 repository=repository,
                 revision=revision,
@@ -90,6 +101,7 @@ class ParquetFiles:
                 exclude=self._config.exclude,
                 license=license or self._config.license,
             )
+            yield files, tree.repeated
 
     def _open(self, name: str) -> pq.ParquetFile:
         try:

@@ -46,6 +46,18 @@ def test_files_of_one_repository_in_a_row_group_can_import_each_other(tmp_path, 
     assert draft.provenance.path == "pkg/net.py"
 
 
+def test_a_path_that_a_repository_has_twice_is_read_once_and_rejected_once(tmp_path, sandbox):
+    first, second = (
+        NET.replace("from .act import act\n", "").replace("act(x)", form) for form in ("x.exp()", "x.sin()")
+    )
+    write(tmp_path / "a.parquet", [row(first, "net.py"), row(second, "net.py"), row(second, "net.py", "other/one")])
+    found = list(open_dump(tmp_path).drafts("a.parquet#0", sandbox))
+    drafts = [(item.provenance.repository, "exp" in item.reference) for item in found if isinstance(item, Draft)]
+    assert drafts == [("me/net", True), ("other/one", False)]
+    [reject] = [item for item in found if isinstance(item, Reject)]
+    assert (reject.reason, reject.origin) == ("repeated_path", f"parquet:{tmp_path.name}/net.py")
+
+
 def test_units_are_row_groups_in_order(tmp_path):
     write(tmp_path / "b.parquet", [row("x = 1", f"{number}.py") for number in range(5)], row_group_size=2)
     write(tmp_path / "a.parquet", [row("x = 1", "x.py")])
