@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from musadata.records import Draft, KernelDraft, Provenance, Reject
+from musadata.sources.licenses import LICENSE_FILE, header_license, identify_text, license_of
 from musadata.sources.protocol import Tree, UnreadableFile
 
 if TYPE_CHECKING:
@@ -85,8 +86,6 @@ class CodeFiles:
         return Slicer(PackageIndex(self.tree, self._importable))
 
     def _license_of(self, path: str) -> str:
-        from musadata.mining.licenses import header_license, license_of
-
         try:
             header = header_license(self.tree.read(path)[:8000].decode("utf-8", "replace"))
         except UnreadableFile:
@@ -95,8 +94,6 @@ class CodeFiles:
 
     @cached_property
     def _license_files(self) -> dict[str, str]:
-        from musadata.mining.licenses import LICENSE_FILE, identify_text
-
         found: dict[str, str] = {}
         for path in self.tree.paths():
             folder, _, name = path.rpartition("/")

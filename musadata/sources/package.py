@@ -6,8 +6,8 @@ from pathlib import Path
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
-from musadata.mining.licenses import UNKNOWN, identify_text, metadata_license
 from musadata.sources.code import CodeFiles
+from musadata.sources.licenses import UNKNOWN, identify_text, metadata_license
 from musadata.sources.trees import FolderTree
 
 REPOSITORY = re.compile(r"^https?://(github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/[\w.\-]+/[\w.\-]+/?$")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
-from musadata.mining.licenses import metadata_license
 from musadata.sources.archives import ArchiveTree
 from musadata.sources.code import CodeFiles
+from musadata.sources.licenses import metadata_license
 from musadata.sources.package import REPOSITORY
 from musadata.sources.protocol import Tree, UnreadableFile
 

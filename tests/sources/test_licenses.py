@@ -2,7 +2,7 @@
 
 import pytest
 
-from musadata.mining.licenses import UNKNOWN, header_license, identify_text, license_of, metadata_license
+from musadata.sources.licenses import UNKNOWN, header_license, identify_text, license_of, metadata_license
 
 MIT = "MIT License\n\nPermission is hereby granted, free of charge, to any person obtaining a copy of this software"
 BSD2 = "Redistribution and use in source and binary forms, with or without modification, are permitted"
