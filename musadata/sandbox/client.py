@@ -162,6 +162,8 @@ class Sandbox:
         if not ready["ready"]:
             self._stop()
             about = ready["error"]
+            if about["error_type"] == MusadataError.__name__:  # says what to do
+                raise MusadataError(about["message"])
             what = f"its warm process could not be set up ({about['error_type']}: {about['message']})"
             raise MusadataError(f"{what}\n{about['traceback']}", where="sandbox")
         ours.settimeout(None)
@@ -267,7 +269,10 @@ def _converse(channel: socket.socket, control: socket.socket, serve: Serve | Non
 
 def _answer(channel: socket.socket, control: socket.socket, serve: Serve, question: Any) -> None:
     control.sendall(b"P")
-    answer = serve(question)
+    try:
+        answer = serve(question)
+    except OSError as error:  # of whoever answers: the warm process is not lost
+        raise MusadataError(f"cannot answer a call ({error.strerror or error})", where="sandbox") from error
     plain = {key: value for key, value in answer.items() if not isinstance(value, bytes)}
     blobs = {key: value for key, value in answer.items() if isinstance(value, bytes)}
     control.sendall(b"R")

@@ -1,6 +1,7 @@
 """What the sandbox promises: results come back, and nothing that hostile code does reaches the host."""
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -77,6 +78,16 @@ def test_error_in_the_trusted_side_is_raised_there_and_the_sandbox_stays_usable(
     with pytest.raises(KeyError):
         sandbox.call("hostile_calls:ask_twice", serve=serve)
     assert sandbox.call("hostile_calls:echo", 1).value == 1
+
+
+def test_disk_that_is_full_for_who_answers_is_not_taken_for_a_lost_process(sandbox):
+    def serve(question):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/a/path")
+
+    process = sandbox._process
+    with pytest.raises(MusadataError, match=r"^sandbox: cannot answer a call \(No space left on device\)$"):
+        sandbox.call("hostile_calls:ask_twice", serve=serve)
+    assert sandbox._process is process
 
 
 def test_exception_comes_back_without_addresses_and_host_paths(sandbox):

@@ -3,6 +3,7 @@
 What is built is kept by the hash of everything that went into it, so nothing is ever invalidated, only superseded.
 """
 
+import errno
 import fcntl
 import hashlib
 import importlib.metadata
@@ -168,18 +169,26 @@ def run_tool(command: Sequence[str | Path], what: str) -> None:
     """Run a compiler on sources of ours.
 
     Raises:
-        MusadataError: it fails, which means that this machine's tools and PyTorch do not go together.
+        MusadataError: it fails, for want of space, or because this machine's tools and PyTorch do not go together.
     """
     done = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False
     )
     if done.returncode != 0:
+        if os.strerror(errno.ENOSPC) in done.stderr:
+            raise no_space()
         errors = [line for line in done.stderr.splitlines() if "error" in line]
         raise MusadataError(
             f"cannot be built ({' '.join((errors or done.stderr.splitlines() or ['no message'])[:1])[:300]})",
             where=what,
             remedy="check that g++ is 11 or later and that PyTorch is 2.11 or later",
         )
+
+
+def no_space() -> MusadataError:
+    """What to tell whoever has filled the disk."""
+    remedy = "free some, or set MUSADATA_CACHE and TMPDIR to folders with more"
+    return MusadataError("no space left", where="compiler", remedy=remedy)
 
 
 def compile_objects(toolchain: Toolchain, sources: Sequence[Path], flags: Sequence[str], folder: Path) -> list[Path]:
