@@ -96,6 +96,7 @@ class TasksConfig:
         seconds: CPU time that one execution of a reference may take.
         memory_mb: memory that it may take.
         max_elements: largest tensor that a task may hold.
+        max_lines: longest reference; one that needs more drags a whole registry along and fits no prompt.
         duplicate_similarity: Jaccard similarity from which two references count as near-duplicates.
         licenses: SPDX identifiers that are allowed.
         decontaminate: benchmark fingerprint sets to keep out (names in `musadata/tasks/fingerprints/` or paths).
@@ -105,6 +106,7 @@ class TasksConfig:
     seconds: float = 20.0
     memory_mb: int = 4096
     max_elements: int = 1 << 22
+    max_lines: int = 1000
     duplicate_similarity: float = 0.85
     licenses: tuple[str, ...] = (
         "Apache-2.0",
@@ -274,6 +276,7 @@ _BOUNDS = {
     "tasks.seconds": (0.1, math.inf),
     "tasks.memory_mb": (256, math.inf),
     "tasks.max_elements": (1, math.inf),
+    "tasks.max_lines": (1, math.inf),
     "tasks.duplicate_similarity": (0, 1),
     "tracing.shape_sets": (2, 16),
     "tracing.seconds": (0.1, math.inf),

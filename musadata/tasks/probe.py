@@ -18,11 +18,15 @@ _SPLIT = {"validation": 5, "test": 5}  # per cent; the rest trains
 def probe(draft: Draft, config: TasksConfig, sandbox: Sandbox, seed: int) -> Task | Reject:
     """The draft as a task, or the first filter that it does not pass.
 
-    The reference must run, repeat itself bit for bit, be finite, and depend on every input and parameter; its output
-    must not be trivially constant, all zero or an unchanged input; it must match no benchmark.
+    The reference must be short enough for a prompt, run, repeat itself bit for bit, be finite, and depend on every
+    input and parameter; its output must not be trivially constant, all zero or an unchanged input; it must match no
+    benchmark.
     """
     if draft.provenance.license not in config.licenses:
         return _reject(draft, "license", draft.provenance.license or "none is known")
+    lines = draft.reference.count("\n")
+    if lines > config.max_lines:
+        return _reject(draft, "too_long", f"{lines} lines")
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
     outcome = sandbox.call(
         "musadata.tasks.examination:examine", draft.reference, _seed(seed, draft), config.max_elements, limits=limits

@@ -241,6 +241,17 @@ def test_unknown_licence_is_dropped(sandbox):
         assert probe(draft, CONFIG, sandbox, 0).reason == "license"
 
 
+def test_a_reference_that_drags_a_registry_along_is_dropped(sandbox):
+    from musadata.records import Draft, SourceKind
+    from musadata.tasks.probe import probe
+    from tests.tasks.conftest import PROVENANCE
+
+    registry = "".join(f"def unused{number}(x):\n    return x\n\n\n" for number in range(300))
+    draft = Draft(SourceKind.MINED, "model", registry + reference("return F.relu(x)"), PROVENANCE)
+    rejected = probe(draft, CONFIG, sandbox, 0)
+    assert (rejected.reason, rejected.detail.endswith(" lines")) == ("too_long", True)
+
+
 def test_same_task_from_any_process_in_any_order(sandbox, examine):
     from musadata.records import Draft, SourceKind
     from musadata.sandbox import Sandbox
