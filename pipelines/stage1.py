@@ -4,7 +4,8 @@ python -m pipelines.stage1 --config configs/quickstart.yaml --corpus build/quick
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -103,9 +104,18 @@ def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which probed tasks are dropped, by id, and why; which go to another shard; and a digest of what decided it."""
+    """What becomes of the probed tasks.
+
+    Attributes:
+        dropped: id -> why.
+        homes: id -> the shard that keeps it, of tasks that were probed more than once: two wrappers may have the same
+            equivalent, and two sources the same file.
+        moved: id -> from where to where, of tasks that go to another shard.
+        digest: of what decided it.
+    """
 
     dropped: dict[str, str]
+    homes: dict[str, int]
     moved: dict[str, Move]
     digest: str
 
@@ -120,10 +130,29 @@ def select_tasks(config: Config, shards: Iterable[tuple[Commit, Sequence[TaskSig
     ordered = sorted(shards, key=lambda one: one[0].shard)
     signatures = [signature for _, some in ordered for signature in some]
     dropped = select(signatures, config.tasks)
-    kept = [[one.task_id for one in some if one.task_id not in dropped] for _, some in ordered]
+    homes = _homes([[one.task_id for one in some] for _, some in ordered])
+    kept = [
+        list(dict.fromkeys(one.task_id for one in some if _stays(one.task_id, shard, dropped, homes)))
+        for shard, (_, some) in enumerate(ordered)
+    ]
     paired = {one.task_id for one in signatures if one.source_kind == SourceKind.PAIRED.value}
     digest = stage_digest(code_version(("tasks",)), config.tasks, [commit for commit, _ in ordered], reads=["_probed"])
-    return Selection(dropped, spread(kept, paired), digest)
+    return Selection(dropped, homes, spread(kept, paired), digest)
+
+
+def _homes(probed: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The first shard of every id that stands there more than once."""
+    counts = Counter(task_id for some in probed for task_id in some)
+    homes: dict[str, int] = {}
+    for shard, some in enumerate(probed):
+        for task_id in some:
+            if counts[task_id] > 1:
+                homes.setdefault(task_id, shard)
+    return homes
+
+
+def _stays(task_id: str, shard: int, dropped: Mapping[str, str], homes: Mapping[str, int]) -> bool:
+    return task_id not in dropped and homes.get(task_id, shard) == shard
 
 
 def read_signatures(corpus: str, shard: Shard) -> list[TaskSignature]:
@@ -134,7 +163,7 @@ def read_signatures(corpus: str, shard: Shard) -> list[TaskSignature]:
 class Keep(ShardStep):
     """Writes the selected tasks of a shard: its own but those that move away, then those that move in."""
 
-    selection: Selection = field(default_factory=lambda: Selection({}, {}, ""))
+    selection: Selection = field(default_factory=lambda: Selection({}, {}, {}, ""))
 
     stage: ClassVar[str] = "stage1"
     writes: ClassVar[dict[str, type]] = {"tasks": Task, "kernels": Kernel, "rejects": Reject}
@@ -151,21 +180,29 @@ class Keep(ShardStep):
 
     def process(self, shard: Shard, out: Writers) -> None:
         moved = self.selection.moved
-        for task in read_shard(self.corpus, "_probed", shard, Task):
+        for task, reason in self._selected(shard):
             out.funnel.came_in("select")
-            reason = self.selection.dropped.get(task.task_id)
-            if reason is not None:
+            if reason:
                 out.reject(_dropped(task, reason))
                 continue
             out.funnel.went_on("select")
             if task.task_id not in moved:
                 out.keep("tasks", task)
         for donor in self.selection.donors(shard):
-            for task in read_shard(self.corpus, "_probed", donor, Task):
-                if moved.get(task.task_id) == Move(donor.index, shard.index):
+            for task, reason in self._selected(donor):
+                if not reason and moved.get(task.task_id) == Move(donor.index, shard.index):
                     out.keep("tasks", task)
         for kernel in read_shard(self.corpus, "_kernels", shard, Kernel):
             out.keep("kernels", without_task(kernel) if kernel.task_id in self.selection.dropped else kernel)
+
+    def _selected(self, shard: Shard) -> Iterator[tuple[Task, str]]:
+        """What was probed in a shard, and why it is dropped: "" if it is not."""
+        dropped, homes = self.selection.dropped, self.selection.homes
+        seen: set[str] = set()
+        for task in read_shard(self.corpus, "_probed", shard, Task):
+            repeated = task.task_id in seen or not _stays(task.task_id, shard.index, dropped, homes)
+            seen.add(task.task_id)
+            yield task, dropped.get(task.task_id, "repeated" if repeated else "")
 
 
 def _dropped(task: Task, reason: str) -> Reject:

@@ -61,9 +61,9 @@ def select(signatures: Iterable[TaskSignature], config: TasksConfig) -> dict[str
 
     Tasks are alike if they have the same graph, or if their texts are similar and use the same operators (texts alone
     would merge `F.relu(x)` with `F.gelu(x)`). Likeness is transitive. The representative of a group is its smallest
-    id, mined code first; it does not depend on the order of the signatures.
+    id, mined code first; it does not depend on the order of the signatures. A task that was probed twice is one.
     """
-    ordered = sorted(signatures, key=_rank)
+    ordered = sorted({one.task_id: one for one in signatures}.values(), key=_rank)
     by_graph = _Groups(len(ordered))
     for same in _group_by(ordered, lambda one: one.graph_fingerprint):
         by_graph.join(same)

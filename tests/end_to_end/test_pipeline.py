@@ -94,6 +94,18 @@ def test_targets_of_unknown_families_are_found_before_any_work(tmp_path):
     assert "tasks.families.elementwize" in done.stderr
 
 
+def test_a_source_that_is_named_twice_gives_its_tasks_once(tmp_path):
+    config, corpus = tmp_path / "config.yaml", tmp_path / "corpus"
+    source = "{kind: nnsmith, count: 4, nodes: 3}"
+    config.write_text(f"seed: 11\nshards: 2\nsources: [{source}, {source}]\n")
+    done = run_module("pipelines.stage1", "--config", str(config), "--corpus", str(corpus))
+    assert done.returncode == 0, done.stderr
+    [(count, ids)] = ask(corpus, "SELECT count(*), count(DISTINCT task_id) FROM {tasks}")
+    assert count == ids > 0
+    [(repeated,)] = ask(corpus, "SELECT count(*) FROM {rejects} WHERE reason = 'repeated'")
+    assert repeated >= count
+
+
 def test_the_same_command_again_does_no_work(quickstart_corpus, tmp_path):
     corpus = tmp_path / "corpus"
     shutil.copytree(quickstart_corpus, corpus)
