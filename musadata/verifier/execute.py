@@ -28,6 +28,7 @@ from musadata.verifier.watch import DispatchWatch
 
 MODULE = "musadata_candidate"
 FILE = "<candidate>"
+_BYTES_PER_VALUE = 4  # as far as C++ tells
 
 
 class CompilationFailed(RuntimeError):
@@ -237,7 +238,7 @@ def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, A
     launches = records["kernels"]
     return {
         "operators": sorted({str(name).replace("::", ".") for name in records["operators"]} | watch.operators),
-        "to_host": watch.to_host,
+        "to_host": watch.to_host + -(-records.get("host_bytes", 0) // _BYTES_PER_VALUE),
         "kernels": sorted({launch["name"] for launch in launches if not launch["error"]}),
         "refused": [launch for launch in launches if launch["error"]][:8],
         "faults": records["faults"][:8],

@@ -24,6 +24,7 @@ class Records(TypedDict):
     kernels: distinct launches in order, ghosts and refused ones (error != 0) included.
     faults: what kernels did wrong, each also raised as a RuntimeError at its launch.
     reports: what the checks on accesses found; see `configure`.
+    host_bytes: copied from the device to the host by the candidate's C++, or in memory that both share.
     peak_bytes: device memory at its highest.
     """
 
@@ -31,6 +32,7 @@ class Records(TypedDict):
     kernels: list[dict[str, Any]]
     faults: list[dict[str, Any]]
     reports: list[dict[str, Any]]
+    host_bytes: int
     peak_bytes: int
 
 
@@ -116,6 +118,7 @@ def take_records() -> Records:
         kernels=[_launch(launch) for launch in runtime.take_launches()],
         faults=[_fault(fault) for fault in runtime.take_faults()],
         reports=[_fault(report) for report in runtime.take_reports()],
+        host_bytes=runtime.take_host_bytes(),
         peak_bytes=runtime.peak_bytes(),
     )
     runtime.reset_peak()

@@ -48,7 +48,7 @@ class Runtime:
         for name in ("musadata_take_launches", "musadata_take_faults", "musadata_take_reports"):
             getattr(self._runtime, name).restype = ctypes.c_char_p
         self._device.musadata_take_operators.restype = ctypes.c_char_p
-        for name in ("musadata_device_peak", "musadata_device_live"):
+        for name in ("musadata_device_peak", "musadata_device_live", "musadata_take_host_bytes"):
             getattr(self._runtime, name).restype = ctypes.c_size_t
         self._runtime.musadata_configure.argtypes = [ctypes.c_int, ctypes.c_uint64, *[ctypes.c_int] * 4]
         self._device.musadata_device_install()
@@ -72,6 +72,10 @@ class Runtime:
 
     def live_bytes(self) -> int:
         return int(self._runtime.musadata_device_live())
+
+    def take_host_bytes(self) -> int:
+        """Bytes that candidates copied to the host, or share with it."""
+        return int(self._runtime.musadata_take_host_bytes())
 
     def reset_peak(self) -> None:
         self._runtime.musadata_device_reset_peak()

@@ -3,7 +3,6 @@
 # row: custom kernel for a trivial part, PyTorch for the rest
 # expect: cheating
 # naive: accepts; it does not look at the C++
-# known: the emulator does not count what cudaMemcpy brings to the host; tokens show only usual directions
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

@@ -279,5 +279,12 @@ void* musadata_allocate_managed(size_t bytes) {
   return address;
 }
 
+void musadata_note_copy(const void* target, const void* source, size_t bytes, bool stated) {
+  BlockRange range;
+  if (stated || (find_block(source, &range) == Lookup::kInside && find_block(target, &range) != Lookup::kInside)) {
+    note_host_bytes(bytes);
+  }
+}
+
 int musadata_release(void* address) { return address == nullptr || release_device(address) ? kSuccess : kInvalidValue; }
 }

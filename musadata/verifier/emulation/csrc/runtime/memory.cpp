@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -38,6 +39,7 @@ size_t g_guarded = 0;
 size_t g_live = 0;
 size_t g_peak = 0;
 int g_poison = 0xFF;
+std::atomic<size_t> g_host_bytes{0};
 
 // The watched surroundings keep a byte of their own: a candidate may legally write the poison byte.
 constexpr unsigned char kWatchByte = 0xC5;
@@ -129,11 +131,14 @@ void disown_device(void* address) {
   take(address, &block);
 }
 
+void note_host_bytes(size_t bytes) { g_host_bytes += bytes; }
+
 void make_managed(void* address) {
   std::lock_guard<std::mutex> lock(g_mutex);
   auto found = g_blocks.find(reinterpret_cast<uintptr_t>(address));
   if (found != g_blocks.end()) {
     found->second.managed = true;
+    note_host_bytes(found->second.bytes);
   }
 }
 
@@ -186,4 +191,5 @@ void musadata_device_disown(void* address) { emulator::disown_device(address); }
 size_t musadata_device_peak() { return emulator::g_peak; }
 void musadata_device_reset_peak() { emulator::g_peak = emulator::g_live; }
 size_t musadata_device_live() { return emulator::g_live; }
+size_t musadata_take_host_bytes() { return emulator::g_host_bytes.exchange(0); }
 }

@@ -33,6 +33,9 @@ bool find_overrun(BlockRange* range, long* offset);
 // Counts up whenever the set of blocks changes, so that callers can cache lookups.
 uint64_t memory_generation();
 
+// Bytes that the host was given to read: copied to it, or in memory that it shares with the device.
+void note_host_bytes(size_t bytes);
+
 void set_poison(int byte);  // 0..255, or -1 for none
 int poison();
 
@@ -46,4 +49,5 @@ void musadata_device_disown(void* address);
 size_t musadata_device_peak();
 void musadata_device_reset_peak();
 size_t musadata_device_live();
+size_t musadata_take_host_bytes();
 }

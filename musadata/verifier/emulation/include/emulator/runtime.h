@@ -80,6 +80,9 @@ void musadata_allow_shared(const char* function, size_t bytes);  // the 48 KB op
 void* musadata_allocate(size_t bytes);  // device memory; null if there is none left
 void* musadata_allocate_managed(size_t bytes);
 int musadata_release(void* address);  // 0 if it was device memory
+// That so many bytes go from `source` to `target`: counted if that is from the device to the host, as `stated` or by
+// where the two lie.
+void musadata_note_copy(const void* target, const void* source, size_t bytes, bool stated);
 }
 
 enum BarrierReduction { kBarrierCount = 0, kBarrierAnd = 1, kBarrierOr = 2 };

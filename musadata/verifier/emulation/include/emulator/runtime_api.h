@@ -147,10 +147,11 @@ inline cudaError_t fail(cudaError_t error) {
   musadata_set_error(error);
   return error;
 }
-EMULATOR_UNSANITIZED inline cudaError_t copy(void* target, const void* source, size_t bytes) {
+EMULATOR_UNSANITIZED inline cudaError_t copy(void* target, const void* source, size_t bytes, int kind) {
   if (bytes != 0 && (target == nullptr || source == nullptr)) {
     return fail(cudaErrorInvalidValue);
   }
+  musadata_note_copy(target, source, bytes, kind == cudaMemcpyDeviceToHost);
   memmove(target, source, bytes);
   return finished();
 }
@@ -176,15 +177,16 @@ static inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 // ---- memory
-static inline cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind) {
-  return emulator::copy(target, source, bytes);
+static inline cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {
+  return emulator::copy(target, source, bytes, kind);
 }
-static inline cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind,
+static inline cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind kind,
                                           cudaStream_t = nullptr) {
-  return emulator::copy(target, source, bytes);
+  return emulator::copy(target, source, bytes, kind);
 }
 EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, const void* source, size_t source_pitch,
-                                       size_t width, size_t height, cudaMemcpyKind) {
+                                       size_t width, size_t height, cudaMemcpyKind kind) {
+  emulator::musadata_note_copy(target, source, width * height, kind == cudaMemcpyDeviceToHost);
   for (size_t row = 0; row < height; row++) {
     memmove(static_cast<char*>(target) + row * target_pitch, static_cast<const char*>(source) + row * source_pitch,
             width);
@@ -234,7 +236,7 @@ static inline cudaError_t cudaMemcpyToSymbol(T& symbol, const void* source, size
   if (offset + bytes > sizeof(T)) {
     return emulator::fail(cudaErrorInvalidValue);
   }
-  return emulator::copy((char*)&symbol + offset, source, bytes);
+  return emulator::copy((char*)&symbol + offset, source, bytes, cudaMemcpyHostToDevice);
 }
 template <class T>
 static inline cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* source, size_t bytes, size_t offset = 0,
@@ -244,11 +246,11 @@ static inline cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* source,
 }
 template <class T>
 static inline cudaError_t cudaMemcpyFromSymbol(void* target, const T& symbol, size_t bytes, size_t offset = 0,
-                                               cudaMemcpyKind = cudaMemcpyDeviceToHost) {
+                                               cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
   if (offset + bytes > sizeof(T)) {
     return emulator::fail(cudaErrorInvalidValue);
   }
-  return emulator::copy(target, (const char*)&symbol + offset, bytes);
+  return emulator::copy(target, (const char*)&symbol + offset, bytes, kind);
 }
 template <class T>
 static inline cudaError_t cudaGetSymbolAddress(void** pointer, const T& symbol) {
