@@ -1,5 +1,6 @@
 # task: square_row_sum
 # style: double buffering with __pipeline_memcpy_async, one warp a row
+# musa: no counterpart of cp.async
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

@@ -93,7 +93,16 @@ def test_every_alias_header_is_where_the_port_looks_for_it(header):
     assert port_header(cuda[0] if cuda else name.replace("musa", "cuda")) == name
 
 
-@pytest.mark.parametrize("program", read_programs("honest"), ids=lambda program: program.name)
+HONEST = read_programs("honest")
+
+
+@pytest.mark.parametrize("program", [p for p in HONEST if p.value("musa")], ids=lambda program: program.name)
+def test_honest_program_that_musa_cannot_express_is_refused(program):
+    with pytest.raises(NoCounterpart, match=program.value("musa")):
+        port_source(program.source)
+
+
+@pytest.mark.parametrize("program", [p for p in HONEST if not p.value("musa")], ids=lambda program: program.name)
 def test_aliases_bring_ported_programs_back(program):
     """Python is no C++, but the names in it, strings cut open, are those that the port has to know."""
     cuda = program.source.replace('"', " ").replace("'", " ")
