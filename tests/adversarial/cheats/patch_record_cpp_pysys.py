@@ -2,7 +2,7 @@
 # cheat: patches the record of operators with Python's C API
 # row: patches Event, synchronize, allclose, time
 # expect: cheating
-# naive: accepts; it records no operators
+# naive: -; it reaches for what only this verifier has in its process
 import warnings
 
 import torch
