@@ -85,3 +85,9 @@ def test_what_is_said_about_meaning_mathematics_and_shapes_differs_between_any_t
 def test_scattered_values_are_said_to_be_added_not_read():
     text = "\n".join(texts("scatter_add").values())
     assert "`scatter_add` = zeros_like, with x added at the places that i holds" in text
+
+
+def test_a_running_sum_is_said_to_accumulate():
+    text = texts("cumsum")["scalar mathematics"]
+    assert re.search(r"Sums of \d+ terms accumulate in float", text)
+    assert "no accumulation" not in text

@@ -294,6 +294,8 @@ def terms_of(call: Call) -> int:
     match call.kind:
         case CallKind.REDUCTION | CallKind.SOFTMAX:
             return 1 if call.packet in ("amax", "amin", "max", "min", "argmax", "argmin") else row_of(call)[1]
+        case CallKind.SCAN if call.packet in ("cumsum", "logcumsumexp"):
+            return row_of(call)[1]  # of the last element: the others have fewer
         case CallKind.NORMALIZATION:
             return group_row(call)[1]
         case CallKind.MATMUL:
