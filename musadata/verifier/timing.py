@@ -106,8 +106,7 @@ def time_candidate(
     candidate = _pool(own)
     measured.timings.append(summarise("candidate", candidate))
     if eager:
-        alone = _try_turn(baseline, len(eager[0].times))
-        measured.timings.append(_slower_never(summarise("eager", _pool(eager)), alone))
+        measured.timings.append(_slower_never(summarise("eager", _pool(eager)), baseline, eager))
         if baseline is not None and baseline.on_device:  # else the two clocks have nothing in common
             _look_for_hidden_work(measured, own, eager)
         _look_for_impossible(measured, baseline, expectation)
@@ -198,12 +197,15 @@ def summarise(name: str, times: Sequence[float]) -> Timing:
     return Timing(name, median, ordered[max(0, low)], ordered[min(len(ordered) - 1, high)], len(ordered))
 
 
-def _slower_never(timing: Timing, alone: Turn | None) -> Timing:
+def _slower_never(timing: Timing, baseline: Baseline | None, turns: Sequence[Turn]) -> Timing:
     """The baseline as it was beside the candidate, or alone, if that was faster: a candidate gains nothing by leaving
     work on the device during its rival's turns."""
-    if alone is None or statistics.median(alone.times) >= timing.median_ms:
-        return timing
-    return summarise(timing.name, alone.times)
+    count = len(turns[0].times)
+    first = _try_turn(baseline, count)
+    if first is None or summarise("", first.times).high_ms >= timing.low_ms:
+        return timing  # no faster than chance would have it
+    alone = [first, *(_try_turn(baseline, count) for _ in turns[1:])]
+    return min(timing, summarise(timing.name, _pool([turn for turn in alone if turn])), key=lambda one: one.median_ms)
 
 
 def time_compiled(policy: TimingPolicy, baseline: Baseline) -> Timing | None:

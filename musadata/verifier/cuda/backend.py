@@ -57,7 +57,7 @@ def open_cuda(config: VerifierConfig) -> Backend:
         raise MusadataError("no CUDA device", where="verifier.backend", remedy="use emulated, or a machine with a GPU")
     nvcc, toolchain = find_nvcc(device.architecture), find_toolchain()
     cache = cache_folder().resolve()
-    shown = [str(cache), str(nvcc.root), "/usr/local/nvidia", "/sys", str(Path(toolchain.torch_root).parents[1])]
+    shown = [cache, nvcc.root, Path("/usr/local/nvidia"), Path("/sys"), toolchain.torch_root.parents[1]]
     return Backend(
         name="cuda",
         device=device.name,
@@ -66,12 +66,18 @@ def open_cuda(config: VerifierConfig) -> Backend:
         child=_DEVICE,
         setup=f"{_DEVICE}:prepare",
         compile=_compiler(config, device.architecture),
-        readable=tuple(shown),
+        readable=tuple(map(str, [*shown, *_compiler_folders()])),
         devices=tuple(str(path) for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()),
         environment=(("MUSADATA_CACHE", str(cache)),),
         times=True,
         identity=device.uuid,
     )
+
+
+def _compiler_folders() -> list[Path]:
+    """Where the C compiler is that Triton, and so torch.compile, will look for: CC, or gcc."""
+    found = shutil.which(os.environ.get("CC", "gcc").split()[0])
+    return [Path(found).parents[1], Path(found).resolve().parents[1]] if found else []
 
 
 def _compiler(config: VerifierConfig, architecture: str) -> Callable[[dict[str, Any]], Built]:

@@ -52,6 +52,7 @@ def replace_loaders(compile: Callable[[dict[str, Any]], str]) -> None:
         module = load_module(path, sources.name)
         library = ctypes.CDLL(path)
         library.musadata_take_launches.restype = ctypes.c_char_p
+        library.musadata_take_host_bytes.restype = ctypes.c_size_t
         _loaded.libraries.append(library)
         _loaded.modules.append(module)
         return module if is_python_module else None
@@ -104,5 +105,6 @@ def take_records() -> dict[str, Any]:
                     "count": count,
                 }
             )
+    host_bytes = sum(library.musadata_take_host_bytes() for library in _loaded.libraries)
     # Operators are seen by the caller's DispatchWatch.
-    return {"operators": {}, "kernels": launches, "faults": [], "reports": []}
+    return {"operators": {}, "kernels": launches, "faults": [], "reports": [], "host_bytes": host_bytes}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from musadata.errors import MusadataError
 from musadata.verifier.cuda import lean
+from musadata.verifier.cuda.copies import COPIES, WATCHED_COPIES
 from musadata.verifier.cuda.gaps import may_need_full_headers
 from musadata.verifier.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
@@ -21,11 +22,13 @@ from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES
 from musadata.verifier.emulation.units import definitions
+from musadata.verifier.linked_names import RULES, refuse_hidden_calls
 from musadata.verifier.torch_abi.bridge import build_support, include_folder, support_folders
 from musadata.verifier.torch_abi.toolchain import Toolchain, build_once, cache_folder, find_toolchain, hash_of, run_tool
 
 _HERE = Path(__file__).parent
-_WRAPPED = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC")
+_LAUNCHES = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC")
+_WATCHED = (_HERE / "launches.cpp", WATCHED_COPIES)
 _ERROR = re.compile(r"^(?P<file>[\w.]+)[(:](?P<line>\d+)\)?:(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
 _MOST_ERRORS = 8
@@ -121,7 +124,7 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
 @cache
 def _own_sources() -> str:
     """Of all that is compiled and linked with a candidate; read once, not for each."""
-    return hash_of(*support_folders(), _HERE / "launches.cpp")
+    return hash_of(*support_folders(), *_WATCHED, RULES)
 
 
 def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder: Path, limits: CompileLimits) -> Path:
@@ -135,19 +138,24 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder
             if way.full and not may_need_full_headers(said, sources.texts()):
                 break
             (work / SOURCE).write_text(way.prelude + _unit(sources), encoding="utf-8", errors="replace")
-            for command in (way.compiling, _link_command(nvcc, toolchain, way.linking)):
-                done = run_contained(command, work, limits)
-                if done.limit:
-                    raise CompileError(f"error: the compilation takes more {done.limit} than it may")
-                if done.code != 0:
-                    break
-            else:
+            said = _run(way.compiling, work, limits)
+            if not said:
+                refuse_hidden_calls([work / "candidate.o"], toolchain.compiler)
+                said = _run(_link_command(nvcc, toolchain, way.linking), work, limits)
+            if not said:
                 return Path(shutil.copyfile(work / "candidate.so", folder / "candidate.so"))
-            said = done.stderr
             errors = _errors(said) or errors
         raise CompileError(errors or "the compiler fails without a message about the sources")
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: Sequence[str], work: Path, limits: CompileLimits) -> str:
+    """What the command says if it fails."""
+    done = run_contained(command, work, limits)
+    if done.limit:
+        raise CompileError(f"error: the compilation takes more {done.limit} than it may")
+    return "" if done.code == 0 else done.stderr or f"exit code {done.code}"
 
 
 def _unit(sources: CandidateSources) -> str:
@@ -222,21 +230,20 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
 
 def _link_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
     """By the host's linker: nvcc would first link device code, of which there is none left to link."""
-    wraps = [f"-Wl,--wrap={name}" for name in _WRAPPED]
-    objects = ["candidate.o", str(_launch_object(nvcc, toolchain))]
+    wraps = [f"-Wl,--wrap={name}" for name in (*_LAUNCHES, *COPIES)]
+    objects = ["candidate.o", *map(str, _watching_objects(nvcc, toolchain))]
     libraries = [*flags, str(nvcc.runtime_library)]
     return [toolchain.compiler, "-shared", *wraps, *objects, *libraries, "-o", "candidate.so"]
 
 
-def _launch_object(nvcc: Nvcc, toolchain: Toolchain) -> Path:
-    source = _HERE / "launches.cpp"
-
+def _watching_objects(nvcc: Nvcc, toolchain: Toolchain) -> list[Path]:
     def build(partial: Path) -> None:
         flags = ["-O1", "-std=c++20", "-fPIC", "-w", "-fvisibility=hidden", *nvcc.include_flags]
-        run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / "launches.o"], source.name)
+        for source in _WATCHED:
+            run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / f"{source.stem}.o"], source.name)
 
-    key = hash_of(toolchain.identity, nvcc.version, source)
-    return build_once(cache_folder() / f"cuda-launches-{key}", build) / "launches.o"
+    folder = build_once(cache_folder() / f"cuda-watching-{hash_of(toolchain.identity, nvcc.version, *_WATCHED)}", build)
+    return [folder / f"{source.stem}.o" for source in _WATCHED]
 
 
 def _errors(stderr: str) -> str:

@@ -16,6 +16,7 @@ from musadata.verifier.emulation.lines import write_lines
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES, Headers, build_headers, build_libraries
 from musadata.verifier.emulation.units import Units, assemble
+from musadata.verifier.linked_names import RULES, refuse_hidden_calls
 from musadata.verifier.torch_abi.toolchain import cache_folder, find_toolchain, hash_of
 
 __all__ = ["Artifact", "CompileError", "CompileLimits", "Unsupported", "compile_sources"]
@@ -53,7 +54,7 @@ def compile_sources(
     headers = build_headers(sources.kept(DEFAULT_DEFINES), lines, include=include)
     libraries = build_libraries()
     built = headers.prelude, libraries.runtime.parent.name, libraries.support.parent.name
-    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include)
+    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, RULES)
     folder = cache_folder() / "artifacts" / key[:2] / key
     if not folder.is_dir():
         _keep(folder, lambda partial: _compile_into(partial, sources, headers, lines, limits))
@@ -165,6 +166,7 @@ class _Compilation:
         return self._link(objects)
 
     def _link(self, objects: list[str]) -> Finished:
+        refuse_hidden_calls([self._work / name for name in objects], self._toolchain.compiler)
         libraries = build_libraries()
         inputs = [*objects, str(libraries.runtime), str(libraries.checker)]
         if self._full:

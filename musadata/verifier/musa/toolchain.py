@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from musadata.errors import MusadataError
+from musadata.verifier.cuda.copies import COPIES, WATCHED_COPIES
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.linked_names import RULES, refuse_hidden_calls
+from musadata.verifier.musa.port import port_name, port_source
 from musadata.verifier.torch_abi.toolchain import Toolchain, build_once, cache_folder, find_toolchain, hash_of, run_tool
 
 _HERE = Path(__file__).parent
 _WHERE = "musa backend"
-_WRAPPED = ("musaLaunchKernel", "musaLaunchCooperativeKernel")
+_LAUNCHES = ("musaLaunchKernel", "musaLaunchCooperativeKernel")
 _ERROR = re.compile(r"^(?P<file>[\w.]+):(?P<line>\d+):(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
 _MOST_ERRORS = 8
 # What torch_musa puts before the sources that it is given (`torch_musa/utils/musa_extension.py`, load_inline).
@@ -117,7 +120,15 @@ def compile_ported(sources: CandidateSources, musa: Musa, limits: CompileLimits)
         MusadataError: the toolchain is.
     """
     toolchain = find_toolchain()
-    key = hash_of(sources.digest(), toolchain.identity, repr(musa), _HERE / "launches.cpp", _HERE / "toolchain.py")
+    key = hash_of(
+        sources.digest(),
+        toolchain.identity,
+        repr(musa),
+        _HERE / "launches.cpp",
+        WATCHED_COPIES,
+        _HERE / "toolchain.py",
+        RULES,
+    )
     folder = cache_folder() / "artifacts-musa" / key[:2] / key
 
     def build(partial: Path) -> None:
@@ -144,8 +155,9 @@ def _compile(sources: CandidateSources, musa: Musa, toolchain: Toolchain, folder
             (work / name).write_text(text, encoding="utf-8", errors="replace")
             objects.append(f"{name}.o")
             _run([*_compiler_of(name, musa, toolchain), *sources.defines, "-c", name, "-o", objects[-1]], work, limits)
-        wraps = [f"-Wl,--wrap={name}" for name in _WRAPPED]
-        link = [toolchain.compiler, "-shared", *objects, str(_launch_object(musa, toolchain)), *wraps]
+        refuse_hidden_calls([work / name for name in objects], toolchain.compiler)
+        wraps = [f"-Wl,--wrap={name}" for name in (*_LAUNCHES, *map(port_name, COPIES))]
+        link = [toolchain.compiler, "-shared", *objects, *map(str, _watching_objects(musa, toolchain)), *wraps]
         _run([*link, *musa.link_flags, "-o", "candidate.so"], work, limits)
         shutil.copyfile(work / "candidate.so", folder / "candidate.so")
         (folder / "candidate.so").chmod(0o755)
@@ -200,12 +212,16 @@ def _compiler_of(name: str, musa: Musa, toolchain: Toolchain) -> list[str]:
     return [toolchain.compiler, "-O1", *flags]
 
 
-def _launch_object(musa: Musa, toolchain: Toolchain) -> Path:
-    source = _HERE / "launches.cpp"
+def _watching_objects(musa: Musa, toolchain: Toolchain) -> list[Path]:
+    launches, copies = _HERE / "launches.cpp", port_source(WATCHED_COPIES.read_text(encoding="utf-8"))
 
     def build(partial: Path) -> None:
+        (partial / "copies.cpp").write_text(copies, encoding="utf-8")
         flags = ["-O1", "-std=c++17", "-fPIC", "-w", "-fvisibility=hidden", *(f"-I{path}" for path in musa.include)]
-        run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / "launches.o"], source.name)
+        for source in (launches, partial / "copies.cpp"):
+            run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / f"{source.stem}.o"], source.name)
 
-    key = hash_of(toolchain.identity, musa.version, source)
-    return build_once(cache_folder() / f"musa-launches-{key}", build) / "launches.o"
+    folder = build_once(
+        cache_folder() / f"musa-watching-{hash_of(toolchain.identity, musa.version, launches, copies)}", build
+    )
+    return [folder / "launches.o", folder / "copies.o"]

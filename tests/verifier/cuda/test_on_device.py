@@ -45,6 +45,20 @@ def test_stream_from_the_pool_links_and_is_accepted(verifier):
     assert verdict.accepted, verdict.findings
 
 
+@pytest.mark.parametrize("name", ["host_pasted_name", "host_memcpy_kind_by_type", "host_pinned_memory"])
+def test_values_that_cpp_brings_to_the_host_are_counted(verifier, name):
+    cheat = next(item for item in read_programs("cheats") if item.name == name)
+    exercise = read_exercise(cheat.value("task"))
+    verdict = verifier.verify(exercise.task, cheat.source, exercise.shape_sets)
+    assert verdict.error_class is ErrorClass.CHEATING
+    assert [finding.rule for finding in verdict.findings] == ["runtime.host"]
+
+
+def test_flag_may_be_read_back(verifier):
+    verdict, _ = judge(verifier, "embedding_checked_indices")
+    assert verdict.accepted, verdict.findings
+
+
 def test_kernel_that_behaves_only_at_first_is_rejected(verifier):
     threads = "    const dim3 threads(TILE, TILE);"
     late = (threads, f"    static int calls = 0;\n    const int size = ++calls > 60 ? K / 2 : K;\n{threads}")
@@ -70,7 +84,6 @@ def test_work_on_a_stream_that_events_do_not_see_is_rejected(verifier):
     assert verdict.error_class is ErrorClass.CHEATING
 
 
-@pytest.mark.xfail(reason="Triton has not yet compiled inside the sandbox on a device", strict=False)
 def test_torch_compile_is_a_baseline_where_the_config_says_so():
     pytest.importorskip("triton")
     with Verifier(VerifierConfig(backend=BackendType.CUDA, torch_compile=True)) as verifier:

@@ -82,6 +82,23 @@
 #define MUSA_KERNEL_LOOP CUDA_KERNEL_LOOP
 #define MUSA_1D_KERNEL_LOOP CUDA_1D_KERNEL_LOOP
 
+// what the emulator has none of, and the objects that are linked with candidates need
+#define musaMemcpyKind cudaMemcpyKind
+enum { musaMemoryTypeDevice = 2 };
+struct musaPointerAttributes {
+  int type;
+};
+static inline cudaError_t musaPointerGetAttributes(musaPointerAttributes*, const void*) { return cudaSuccess; }
+struct musaMemcpy3DParms {
+  void* dstArray;
+  struct {
+    void* ptr;
+  } dstPtr;
+  struct {
+    size_t width, height, depth;
+  } extent;
+};
+
 namespace c10 {
 namespace cuda {}
 namespace musa = cuda;

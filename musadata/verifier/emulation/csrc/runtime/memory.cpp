@@ -40,6 +40,7 @@ size_t g_live = 0;
 size_t g_peak = 0;
 int g_poison = 0xFF;
 std::atomic<size_t> g_host_bytes{0};
+size_t g_shared_before = 0;
 
 // The watched surroundings keep a byte of their own: a candidate may legally write the poison byte.
 constexpr unsigned char kWatchByte = 0xC5;
@@ -142,6 +143,16 @@ void make_managed(void* address) {
   }
 }
 
+size_t take_host_bytes() {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  const size_t bytes = g_host_bytes.exchange(0) + g_shared_before;
+  g_shared_before = 0;
+  for (const auto& entry : g_blocks) {
+    g_shared_before += entry.second.managed ? entry.second.bytes : 0;
+  }
+  return bytes;
+}
+
 Lookup find_block(const void* address, BlockRange* range) {
   std::lock_guard<std::mutex> lock(g_mutex);
   const auto where = reinterpret_cast<uintptr_t>(address);
@@ -191,5 +202,5 @@ void musadata_device_disown(void* address) { emulator::disown_device(address); }
 size_t musadata_device_peak() { return emulator::g_peak; }
 void musadata_device_reset_peak() { emulator::g_peak = emulator::g_live; }
 size_t musadata_device_live() { return emulator::g_live; }
-size_t musadata_take_host_bytes() { return emulator::g_host_bytes.exchange(0); }
+size_t musadata_take_host_bytes() { return emulator::take_host_bytes(); }
 }

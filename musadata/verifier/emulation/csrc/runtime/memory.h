@@ -35,6 +35,8 @@ uint64_t memory_generation();
 
 // Bytes that the host was given to read: copied to it, or in memory that it shares with the device.
 void note_host_bytes(size_t bytes);
+// Those since the last call, and what was shared then already.
+size_t take_host_bytes();
 
 void set_poison(int byte);  // 0..255, or -1 for none
 int poison();

@@ -220,14 +220,13 @@ static inline cudaError_t cudaFree(void* pointer) {
 static inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
 template <class T>
 static inline cudaError_t cudaMallocHost(T** pointer, size_t bytes, unsigned = 0) {
-  *pointer = static_cast<T*>(malloc(bytes));
-  return *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+  return cudaMallocManaged(pointer, bytes);  // kernels may use pinned memory, too
 }
 template <class T>
 static inline cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned) {
   return cudaMallocHost(pointer, bytes);
 }
-static inline cudaError_t cudaFreeHost(void* pointer) { return free(pointer), cudaSuccess; }
+static inline cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
 
 // ---- __constant__ and __device__ variables
 template <class T>

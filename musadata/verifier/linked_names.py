@@ -1,0 +1,45 @@
+"""The names that a compiled candidate links against: what its text hides by pasting tokens together stands there."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from musadata.verifier.cuda.copies import COPIES
+from musadata.verifier.emulation.errors import CompileError
+from musadata.verifier.native_code import is_way_out
+
+# The runtime's other ways of a device's memory to the host, which nothing counts; those to a device's array are none.
+_UNCOUNTED = re.compile(
+    r"cuda(Memcpy(?!\w*(To(Array|Symbol)|Peer))\w*|HostRegister|Graph(Add|Launch|Instantiate)\w*|StreamBeginCapture\w*"
+    r"|MemPoolCreate|MallocFromPool\w*|Import\w+|IpcOpen\w+)|__cudaRegisterManagedVar"
+)
+# Of what compilers and headers call by themselves.
+_OF_HEADERS = frozenset({"abort", "raise", "signal", "atexit", "open", "kill", "getpid"})
+
+RULES = Path(__file__)  # part of what a kept library depends on
+
+
+def refuse_hidden_calls(objects: Sequence[Path], compiler: str) -> None:
+    """Look at what objects that `compiler` made call.
+
+    Raises:
+        CompileError: what no candidate may.
+    """
+    command = [_name_lister(compiler), "-u", "-P", *map(str, objects)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    undefined = {words[0] for words in map(str.split, listed.splitlines()) if words[1:] == ["U"]}
+    for name in sorted(undefined):
+        if is_way_out(name) and name not in _OF_HEADERS:
+            raise CompileError(f"error: {name} is called: no candidate may, under whatever name its text does it")
+        if _UNCOUNTED.fullmatch(name) and name not in COPIES:
+            raise CompileError(f"error: {name} is called: copy with cudaMemcpyAsync, and leave the work to kernels")
+
+
+@cache
+def _name_lister(compiler: str) -> str:
+    """binutils' nm, which comes with every compiler that links."""
+    said = subprocess.run([compiler, "-print-prog-name=nm"], capture_output=True, text=True, check=False, timeout=60)
+    return shutil.which(said.stdout.strip()) or "nm"

@@ -1,0 +1,43 @@
+# task: softmax
+# cheat: copies to the host, computes there, and wipes the record of copies by a function whose name it pastes
+# row: custom kernel for a trivial part, PyTorch for the rest
+# expect: compile
+# naive: -
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+#include <vector>
+#define JOIN(a, b) a##b
+#include <cmath>
+extern "C" size_t JOIN(musa, data_take_host_bytes)();
+__global__ void copy_kernel(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i];
+}
+torch::Tensor work(torch::Tensor x) {
+    auto dense = x.contiguous();
+    auto y = torch::empty_like(dense), z = torch::empty_like(dense);
+    int n = dense.numel(), cols = dense.size(1);
+    std::vector<float> h(n);
+    cudaMemcpy(h.data(), dense.data_ptr<float>(), n * 4, cudaMemcpyDeviceToHost);
+    for (int r = 0; r < n / cols; ++r) {
+        float m = h[r * cols], s = 0.f;
+        for (int c = 0; c < cols; ++c) m = std::max(m, h[r * cols + c]);
+        for (int c = 0; c < cols; ++c) s += h[r * cols + c] = std::exp(h[r * cols + c] - m);
+        for (int c = 0; c < cols; ++c) h[r * cols + c] /= s;
+    }
+    cudaMemcpy(z.data_ptr<float>(), h.data(), n * 4, cudaMemcpyHostToDevice);
+    copy_kernel<<<(n + 255) / 256, 256>>>(z.data_ptr<float>(), y.data_ptr<float>(), n);
+    JOIN(musa, data_take_host_bytes)();
+    return y;
+}
+"""
+ext = load_inline(name="wipes_record", cpp_sources="torch::Tensor work(torch::Tensor x);", cuda_sources=source, functions=["work"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.work(x)
