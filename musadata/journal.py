@@ -1,4 +1,4 @@
-"""What has already been paid for: teachers' answers and verdicts, append-only, by the hash of the whole question.
+"""What has already been paid for: executions, answers and verdicts, append-only, by the hash of the whole question.
 
 A journal is a folder of segments, JSON lines of `{"key": ..., "value": ...}`. Every process appends to a segment of its
 own and reads all that were there when it opened the journal, so any number of processes may share a folder. A line that
@@ -11,7 +11,8 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -47,6 +48,7 @@ class Journal:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._segment: BinaryIO | None = None
+        self._found: list[str] = []  # segments that were there on opening
         self._owner = os.getpid()
         try:
             self._files.makedirs(self._folder, exist_ok=True)
@@ -64,12 +66,34 @@ class Journal:
         Raises:
             MusadataError: the disk is full or the folder is not writable.
         """
-        line = json.dumps({"key": key, "value": value}, separators=(",", ":")).encode() + b"\n"
+        line = _line(key, value)
         with self._lock:
             if key in self._values:
                 return
             self._write(line)
             self._values[key] = json.loads(line)["value"]  # the same as another process would read
+
+    def forget(self, unwanted: Callable[[str], bool]) -> None:
+        """Drop keys of those that were there on opening, on disk too: what nobody asks any more must not pile up.
+
+        What another process appends at that moment may be lost with them, so only for what can be computed again.
+
+        Raises:
+            MusadataError: the disk is full or the folder is not writable.
+        """
+        with self._lock:
+            kept = {key: value for key, value in self._values.items() if not unwanted(key)}
+            if len(kept) == len(self._values):
+                return
+            old_segments, self._found = self._found, [self._new_segment()]
+            try:
+                self._files.pipe_file(self._found[0], b"".join(_line(key, value) for key, value in kept.items()))
+                for old in old_segments:
+                    with suppress(FileNotFoundError):  # another process has done the same
+                        self._files.rm_file(old)
+            except OSError as error:
+                raise self._unusable(error, "written") from error
+            self._values = kept
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -108,8 +132,14 @@ class Journal:
         except FileNotFoundError:  # object stores have no empty folders
             return
         names = [(path.rsplit("/", 1)[-1], path) for path in paths]
-        for _, segment in sorted(pair for pair in names if _is_segment(pair[0], self._name)):
-            for line in self._files.cat_file(segment).split(b"\n"):
+        self._found = [path for name, path in sorted(names) if _is_segment(name, self._name)]
+        for segment in self._found:
+            try:
+                content = self._files.cat_file(segment)
+            except FileNotFoundError:  # another process has just rewritten all into one
+                self._read_segments()
+                return
+            for line in content.split(b"\n"):
                 record = _parse(line)
                 if record is not None:
                     self._values.setdefault(record["key"], record["value"])
@@ -160,6 +190,10 @@ class Journal:
 
 def _is_segment(file: str, journal: str) -> bool:
     return file.startswith(f"{journal}.") and file.endswith(".jsonl")
+
+
+def _line(key: str, value: Any) -> bytes:
+    return json.dumps({"key": key, "value": value}, separators=(",", ":")).encode() + b"\n"
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

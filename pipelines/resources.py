@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from musadata.config import BackendType, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
 from musadata.corpus.commits import code_version
 from musadata.corpus.files import join
-from musadata.corpus.shards import Shard
+from musadata.corpus.shards import Shard, shard_of
 from musadata.journal import Journal
 from musadata.sampling.memory import Memory
 
@@ -33,6 +33,16 @@ def source(config: SourceConfig, seed: int) -> "Source":
     from musadata.sources import open_source
 
     return open_source(config, seed)
+
+
+@cache
+def units(config: SourceConfig, seed: int, shards: int) -> dict[Shard, list[str]]:
+    """The units of a source by shard: each goes where its own name sends it, so that no source moves another's."""
+    opened = source(config, seed)
+    dealt: dict[Shard, list[str]] = {}
+    for unit in opened.units():
+        dealt.setdefault(shard_of(f"{opened.origin}/{unit}", shards), []).append(unit)
+    return dealt
 
 
 @cache
@@ -95,10 +105,15 @@ def verdicts_at_once(config: VerifierConfig) -> int:
     return len(os.sched_getaffinity(0)) if config.backend in DEVICE_BACKENDS else 2
 
 
+def journal_folder(corpus: str, stage: str, shard: Shard) -> str:
+    """Where a stage keeps what it knows below a shard."""
+    return join(corpus, "_journal", stage, str(shard))
+
+
 @cache
 def memory(config: TeacherConfig, corpus: str, stage: str, shard: Shard) -> Memory:
     """The journals of one shard of a stage."""
-    folder = join(corpus, "_journal", stage, str(shard))
+    folder = journal_folder(corpus, stage, shard)
     computed = config.kind == TeacherType.COMPILER
     return Memory(
         answers=_open.enter_context(Journal(folder, "answers")),

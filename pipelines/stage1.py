@@ -11,11 +11,13 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from musadata.config import Config
+from musadata.config import Config, SourceConfig
 from musadata.corpus.commits import Commit, code_version, require_commit, stage_digest
 from musadata.corpus.shards import Shard, deal, read_shard
+from musadata.journal import Journal
 from musadata.mining.kernels import check_licenses, with_task, without_task
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
+from musadata.sandbox import Caller, RememberingSandbox
 from musadata.tasks.probe import probe
 from musadata.tasks.selection import TaskSignature, check_selection, select, signature_of
 from musadata.tasks.spreading import Move, spread
@@ -41,21 +43,27 @@ class Probe(ShardStep):
         return code_version(PROBE_CODE, ("torch", "nnsmith"))
 
     def settings(self, shard: Shard) -> Any:
-        units = [(origin, unit) for origin, unit, _ in self.units(shard)]
-        return [self.config.sources, self.config.tasks, self.config.seed, units]
+        return [list(self._dealt(shard)), self.config.tasks, self.config.seed]
 
-    def units(self, shard: Shard) -> Iterator[tuple[str, str, Any]]:
-        """(origin, unit, source) of every unit that is dealt into this shard, round robin over all sources."""
-        position = 0
+    def _dealt(self, shard: Shard) -> Iterator[tuple[SourceConfig, list[str]]]:
+        """The units of this shard, of every source that has any here."""
         for config in self.config.sources:
-            source = resources.source(config, self.config.seed)
-            for unit in source.units():
-                if position % shard.count == shard.index:
-                    yield source.origin, unit, source
-                position += 1
+            units = resources.units(config, self.config.seed, shard.count).get(shard)
+            if units:
+                yield config, units
 
     def process(self, shard: Shard, out: Writers) -> None:
-        for draft, probed in concurrently(self._probe, self._drafts(shard), PROBES_AT_ONCE):
+        with Journal(resources.journal_folder(self.corpus, "stage1", shard), "executions") as journal:
+            sandbox = RememberingSandbox(resources.probing, journal, self.code())
+            self._process(shard, sandbox, out)
+
+    def _process(self, shard: Shard, sandbox: Caller, out: Writers) -> None:
+        def examine(drafted: Drafted) -> tuple[Drafted, Task | Reject | None]:
+            """What was drafted, and what its reference, if it has one, proves to be."""
+            draft = self._reference(drafted)
+            return drafted, probe(draft, self.config.tasks, sandbox, self.config.seed) if draft else None
+
+        for draft, probed in concurrently(examine, self._drafts(shard, sandbox), PROBES_AT_ONCE):
             if isinstance(draft, Reject):
                 out.funnel.came_in(draft.step)
                 out.reject(draft)
@@ -66,14 +74,11 @@ class Probe(ShardStep):
                 out.funnel.went_on("draft")
                 _keep_task(probed, out)
 
-    def _drafts(self, shard: Shard) -> Iterator[Drafted]:
-        for _, unit, source in self.units(shard):
-            yield from source.drafts(unit, resources.probing())
-
-    def _probe(self, drafted: Drafted) -> tuple[Drafted, Task | Reject | None]:
-        """What was drafted, and what its reference, if it has one, proves to be."""
-        draft = self._reference(drafted)
-        return drafted, probe(draft, self.config.tasks, resources.probing(), self.config.seed) if draft else None
+    def _drafts(self, shard: Shard, sandbox: Caller) -> Iterator[Drafted]:
+        for config, units in self._dealt(shard):
+            source = resources.source(config, self.config.seed)
+            for unit in units:
+                yield from source.drafts(unit, sandbox)
 
     def _reference(self, drafted: Drafted) -> Draft | None:
         if isinstance(drafted, KernelDraft):

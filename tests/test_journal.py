@@ -130,3 +130,39 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(MusadataError, match=r"file.*journal cannot be opened"):
         Journal(tmp_path / "file" / "journal", "answers")
+
+
+def test_what_is_forgotten_goes_from_disk_and_the_rest_stays(tmp_path):
+    for index in range(3):  # three segments
+        with Journal(tmp_path, "answers") as journal:
+            journal.put(f"old/{index}", index)
+            journal.put(f"new/{index}", index)
+    with Journal(tmp_path, "answers") as journal:
+        journal.forget(lambda key: key.startswith("old/"))
+        journal.put("new/3", 3)
+        assert sorted(journal) == ["new/0", "new/1", "new/2", "new/3"]
+    assert {key: Journal(tmp_path, "answers").get(key) for key in journal} == {
+        f"new/{index}": index for index in range(4)
+    }
+    assert not any(b"old/" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def _open_and_forget(folder: Path, worker: int) -> None:
+    for index in range(30):
+        with Journal(folder, "answers") as journal:
+            journal.forget(lambda key: not key.startswith("new/"))
+            journal.put(f"old/{worker}-{index}", index)
+
+
+def test_processes_that_forget_at_the_same_time_lose_nothing_that_was_there(tmp_path):
+    with Journal(tmp_path, "answers") as journal:
+        for index in range(50):
+            journal.put(f"new/{index}", index)
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_open_and_forget, args=(tmp_path, worker)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert {f"new/{index}" for index in range(50)} <= set(Journal(tmp_path, "answers"))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -55,6 +56,11 @@ class Output:
 def deal(count: int) -> tuple[Shard, ...]:
     """All shards of a dataset."""
     return tuple(Shard(index, count) for index in range(count))
+
+
+def shard_of(name: str, count: int) -> Shard:
+    """The shard of a piece of work, by its name alone: it stays there whatever other work is added or lost."""
+    return Shard(int(sha256(name.encode(errors="surrogatepass")).hexdigest()[:12], 16) % count, count)
 
 
 def shard_path(dataset: str, shard: Shard, name: str = "") -> str:

@@ -15,14 +15,14 @@ from musadata.mining.rewriting import write_definitions
 from musadata.mining.slicing import Slicer, Unsliceable
 from musadata.mining.summary import docstring_text
 from musadata.records import SCHEMA_VERSION, Draft, Reject, SourceKind
-from musadata.sandbox import Limits, Sandbox
+from musadata.sandbox import Caller, Limits
 from musadata.sources.protocol import STEP, CodeSource, UnreadableFile
 
 LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a backstop: the search itself is bounded in tries
 MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
 
 
-def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Sandbox) -> Iterator[Draft | Reject]:
+def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Caller) -> Iterator[Draft | Reject]:
     """The modules of one file as drafts, in the order of the file; a reject for each that cannot be one."""
     try:
         module = slicer.index.parse(path)
@@ -39,7 +39,7 @@ def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Sandbox) 
 
 
 def draft_class(
-    source: CodeSource, slicer: Slicer, module: ParsedModule, definition: Definition, sandbox: Sandbox
+    source: CodeSource, slicer: Slicer, module: ParsedModule, definition: Definition, sandbox: Caller
 ) -> Draft | Reject:
     """One class as a draft in KernelBench's form."""
     name = definition.names[0]

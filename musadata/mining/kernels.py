@@ -19,7 +19,7 @@ from musadata.mining.slicing import Unsliceable
 from musadata.mining.usage import find_examples
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, NativeSource, Reject, SourceKind, Task
 from musadata.rows import content_id
-from musadata.sandbox import Sandbox
+from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource
 
 STEP = "pair"
@@ -50,7 +50,7 @@ class KernelMiner:
             found.setdefault(item.wrapper_path, []).append(item)
         return found
 
-    def rows(self, path: str, sandbox: Sandbox) -> Iterator[KernelDraft | Reject]:
+    def rows(self, path: str, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
         """The kernels that a file's wrappers call, and a reject for each that cannot be a row, in a fixed order."""
         if not path.endswith(".py") or not self._repository.bindings:
             return
@@ -66,7 +66,7 @@ class KernelMiner:
                 done.add(key)
                 yield self._row(link, [link])
 
-    def _paired(self, equivalent: Equivalent, sandbox: Sandbox) -> Iterator[KernelDraft | Reject]:
+    def _paired(self, equivalent: Equivalent, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
         """The row of a wrapper that has an equivalent, with its task; nothing where the wrapper calls no kernel."""
         where = f"{self._source.origin}/{equivalent.wrapper_path}:{_lines(equivalent.wrapper)}"
         try:
@@ -87,7 +87,7 @@ class KernelMiner:
         else:
             yield self._row(candidate.links[0], candidate.links, equivalent, candidate, draft)
 
-    def _draft(self, equivalent: Equivalent, sandbox: Sandbox, where: str) -> Draft | Reject:
+    def _draft(self, equivalent: Equivalent, sandbox: Caller, where: str) -> Draft | Reject:
         """The equivalent as a reference, with arguments on which it runs."""
         name = equivalent.plain.name
         try:

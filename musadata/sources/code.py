@@ -12,7 +12,7 @@ from musadata.sources.protocol import Tree, UnreadableFile
 if TYPE_CHECKING:
     from musadata.mining.kernels import KernelMiner
     from musadata.mining.slicing import Slicer
-    from musadata.sandbox import Sandbox
+    from musadata.sandbox import Caller
 
 
 class CodeFiles:
@@ -57,7 +57,7 @@ class CodeFiles:
                 found.append(path)
         return sorted({*found, *getattr(self.tree, "faults", ())})  # what cannot be read is reported, not passed over
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
+    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
         """The modules of one file, and the kernels that its wrappers call."""
         from musadata.mining.drafting import draft_file  # sources hand files to the right; only this call looks there
 
@@ -65,7 +65,7 @@ class CodeFiles:
         if self._kernels:
             yield from self.kernels(unit, sandbox)
 
-    def kernels(self, unit: str, sandbox: "Sandbox") -> Iterator[KernelDraft | Reject]:
+    def kernels(self, unit: str, sandbox: "Caller") -> Iterator[KernelDraft | Reject]:
         """The kernels that the wrappers of one file call."""
         yield from self._kernel_miner.rows(unit, sandbox)
 

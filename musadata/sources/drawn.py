@@ -11,7 +11,7 @@ from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject, SourceKi
 from musadata.sources.protocol import STEP
 
 if TYPE_CHECKING:
-    from musadata.sandbox import Sandbox
+    from musadata.sandbox import Caller
 
 PER_UNIT = 10
 LICENSE = "Apache-2.0"
@@ -42,7 +42,7 @@ class DrawnSource(ABC):
         starts = range(0, self._count, PER_UNIT)
         return [f"{start:07d}-{min(start + PER_UNIT, self._count) - 1:07d}" for start in starts]
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
+    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
         """The drafts of a range, in order. They are made of our own text, so that no sandbox is needed."""
         first, last = (int(number) for number in unit.split("-"))
         for index in range(first, last + 1):

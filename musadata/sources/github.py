@@ -16,7 +16,7 @@ from musadata.sources.protocol import STEP
 from musadata.sources.rest import RestClient
 
 if TYPE_CHECKING:
-    from musadata.sandbox import Sandbox
+    from musadata.sandbox import Caller
 
 USUAL_API = "https://api.github.com"
 PAGE = 100
@@ -74,7 +74,7 @@ class GitHubRepositories:
     def units(self) -> list[str]:
         return sorted(self._found)
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
+    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
         """The modules of one repository; one reject if it has gone or holds nothing."""
         item = self._found[unit]
         config = replace(

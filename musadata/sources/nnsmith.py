@@ -13,7 +13,7 @@ from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject, SourceKi
 from musadata.sources.protocol import STEP
 
 if TYPE_CHECKING:
-    from musadata.sandbox import Sandbox
+    from musadata.sandbox import Caller
 
 REPOSITORY = "https://github.com/ise-uiuc/nnsmith"
 GRAPHS_PER_UNIT = 10
@@ -33,7 +33,7 @@ class NNSmithSource:
         starts = range(0, self._count, GRAPHS_PER_UNIT)
         return [f"{start:07d}-{min(start + GRAPHS_PER_UNIT, self._count) - 1:07d}" for start in starts]
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | Reject]:
+    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
         """The unit's graphs in order of their index; a graph that is worth nothing is a reject with the reason."""
         from musadata.sandbox import Limits
 

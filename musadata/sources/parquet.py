@@ -17,7 +17,7 @@ from musadata.sources.protocol import STEP, UnreadableFile
 from musadata.sources.trees import check_size
 
 if TYPE_CHECKING:
-    from musadata.sandbox import Sandbox
+    from musadata.sandbox import Caller
 
 ROLES = ("content", "path", "repository", "revision", "license")
 
@@ -70,7 +70,7 @@ class ParquetFiles:
                 found += [f"{name}#{number}" for number in range(file.num_row_groups)]
         return found
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
+    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
         """The modules in one row group; files of one repository can import each other."""
         for repository, repeated in self._repositories(unit):
             for path in repository.units():

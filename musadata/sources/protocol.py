@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from musadata.records import Draft, KernelDraft, Provenance, Reject
 
 if TYPE_CHECKING:
-    from musadata.sandbox import Sandbox
+    from musadata.sandbox import Caller
 
 STEP = "draft"  # under which the funnel counts what sources offer
 
@@ -23,7 +23,7 @@ class Source(Protocol):
         """Stable ids of independent pieces of work, sorted: a file's path, or a range of graphs."""
         ...
 
-    def drafts(self, unit: str, sandbox: "Sandbox") -> Iterator[Draft | KernelDraft | Reject]:
+    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
         """The tasks that a unit may hold, in a fixed order, and what was left out of it and why."""
         ...
 

@@ -6,7 +6,7 @@ from typing import Any
 from musadata.config import TasksConfig
 from musadata.records import SCHEMA_VERSION, Draft, InputSpec, OperatorFamily, Reject, SourceKind, Task
 from musadata.rows import content_id
-from musadata.sandbox import Limits, Outcome, Sandbox
+from musadata.sandbox import Caller, Limits, Outcome
 from musadata.tasks.decontaminate import contamination
 from musadata.tasks.family import level, operator_family
 from musadata.tasks.text import text_signature
@@ -15,7 +15,7 @@ PRELOAD = ("torch", "musadata.tasks.warm")  # what a sandbox for probing should 
 _SPLIT = {"validation": 5, "test": 5}  # per cent; the rest trains
 
 
-def probe(draft: Draft, config: TasksConfig, sandbox: Sandbox, seed: int) -> Task | Reject:
+def probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task | Reject:
     """The draft as a task, or the first filter that it does not pass.
 
     The reference must be short enough for a prompt, run, repeat itself bit for bit, be finite, and depend on every

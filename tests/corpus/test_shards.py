@@ -5,6 +5,7 @@ import hashlib
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,16 @@ from hypothesis import strategies as st
 
 from musadata.corpus import shards
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.shards import Shard, ShardWriter, SplitWriter, parse_shard_name, read_shard, write_shard
+from musadata.corpus.shards import (
+    Shard,
+    ShardWriter,
+    SplitWriter,
+    deal,
+    parse_shard_name,
+    read_shard,
+    shard_of,
+    write_shard,
+)
 from musadata.errors import MusadataError
 from musadata.records import Candidate, Reject, SftRow, Task, Trajectory
 
@@ -226,3 +236,13 @@ def test_a_value_outside_a_closed_set_is_corrupt(tmp_path, sample_rows):
     foreign(path, table.set_column(table.column_names.index("operator_family"), "operator_family", [["witchcraft"]]))
     with pytest.raises(MusadataError, match="witchcraft"):
         list(read_shard(str(tmp_path), "tasks", SHARD, Task))
+
+
+def test_the_shard_of_a_name_is_within_the_count_and_names_spread_over_all():
+    found = Counter(shard_of(f"git:me/net/file{number}.py", 8) for number in range(4000))
+    assert set(found) == set(deal(8))
+    assert max(found.values()) < 1.2 * min(found.values())
+
+
+def test_a_name_that_is_no_utf8_has_a_shard():
+    assert shard_of("na\udcffme.py", 3) in deal(3)

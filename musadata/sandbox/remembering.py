@@ -1,0 +1,46 @@
+"""Calls that are not repeated: how one ended is kept by everything that decides it."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from musadata.journal import Journal
+from musadata.rows import content_id
+from musadata.sandbox.limits import Limits, Outcome
+
+# Ends that the machine may have brought about rather than the call: a killer of processes, memory that others held.
+_NOT_ITS_OWN = ("crash", "memory")
+
+
+class Caller(Protocol):
+    """Whatever carries out calls: a sandbox, or one that remembers."""
+
+    def call(self, function: str, *arguments: Any, limits: Limits) -> Outcome:
+        """How a call of "module:function" ended."""
+        ...
+
+
+class RememberingSandbox:
+    """Carries out each call once: the same function, arguments and limits under the same version end as they did.
+
+    What a call prints and the files that it leaves are not kept. `sandbox` opens what carries calls out, once a call is
+    not known; what other versions left in the journal is dropped.
+    """
+
+    def __init__(self, sandbox: Callable[[], Caller], journal: Journal, version: str):
+        self._sandbox, self._journal, self._prefix = sandbox, journal, f"{version}/"
+        self._opening = threading.Lock()
+        journal.forget(lambda key: not key.startswith(self._prefix))
+
+    def call(self, function: str, *arguments: Any, limits: Limits) -> Outcome:
+        """See `Sandbox.call`."""
+        key = self._prefix + content_id("call", function, arguments, limits)
+        known = self._journal.get(key)
+        if known is None:
+            with self._opening:
+                sandbox = self._sandbox()
+            outcome = sandbox.call(function, *arguments, limits=limits)
+            known = [outcome.status, outcome.value, outcome.error_type, outcome.message]
+            if outcome.status not in _NOT_ITS_OWN:
+                self._journal.put(key, known)
+        return Outcome(*known)
