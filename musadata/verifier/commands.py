@@ -1,9 +1,12 @@
 """`python -m musadata verify` and `verify-batch`: verdicts from the command line."""
 
 import argparse
+import codecs
+import io
 import json
 import os
 import sys
+import tokenize
 from pathlib import Path
 
 from musadata.config import BackendType, VerifierConfig
@@ -11,9 +14,11 @@ from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Verdict
 from musadata.rows import plain
 from musadata.sandbox import start_ahead
+from musadata.verifier.extract import MAX_CHARACTERS
 
 ACCEPTED, REJECTED, UNDECIDED = 0, 1, 2
 _MOST_BYTES = 100 << 20
+_MOST_BYTES_PER_CHARACTER = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +75,8 @@ def _config(arguments: argparse.Namespace) -> VerifierConfig:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge one candidate: 0 accepted, 1 rejected, 2 the verifier could not say."""
-    reference = _read(arguments.reference)
-    candidate = _read(arguments.candidate)
+    reference = _read_reference(arguments.reference)
+    candidate = _read(arguments.candidate, MAX_CHARACTERS * _MOST_BYTES_PER_CHARACTER)
     config = _config(arguments)
     start_ahead(2)  # for candidates and for references: they import torch while this process gets ready
     from musadata.verifier import Verifier
@@ -88,21 +93,39 @@ def _exit_code(verdict: Verdict) -> int:
     return UNDECIDED if verdict.error_class is ErrorClass.INFRA else REJECTED
 
 
-def _read(path: Path) -> str:
-    """A source file's text.
+def _read_reference(path: Path) -> str:
+    """A reference's text.
 
     Raises:
-        MusadataError: it cannot be read, is too large, or is not UTF-8 text.
+        MusadataError: it cannot be read, is too large, or is no text.
+    """
+    if path.is_file() and path.stat().st_size > _MOST_BYTES:
+        raise MusadataError("is larger than 100 MB", where=str(path), remedy="name a source file")
+    text = _read(path, _MOST_BYTES)
+    if any("\udc80" <= letter <= "\udcff" for letter in text):
+        raise MusadataError("is not UTF-8 text", where=str(path), remedy="save it as UTF-8")
+    return text
+
+
+def _read(path: Path, most_bytes: int) -> str:
+    """A file's text, as Python would read it, or by its byte order mark; bytes that are none become lone surrogates,
+    so that the verdict speaks of them. What is beyond `most_bytes` is left out.
+
+    Raises:
+        MusadataError: it cannot be read.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise MusadataError("is larger than 100 MB", where=str(path), remedy="name a source file")
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(most_bytes + 1)
     except OSError as error:
         remedy = "name an existing, readable file"
         raise MusadataError(f"cannot be read ({error.strerror})", where=str(path), remedy=remedy) from error
-    except UnicodeDecodeError as error:
-        raise MusadataError("is not UTF-8 text", where=str(path), remedy="save it as UTF-8") from error
+    try:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return data.decode("utf-16")
+        return data.decode(tokenize.detect_encoding(io.BytesIO(data).readline)[0])
+    except (SyntaxError, UnicodeDecodeError):
+        return data.decode("utf-8-sig", "surrogateescape")
 
 
 def _render(verdict: Verdict) -> str:

@@ -10,6 +10,8 @@ MAX_CHARACTERS = 1_000_000
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$")
 _PYTHON = {"python", "py", "python3", ""}
 _MOST_FENCES = 24
+_OPEN_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>", re.IGNORECASE)  # once whole ones are blanked
+_LAST_LINES = 5
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 
 
@@ -125,11 +127,13 @@ def _defined(node: ast.stmt) -> list[str]:
 
 def _missing(text: str, blocks: list[_Block], python: list[_Block]) -> Finding:
     """Why no program was found: the most helpful sentence."""
-    if blocks and not blocks[-1].closed and "ModelNew" in blocks[-1].text:
+    if blocks and not blocks[-1].closed:
         return Finding(
             "extract.truncated", "The last code block is not closed: the reply was cut off.", blocks[-1].line
         )
-    whole = [] if blocks else [_Block("", text, 1, True)]
+    if _OPEN_THOUGHTS.search(text):
+        return Finding("extract.truncated", "The reply ends among its thoughts: it was cut off before any program.")
+    whole = [] if blocks else [_Block("", text, 1, False)]
     named = [block for block in (python or whole) if "ModelNew" in block.text]
     for block in named:
         try:
@@ -137,9 +141,20 @@ def _missing(text: str, blocks: list[_Block], python: list[_Block]) -> Finding:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = (getattr(error, "lineno", None) or 1) + block.line - 1
             what = getattr(error, "msg", None) or type(error).__name__
+            if not block.closed and _ends_early(what, block.text.rstrip().count("\n") + block.line - line):
+                text = f"The program ends in the middle ({what}, line {line}): the reply was cut off."
+                return Finding("extract.truncated", text, line)
             return Finding(
                 "extract.syntax", f"The program is not valid Python: {what} (line {line} of the reply).", line
             )
     if not blocks:
         return Finding("extract.no_code", "The reply holds no code block and is not a Python program with ModelNew.")
     return Finding("extract.no_model", "No code block defines a class ModelNew.")
+
+
+def _ends_early(error: str, lines_after: int) -> bool:
+    """Whether what Python says, so many lines before the end, is that the end is missing: a bracket that is open since
+    long before may as well be a mistake."""
+    if "unterminated triple-quoted" in error:
+        return True
+    return lines_after < _LAST_LINES and ("was never closed" in error or "expected an indented block" in error)

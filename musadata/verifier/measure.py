@@ -79,13 +79,13 @@ class Turns:
         for name, value in self._sets[index].items():
             self._held[name].copy_(value)
 
-    def measure(self, watch: Stopwatch, count: int) -> list[float]:
-        """Milliseconds of `count` calls."""
+    def measure(self, watch: Stopwatch, count: int, ahead: bool = False) -> list[float]:
+        """Milliseconds of `count` calls; see `Stopwatch.time`."""
         times = []
         for _ in range(count):
             self._call += 1
             self._fill(self._call % len(self._sets))
-            times.append(watch.time(self._forward)[0])
+            times.append(watch.time(self._forward, ahead)[0])
         return times
 
     def check(self, watch: Stopwatch, index: int) -> tuple[object, bytes]:
@@ -154,7 +154,7 @@ def serve_reference(device: str) -> None:
                     model, turns = _prepare_reference(request, device)
                 elif "measure" in request:
                     assert turns is not None and watch is not None
-                    answer = {"times": turns.measure(watch, request["measure"])}
+                    answer = {"times": turns.measure(watch, request["measure"], request["ahead"])}
                 elif "traffic" in request:
                     assert turns is not None
                     answer = {"bytes": _least_traffic(model, turns)}

@@ -65,6 +65,11 @@ def test_line_says_where_the_program_starts_in_the_reply():
         (f"```python\n{PROGRAM}", "extract.truncated"),
         ("```python\nclass ModelNew:\n    def forward(self, x):\n        return (x", "extract.truncated"),
         ("```cpp\nstruct ModelNew {};\n```", "extract.no_model"),
+        ("```python\nsource = 'cut off before the class", "extract.truncated"),
+        ("<think>a ModelNew would need", "extract.truncated"),
+        ('class ModelNew:\n    source = """\n__global__ void k() {', "extract.truncated"),
+        ("class ModelNew:\n    def forward(self, x):\n        return (x", "extract.truncated"),
+        ("class ModelNew:\n    x = (1\n" + "y = 2\n" * 20, "extract.syntax"),
     ],
 )
 def test_reason_is_named_where_there_is_no_program(reply, rule):

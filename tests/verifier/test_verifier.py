@@ -235,6 +235,35 @@ def test_command_says_accepted_rejected_or_undecided(tmp_path, relu, relu_refere
     assert "rejected (correctness)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (b"", "extract.unreadable"),
+        (bytes(range(256)) * 100, "extract.unreadable"),
+        (b"x = 1\n" * (20 << 20), "extract.unreadable"),
+        ("# -*- coding: latin-1 -*-\nname = 'é'".encode("latin-1"), "extract.no_code"),
+        ("class Other: pass".encode("utf-16"), "extract.no_code"),
+        ("x = 'é'".encode("latin-1"), "extract.unreadable"),
+    ],
+    ids=["empty", "binary", "huge", "declared encoding", "byte order mark", "undeclared encoding"],
+)
+def test_file_that_is_no_program_gets_a_verdict(tmp_path, relu_reference, capsys, content, rule):
+    (tmp_path / "ref.py").write_text(relu_reference)
+    (tmp_path / "cand.py").write_bytes(content)
+    files = ("--reference", tmp_path / "ref.py", "--candidate", tmp_path / "cand.py")
+    assert run(parse(add_arguments, *files, "--backend", "emulated", "--json")) == 1
+    verdict = json.loads(capsys.readouterr().out)
+    assert (verdict["stage"], verdict["error_class"]) == ("extract", "compile")
+    assert [finding["rule"] for finding in verdict["findings"]] == [rule]
+
+
+def test_reference_that_is_no_text_is_named_as_such(tmp_path, relu):
+    (tmp_path / "cand.py").write_text(relu)
+    (tmp_path / "ref.py").write_bytes(bytes(range(256)))
+    with pytest.raises(MusadataError, match=r"ref\.py: is not UTF-8 text"):
+        run(parse(add_arguments, "--reference", tmp_path / "ref.py", "--candidate", tmp_path / "cand.py"))
+
+
 @pytest.mark.slow
 def test_batch_keeps_rows_in_order(tmp_path, relu, relu_reference):
     import pyarrow as pa
