@@ -28,6 +28,7 @@ class Call:
     strided: bool = False
     check: str = ""  # of accesses: off, brief, full; empty where the backend knows none
     settled: bool = False  # the call before had the same shapes, so that nothing kept has a reason to change
+    unseen: int = 0  # calls on the same inputs that come before it, of which nothing is looked at; see `run_unseen`
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -58,16 +59,18 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
     return [*sets, InputSet(0, INFINITE, derive_seed(config, task_id, "inputs", 0, 0))]
 
 
-def plan_calls(shapes: Sequence[int], checks: str = "") -> list[Call]:
+def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list[Call]:
     """Every set once, then the first again: threads in reverse order over other memory, inputs that are not contiguous,
-    and a ghost replay. `shapes` holds each set's shape; a brief check of accesses sees the first set of each."""
+    and a ghost replay. `shapes` holds each set's shape; a brief check of accesses sees the first set of each. `unseen`
+    calls come before the last plain one: who behaves only at first has stopped to by then."""
     rest = "off" if checks == "brief" else checks
     calls = [
         Call(index, f"output{index}", check=rest if shape in shapes[:index] else checks)
         for index, shape in enumerate(shapes)
     ]
     settled = shapes[-1] == shapes[0]
-    calls.append(Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled))
+    again = Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled, unseen=unseen)
+    calls.append(again)
     calls.append(Call(0, "strided", strided=True, check=rest))
     calls.append(Call(0, "ghost", ghost=True, check=rest))
     return calls

@@ -3,7 +3,6 @@
 # row: one call does the work of fifteen
 # expect: cheating, correctness
 # naive: accepts; it checks three times
-# known: what C++ keeps behind a pointer is not watched; on a device the timed calls, a hundred, are checked too
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
