@@ -41,6 +41,7 @@ class Backend:
     identity: str = ""  # of the device, for the lock on it
     flush_bytes: int = 256 << 20  # written before each timed call: several times the L2 cache of any device so far
     checks: str = ""  # how closely its kernels' accesses are checked: nothing, brief, full; see `plan_calls`
+    is_lost: Callable[[], bool] = lambda: False  # asked when a candidate fails: whether the device has stopped to work
     preload: tuple[str, ...] = field(default=("torch", "musadata.verifier.execute"))
 
 

@@ -211,7 +211,11 @@ class Verifier:
                 )
             finally:
                 trial.leave()
-        return trial.conclude(outcome)
+        judgement = trial.conclude(outcome)
+        if judgement.error_class is ErrorClass.RUNTIME and self._backend.is_lost():
+            finding = Finding("infra.device", f"{self._backend.device} does not answer any more.")
+            return rejected(judgement.stage, ErrorClass.INFRA, [finding])
+        return judgement
 
     def _expect(self, exercise: "_Exercise", seed: int) -> Expectation:
         """What the reference says, found out while the candidate compiles and starts."""

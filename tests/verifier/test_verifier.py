@@ -257,6 +257,14 @@ def test_file_that_is_no_program_gets_a_verdict(tmp_path, relu_reference, capsys
     assert [finding["rule"] for finding in verdict["findings"]] == [rule]
 
 
+def test_device_that_is_lost_is_not_held_against_the_candidate(verifier, relu_task, relu, monkeypatch):
+    fails, wrong = relu.replace("if (i < n) ", ""), relu.replace("? 0.0f", "? 1.0f")
+    monkeypatch.setattr(verifier, "_backend", dataclasses.replace(verifier._backend, is_lost=lambda: True))
+    verdict, rules = judge(verifier, relu_task, fails)
+    assert (verdict.error_class, rules) == (ErrorClass.INFRA, {"infra.device"})
+    assert judge(verifier, relu_task, wrong)[0].error_class is ErrorClass.CORRECTNESS
+
+
 def test_reference_that_is_no_text_is_named_as_such(tmp_path, relu):
     (tmp_path / "cand.py").write_text(relu)
     (tmp_path / "ref.py").write_bytes(bytes(range(256)))

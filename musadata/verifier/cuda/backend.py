@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from musadata.errors import MusadataError
 from musadata.verifier.backends import Backend, Built
 
 _DEVICE = "musadata.verifier.cuda.device"
+_LONGEST_ANSWER_SECONDS = 60.0
+_BELIEVED_SECONDS = 10.0  # that a device which was there still is
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,39 @@ def find_device() -> Device | None:
     if tool is None:
         return None
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-    query = ["--query-gpu=name,compute_cap,driver_version,uuid", "--format=csv,noheader"]
-    query += [f"--id={chosen}"] if chosen else []
-    done = subprocess.run([tool, *query], capture_output=True, text=True, check=False, timeout=60)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode != 0 or not lines:
+    lines = _ask_driver(tool, "name,compute_cap,driver_version,uuid", chosen)
+    if not lines:
         return None
     name, capability, driver, uuid = (part.strip() for part in lines[0].split(","))
     return Device(name, capability.replace(".", ""), driver, uuid)
+
+
+def _ask_driver(tool: str, query: str, device: str) -> list[str]:
+    """Lines about one device, or about all; none if there is none, or it does not answer."""
+    command = [tool, f"--query-gpu={query}", "--format=csv,noheader", *([f"--id={device}"] if device else [])]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST_ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
+def watch_device(uuid: str) -> Callable[[], bool]:
+    """Tells whether the driver has lost a device (it fell off the bus, or was taken away); asks it now and then."""
+    seen = -_BELIEVED_SECONDS
+
+    def is_lost() -> bool:
+        nonlocal seen
+        if time.monotonic() - seen < _BELIEVED_SECONDS:
+            return False
+        tool = shutil.which("nvidia-smi")
+        found = _ask_driver(tool, "uuid", uuid) if tool else []
+        if found != [uuid]:
+            return True
+        seen = time.monotonic()
+        return False
+
+    return is_lost
 
 
 def open_cuda(config: VerifierConfig) -> Backend:
@@ -71,6 +99,7 @@ def open_cuda(config: VerifierConfig) -> Backend:
         environment=(("MUSADATA_CACHE", str(cache)),),
         times=True,
         identity=device.uuid,
+        is_lost=watch_device(device.uuid),
     )
 
 
