@@ -91,3 +91,9 @@ def test_a_running_sum_is_said_to_accumulate():
     text = texts("cumsum")["scalar mathematics"]
     assert re.search(r"Sums of \d+ terms accumulate in float", text)
     assert "no accumulation" not in text
+
+
+def test_a_product_is_said_to_have_factors_not_terms():
+    text = texts("product")["scalar mathematics"]
+    assert "Products of 40 factors accumulate in float" in text
+    assert "Sums of" not in text

@@ -266,6 +266,8 @@ _WRITERS = {
 
 
 _COPIES = frozenset({CallKind.VIEW, CallKind.FILL, CallKind.PLACEMENT})
+_PRODUCTS = frozenset({"prod", "cumprod"})
+_UNADDED = frozenset({"amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod"})  # of reductions
 _SELECTIONS = frozenset({"relu", "hardtanh", "clamp", "abs", "neg", "maximum", "minimum", "threshold"})
 
 
@@ -280,6 +282,12 @@ def _precision(study: Study) -> str:
             f"{text} Sums of {longest} terms accumulate in float: the error is at most about {longest} × 2^-24 of the "
             "sum of magnitudes, and less if partial sums of many threads are added as a tree."
         )
+    factors = max((row_of(stage.lead)[1] for stage, _ in study.distinct if stage.lead.packet in _PRODUCTS), default=1)
+    if factors > 1:
+        return (
+            f"{text} Products of {factors} factors accumulate in float, one rounding each: the error is at most about "
+            f"{factors} × 2^-24 of the result, in whatever order."
+        )
     if all(call.kind in _COPIES or call.packet in _SELECTIONS for call in study.calls):
         return f"{text} Values are only copied, compared or negated, so nothing is rounded."
     return study.choose(
@@ -293,7 +301,7 @@ def terms_of(call: Call) -> int:
     """How many terms are added up for one element of a call's result."""
     match call.kind:
         case CallKind.REDUCTION | CallKind.SOFTMAX:
-            return 1 if call.packet in ("amax", "amin", "max", "min", "argmax", "argmin") else row_of(call)[1]
+            return 1 if call.packet in _UNADDED else row_of(call)[1]
         case CallKind.SCAN if call.packet in ("cumsum", "logcumsumexp"):
             return row_of(call)[1]  # of the last element: the others have fewer
         case CallKind.NORMALIZATION:
