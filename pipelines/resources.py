@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from musadata.config import BackendType, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
 from musadata.corpus.commits import code_version
 from musadata.corpus.files import join
-from musadata.corpus.shards import Shard, shard_of
+from musadata.corpus.shards import Shard
 from musadata.journal import Journal
 from musadata.sampling.memory import Memory
 
@@ -33,16 +33,6 @@ def source(config: SourceConfig, seed: int) -> "Source":
     from musadata.sources import open_source
 
     return open_source(config, seed)
-
-
-@cache
-def units(config: SourceConfig, seed: int, shards: int) -> dict[Shard, list[str]]:
-    """The units of a source by shard: each goes where its own name sends it, so that no source moves another's."""
-    opened = source(config, seed)
-    dealt: dict[Shard, list[str]] = {}
-    for unit in opened.units():
-        dealt.setdefault(shard_of(f"{opened.origin}/{unit}", shards), []).append(unit)
-    return dealt
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,6 +45,17 @@ class Stage(beam.PTransform, ABC):
             MusadataError: the config asks for something that is not there.
         """
 
+    def prepare(self) -> None:
+        """Write into the corpus what all workers have to agree on.
+
+        Raises:
+            MusadataError: the file system refuses.
+        """
+
+    def remarks(self) -> Iterable[str]:
+        """What the user should know of a run that has ended well."""
+        return ()
+
     @abstractmethod
     def is_done(self) -> bool:
         """Whether every shard is committed and nothing that it depends on has changed; what it needs is done."""
@@ -66,6 +77,8 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
         open_corpus(corpus, stages[0].needs, shards=config.shards)
     else:
         create_corpus(corpus)
+    for stage in stages:
+        stage.prepare()
     if all(stage.is_done() for stage in stages):
         for stage in stages:
             print(f"{stage.name}: up to date", file=sys.stderr)
@@ -75,6 +88,9 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
             _connect(pipeline, stages)
             pipeline.run().wait_until_finish()
     publish(corpus, config, shards=config.shards)
+    for stage in stages:
+        for remark in stage.remarks():
+            print(f"{stage.name}: {remark}", file=sys.stderr)
 
 
 def _connect(pipeline: beam.Pipeline, stages: Sequence[Stage]) -> None:

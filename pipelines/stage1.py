@@ -11,9 +11,18 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from musadata.config import Config, SourceConfig
-from musadata.corpus.commits import Commit, code_version, require_commit, stage_digest
+from musadata.config import Config
+from musadata.corpus.commits import (
+    Commit,
+    code_version,
+    read_commit,
+    require_commit,
+    stage_digest,
+    withdraw_commit,
+)
+from musadata.corpus.listing import Listed, deal_units, read_listing, write_listing
 from musadata.corpus.shards import Shard, deal, read_shard
+from musadata.errors import MusadataError
 from musadata.journal import Journal
 from musadata.mining.kernels import check_licenses, with_task, without_task
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
@@ -27,6 +36,7 @@ from pipelines.run import Stage, run_stages
 from pipelines.steps import ShardStep, Writers, all_found, concurrently
 
 PROBE_CODE = ("sandbox", "sources", "mining", "tasks")
+LOST = "lost_source"  # reason of what was there when the run began, but not when a worker asked for it
 PROBES_AT_ONCE = 2  # the next draft is cut while the last one runs
 Drafted = Draft | KernelDraft | Reject
 
@@ -43,14 +53,9 @@ class Probe(ShardStep):
         return code_version(PROBE_CODE, ("torch", "nnsmith"))
 
     def settings(self, shard: Shard) -> Any:
-        return [list(self._dealt(shard)), self.config.tasks, self.config.seed]
-
-    def _dealt(self, shard: Shard) -> Iterator[tuple[SourceConfig, list[str]]]:
-        """The units of this shard, of every source that has any here."""
-        for config in self.config.sources:
-            units = resources.units(config, self.config.seed, shard.count).get(shard)
-            if units:
-                yield config, units
+        listed = read_listing(self.corpus, shard)
+        units = [(self.config.sources[one.source], one.origin, one.revision, one.units) for one in listed]
+        return [units, self.config.tasks, self.config.seed]
 
     def process(self, shard: Shard, out: Writers) -> None:
         with Journal(resources.journal_folder(self.corpus, "stage1", shard), "executions") as journal:
@@ -75,9 +80,13 @@ class Probe(ShardStep):
                 _keep_task(probed, out)
 
     def _drafts(self, shard: Shard, sandbox: Caller) -> Iterator[Drafted]:
-        for config, units in self._dealt(shard):
-            source = resources.source(config, self.config.seed)
-            for unit in units:
+        for listed in read_listing(self.corpus, shard):
+            try:
+                source = resources.source(self.config.sources[listed.source], self.config.seed)
+            except MusadataError as error:
+                yield from _lost(listed, error)
+                continue
+            for unit in listed.units:
                 yield from source.drafts(unit, sandbox)
 
     def _reference(self, drafted: Drafted) -> Draft | None:
@@ -93,6 +102,12 @@ class Probe(ShardStep):
             return
         out.funnel.went_on("pair")
         out.keep("_kernels", with_task(draft.kernel, _keep_task(probed, out)))
+
+
+def _lost(listed: Listed, error: MusadataError) -> Iterator[Reject]:
+    """What a source that has vanished since the run began does not give."""
+    for unit in listed.units:
+        yield Reject(SCHEMA_VERSION, "tasks", "draft", LOST, error.what, f"{listed.origin}/{unit}")
 
 
 def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
@@ -232,6 +247,30 @@ class Stage1(Stage):
 
     def check(self) -> None:
         check_selection(self.config.tasks)
+        for _ in self._sources():
+            pass
+
+    def prepare(self) -> None:
+        """List all units, and give another chance to shards that lost a source."""
+        for shard, listed in deal_units(self._sources(), self.config.shards).items():
+            write_listing(self.corpus, shard, listed)
+            if self._lost(shard):
+                withdraw_commit(self.corpus, Probe.stage, shard)
+
+    def _sources(self) -> Iterator[tuple[str, str, list[str]]]:
+        for config in self.config.sources:
+            source = resources.source(config, self.config.seed)
+            yield source.origin, source.revision, source.units()
+
+    def remarks(self) -> Iterator[str]:
+        lost = sum(map(self._lost, deal(self.config.shards)))
+        if lost:
+            yield f"{lost} units were lost with their source (rejects: {LOST}); the same command tries them again"
+
+    def _lost(self, shard: Shard) -> int:
+        """How many units a committed shard misses because their source had vanished."""
+        commit = read_commit(self.corpus, Probe.stage, shard)
+        return int(commit.counts["draft"]["dropped"].get(LOST, 0)) if commit else 0
 
     def is_done(self) -> bool:
         probe_step = Probe(self.config, self.corpus)

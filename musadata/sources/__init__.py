@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from musadata.config import SourceConfig, SourceType
+from musadata.errors import MusadataError
 from musadata.sources.protocol import Source
 
 # Kind -> where the function lies that opens it; imported only when used.
@@ -26,7 +27,13 @@ def open_source(config: SourceConfig, seed: int) -> Source:
         MusadataError: it is not there, or holds nothing.
     """
     module, _, name = OPENERS[config.kind].partition(":")
-    source: Source = getattr(import_module(module), name)(config, seed)
+    try:
+        source: Source = getattr(import_module(module), name)(config, seed)
+    except OSError as error:
+        place = config.name or config.path or config.url
+        raise MusadataError(
+            f"cannot be read ({error.strerror or error})", where=f"source {place}", remedy="check that you may read it"
+        ) from error
     return source
 
 

@@ -18,7 +18,7 @@ from musadata.sources.trees import MAX_FILE_BYTES
 MAX_MEMBERS = 100_000
 MAX_TOTAL_BYTES = 1 << 29  # of everything unpacked; only text files of interest are kept
 MAX_HEADER_BYTES = 1 << 20  # of a long name or an extended header, which is read whole
-KEPT = (".py", ".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp")
+KEPT = (".py", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
 KEPT_NAMES = ("LICENSE", "LICENCE", "COPYING", "METADATA", "PKG-INFO", "UNLICENSE")
 _READING = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 DAMAGE = (*_READING, OSError, EOFError, ValueError, RuntimeError)  # RuntimeError: encrypted, or of an unknown method
@@ -82,7 +82,7 @@ def _members(data: bytes, name: str) -> Iterator[Member]:
             raise UnreadableFile("archive_bomb", _TOO_MUCH)
         if _escapes(path):
             yield Member(path, None, UnreadableFile("escapes_archive", path[:200]))
-        elif _is_kept(path):
+        elif is_kept(path):
             if size > MAX_FILE_BYTES:
                 yield Member(path, None, UnreadableFile("file_too_large", f"more than {MAX_FILE_BYTES} bytes"))
             else:
@@ -94,7 +94,8 @@ def _escapes(path: str) -> bool:
     return path.startswith(("/", "\\")) or ".." in parts or ":" in (parts[0] if parts else "")
 
 
-def _is_kept(path: str) -> bool:
+def is_kept(path: str) -> bool:
+    """Whether mining may read a file of that name."""
     return path.endswith(KEPT) or PurePosixPath(path).name.upper().startswith(KEPT_NAMES)
 
 

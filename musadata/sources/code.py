@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from musadata.records import Draft, KernelDraft, Provenance, Reject
+from musadata.sources.archives import is_kept
 from musadata.sources.licenses import LICENSE_FILE, header_license, identify_text, license_of
 from musadata.sources.protocol import Tree, UnreadableFile
 
@@ -68,6 +70,20 @@ class CodeFiles:
     def kernels(self, unit: str, sandbox: "Caller") -> Iterator[KernelDraft | Reject]:
         """The kernels that the wrappers of one file call."""
         yield from self._kernel_miner.rows(unit, sandbox)
+
+    @cached_property
+    def revision(self) -> str:
+        """The revision, or a hash of all that mining may read where there is none."""
+        if self._revision:
+            return self._revision
+        digest = sha256()
+        for path in filter(is_kept, self.tree.paths()):
+            try:
+                content = sha256(self.tree.read(path)).hexdigest()
+            except UnreadableFile as error:
+                content = error.reason
+            digest.update(f"{path}\0{content}\0".encode(errors="surrogatepass"))
+        return digest.hexdigest()[:16]
 
     def provenance(self, path: str, lines: str) -> Provenance:
         return Provenance(self.origin, self._repository, self._revision, path, lines, self._license_of(path))

@@ -26,6 +26,7 @@ class DrawnSource(ABC):
 
     origin: ClassVar[str]
     kind: ClassVar[SourceKind]
+    revision: ClassVar[str] = ""
 
     def __init__(self, count: int, seed: int):
         self._count, self._seed = count, seed

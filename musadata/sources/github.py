@@ -69,7 +69,7 @@ class GitHubRepositories:
     def __init__(self, config: SourceConfig, seed: int, found: list[Repository]):
         self._config, self._seed = config, seed
         self._found = {f"{item.name}@{item.commit}": item for item in found}
-        self.origin = f"github:{config.name}"
+        self.origin, self.revision = f"github:{config.name}", ""  # each unit names its commit
 
     def units(self) -> list[str]:
         return sorted(self._found)

@@ -25,6 +25,7 @@ class NNSmithSource:
     """`config.count` graphs of at most `config.nodes` operators each. Units are ranges of graphs: "10-19"."""
 
     origin = "nnsmith"
+    revision = ""
 
     def __init__(self, config: SourceConfig, seed: int):
         self._count, self._nodes, self._seed = config.count, config.nodes, seed

@@ -1,8 +1,13 @@
 """Dumps of source files in Parquet, such as The Stack: one row a file, columns mapped by the config."""
 
+import io
+import json
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -19,6 +24,7 @@ from musadata.sources.trees import check_size
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
 
+BROKEN = "unreadable_parquet"
 ROLES = ("content", "path", "repository", "revision", "license")
 
 
@@ -47,6 +53,14 @@ class RowsTree:
         raise UnreadableFile("unreadable", "no content")
 
 
+@dataclass(frozen=True)
+class Footer:
+    """What the end of a Parquet file says of it."""
+
+    row_groups: int
+    sha256: str
+
+
 class ParquetFiles:
     """Units are row groups ("part-0.parquet#3"): one is read at a time, so memory stays flat."""
 
@@ -63,26 +77,72 @@ class ParquetFiles:
         self.origin = f"parquet:{config.name or config.path.rstrip('/').rpartition('/')[2]}"
 
     def units(self) -> list[str]:
-        """Row groups, sorted by file and number."""
+        """Row groups, sorted by file and number; of a file that cannot be read, its name, so that it is reported.
+
+        Raises:
+            MusadataError: no file can be read.
+        """
+        broken = [scanned for scanned in self._scanned.values() if isinstance(scanned, UnreadableFile)]
+        if len(broken) == len(self._scanned):
+            name = next(iter(self._scanned))
+            raise MusadataError(broken[0].detail, where=name, remedy="fetch it again, or correct columns")
         found = []
+        for name, scanned in self._scanned.items():
+            if isinstance(scanned, Footer):
+                found += [f"{name}#{number}" for number in range(scanned.row_groups)]
+            else:
+                found.append(name)
+        return found
+
+    @property
+    def revision(self) -> str:
+        """A hash of all footers, which say where every column lies and between which values."""
+        footers = [
+            [name, scanned.sha256 if isinstance(scanned, Footer) else scanned.reason]
+            for name, scanned in self._scanned.items()
+        ]
+        return sha256(json.dumps(footers).encode()).hexdigest()[:16]
+
+    @cached_property
+    def _scanned(self) -> dict[str, "Footer | UnreadableFile"]:
+        """Every file's footer, or why there is none, by name."""
+        found: dict[str, Footer | UnreadableFile] = {}
         for name in sorted(self._files):
-            with self._open(name) as file:
-                found += [f"{name}#{number}" for number in range(file.num_row_groups)]
+            try:
+                with self._open(name) as file:
+                    found[name] = Footer(file.num_row_groups, _hash(file.metadata))
+            except UnreadableFile as error:
+                found[name] = error
         return found
 
     def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
         """The modules in one row group; files of one repository can import each other."""
-        for repository, repeated in self._repositories(unit):
+        try:
+            table = self._read(unit)
+        except UnreadableFile as error:
+            yield Reject(SCHEMA_VERSION, "tasks", STEP, error.reason, error.detail, f"{self.origin}/{unit}")
+            return
+        for repository, repeated in self._repositories(table):
             for path in repository.units():
                 yield from repository.drafts(path, sandbox)
             for path in repeated:
                 yield Reject(SCHEMA_VERSION, "tasks", STEP, "repeated_path", "", f"{self.origin}/{path}")
 
-    def _repositories(self, unit: str) -> Iterator[tuple[CodeFiles, list[str]]]:
-        """Each repository, and the paths that it has more than once."""
+    def _read(self, unit: str) -> pa.Table:
+        """A row group, texts as the bytes that they are.
+
+        Raises:
+            UnreadableFile: it is broken, or its file was when it was listed.
+        """
         name, _, number = unit.rpartition("#")
-        with self._open(name) as file:
-            table = file.read_row_group(int(number), columns=sorted(set(self._columns.values())))
+        if unit in self._files or not number.isdecimal():
+            self._open(unit).close()
+            raise UnreadableFile(BROKEN, "it was broken when the run began")
+        with self._open(name) as file, _explained():
+            return file.read_row_group(int(number), columns=sorted(set(self._columns.values())))
+
+    def _repositories(self, table: pa.Table) -> Iterator[tuple[CodeFiles, list[str]]]:
+        """Each repository, and the paths that it has more than once."""
         groups: dict[tuple[str, str, str], RowsTree] = defaultdict(RowsTree)
         for place, row in enumerate(_rows(table)):
             described = {role: row.get(column) for role, column in self._columns.items()}
@@ -104,14 +164,14 @@ class ParquetFiles:
             yield files, tree.repeated
 
     def _open(self, name: str) -> pq.ParquetFile:
-        try:
+        if name not in self._opened:
+            raise UnreadableFile(BROKEN, "there is no such file")
+        with _explained():
             file = pq.ParquetFile(self._opened[name].open())
-        except (OSError, pa.ArrowException) as error:
-            raise MusadataError("cannot be read as Parquet", where=name, remedy="fetch it again") from error
         missing = sorted(set(self._columns.values()) - set(file.schema_arrow.names))
         if missing:
             known = ", ".join(file.schema_arrow.names)
-            raise MusadataError(f"has no column {missing[0]}", where=name, remedy=f"it has {known}")
+            raise UnreadableFile("missing_column", f"has no column {missing[0]}: it has {known}")
         return file
 
     @cached_property
@@ -135,15 +195,40 @@ def _find_files(path: str) -> dict[str, str]:
     return names
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError) as error:
+        detail = " ".join(str(getattr(error, "strerror", None) or error).split())[:150]
+        raise UnreadableFile(BROKEN, f"cannot be read as Parquet ({detail})") from error
+
+
+def _hash(metadata: pq.FileMetaData) -> str:
+    footer = io.BytesIO()
+    metadata.write_metadata_file(footer)
+    return sha256(footer.getvalue()).hexdigest()
+
+
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    for batch in table.to_batches(max_chunksize=256):
+    """The rows, with texts as bytes: what is no UTF-8 must not lose the rows around it."""
+    schema = pa.schema([(field.name, _as_bytes(field.type)) for field in table.schema])
+    for batch in table.cast(schema).to_batches(max_chunksize=256):
         yield from batch.to_pylist()
+
+
+def _as_bytes(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.large_binary()
+    return pa.list_(_as_bytes(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def _plain(value: Any) -> str:
     """A cell as text; of a list of licences, all of them."""
     if isinstance(value, (list, tuple)):
-        return " AND ".join(str(item) for item in value if item)
+        return " AND ".join(_plain(item) for item in value if item)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
     return "" if value is None else str(value)
 
 

@@ -19,12 +19,20 @@ class Source(Protocol):
         """What rows name it by: "package:torch"."""
         ...
 
+    @property
+    def revision(self) -> str:
+        """What is there of all that may be there another time: a commit, a release, a hash; "" where it is all ours."""
+        ...
+
     def units(self) -> list[str]:
         """Stable ids of independent pieces of work, sorted: a file's path, or a range of graphs."""
         ...
 
     def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
-        """The tasks that a unit may hold, in a fixed order, and what was left out of it and why."""
+        """The tasks that a unit may hold, in a fixed order, and what was left out of it and why.
+
+        A unit that has vanished or broken since it was listed is a reject like any other.
+        """
         ...
 
 

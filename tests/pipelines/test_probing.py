@@ -13,7 +13,8 @@ import pytest
 
 from musadata.config import load_config
 from musadata.corpus.shards import deal
-from pipelines.stage1 import Probe
+from pipelines import resources
+from pipelines.stage1 import Probe, Stage1
 from tests.conftest import ROOT, run_pipeline
 
 pytestmark = pytest.mark.timeout(600)
@@ -38,7 +39,9 @@ def write_config(path: Path, *sources: str, shards: int = 2) -> Path:
 
 def run(config: Path, corpus: Path) -> dict[str, str]:
     """All shards probed in this process; the hash of every file that it leaves."""
+    resources.source.cache_clear()
     probing = Probe(load_config(config), str(corpus))
+    Stage1(probing.config, probing.corpus).prepare()
     for shard in deal(probing.config.shards):
         probing.run(shard)
     return hashes(corpus)
@@ -79,6 +82,16 @@ def test_one_more_unit_repeats_nothing(tmp_path):
     assert run(more, corpus) == run(more, tmp_path / "fresh")
     assert set(first) < set(executed(corpus))
     assert executed(corpus) == executed(tmp_path / "fresh")
+
+
+def test_a_file_that_was_changed_is_probed_again_and_the_others_are_not(tmp_path, code):
+    config = write_config(tmp_path / "config.yaml", MINED.format(folder=code))
+    before = run(config, tmp_path / "corpus")
+    known = executed(tmp_path / "corpus")
+    (code / "net3.py").write_text(NET.format(9))
+    after = run(config, tmp_path / "corpus")
+    assert before != after == run(config, tmp_path / "fresh")
+    assert len(executed(tmp_path / "corpus")) == len(known) + 2
 
 
 def test_another_seed_leaves_what_was_known_alone_and_is_not_mixed_up_with_it(tmp_path, code):

@@ -137,3 +137,14 @@ def test_the_licence_beside_the_code_is_on_every_row(tmp_path, sandbox):
     (tmp_path / "net.py").write_text(GOOD)
     [draft] = mine(tmp_path, sandbox)
     assert draft.provenance.license == "MIT"
+
+
+def test_the_revision_of_a_folder_is_that_of_its_code(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "net.py").write_text(GOOD)
+        (tmp_path / folder / "notes.txt").write_text(folder)
+    same = [open_folder(tmp_path / folder).revision for folder in ("one", "two")]
+    (tmp_path / "two" / "net.py").write_text(GOOD.replace("tanh", "sin"))
+    assert same[0] == same[1] != open_folder(tmp_path / "two").revision
+    assert open_folder(tmp_path / "one").provenance("net.py", "1").revision == ""

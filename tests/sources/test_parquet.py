@@ -88,3 +88,68 @@ def test_a_folder_without_parquet_or_a_broken_file_is_the_users_mistake(tmp_path
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(MusadataError, match="cannot be read as Parquet"):
         open_dump(tmp_path).units()
+
+
+@pytest.fixture
+def dump(tmp_path):
+    """Three files, of which the second one is cut off."""
+    good = NET.replace("from .act import act\n", "").replace("act(x)", "x.exp()")
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.parquet", [row(good, f"{name}.py")])
+    (tmp_path / "b.parquet").write_bytes((tmp_path / "b.parquet").read_bytes()[:-20])
+    return tmp_path
+
+
+def test_one_broken_file_of_several_is_rejected_and_the_rest_is_read(dump, sandbox):
+    source = open_dump(dump)
+    assert source.units() == ["a.parquet#0", "b.parquet", "c.parquet#0"]
+    found = [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+    assert [item.provenance.path for item in found if isinstance(item, Draft)] == ["a.py", "c.py"]
+    [reject] = [item for item in found if isinstance(item, Reject)]
+    assert (reject.reason, reject.origin) == ("unreadable_parquet", f"parquet:{dump.name}/b.parquet")
+    assert str(dump) not in reject.detail
+
+
+@pytest.mark.parametrize("vanishes", [True, False])
+def test_a_file_that_is_lost_after_it_was_listed_is_rejected(dump, vanishes):
+    units = open_dump(dump).units()
+    path = dump / "c.parquet"
+    path.unlink() if vanishes else path.write_bytes(path.read_bytes()[:-20])
+    for source in (open_dump(dump), open_dump(dump)):
+        [reject] = source.drafts(units[-1], None)
+        assert (reject.reason, reject.origin) == ("unreadable_parquet", f"parquet:{dump.name}/c.parquet#0")
+
+
+def test_a_row_group_whose_data_are_damaged_is_rejected_and_the_next_one_is_read(tmp_path, sandbox):
+    path = tmp_path / "a.parquet"
+    good = NET.replace("from .act import act\n", "").replace("act(x)", "x.exp()")
+    write(path, [row(f"# {'x' * 999}\n{good}", "one.py"), row(good, "two.py")], row_group_size=1)
+    data = bytearray(path.read_bytes())
+    data[100:200] = bytes(100)
+    path.write_bytes(data)
+    first, second = [list(open_dump(tmp_path).drafts(f"a.parquet#{number}", sandbox)) for number in (0, 1)]
+    assert [item.reason for item in first] == ["unreadable_parquet"]
+    assert [item.name for item in second] == ["Net"]
+
+
+def test_a_text_that_is_no_utf8_is_rejected_and_the_rows_around_it_are_read(tmp_path, sandbox):
+    good = NET.replace("from .act import act\n", "").replace("act(x)", "x.exp()")
+    rows = [row(good, "good.py"), row("x = 1", "odd.py")]
+    texts = pa.array([good.encode(), b"x = '\xff'"], pa.binary())
+    columns = {name: pa.array([one[name] for one in rows]) for name in rows[0]}
+    columns["text"] = pa.StringArray.from_buffers(2, *texts.buffers()[1:])
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    found = list(open_dump(tmp_path).drafts("a.parquet#0", sandbox))
+    assert [item.name for item in found if isinstance(item, Draft)] == ["Net"]
+    assert [(item.reason, item.origin) for item in found if isinstance(item, Reject)] == [
+        ("odd_encoding", f"parquet:{tmp_path.name}/odd.py")
+    ]
+
+
+def test_the_revision_is_that_of_the_content_and_not_of_the_place(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "a.parquet", [row("x = 1", "a.py")])
+    same = [open_dump(tmp_path / folder).revision for folder in ("one", "two")]
+    write(tmp_path / "two" / "a.parquet", [row("x = 2", "a.py")])
+    assert same[0] == same[1] != open_dump(tmp_path / "two").revision
