@@ -90,8 +90,8 @@ def run_command(main: Callable[[], None]) -> int:
         print(f"musadata: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("musadata: interrupted; the same command continues where it stopped", file=sys.stderr)
-        return 130
+        print("musadata: interrupted; the same command continues where it stopped", file=sys.stderr, flush=True)
+        os._exit(130)  # Beam's threads lose their workers now, and would print a traceback each
     except Exception as error:
         line = _mendable(str(error))
         if line is None:

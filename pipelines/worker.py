@@ -12,6 +12,7 @@ PR_SET_PDEATHSIG = 1
 def main() -> None:
     # Every failure reaches the command through the control channel; here it would be printed once more per worker.
     logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command; its end is ours
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the command was killed before we asked to die with it
@@ -21,6 +22,7 @@ def main() -> None:
 
     vars(sdk_worker)["print"] = lambda *_, **__: None  # it prints the traceback as well as sending it
     sdk_worker_main.main(sys.argv)
+    os._exit(0)  # its threads still hold what extensions would complain of at the interpreter's end
 
 
 if __name__ == "__main__":

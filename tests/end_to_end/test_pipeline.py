@@ -134,6 +134,17 @@ def test_killed_run_continues_to_the_same_bytes(quickstart_corpus, tmp_path):
     assert shards(corpus) == shards(quickstart_corpus)
 
 
+def test_interrupted_run_says_so_in_one_line(tmp_path):
+    command = [sys.executable, "-m", "pipelines.all", "--config", str(CONFIG), "--corpus", str(tmp_path / "corpus")]
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("stage1: ")  # workers are at it
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+    assert process.wait(timeout=60) == 130
+    lines = [line for line in process.stderr.read().splitlines() if not line.startswith("stage")]
+    assert lines == ["musadata: interrupted; the same command continues where it stopped"]
+
+
 def test_stage_before_its_predecessor_says_what_to_run_first(tmp_path):
     run_module("pipelines.stage1", "--help")
     done = run_module("pipelines.stage2", "--config", str(CONFIG), "--corpus", str(tmp_path / "nothing"))
