@@ -13,6 +13,7 @@ import ast
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.disguise import DISGUISES, disguise
@@ -28,6 +29,34 @@ GENERATED = ("unrelated", "single call")
 SEED = 99
 
 
+@dataclass
+class Counts:
+    """How many tasks there were of each kind, and how many of them were recognised."""
+
+    total: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    by_text: Counter[str] = field(default_factory=Counter)
+    missed: list[str] = field(default_factory=list)
+    flagged: list[str] = field(default_factory=list)
+
+    def check(self, sandbox: Sandbox, kind: str, name: str, source: str) -> None:
+        """Look whether a task is recognised, by everything and by its text alone."""
+        self.total[kind] += 1
+        self.by_text[kind] += bool(match_text(source, load_fingerprints(SET)))
+        outcome = sandbox.call("musadata.tasks.fingerprints.tracing:trace", source)
+        graph = outcome.value.get("graph", "") if outcome.ok else ""
+        match = contamination(source, graph, [SET])
+        if match:
+            self.found[kind] += 1
+            if kind in GENERATED:
+                self.flagged.append(f"{kind}: {name}: {match}")
+        elif kind not in GENERATED:
+            self.missed.append(f"{kind} {name}")
+
+    def share(self, counts: Counter[str], *kinds: str) -> float:
+        return sum(counts[kind] for kind in kinds) / max(1, sum(self.total[kind] for kind in kinds))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkout", type=Path, required=True)
@@ -39,60 +68,34 @@ def main() -> None:
     files = sorted(options.checkout.glob(f"KernelBench/level[{options.levels}]/*.py"))[:: options.every]
     if not files:
         raise SystemExit(f"benchmark: {options.checkout} holds no KernelBench/level*/*.py")
-    total: Counter[str] = Counter()
-    found: Counter[str] = Counter()
-    by_text: Counter[str] = Counter()
-    missed: list[str] = []
-    flagged: list[str] = []
+    counts = Counts()
     preload = ("torch._dynamo", "musadata.tasks.fingerprints.tracing")
     with Sandbox(preload=preload, limits=Limits(seconds=300.0, memory_mb=16384)) as sandbox:
-
-        def check(kind: str, name: str, source: str) -> None:
-            total[kind] += 1
-            by_text[kind] += bool(match_text(source, load_fingerprints(SET)))
-            outcome = sandbox.call("musadata.tasks.fingerprints.tracing:trace", source)
-            graph = outcome.value.get("graph", "") if outcome.ok else ""
-            match = contamination(source, graph, [SET])
-            if match:
-                found[kind] += 1
-                if kind in GENERATED:
-                    flagged.append(f"{kind}: {name}: {match}")
-            elif kind not in GENERATED:
-                missed.append(f"{kind} {name}")
-
         for file in files:
             name, source = f"{file.parent.name}/{file.stem}", file.read_text(encoding="utf-8")
-            check("published", name, source)
+            counts.check(sandbox, "published", name, source)
             for kind, change in CHANGES.items():
-                check(kind, name, change(source, random.Random(f"{kind}/{name}")))
+                counts.check(sandbox, kind, name, change(source, random.Random(f"{kind}/{name}")))
         for name, source in generated(options.unrelated):
-            check("single call" if is_single_call(source) else "unrelated", name, source)
-    disguised = sum(found[kind] for kind in CHANGES) / sum(total[kind] for kind in CHANGES)
-    alone = sum(by_text[kind] for kind in CHANGES) / sum(total[kind] for kind in CHANGES)
-    published = found["published"] / total["published"]
-    unrelated = found["unrelated"] / max(1, total["unrelated"])
-    rows = [
+            counts.check(sandbox, "single call" if is_single_call(source) else "unrelated", name, source)
+    details = {"every": options.every, **vars(counts)}
+    report("decontamination", promises(counts), details, options.output)
+    print(details)
+
+
+def promises(counts: Counts) -> list[tuple[str, str, str, bool]]:
+    """What was promised, and what was measured."""
+    published, unrelated = counts.share(counts.found, "published"), counts.share(counts.found, "unrelated")
+    disguised, alone = counts.share(counts.found, *CHANGES), counts.share(counts.by_text, *CHANGES)
+    calls = f"{counts.found['single call']} of {counts.total['single call']}"
+    flagged = f"of {counts.total['unrelated']} unrelated tasks flagged"
+    return [
         ("tasks as published found", "100 %", f"{100 * published:.1f} %", published == 1.0),
         ("disguised tasks found", ">= 98 %", f"{100 * disguised:.1f} %", disguised >= 0.98),
         ("disguised tasks found by text alone (rival)", "", f"{100 * alone:.1f} %", True),
-        (
-            f"of {total['unrelated']} unrelated tasks flagged",
-            "<= 0.5 %",
-            f"{100 * unrelated:.2f} %",
-            unrelated <= 0.005,
-        ),
-        ("generated single calls flagged", "", f"{found['single call']} of {total['single call']}", True),
+        (flagged, "<= 0.5 %", f"{100 * unrelated:.2f} %", unrelated <= 0.005),
+        ("generated single calls flagged", "", calls, True),
     ]
-    details = {
-        "every": options.every,
-        "total": dict(total),
-        "found": dict(found),
-        "by_text": dict(by_text),
-        "missed": missed,
-        "flagged": flagged,
-    }
-    report("decontamination", rows, details, options.output)
-    print(details)
 
 
 def generated(count: int) -> Iterator[tuple[str, str]]:
