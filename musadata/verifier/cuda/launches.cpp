@@ -3,11 +3,10 @@
 #include <cuda_runtime.h>
 #include <cxxabi.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <string>
+
+#include "launch_records.h"
 
 extern "C" {
 // What <<<>>> becomes from CUDA 13 on; before that it is cudaLaunchKernel.
@@ -19,10 +18,6 @@ cudaError_t cudaFuncGetName(const char**, const void*) __attribute__((weak));
 }
 
 namespace {
-
-std::mutex g_mutex;
-std::map<std::string, long> g_launches;  // one line per kernel, geometry and error
-bool g_ghost = false;
 
 std::string kernel_name(const void* function) {
   const char* mangled = nullptr;
@@ -40,30 +35,12 @@ std::string kernel_name(const void* function) {
 }
 
 void record(const void* function, dim3 grid, dim3 block, size_t shared_bytes, cudaError_t error) {
-  char geometry[160];
-  std::snprintf(geometry, sizeof geometry, "\t%u\t%u\t%u\t%u\t%u\t%u\t%zu\t%d", grid.x, grid.y, grid.z, block.x,
-                block.y, block.z, shared_bytes, static_cast<int>(error));
-  std::lock_guard<std::mutex> lock(g_mutex);
-  ++g_launches[kernel_name(function) + geometry];
+  record_launch(kernel_name(function), grid, block, shared_bytes, static_cast<int>(error));
 }
 
 }  // namespace
 
 extern "C" {
-
-__attribute__((visibility("default"))) void musadata_set_ghost(int ghost) { g_ghost = ghost != 0; }
-
-// One launch per line: name, grid, block, bytes of shared memory, error, count. Valid until the next call.
-__attribute__((visibility("default"))) const char* musadata_take_launches() {
-  static std::string text;
-  std::lock_guard<std::mutex> lock(g_mutex);
-  text.clear();
-  for (const auto& entry : g_launches) {
-    text += entry.first + "\t" + std::to_string(entry.second) + "\n";
-  }
-  g_launches.clear();
-  return text.c_str();
-}
 
 cudaError_t __wrap___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                       size_t shared_bytes, cudaStream_t stream) {

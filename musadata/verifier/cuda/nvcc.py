@@ -29,6 +29,7 @@ from musadata.verifier.torch_abi.toolchain import Toolchain, build_once, cache_f
 _HERE = Path(__file__).parent
 _LAUNCHES = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC")
 _WATCHED = (_HERE / "launches.cpp", WATCHED_COPIES)
+_RECORDS = _HERE / "launch_records.h"
 _ERROR = re.compile(r"^(?P<file>[\w.]+)[(:](?P<line>\d+)\)?:(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
 _MOST_ERRORS = 8
@@ -124,7 +125,7 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
 @cache
 def _own_sources() -> str:
     """Of all that is compiled and linked with a candidate; read once, not for each."""
-    return hash_of(*support_folders(), *_WATCHED, RULES)
+    return hash_of(*support_folders(), *_WATCHED, _RECORDS, RULES)
 
 
 def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder: Path, limits: CompileLimits) -> Path:
@@ -242,7 +243,9 @@ def _watching_objects(nvcc: Nvcc, toolchain: Toolchain) -> list[Path]:
         for source in _WATCHED:
             run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / f"{source.stem}.o"], source.name)
 
-    folder = build_once(cache_folder() / f"cuda-watching-{hash_of(toolchain.identity, nvcc.version, *_WATCHED)}", build)
+    folder = build_once(
+        cache_folder() / f"cuda-watching-{hash_of(toolchain.identity, nvcc.version, *_WATCHED, _RECORDS)}", build
+    )
     return [folder / f"{source.stem}.o" for source in _WATCHED]
 
 

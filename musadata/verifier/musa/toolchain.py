@@ -214,14 +214,15 @@ def _compiler_of(name: str, musa: Musa, toolchain: Toolchain) -> list[str]:
 
 def _watching_objects(musa: Musa, toolchain: Toolchain) -> list[Path]:
     launches, copies = _HERE / "launches.cpp", port_source(WATCHED_COPIES.read_text(encoding="utf-8"))
+    records = WATCHED_COPIES.with_name("launch_records.h")
+    folders = [*musa.include, str(records.parent)]
 
     def build(partial: Path) -> None:
         (partial / "copies.cpp").write_text(copies, encoding="utf-8")
-        flags = ["-O1", "-std=c++17", "-fPIC", "-w", "-fvisibility=hidden", *(f"-I{path}" for path in musa.include)]
+        flags = ["-O1", "-std=c++17", "-fPIC", "-w", "-fvisibility=hidden", *(f"-I{path}" for path in folders)]
         for source in (launches, partial / "copies.cpp"):
             run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / f"{source.stem}.o"], source.name)
 
-    folder = build_once(
-        cache_folder() / f"musa-watching-{hash_of(toolchain.identity, musa.version, launches, copies)}", build
-    )
+    key = hash_of(toolchain.identity, musa.version, launches, records, copies)
+    folder = build_once(cache_folder() / f"musa-watching-{key}", build)
     return [folder / "launches.o", folder / "copies.o"]
