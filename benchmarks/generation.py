@@ -16,9 +16,10 @@ import psutil
 
 from benchmarks.measuring import report
 from musadata.config import SourceConfig, SourceType, TasksConfig
-from musadata.records import Draft, KernelDraft, Provenance, Reject, SourceKind, Task
+from musadata.records import Draft, Provenance, Reject, SourceKind, Task
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
+from musadata.sources.protocol import CodeFile
 from musadata.tasks.probe import PRELOAD, probe
 from musadata.tasks.selection import select, signature_of
 
@@ -43,10 +44,10 @@ def main() -> None:
         cpu, wall, drawing = _cpu_seconds(), time.monotonic(), 0.0
         for unit in source.units():
             before = _cpu_seconds()
-            drafts = list(source.drafts(unit, sandbox))
+            drafts = list(source.read(unit, sandbox))
             drawing += _cpu_seconds() - before
             for draft in drafts:
-                assert not isinstance(draft, KernelDraft)  # which only repositories hold
+                assert not isinstance(draft, CodeFile)  # which only repositories hold
                 result = draft if isinstance(draft, Reject) else probe(draft, config, sandbox, seed)
                 if isinstance(result, Reject):
                     rejects[result.reason] += 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.measuring import report
 from musadata.config import BackendType, SourceConfig, SourceType, TasksConfig, VerifierConfig
-from musadata.mining.kernels import check_licenses
+from musadata.mining.kernels import KernelMiner, check_licenses
 from musadata.records import Kernel, Reject, Task
 from musadata.sandbox import Sandbox
 from musadata.sources.code import CodeFiles
@@ -46,8 +46,9 @@ def main() -> None:
 def count(source: CodeFiles, sandbox: Sandbox) -> tuple[Counter[str], list[tuple[Kernel, Task]]]:
     """What becomes of a repository's kernels, and those that have a task."""
     counts, solved, config = Counter[str](), [], TasksConfig()
+    miner = KernelMiner(source)
     for unit in source.units():
-        for item in source.kernels(unit, sandbox):
+        for item in miner.rows(unit, sandbox):
             if isinstance(item, Reject):
                 counts[f"reject: {item.dataset} {item.reason}"] += 1
                 continue

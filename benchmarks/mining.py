@@ -24,6 +24,7 @@ import torch
 from benchmarks.measuring import report, run_watched
 from musadata.config import SourceConfig, SourceType
 from musadata.mining.index import PackageIndex
+from musadata.mining.miner import Miner
 from musadata.mining.slicing import Slicer, Unsliceable
 from musadata.records import Draft, KernelDraft
 from musadata.sandbox import Sandbox
@@ -164,8 +165,9 @@ def run_ours(path: str) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     start, used = time.monotonic(), cpu_seconds()
     with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
+        miner = Miner(source)
         for unit in source.units():
-            for item in source.drafts(unit, sandbox):
+            for item in miner.drafts(unit, sandbox):
                 if not isinstance(item, KernelDraft):
                     counts["run" if isinstance(item, Draft) else item.reason] += 1
     seconds = {"seconds": time.monotonic() - start, "cpu_seconds": cpu_seconds() - used}
@@ -221,8 +223,9 @@ def mine_copies(count: int) -> None:
     source = CodeFiles("copies", Copies(count), seed=1)
     counts: Counter[str] = Counter()
     with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
+        miner = Miner(source)
         for unit in source.units():
-            for item in source.drafts(unit, sandbox):
+            for item in miner.drafts(unit, sandbox):
                 if not isinstance(item, KernelDraft):
                     counts["draft" if isinstance(item, Draft) else item.reason] += 1
     print(dict(counts))

@@ -17,6 +17,7 @@ from musadata.journal import Journal
 from musadata.sampling.memory import Memory
 
 if TYPE_CHECKING:
+    from musadata.mining.miner import Miner
     from musadata.sandbox import Sandbox
     from musadata.sources import Source
     from musadata.teacher.protocol import Teacher
@@ -33,6 +34,14 @@ def source(config: SourceConfig, seed: int) -> "Source":
     from musadata.sources import open_source
 
     return open_source(config, seed)
+
+
+@cache
+def miner(config: SourceConfig, seed: int) -> "Miner":
+    """What turns a source's units into drafts."""
+    from musadata.mining.miner import Miner
+
+    return Miner(source(config, seed))
 
 
 @cache

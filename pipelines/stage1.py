@@ -82,12 +82,12 @@ class Probe(ShardStep):
     def _drafts(self, shard: Shard, sandbox: Caller) -> Iterator[Drafted]:
         for listed in read_listing(self.corpus, shard):
             try:
-                source = resources.source(self.config.sources[listed.source], self.config.seed)
+                miner = resources.miner(self.config.sources[listed.source], self.config.seed)
             except MusadataError as error:
                 yield from _lost(listed, error)
                 continue
             for unit in listed.units:
-                yield from source.drafts(unit, sandbox)
+                yield from miner.drafts(unit, sandbox)
 
     def _reference(self, drafted: Drafted) -> Draft | None:
         if isinstance(drafted, KernelDraft):

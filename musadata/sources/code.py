@@ -6,14 +6,12 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from musadata.records import Draft, KernelDraft, Provenance, Reject
+from musadata.records import Provenance
 from musadata.sources.archives import is_kept
 from musadata.sources.licenses import LICENSE_FILE, header_license, identify_text, license_of
-from musadata.sources.protocol import Tree, UnreadableFile
+from musadata.sources.protocol import CodeFile, Tree, UnreadableFile
 
 if TYPE_CHECKING:
-    from musadata.mining.kernels import KernelMiner
-    from musadata.mining.slicing import Slicer
     from musadata.sandbox import Caller
 
 
@@ -47,7 +45,7 @@ class CodeFiles:
         self.origin, self.tree, self.seed = origin, tree, seed
         self._repository, self._revision, self._prefix = repository, revision, prefix
         self._include, self._exclude = tuple(include), tuple(exclude)
-        self._importable, self._license, self._kernels = importable, license, kernels
+        self.importable, self.kernels, self._license = importable, kernels, license
 
     def units(self) -> list[str]:
         """Paths of the files to read, sorted."""
@@ -59,17 +57,9 @@ class CodeFiles:
                 found.append(path)
         return sorted({*found, *getattr(self.tree, "faults", ())})  # what cannot be read is reported, not passed over
 
-    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
-        """The modules of one file, and the kernels that its wrappers call."""
-        from musadata.mining.drafting import draft_file  # sources hand files to the right; only this call looks there
-
-        yield from draft_file(self, self._slicer, unit, sandbox)
-        if self._kernels:
-            yield from self.kernels(unit, sandbox)
-
-    def kernels(self, unit: str, sandbox: "Caller") -> Iterator[KernelDraft | Reject]:
-        """The kernels that the wrappers of one file call."""
-        yield from self._kernel_miner.rows(unit, sandbox)
+    def read(self, unit: str, sandbox: "Caller") -> Iterator[CodeFile]:
+        """The one file that a unit is."""
+        yield CodeFile(self, unit)
 
     @cached_property
     def revision(self) -> str:
@@ -87,19 +77,6 @@ class CodeFiles:
 
     def provenance(self, path: str, lines: str) -> Provenance:
         return Provenance(self.origin, self._repository, self._revision, path, lines, self._license_of(path))
-
-    @cached_property
-    def _kernel_miner(self) -> "KernelMiner":
-        from musadata.mining.kernels import KernelMiner
-
-        return KernelMiner(self)
-
-    @cached_property
-    def _slicer(self) -> "Slicer":
-        from musadata.mining.index import PackageIndex
-        from musadata.mining.slicing import Slicer
-
-        return Slicer(PackageIndex(self.tree, self._importable))
 
     def _license_of(self, path: str) -> str:
         try:

@@ -43,7 +43,7 @@ class DrawnSource(ABC):
         starts = range(0, self._count, PER_UNIT)
         return [f"{start:07d}-{min(start + PER_UNIT, self._count) - 1:07d}" for start in starts]
 
-    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
+    def read(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
         """The drafts of a range, in order. They are made of our own text, so that no sandbox is needed."""
         first, last = (int(number) for number in unit.split("-"))
         for index in range(first, last + 1):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, Draft, KernelDraft, Reject
+from musadata.records import SCHEMA_VERSION, Reject
 from musadata.sources.git import open_git
-from musadata.sources.protocol import STEP
+from musadata.sources.protocol import STEP, CodeFile
 from musadata.sources.rest import RestClient
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class GitHubRepositories:
     def units(self) -> list[str]:
         return sorted(self._found)
 
-    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
-        """The modules of one repository; one reject if it has gone or holds nothing."""
+    def read(self, unit: str, sandbox: "Caller") -> Iterator[CodeFile | Reject]:
+        """The files of one repository; one reject if it has gone or holds nothing."""
         item = self._found[unit]
         config = replace(
             self._config,
@@ -90,7 +90,7 @@ class GitHubRepositories:
             yield Reject(SCHEMA_VERSION, "tasks", STEP, "unreachable_repository", error.what, f"git:{item.url}")
             return
         for path in source.units():
-            yield from source.drafts(path, sandbox)
+            yield from source.read(path, sandbox)
 
 
 class Discovery:

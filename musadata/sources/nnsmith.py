@@ -34,7 +34,7 @@ class NNSmithSource:
         starts = range(0, self._count, GRAPHS_PER_UNIT)
         return [f"{start:07d}-{min(start + GRAPHS_PER_UNIT, self._count) - 1:07d}" for start in starts]
 
-    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
+    def read(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
         """The unit's graphs in order of their index; a graph that is worth nothing is a reject with the reason."""
         from musadata.sandbox import Limits
 

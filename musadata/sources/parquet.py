@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, Draft, KernelDraft, Reject
+from musadata.records import SCHEMA_VERSION, Reject
 from musadata.sources.code import CodeFiles
-from musadata.sources.protocol import STEP, UnreadableFile
+from musadata.sources.protocol import STEP, CodeFile, UnreadableFile
 from musadata.sources.trees import check_size
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ class ParquetFiles:
                 found[name] = error
         return found
 
-    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
-        """The modules in one row group; files of one repository can import each other."""
+    def read(self, unit: str, sandbox: "Caller") -> Iterator[CodeFile | Reject]:
+        """The files in one row group; those of one repository can import each other."""
         try:
             table = self._read(unit)
         except UnreadableFile as error:
@@ -124,7 +124,7 @@ class ParquetFiles:
             return
         for repository, repeated in self._repositories(table):
             for path in repository.units():
-                yield from repository.drafts(path, sandbox)
+                yield from repository.read(path, sandbox)
             for path in repeated:
                 yield Reject(SCHEMA_VERSION, "tasks", STEP, "repeated_path", "", f"{self.origin}/{path}")
 

@@ -1,9 +1,10 @@
-"""What every source offers to the pipeline, and what every tree of files offers to the miner."""
+"""What every source offers to the miner: drafts, or files of a tree to cut."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from musadata.records import Draft, KernelDraft, Provenance, Reject
+from musadata.records import Draft, Provenance, Reject
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
@@ -28,8 +29,8 @@ class Source(Protocol):
         """Stable ids of independent pieces of work, sorted: a file's path, or a range of graphs."""
         ...
 
-    def drafts(self, unit: str, sandbox: "Caller") -> Iterator[Draft | KernelDraft | Reject]:
-        """The tasks that a unit may hold, in a fixed order, and what was left out of it and why.
+    def read(self, unit: str, sandbox: "Caller") -> "Iterator[Draft | CodeFile | Reject]":
+        """What a unit holds, drafts or files to mine, in a fixed order, and what was left out of it and why.
 
         A unit that has vanished or broken since it was listed is a reject like any other.
         """
@@ -60,8 +61,18 @@ class Tree(Protocol):
         ...
 
 
-class CodeSource(Source, Protocol):
-    """A source of files that the miner cuts."""
+class CodeSource(Protocol):
+    """The files of one tree, and where they come from.
+
+    Attributes:
+        origin: what rows call it.
+        seed: of whatever is drawn for its modules.
+        importable: packages of the tree whose public names references import.
+        kernels: whether native code is linked to the Python that calls it.
+    """
+
+    @property
+    def origin(self) -> str: ...
 
     @property
     def tree(self) -> Tree: ...
@@ -69,6 +80,20 @@ class CodeSource(Source, Protocol):
     @property
     def seed(self) -> int: ...
 
+    @property
+    def importable(self) -> frozenset[str]: ...
+
+    @property
+    def kernels(self) -> bool: ...
+
     def provenance(self, path: str, lines: str) -> Provenance:
         """Where a piece of a file comes from, its licence included."""
         ...
+
+
+@dataclass(frozen=True)
+class CodeFile:
+    """One file to mine, among all files of its tree."""
+
+    source: CodeSource
+    path: str

@@ -4,6 +4,7 @@ import pytest
 
 from musadata.config import BackendType, SourceConfig, SourceType, TasksConfig, VerifierConfig
 from musadata.mining.kernels import check_licenses, with_task
+from musadata.mining.miner import Miner
 from musadata.records import ErrorClass, KernelDraft, Reject, SourceKind, Task
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
@@ -20,6 +21,11 @@ def sandbox():
         yield opened
 
 
+def mine(source, sandbox):
+    miner = Miner(source)
+    return [item for unit in source.units() for item in miner.drafts(unit, sandbox)]
+
+
 @pytest.fixture(scope="module")
 def mined(sandbox, tmp_path_factory):
     """Everything that the source makes of the repository."""
@@ -28,7 +34,7 @@ def mined(sandbox, tmp_path_factory):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     source = open_source(SourceConfig(SourceType.DIRECTORY, path=str(root)), seed=5)
-    return [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+    return mine(source, sandbox)
 
 
 @pytest.fixture(scope="module")
@@ -148,4 +154,4 @@ def test_kernels_are_left_alone_where_the_config_says_so(sandbox, tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(FILES[name])
     source = open_source(SourceConfig(SourceType.DIRECTORY, path=str(tmp_path), kernels=False), seed=5)
-    assert not [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+    assert not mine(source, sandbox)

@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from musadata.config import SourceConfig, SourceType
+from musadata.mining.miner import Miner
 from musadata.records import Draft, Reject
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
@@ -21,7 +22,8 @@ def sandbox():
 
 def mine(sandbox, *include):
     source = open_source(SourceConfig(SourceType.PACKAGE, name="torch", include=include), seed=7)
-    return [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+    miner = Miner(source)
+    return [item for unit in source.units() for item in miner.drafts(unit, sandbox)]
 
 
 @pytest.fixture(scope="module")

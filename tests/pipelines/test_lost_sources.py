@@ -58,6 +58,7 @@ def config(request, tmp_path) -> Path:
 def another_worker() -> None:
     """Forget what this process has opened, as one that starts now."""
     resources.source.cache_clear()
+    resources.miner.cache_clear()
 
 
 def begin(config: Path, corpus: Path) -> tuple[Stage1, Probe]:

@@ -40,6 +40,7 @@ def write_config(path: Path, *sources: str, shards: int = 2) -> Path:
 def run(config: Path, corpus: Path) -> dict[str, str]:
     """All shards probed in this process; the hash of every file that it leaves."""
     resources.source.cache_clear()
+    resources.miner.cache_clear()
     probing = Probe(load_config(config), str(corpus))
     Stage1(probing.config, probing.corpus).prepare()
     for shard in deal(probing.config.shards):

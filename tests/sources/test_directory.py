@@ -6,6 +6,7 @@ import pytest
 
 from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
+from musadata.mining.miner import Miner
 from musadata.records import Draft, Reject
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
@@ -25,7 +26,7 @@ def open_folder(path, **keys):
 
 def mine(path, sandbox):
     source = open_folder(path)
-    return [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+    return [item for unit in source.units() for item in Miner(source).drafts(unit, sandbox)]
 
 
 def test_a_folder_without_python_is_the_users_mistake(tmp_path):
@@ -93,9 +94,9 @@ def test_a_folder_that_vanishes_half_way_is_rejected_file_by_file(tmp_path, sand
         (folder / name).write_text(GOOD)
     source = open_folder(folder)
     first, *others = source.units()
-    [draft] = source.drafts(first, sandbox)
+    [draft] = Miner(source).drafts(first, sandbox)
     shutil.rmtree(folder)
-    rejects = [item for unit in others for item in source.drafts(unit, sandbox)]
+    rejects = [item for unit in others for item in Miner(source).drafts(unit, sandbox)]
     assert isinstance(draft, Draft)
     assert [(item.reason, item.origin) for item in rejects] == [
         ("unreadable", "directory:code/b.py"),

@@ -134,7 +134,7 @@ def test_an_inventory_that_is_too_short_is_an_error_that_names_the_key():
 def test_most_drafts_become_tasks_that_differ(kind, least):
     source = open_source(SourceConfig(kind, count=40), seed=5)
     with Sandbox(preload=PRELOAD) as sandbox:
-        drafts = [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+        drafts = [item for unit in source.units() for item in source.read(unit, sandbox)]
         assert all(isinstance(item, Draft) for item in drafts)
         found = [probe(item, TasksConfig(decontaminate=()), sandbox, 5) for item in drafts]
     tasks = [item for item in found if isinstance(item, Task)]

@@ -9,6 +9,7 @@ import pytest
 
 from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
+from musadata.mining.miner import Miner
 from musadata.sources import open_source
 from musadata.sources.protocol import UnreadableFile
 
@@ -118,7 +119,7 @@ def test_a_repository_that_vanishes_half_way_is_rejected_file_by_file(repository
     source = open_repository(repository)
     assert source.units() == ["net.py"]
     shutil.rmtree(repository)
-    [reject] = source.drafts("net.py", None)
+    [reject] = Miner(source).drafts("net.py", None)
     assert (reject.reason, reject.origin) == ("unreadable_object", f"{source.origin}/net.py")
 
 
@@ -131,7 +132,7 @@ def test_a_folder_that_cannot_be_listed_is_rejected_and_the_rest_is_read(reposit
     _object(repository, "lost").unlink()
     source = open_repository(repository)
     assert source.units() == ["lost", "net.py", "whole/deep/other.py"]
-    [reject] = source.drafts("lost", None)
+    [reject] = Miner(source).drafts("lost", None)
     assert (reject.reason, reject.origin) == ("unreadable_object", f"{source.origin}/lost")
 
 

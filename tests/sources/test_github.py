@@ -195,6 +195,6 @@ def test_a_repository_that_cannot_be_cloned_is_one_reject_and_the_run_goes_on(ap
         name: type(item)(item.name, f"file://{tmp_path}/gone", item.commit, 1, "")
         for name, item in source._found.items()
     }
-    [reject] = source.drafts(source.units()[0], None)
+    [reject] = source.read(source.units()[0], None)
     assert isinstance(reject, Reject)
     assert reject.reason == "unreachable_repository"

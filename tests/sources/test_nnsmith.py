@@ -146,7 +146,7 @@ def test_draft_names_its_origin():
     config = SourceConfig(SourceType.NNSMITH, count=12, nodes=4)
     with Sandbox(preload=()) as sandbox:
         source = open_source(config, seed=5)
-        drafts = list(source.drafts(source.units()[1], sandbox))
+        drafts = list(source.read(source.units()[1], sandbox))
     assert [draft.provenance.path for draft in drafts] == ["seed/5/graph/10", "seed/5/graph/11"]
     for draft in drafts:
         assert isinstance(draft, Draft)

@@ -6,6 +6,7 @@ import pytest
 
 from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
+from musadata.mining.miner import Miner
 from musadata.records import Draft, Reject
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
@@ -39,7 +40,7 @@ def open_dump(path, columns=COLUMNS):
 def test_files_of_one_repository_in_a_row_group_can_import_each_other(tmp_path, sandbox):
     write(tmp_path / "a.parquet", [row(NET, "pkg/net.py"), row(ACT, "pkg/act.py"), row("x = 1", "y.py", "other/one")])
     source = open_dump(tmp_path)
-    [draft] = [item for item in source.drafts("a.parquet#0", sandbox) if isinstance(item, Draft)]
+    [draft] = [item for item in Miner(source).drafts("a.parquet#0", sandbox) if isinstance(item, Draft)]
     assert "def act(x)" in draft.reference
     assert draft.provenance.repository == "me/net"
     assert draft.provenance.license == "MIT"
@@ -51,7 +52,7 @@ def test_a_path_that_a_repository_has_twice_is_read_once_and_rejected_once(tmp_p
         NET.replace("from .act import act\n", "").replace("act(x)", form) for form in ("x.exp()", "x.sin()")
     )
     write(tmp_path / "a.parquet", [row(first, "net.py"), row(second, "net.py"), row(second, "net.py", "other/one")])
-    found = list(open_dump(tmp_path).drafts("a.parquet#0", sandbox))
+    found = list(Miner(open_dump(tmp_path)).drafts("a.parquet#0", sandbox))
     drafts = [(item.provenance.repository, "exp" in item.reference) for item in found if isinstance(item, Draft)]
     assert drafts == [("me/net", True), ("other/one", False)]
     [reject] = [item for item in found if isinstance(item, Reject)]
@@ -67,7 +68,7 @@ def test_units_are_row_groups_in_order(tmp_path):
 def test_rows_without_text_are_rejected_and_the_rest_is_read(tmp_path, sandbox):
     good = NET.replace("from .act import act\n", "").replace("act(x)", "x.exp()")
     write(tmp_path / "a.parquet", [row(None, "none.py"), row("class A(:", "bad.py"), row(good, "good.py")])
-    found = list(open_dump(tmp_path).drafts("a.parquet#0", sandbox))
+    found = list(Miner(open_dump(tmp_path)).drafts("a.parquet#0", sandbox))
     assert [item.reason for item in found if isinstance(item, Reject)] == ["syntax_error", "unreadable"]
     assert [item.name for item in found if isinstance(item, Draft)] == ["Net"]
 
@@ -103,7 +104,7 @@ def dump(tmp_path):
 def test_one_broken_file_of_several_is_rejected_and_the_rest_is_read(dump, sandbox):
     source = open_dump(dump)
     assert source.units() == ["a.parquet#0", "b.parquet", "c.parquet#0"]
-    found = [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+    found = [item for unit in source.units() for item in Miner(source).drafts(unit, sandbox)]
     assert [item.provenance.path for item in found if isinstance(item, Draft)] == ["a.py", "c.py"]
     [reject] = [item for item in found if isinstance(item, Reject)]
     assert (reject.reason, reject.origin) == ("unreadable_parquet", f"parquet:{dump.name}/b.parquet")
@@ -116,7 +117,7 @@ def test_a_file_that_is_lost_after_it_was_listed_is_rejected(dump, vanishes):
     path = dump / "c.parquet"
     path.unlink() if vanishes else path.write_bytes(path.read_bytes()[:-20])
     for source in (open_dump(dump), open_dump(dump)):
-        [reject] = source.drafts(units[-1], None)
+        [reject] = source.read(units[-1], None)
         assert (reject.reason, reject.origin) == ("unreadable_parquet", f"parquet:{dump.name}/c.parquet#0")
 
 
@@ -127,7 +128,7 @@ def test_a_row_group_whose_data_are_damaged_is_rejected_and_the_next_one_is_read
     data = bytearray(path.read_bytes())
     data[100:200] = bytes(100)
     path.write_bytes(data)
-    first, second = [list(open_dump(tmp_path).drafts(f"a.parquet#{number}", sandbox)) for number in (0, 1)]
+    first, second = [list(Miner(open_dump(tmp_path)).drafts(f"a.parquet#{number}", sandbox)) for number in (0, 1)]
     assert [item.reason for item in first] == ["unreadable_parquet"]
     assert [item.name for item in second] == ["Net"]
 
@@ -139,7 +140,7 @@ def test_a_text_that_is_no_utf8_is_rejected_and_the_rows_around_it_are_read(tmp_
     columns = {name: pa.array([one[name] for one in rows]) for name in rows[0]}
     columns["text"] = pa.StringArray.from_buffers(2, *texts.buffers()[1:])
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    found = list(open_dump(tmp_path).drafts("a.parquet#0", sandbox))
+    found = list(Miner(open_dump(tmp_path)).drafts("a.parquet#0", sandbox))
     assert [item.name for item in found if isinstance(item, Draft)] == ["Net"]
     assert [(item.reason, item.origin) for item in found if isinstance(item, Reject)] == [
         ("odd_encoding", f"parquet:{tmp_path.name}/odd.py")
