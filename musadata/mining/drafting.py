@@ -1,4 +1,4 @@
-"""From one file to the drafts of its modules: slice, rewrite, look for evidence, search for arguments."""
+"""From one file to the drafts of its modules: slice, rewrite, look for evidence, search for arguments, prune."""
 
 import ast
 import dataclasses
@@ -57,14 +57,14 @@ def draft_class(
     shown = [*find_examples(definition), *slicer.callers.examples(definition, module)]
     examples = [dataclasses.asdict(example) for example in shown[:MAX_EXAMPLES]]
     outcome = sandbox.call(
-        "musadata.mining.search:search_arguments", definitions, name, examples, f"{source.seed}/{name}", limits=LIMITS
+        "musadata.mining.search:search_and_prune", definitions, name, examples, f"{source.seed}/{name}", limits=LIMITS
     )
     if not outcome.ok:
         return _reject(f"search_{outcome.status}", outcome.error_type or "", where)
     found: dict[str, Any] = outcome.value
     if "reason" in found:
         return _reject(str(found["reason"]), str(found["detail"]), where)
-    reference = write_reference(definitions, found["init"], found["inputs"])
+    reference = write_reference(found["definitions"], found["init"], found["inputs"])
     return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines))
 
 

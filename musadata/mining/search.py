@@ -14,6 +14,7 @@ from musadata.mining.execution import Bench, Result
 from musadata.mining.filling import cheap_filling
 from musadata.mining.guesses import guess_arguments, guess_config
 from musadata.mining.normal import normalise_example
+from musadata.mining.pruning.proving import prune_and_prove
 from musadata.mining.repairs import repair
 from musadata.mining.shapes import guess_inputs
 from musadata.mining.sizes import settle
@@ -59,6 +60,18 @@ def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]
     if attempt is None or _runs(source, attempt):
         return found
     return _search(source, class_name, examples, salt)[0]  # its parameters matter
+
+
+def search_and_prune(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
+    """The same, and `definitions`: what is left of `source` without what these arguments never run."""
+    with cheap_filling():
+        found, attempt = _search(source, class_name, examples, salt)
+        pruned = prune_and_prove(source, attempt) if attempt is not None else None
+    if pruned is None:
+        return found
+    if _runs(pruned.source, pruned.attempt):
+        return {**found, "definitions": pruned.source, "init": list(pruned.attempt.init)}
+    return {**_search(source, class_name, examples, salt)[0], "definitions": source}
 
 
 def _runs(source: str, attempt: Attempt) -> bool:
@@ -175,4 +188,4 @@ def warm_up() -> None:
     For the `setup` of a sandbox: patterns, torch's first calls of common operations, their kernels.
     """
     with torch.random.fork_rng(devices=[]):
-        search_arguments(WARMING, "Model", [], "")
+        search_and_prune(WARMING, "Model", [], "")

@@ -1,0 +1,1 @@
+"""Taking out of a mined reference what its own arguments never run, and what nothing reads after that."""

@@ -1,0 +1,176 @@
+"""Pruning a reference and proving that it still does the same. Runs inside the sandbox."""
+
+import ast
+import contextlib
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from musadata.mining.attempts import Attempt
+from musadata.mining.execution import HELPERS, tensors
+from musadata.mining.lasting import lasting_objects
+from musadata.mining.pruning.branches import prune
+from musadata.mining.pruning.deciding import Seen
+from musadata.mining.pruning.mentions import WORD
+from musadata.mining.pruning.survey import Survey
+from musadata.mining.pruning.unused import drop_unused
+from musadata.mining.pruning.watching import Log, instrument
+from musadata.mining.snapshots import MINED
+
+MAX_SETS = 3  # of inputs, the reference's own included
+_FILE = "<pruned>"
+
+
+class Operators(TorchDispatchMode):
+    """The aten operators that are dispatched, with the shapes that they make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, tuple[int, ...]]] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.found.append((str(func), tuple(result.shape) if isinstance(result, torch.Tensor) else ()))
+        return result
+
+
+@dataclass
+class Run:
+    """The operators of one call, where they were recorded, and what came out."""
+
+    operators: list[tuple[str, tuple[int, ...]]]
+    outputs: list[torch.Tensor]
+
+
+@dataclass
+class Behaviour:
+    """What a model is and does: its state after all calls, and one call for each set of inputs, None if it fails."""
+
+    state: dict[str, torch.Tensor]
+    runs: list[Run | None]
+
+    def equals(self, other: "Behaviour") -> bool:
+        """To the last bit."""
+        if list(self.state) != list(other.state) or not _all_equal(self.state.values(), other.state.values()):
+            return False
+        return len(self.runs) == len(other.runs) and all(map(_same_run, self.runs, other.runs))
+
+
+def _same_run(run: Run | None, other: Run | None) -> bool:
+    if run is None or other is None:
+        return run is other
+    return run.operators == other.operators and _all_equal(run.outputs, other.outputs)
+
+
+def _all_equal(first: Collection[torch.Tensor], second: Collection[torch.Tensor]) -> bool:
+    return len(first) == len(second) and all(map(_equal, first, second))
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What is left of a reference, and the attempt on which it does the same."""
+
+    source: str
+    attempt: Attempt
+
+
+def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
+    """The reference without what never runs on its arguments, and then without what nothing reads.
+
+    As it is where nothing can go, or where what is left fails or does something else.
+    """
+    try:
+        with lasting_objects(len(source)):
+            return _pruned(source, attempt)
+    except Exception:  # mined code may do anything, and a reference that cannot be pruned is kept as it is
+        return Pruned(source, attempt)
+
+
+def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
+    """`again`: what is left of a reference is looked at, in which tables may have fewer readers."""
+    sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
+    tree = ast.parse(source)
+    log, survey = Log(), Survey(tree)
+    seen = behaviour(instrument(source, survey), attempt, sets, log)
+    left = prune(source, Seen(tree, survey, log))
+    for candidate in _candidates(left, attempt) if seen.runs[0] is not None else ():
+        if candidate.source == source:
+            break
+        if _behaves(candidate, sets, seen):
+            opened = {
+                name for number, keys in log.tables.items() if keys is None for name in survey.table_names(number)
+            }
+            more = not again and not opened.isdisjoint(WORD.findall(candidate.source))
+            return _pruned(candidate.source, candidate.attempt, again=True) if more else candidate
+    return Pruned(source, attempt)
+
+
+def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:
+    """Ways to write what is left, the shortest first."""
+    for placement in (True, False):
+        with contextlib.suppress(SyntaxError):
+            text, init = drop_unused(source, attempt.init, len(attempt.draws), placement=placement)
+            yield Pruned(text, replace(attempt, init=init))
+    yield Pruned(source, attempt)
+
+
+def _behaves(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> bool:
+    init = candidate.attempt.init
+    try:
+        return behaviour(candidate.source, candidate.attempt, [replace(one, init=init) for one in sets]).equals(seen)
+    except Exception:
+        return False
+
+
+def behaviour(source: str, attempt: Attempt, sets: Sequence[Attempt], log: Log | None = None) -> Behaviour:
+    """Build a reference and run it on every set of inputs."""
+    space: dict[str, Any] = {"__name__": MINED, **(log.space() if log else {})}
+    with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore")
+        exec(compile(source, _FILE, "exec", dont_inherit=True), space)
+        torch.default_generator.manual_seed(0)  # `torch.manual_seed` spends a millisecond on devices
+        model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init]).eval()
+        if log is not None:
+            log.has_inputs = True
+        runs = [_run(model, one, space, record=not number) for number, one in enumerate(sets)]
+        return Behaviour(model.state_dict(), runs)
+
+
+def _run(model: Any, attempt: Attempt, space: dict[str, Any], *, record: bool) -> Run | None:
+    torch.default_generator.manual_seed(1)
+    inputs = [
+        eval(draw.literal, {**HELPERS, **space}) if draw.kind == "literal" else draw.draw(torch)
+        for draw in attempt.draws
+    ]
+    operators = Operators()
+    try:
+        with operators if record else contextlib.nullcontext():
+            outputs = tensors(model(*inputs))
+    except Exception:
+        return None
+    return Run(operators.found, outputs)
+
+
+def other_shapes(attempt: Attempt) -> Iterator[Attempt]:
+    """The attempt with other sizes: all batches, all last dimensions, all equal ones alike."""
+    with contextlib.suppress(ValueError):
+        values, first = attempt.values(), attempt.init_count()
+        shaped = [place for place in range(first, len(values)) if place not in attempt.bound_slots()]
+        for size in dict.fromkeys(values[place] for place in shaped):
+            changed = [size + 1 + size // 4 if place in shaped and value == size else value
+                       for place, value in enumerate(values)]  # fmt: skip
+            yield attempt.with_values(tuple(changed))

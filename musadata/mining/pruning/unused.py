@@ -1,0 +1,164 @@
+"""Taking out of a pruned reference what nothing reads any more: attributes, variables, parameters, imports.
+
+Without the branches that never run they are left behind: a flag that chose between two is still handed down.
+"""
+
+import ast
+from itertools import pairwise
+
+from musadata.mining.members import is_docstring
+from musadata.mining.naming import sort_imports
+from musadata.mining.pruning.cutting import Cutter
+from musadata.mining.pruning.handing_on import drop_handing_on
+from musadata.mining.pruning.mentions import WORD
+from musadata.mining.pruning.parameters import drop_parameters, join_changed
+from musadata.mining.pruning.survey import defined_names
+from musadata.mining.pruning.uses import Scope, Uses
+
+MAX_ROUNDS = 10
+# Calls that do nothing but make a value.
+MAKING = frozenset(
+    {"int", "float", "bool", "str", "len", "max", "min", "abs", "round", "sum", "tuple", "list", "dict"}
+) | frozenset({"getattr", "hasattr", "isinstance", "range"})
+PLAIN = (ast.Name, ast.Constant, ast.Attribute, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Subscript, ast.Slice)
+COUNTING = (ast.BinOp, ast.IfExp, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.JoinedStr, ast.FormattedValue)
+SYMBOLS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+ROOTS = frozenset({"object", "nn.Module", "torch.nn.Module"})
+READ_BY_TORCH = frozenset({"training"})
+
+
+def drop_unused(
+    source: str, init: tuple[str, ...], inputs: int, *, placement: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """The definitions without what nothing reads, and the constructor's arguments without those it no longer takes.
+
+    Args:
+        init: the constructor's arguments, as expressions.
+        inputs: how many arguments `forward` is given.
+        placement: whether `device` and `dtype` are no longer handed on.
+    """
+    changed: set[str] = set()
+    for number in range(MAX_ROUNDS):
+        tree, cutter = ast.parse(source), Cutter(source, set())
+        if placement and not number:
+            changed |= drop_handing_on(tree, cutter)
+            source = cutter.text() if cutter.has_cut else source
+            continue
+        uses = Uses(tree)
+        init, names = drop_parameters(tree, uses, cutter, init, inputs)
+        changed |= names
+        _drop_unread(tree, uses, cutter)
+        if not cutter.has_cut:
+            return join_changed(_without_imports(source, tree, uses), changed), init
+        source = cutter.text()
+    return join_changed(source, changed), init
+
+
+def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter) -> None:
+    """Statements that only bind what nothing reads."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in _unreached(tree, uses):
+        cutter.drop_statement(node)
+    for node in classes.values():
+        _skip_empty_bases(node, classes, uses, cutter)
+    for scope in uses.scopes:
+        known = scope.owner is not None and _is_plain(scope.owner, classes)
+        _drop_in(scope, uses.read if known else None, cutter)
+
+
+def _unreached(tree: ast.Module, uses: Uses) -> list[ast.stmt]:
+    """Definitions that `Model` does not lead to."""
+    places = {name: place for place, node in enumerate(tree.body) for name in defined_names(node)}
+    waiting = [place for place, node in enumerate(tree.body) if "Model" in (defined_names(node) or ["Model"])]
+    done = set(waiting)
+    while waiting:
+        names = uses.below[waiting.pop()]
+        found = {place for name, place in places.items() if name in names} - done
+        done |= found
+        waiting += found
+    return [node for place, node in enumerate(tree.body) if place not in done]
+
+
+def _skip_empty_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef], uses: Uses, cutter: Cutter) -> None:
+    """Inherit from what an empty base inherits from, where nothing else refers to it."""
+    for base in node.bases:
+        above = classes.get(base.id) if isinstance(base, ast.Name) else None
+        if above is None or len(above.bases) != 1 or above.keywords or uses.names[above.name] != 1:
+            continue
+        if all(isinstance(item, ast.Pass) or is_docstring(item) for item in above.body):
+            place = base.lineno, base.col_offset, base.end_lineno or 0, base.end_col_offset or 0
+            cutter.replace(*place, ast.unparse(above.bases[0]))
+
+
+def _is_plain(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether nothing but the reference itself reads the attributes of a class: all above it is here, or `Module`."""
+    for base in node.bases:
+        name = ast.unparse(base)
+        if name in ROOTS:
+            continue
+        if name not in classes or name == node.name or not _is_plain(classes[name], classes):
+            return False
+    return not node.keywords and not node.decorator_list
+
+
+def _drop_in(scope: Scope, attributes: set[str] | None, cutter: Cutter) -> None:
+    """`attributes`: those that something reads; None where that is not known."""
+    if {"locals", "vars"} & scope.loaded:
+        return
+    for block in scope.blocks:
+        unread = [item for item in block if _is_unread(item, scope, attributes)]
+        unread += [first for first, second in pairwise(block) if first not in unread and _is_overwritten(first, second)]
+        for item in unread:
+            (cutter.blank if len(unread) == len(block) and item is unread[0] else cutter.drop_statement)(item)
+
+
+def _is_unread(statement: ast.stmt, scope: Scope, attributes: set[str] | None) -> bool:
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    target = statement.targets[0]
+    if not _is_pure(statement.value, scope.function.name == "__init__"):
+        return False
+    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+        return attributes is not None and target.attr not in attributes and target.attr not in READ_BY_TORCH
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(item, ast.Name) and item.id not in scope.loaded for item in names)
+
+
+def _is_overwritten(first: ast.stmt, second: ast.stmt) -> bool:
+    """Whether a value is replaced right away."""
+    if not isinstance(first, ast.Assign) or not isinstance(second, ast.Assign) or not _is_pure(first.value, False):
+        return False
+    target = ast.unparse(first.targets[0])
+    if len(first.targets) > 1 or [ast.unparse(item) for item in second.targets] != [target]:
+        return False
+    return target.rpartition(".")[2] not in WORD.findall(ast.unparse(second.value))
+
+
+def _is_pure(value: ast.expr, may_count: bool) -> bool:
+    """Whether an expression does nothing but make a value; `may_count`: of numbers, as no tensor is at hand."""
+    for item in ast.walk(value):
+        if isinstance(item, ast.Call):
+            known = isinstance(item.func, ast.Name) and item.func.id in MAKING
+            known |= isinstance(item.func, ast.Attribute) and item.func.attr == "size"
+            if not known:
+                return False
+        elif not isinstance(item, (*PLAIN, *SYMBOLS, ast.keyword)) and not (may_count and isinstance(item, COUNTING)):
+            return False
+    return True
+
+
+def _without_imports(source: str, tree: ast.Module, uses: Uses) -> str:
+    """The definitions under the imports that they need."""
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    if not imports or any(node.lineno > item.lineno for node in imports for item in tree.body if item not in imports):
+        return source
+    used = uses.names.keys() | {"torch"}
+    statements = {
+        f"{head} {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
+        for node in imports
+        for alias in node.names
+        for head in [f"from {'.' * node.level}{node.module} import" if isinstance(node, ast.ImportFrom) else "import"]
+        if (alias.asname or alias.name.partition(".")[0]) in used
+    }
+    body = "".join(source.splitlines(keepends=True)[imports[-1].end_lineno or 0 :]).strip("\n")
+    return f"{sort_imports(statements)}\n\n\n{body}\n"

@@ -1,0 +1,391 @@
+"""What is left of a reference when what its own arguments never run is taken out."""
+
+import ast
+import textwrap
+
+import pytest
+
+from musadata.config import SourceConfig, SourceType, TasksConfig
+from musadata.mining.attempts import Attempt, Draw
+from musadata.mining.pruning.proving import other_shapes, prune_and_prove
+from musadata.mining.pruning.survey import Survey
+from musadata.mining.pruning.watching import Log, instrument
+from musadata.records import Draft, Task
+from musadata.sandbox import Sandbox
+from musadata.sources import open_source
+from musadata.tasks.probe import PRELOAD, probe
+
+HEAD = "import math\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+INPUT = (Draw("randn", (4, 6)),)
+
+
+def pruned(body: str, *init: str, draws: tuple[Draw, ...] = INPUT) -> str:
+    source = HEAD + textwrap.dedent(body).strip("\n") + "\n"
+    return prune_and_prove(source, Attempt(init, draws)).source
+
+
+def model(forward: str, init: str = "pass", signature: str = "self", top: str = "", arguments: str = "self, x") -> str:
+    """A `Model` with the given bodies."""
+    lines = [
+        *textwrap.dedent(top).strip("\n").splitlines(),
+        "class Model(nn.Module):",
+        f"    def __init__({signature}):",
+        "        super().__init__()",
+        *textwrap.indent(textwrap.dedent(init).strip("\n"), " " * 8).splitlines(),
+        "",
+        f"    def forward({arguments}):",
+        *textwrap.indent(textwrap.dedent(forward).strip("\n"), " " * 8).splitlines(),
+    ]
+    return "\n".join(lines)
+
+
+def test_methods_functions_and_imports_that_never_run_go():
+    text = pruned("""
+        def load_pretrained(path):
+            return torch.load(path)
+
+        class Model(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.linear = nn.Linear(width, width)
+                self.apply(self._init_weights)
+
+            def _init_weights(self, module):
+                if isinstance(module, nn.Linear):
+                    nn.init.ones_(module.weight)
+
+            def reset_classifier(self, path):
+                self.load_state_dict(load_pretrained(path))
+
+            def forward(self, x):
+                return self.linear(x)
+    """, "6")  # fmt: skip
+    assert "reset_classifier" not in text
+    assert "load_pretrained" not in text
+    assert "import math" not in text
+    assert "_init_weights" in text
+
+
+def test_a_branch_that_the_constructor_decides_goes_with_its_condition_and_the_flag_behind_it():
+    text = pruned(
+        model(
+            """
+            x = self.linear(x)
+            if self.norm is not None:
+                x = self.norm(x)
+            return x
+            """,
+            """
+            self.linear = nn.Linear(width, width)
+            # Only large models have one.
+            if use_norm:
+                self.norm = nn.LayerNorm(width)
+            else:
+                self.norm = None
+            """,
+            "self, width, use_norm=False",
+        ),
+        "6",
+    )
+    assert text.partition("class ")[2] == textwrap.dedent("""\
+        Model(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.linear = nn.Linear(width, width)
+
+            def forward(self, x):
+                x = self.linear(x)
+                return x
+    """)
+
+
+def test_a_constructor_argument_that_nothing_reads_any_more_is_no_longer_given():
+    body = model("return F.relu(x) * self.scale", "self.scale = 2.0 if large else 3.0", "self, large")
+    left = prune_and_prove(HEAD + body + "\n", Attempt(("False",), INPUT))
+    assert left.attempt.init == ()
+    assert "def __init__(self):" in left.source
+    assert "self.scale = 3.0" in left.source
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "if x.shape[0] > 100:\n    x = x * 2\nreturn F.relu(x)",
+        "if x.sum() > 1e6:\n    x = x * 2\nreturn F.relu(x)",
+        "pad = (3 - x.shape[1] % 3) % 3\nif pad:\n    x = F.pad(x, (0, pad))\nreturn F.relu(x)",
+        "y = F.relu(x)\nreturn y[:100] if len(x) > 100 else y",
+        "if self.rows != len(x):\n    self.rows = len(x)\nreturn F.relu(x) * self.rows",
+        "return self.helper(x, x.shape[0] > 100)",
+        "f = lambda n: 2 if n > 100 else 1\nreturn F.relu(x) * f(len(x))",
+    ],
+)
+def test_a_branch_that_inputs_decide_stays_even_if_it_was_never_taken(forward):
+    helper = "\n    def helper(self, x, large):\n        if large:\n            x = x * 2\n        return F.relu(x)\n"
+    body = model(forward, "self.rows = 4") + (helper if "helper" in forward else "")
+    left = [part for part in ("x = x * 2", "F.pad", "y[:100]", "self.rows = len(x)", "2 if n") if part in body]
+    text = pruned(body)
+    assert left
+    assert all(part in text for part in left)
+
+
+def test_what_only_such_a_branch_calls_stays():
+    text = pruned(
+        model(
+            "if x.shape[0] > 100:\n    x = self.shrink(x)\nreturn F.relu(x)",
+            top="def halve(x):\n    return x / 2\n\n\n",
+        )
+        + "\n\n    def shrink(self, x):\n        return halve(x)\n"
+    )
+    assert "def shrink" in text
+    assert "def halve" in text
+
+
+def test_an_argument_that_is_never_given_decides_its_branch():
+    text = pruned(
+        model("if mask is not None:\n    x = x.masked_fill(mask, 0)\nreturn F.relu(x)", arguments="self, x, mask=None")
+    )
+    assert "mask" not in text
+
+
+def test_what_only_training_does_goes_and_dropout_stays():
+    text = pruned(
+        model(
+            "if self.training:\n    x = x + torch.randn_like(x)\nreturn F.dropout(F.relu(x), 0.5, self.training)",
+        )
+    )
+    assert "randn_like" not in text
+    assert "F.dropout(F.relu(x), 0.5, self.training)" in text
+
+
+def test_a_chain_of_conditions_leaves_what_was_chosen():
+    chain = """
+        if kind == "relu":
+            self.act = nn.ReLU()
+        elif kind == "gelu":
+            self.act = nn.GELU()
+        else:
+            raise ValueError(kind)
+    """
+    for kind, other in (("relu", "GELU"), ("gelu", "ReLU")):
+        text = pruned(model("return self.act(x)", chain, "self, kind"), repr(kind))
+        assert "if" not in text
+        assert "raise" not in text
+        assert other not in text
+
+
+def test_of_a_condition_only_what_is_not_settled_is_asked():
+    text = pruned(model("if self.strict and len(x) > 100:\n    return x\nreturn F.relu(x)", "self.strict = True"))
+    assert "if len(x) > 100:" in text
+    assert "strict" not in text
+
+
+def test_entries_of_a_table_that_nobody_asks_for_go_with_what_they_name():
+    top = """
+        class Swish(nn.Module):
+            def forward(self, x):
+                return x * torch.sigmoid(x)
+
+        class Mish(nn.Module):
+            def forward(self, x):
+                return x * torch.tanh(F.softplus(x))
+
+        LAYERS = dict(
+            swish=Swish,
+            mish=Mish,
+        )
+    """
+    text = pruned(model("return self.act(x)", "self.act = LAYERS[kind]()", "self, kind='mish'", top))
+    assert "mish=Mish" in text
+    assert "wish" not in text
+
+
+def test_handlers_that_nothing_needs_go_while_building():
+    text = pruned(
+        model(
+            "return F.relu(x) * self.scale",
+            """
+            try:
+                self.scale = math.sqrt(width)
+            except TypeError:
+                # no number
+                self.scale = 1.0
+            """,
+            "self, width=4",
+        )
+    )
+    assert "try" not in text
+    assert "no number" not in text
+    assert "        self.scale = math.sqrt(width)\n" in text
+
+
+def test_device_and_dtype_that_are_only_handed_on_go():
+    text = pruned(
+        model(
+            "return self.linear(x)",
+            "dd = {'device': device, 'dtype': dtype}\nself.linear = nn.Linear(width, width, **dd)",
+            "self, width, device=None, dtype=None",
+        ),
+        "6",
+    )
+    assert "self.linear = nn.Linear(width, width)\n" in text
+    assert "device" not in text
+
+
+def test_a_table_is_cut_even_if_something_that_goes_had_looked_at_all_of_it():
+    top = """
+        LAYERS = {
+            "relu": nn.ReLU,
+            "gelu": nn.GELU,
+        }
+        KINDS = sorted(LAYERS)
+
+    """
+    text = pruned(model("return self.act(x)", "self.act = LAYERS[kind]()", "self, kind='relu'", top))
+    assert '"relu": nn.ReLU' in text
+    assert "GELU" not in text
+
+
+def test_a_call_that_loses_all_its_arguments_over_several_lines_keeps_its_parentheses():
+    top = """
+        def scale(
+                device=None,
+                dtype=None,
+        ):
+            return 2.0
+
+    """
+    init = "self.scale = scale(\n    device=device,\n    dtype=dtype,\n)"
+    text = pruned(model("return F.relu(x) * self.scale", init, "self, device=None, dtype=None", top))
+    assert "self.scale = scale()\n" in text
+
+
+def test_a_function_whose_name_is_only_that_of_an_attribute_or_an_argument_goes():
+    top = """
+        def drop_path(x):
+            return x
+
+    """
+    init = "self.drop_path = nn.Identity() if drop_path else nn.ReLU()"
+    text = pruned(model("return self.drop_path(x)", init, "self, drop_path=0.0", top))
+    assert "def drop_path" not in text
+    assert "self.drop_path = nn.ReLU()" in text
+
+
+def test_texts_over_several_lines_keep_their_spaces():
+    text = pruned(
+        model(
+            "return F.relu(x) * self.scale",
+            'if wide:\n    self.scale = len("""a\n      b""")\nelse:\n    self.scale = 1',
+            "self, wide=True",
+        )
+    )
+    assert 'self.scale = len("""a\n' in text
+
+
+def test_comments_and_layout_of_what_stays_are_the_authors():
+    body = model("# Keeps the sign.\ny = F.relu( x )  # not x\nreturn y", "if wide:\n    pass", "self, wide=False")
+    text = pruned(body)
+    assert "        # Keeps the sign.\n        y = F.relu( x )  # not x\n" in text
+
+
+def test_a_reference_that_runs_all_of_itself_is_left_as_it_is():
+    body = "class Model(nn.Module):\n    def forward(self, x):\n        return F.relu(x)\n"
+    source = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n" + body
+    assert prune_and_prove(source, Attempt((), INPUT)).source == source
+
+
+def test_what_does_not_behave_the_same_without_its_parts_is_left_as_it_is():
+    # Looks at its own code: without the method that never runs it is another module.
+    body = model("return F.relu(x) * len(dir(type(self)))") + "\n\n    def never(self):\n        return 1\n"
+    assert "def never" in pruned(body)
+
+
+def test_the_same_input_gives_the_same_text():
+    body = model("return self.act(x)", "self.act = nn.ReLU() if kind else nn.GELU()", "self, kind=True")
+    assert pruned(body) == pruned(body)
+
+
+def test_instrumented_code_tells_functions_conditions_and_loops():
+    source = textwrap.dedent("""\
+        def pick(n):
+            for _ in range(n): pass
+            if n > 1 and n < 9: return [i for i in range(n)]
+            elif not n:
+                return "é" if n else None
+            return n
+
+        pick(0); pick(5)
+        """)
+    survey, log = Survey(ast.parse(source)), Log()
+    exec(instrument(source, survey), log.space())
+    seen = {ast.unparse(site).split(":")[0]: log.outcomes.get(number) for number, site in enumerate(survey.sites)}
+    assert seen == {
+        "def pick(n)": {True},
+        "for _ in range(n)": {False, True},
+        "n > 1 and n < 9": {False, True},
+        "n > 1": {False, True},
+        "n < 9": {True},
+        "not n": {True},
+        "n": {False},
+    }
+
+
+def test_other_shapes_change_equal_sizes_together():
+    attempt = Attempt(("6",), (Draw("randn", (4, 6)), Draw("randn", (6,))))
+    assert [[draw.shape for draw in one.draws] for one in other_shapes(attempt)] == [[(6, 6), (6,)], [(4, 8), (8,)]]
+
+
+PACKAGE = '''
+import torch
+from torch import nn
+
+
+class Gate(nn.Module):
+    """Scales channels by what a small network makes of their means."""
+
+    def __init__(self, dim, ratio=4, norm_layer=None, bias=True, device=None, dtype=None):
+        super().__init__()
+        dd = {"device": device, "dtype": dtype}
+        self.ratio = ratio
+        self.reduce = nn.Linear(dim, dim, bias=bias, **dd)
+        self.norm = norm_layer(dim) if norm_layer is not None else None
+        if ratio > 100:
+            raise ValueError(ratio)
+
+    def set_ratio(self, ratio):
+        self.ratio = ratio
+
+    def forward(self, x):
+        gate = self.reduce(x)
+        if self.norm is not None:
+            gate = self.norm(gate)
+        return x * gate.sigmoid()
+'''
+
+
+def test_a_mined_module_is_pruned_in_the_sandbox_and_passes_the_probe(tmp_path):
+    (tmp_path / "gate.py").write_text(PACKAGE)
+    source = open_source(SourceConfig(SourceType.DIRECTORY, path=str(tmp_path), license="MIT"), seed=1)
+    with Sandbox(preload=PRELOAD) as sandbox:
+        [draft] = [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+        assert isinstance(draft, Draft)
+        task = probe(draft, TasksConfig(decontaminate=()), sandbox, seed=0)
+    assert isinstance(task, Task)
+    assert task.reference.partition("def get_inputs")[0] == textwrap.dedent('''\
+        import torch
+        from torch import nn
+
+
+        class Model(nn.Module):
+            """Scales channels by what a small network makes of their means."""
+
+            def __init__(self, dim, bias=True):
+                super().__init__()
+                self.reduce = nn.Linear(dim, dim, bias=bias)
+
+            def forward(self, x):
+                gate = self.reduce(x)
+                return x * gate.sigmoid()
+
+
+        ''')
