@@ -7,6 +7,7 @@ import pytest
 
 from musadata.config import SourceConfig, SourceType, TasksConfig
 from musadata.mining.attempts import Attempt, Draw
+from musadata.mining.miner import Miner
 from musadata.mining.pruning.proving import other_shapes, prune_and_prove
 from musadata.mining.pruning.survey import Survey
 from musadata.mining.pruning.watching import Log, instrument
@@ -366,8 +367,9 @@ class Gate(nn.Module):
 def test_a_mined_module_is_pruned_in_the_sandbox_and_passes_the_probe(tmp_path):
     (tmp_path / "gate.py").write_text(PACKAGE)
     source = open_source(SourceConfig(SourceType.DIRECTORY, path=str(tmp_path), license="MIT"), seed=1)
+    miner = Miner(source)
     with Sandbox(preload=PRELOAD) as sandbox:
-        [draft] = [item for unit in source.units() for item in source.drafts(unit, sandbox)]
+        [draft] = [item for unit in source.units() for item in miner.drafts(unit, sandbox)]
         assert isinstance(draft, Draft)
         task = probe(draft, TasksConfig(decontaminate=()), sandbox, seed=0)
     assert isinstance(task, Task)
