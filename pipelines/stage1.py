@@ -20,7 +20,7 @@ from musadata.corpus.commits import (
     stage_digest,
     withdraw_commit,
 )
-from musadata.corpus.listing import Listed, deal_units, read_listing, write_listing
+from musadata.corpus.listing import Listed, deal_units, forget_other_counts, read_listing, write_listing
 from musadata.corpus.shards import Shard, deal, read_shard
 from musadata.errors import MusadataError
 from musadata.journal import Journal
@@ -252,6 +252,7 @@ class Stage1(Stage):
 
     def prepare(self) -> None:
         """List all units, and give another chance to shards that lost a source."""
+        forget_other_counts(self.corpus, self.config.shards)
         for shard, listed in deal_units(self._sources(), self.config.shards).items():
             write_listing(self.corpus, shard, listed)
             if self._lost(shard):

@@ -13,6 +13,8 @@ from musadata.corpus.commits import run_again
 from musadata.corpus.shards import Shard, deal, shard_of
 from musadata.errors import MusadataError
 
+_JOURNALS = ("_journal", "stage1")
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -65,5 +67,15 @@ def read_listing(corpus: str, shard: Shard) -> list[Listed]:
         raise MusadataError("is no list of units", where=path, remedy=run_again("stage1", corpus)) from error
 
 
+def forget_other_counts(corpus: str, count: int) -> None:
+    """Delete what stage 1 kept below the shards of another count: their names lead nowhere any more."""
+    current = {str(shard) for shard in deal(count)}
+    journals = files.join(corpus, *_JOURNALS)
+    for folder in files.list_names(journals):
+        if folder not in current:
+            for name in files.list_names(files.join(journals, folder)):
+                files.remove(files.join(journals, folder, name))
+
+
 def _path(corpus: str, shard: Shard) -> str:
-    return files.join(corpus, "_journal", "stage1", str(shard), "units.json")
+    return files.join(corpus, *_JOURNALS, str(shard), "units.json")

@@ -34,12 +34,16 @@ class Miner:
 
     def _mine(self, file: CodeFile, sandbox: Caller) -> Iterator[Draft | KernelDraft | Reject]:
         """The modules of one file, and the kernels that its wrappers call."""
-        if self._known is None or self._known.source is not file.source:
-            self._known = _Tools(file.source)
-        tools = self._known
+        tools = self._tools(file.source)
         yield from draft_file(file.source, tools.slicer, file.path, sandbox)
         if file.source.kernels:
             yield from tools.kernels.rows(file.path, sandbox)
+
+    def _tools(self, source: CodeSource) -> "_Tools":
+        known = self._known
+        if known is None or known.source is not source:
+            known = self._known = _Tools(source)
+        return known
 
 
 @dataclass

@@ -95,6 +95,14 @@ def test_a_file_that_was_changed_is_probed_again_and_the_others_are_not(tmp_path
     assert len(executed(tmp_path / "corpus")) == len(known) + 2
 
 
+def test_nothing_is_kept_for_shards_of_another_count(tmp_path, code):
+    config, corpus = tmp_path / "config.yaml", tmp_path / "corpus"
+    run(write_config(config, MINED.format(folder=code), shards=3), corpus)
+    run(write_config(config, MINED.format(folder=code), shards=2), corpus)
+    kept = {path.parent.name for path in (corpus / "_journal" / "stage1").rglob("*") if path.is_file()}
+    assert kept == {"00000-of-00002", "00001-of-00002"}
+
+
 def test_another_seed_leaves_what_was_known_alone_and_is_not_mixed_up_with_it(tmp_path, code):
     config = write_config(tmp_path / "config.yaml", MINED.format(folder=code))
     before = run(config, tmp_path / "corpus")
