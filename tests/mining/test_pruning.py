@@ -141,6 +141,19 @@ def test_what_only_such_a_branch_calls_stays():
     assert "def halve" in text
 
 
+def test_a_forward_that_only_such_a_branch_calls_stays():
+    top = """
+        class Halve(nn.Module):
+            def forward(self, x):
+                return x / 2
+
+    """
+    forward = "if x.shape[0] > 100:\n    x = self.halve(x)\nreturn F.relu(x)"
+    text = pruned(model(forward, "self.halve = Halve()\nself.never = 1", top=top))
+    assert "return x / 2" in text
+    assert "never" not in text
+
+
 def test_an_argument_that_is_never_given_decides_its_branch():
     text = pruned(
         model("if mask is not None:\n    x = x.masked_fill(mask, 0)\nreturn F.relu(x)", arguments="self, x, mask=None")

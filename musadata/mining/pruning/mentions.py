@@ -1,11 +1,13 @@
 """The names that code refers to."""
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 WORD = re.compile(r"[^\W\d]\w*")
+BUILTIN = frozenset(dir(builtins))
 LONGEST = 60  # characters of a text that may name an attribute
 
 
@@ -59,7 +61,9 @@ def _walk(node: ast.AST, ran: bool) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _names(node: ast.AST) -> list[str]:
-    """The names in one node: a text may name an attribute."""
+    """The names in one node: a text may name an attribute, and what is called may be a module."""
+    if isinstance(node, ast.Call):
+        return ["forward"] if _may_be_module(node.func) else []
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Attribute):
@@ -67,6 +71,17 @@ def _names(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return WORD.findall(node.value) if len(node.value) <= LONGEST else []
     return []
+
+
+def _may_be_module(function: ast.expr) -> bool:
+    """Whether a call may enter a `forward`: `self.norm(x)`, `blocks[0](x)`, `layer(x)`."""
+    if isinstance(function, ast.Name):
+        return function.id not in BUILTIN
+    while isinstance(function, ast.Attribute):
+        if _is_self(function.value):
+            return True
+        function = function.value
+    return not isinstance(function, ast.Name)
 
 
 def _is_self(node: ast.expr) -> bool:
