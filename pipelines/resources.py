@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
 
 _open = ExitStack()
-atexit.register(_open.close)
+
+
+def close() -> None:
+    """Close all that is open, as the end of the process does unless it comes without a farewell."""
+    _open.close()
+
+
+atexit.register(close)
 
 
 @cache

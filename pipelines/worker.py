@@ -22,6 +22,9 @@ def main() -> None:
 
     vars(sdk_worker)["print"] = lambda *_, **__: None  # it prints the traceback as well as sending it
     sdk_worker_main.main(sys.argv)
+    from pipelines import resources
+
+    resources.close()  # journals on an object store hold back what is not yet worth a segment
     os._exit(0)  # its threads still hold what extensions would complain of at the interpreter's end
 
 

@@ -1,0 +1,24 @@
+"""A local worker process, without Beam's part of it."""
+
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+
+WORK = """
+from apache_beam.runners.worker import sdk_worker_main
+from musadata.journal import Journal
+from pipelines import resources, worker
+
+def work(argv):
+    resources._open.callback(lambda: print(list(Journal("memory://journal", "answers"))))
+    resources._open.enter_context(Journal("memory://journal", "answers")).put("paid", "answer")
+
+sdk_worker_main.main = work
+worker.main()
+"""
+
+
+def test_a_worker_writes_what_its_journals_hold_back_before_it_ends():
+    done = subprocess.run([sys.executable, "-u", "-c", WORK], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "['paid']\n"), done.stderr
