@@ -43,28 +43,33 @@ class RunOptions:
             return beam.Pipeline(options=options)
         # Beam's own "DirectRunner" first tries to download the Prism binary and falls back in silence; ours is the
         # portable in-process runner by name, so that a run is the same with and without a network.
-        return beam.Pipeline(runner=FnApiRunner(default_environment=_use_all_cores(options)), options=options)
+        return beam.Pipeline(runner=FnApiRunner(default_environment=self._use_cores(options)), options=options)
+
+    def _use_cores(self, options: PipelineOptions) -> Environment | None:
+        """The environment of the workers: as many processes as were asked for, or one per core; None for this one."""
+        direct = options.view_as(DirectOptions)
+        if direct.direct_running_mode == "multi_threading":
+            raise MusadataError(
+                "loses data in Beam 2.77", where="--direct_running_mode=multi_threading", remedy="use multi_processing"
+            )
+        direct.direct_num_workers = workers = self._asked_workers() or len(os.sched_getaffinity(0))
+        direct.direct_running_mode = "in_memory"  # anything else would put Beam's own worker command in place of ours
+        if workers == 1:
+            return None
+        return SubprocessSDKEnvironment.from_command_string(f"exec {shlex.quote(sys.executable)} -m pipelines.worker")
+
+    def _asked_workers(self) -> int:
+        """How many workers the user asked for, 0 for none: Beam's own options cannot tell a 1 from its default."""
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--direct_num_workers", type=int, default=0)
+        asked: int = parser.parse_known_args(self.arguments)[0].direct_num_workers
+        return asked
 
 
 def runs_here(options: PipelineOptions) -> bool:
     """Whether the user asked for the local runner, by name or by asking for nothing."""
     runner = options.view_as(StandardOptions).runner
     return runner is None or str(runner).rsplit(".", 1)[-1].lower() in ("directrunner", "fnapirunner")
-
-
-def _use_all_cores(options: PipelineOptions) -> Environment | None:
-    """The environment of the workers: as many processes as were asked for, or one per core; None for this process."""
-    direct = options.view_as(DirectOptions)
-    if direct.direct_running_mode == "multi_threading":
-        raise MusadataError(
-            "loses data in Beam 2.77", where="--direct_running_mode=multi_threading", remedy="use multi_processing"
-        )
-    asked = options.get_all_options(drop_default=True).get("direct_num_workers", 0)
-    direct.direct_num_workers = workers = asked or len(os.sched_getaffinity(0))
-    direct.direct_running_mode = "in_memory"  # anything else would put Beam's own worker command in place of ours
-    if workers == 1:
-        return None
-    return SubprocessSDKEnvironment.from_command_string(f"exec {shlex.quote(sys.executable)} -m pipelines.worker")
 
 
 def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
