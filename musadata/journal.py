@@ -4,6 +4,8 @@ A journal is a folder of segments, JSON lines of `{"key": ..., "value": ...}`. E
 own and reads all that were there when it opened the journal, so any number of processes may share a folder. A line that
 a killed process left half-written is skipped: that question is asked again. Of several values of one key the one in the
 oldest segment counts.
+
+Where questions may have moved from one folder to another, a journal also looks into the folders beside its own.
 """
 
 import json
@@ -13,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -25,6 +28,8 @@ from musadata.errors import MusadataError
 # Where nothing can be appended (object stores), records are kept back until so many make a segment of their own.
 _BUFFERED_RECORDS = 32
 _BUFFERED_BYTES = 1 << 20
+# The segments there are small and many: so many are read at a time.
+_READ_AT_ONCE = 64
 
 
 class Journal:
@@ -34,13 +39,15 @@ class Journal:
     enough records are together, on `flush` and on `close`.
     """
 
-    def __init__(self, folder: str | Path, name: str):
+    def __init__(self, folder: str | Path, name: str, elsewhere: "JournalIndex | None" = None):
         """Open or create the journal `name` in `folder` (a path or a URL that fsspec opens).
+
+        What it lacks is looked for `elsewhere`, and kept here too once it is found.
 
         Raises:
             MusadataError: the folder cannot be made or read.
         """
-        self._name = name
+        self._name, self._elsewhere = name, elsewhere
         self._files, self._folder = fsspec.core.url_to_fs(str(folder))
         self._local = isinstance(self._files, LocalFileSystem)
         self._lock = threading.Lock()
@@ -54,11 +61,16 @@ class Journal:
             self._files.makedirs(self._folder, exist_ok=True)
             self._read_segments()
         except OSError as error:
-            raise self._unusable(error, "opened") from error
+            raise _unusable(self._folder, error, "opened") from error
 
     def get(self, key: str) -> Any | None:
         """The value of a key, or None if it was never put."""
-        return self._values.get(key)
+        value = self._values.get(key)
+        if value is None and self._elsewhere is not None:
+            value = self._elsewhere.get(key)
+            if value is not None:
+                self.put(key, value)
+        return value
 
     def put(self, key: str, value: Any) -> None:
         """Remember a value for good. A key that is known keeps its value.
@@ -92,7 +104,7 @@ class Journal:
                     with suppress(FileNotFoundError):  # another process has done the same
                         self._files.rm_file(old)
             except OSError as error:
-                raise self._unusable(error, "written") from error
+                raise _unusable(self._folder, error, "written") from error
             self._values = kept
 
     def __contains__(self, key: str) -> bool:
@@ -165,7 +177,7 @@ class Journal:
                 written += self._segment.write(line[written:])
         except OSError as error:
             self._segment = None  # its last line may be torn: go on in another one
-            raise self._unusable(error, "written") from error
+            raise _unusable(self._folder, error, "written") from error
 
     def _write_pending(self) -> None:
         if not self._pending or self._owner != os.getpid():
@@ -173,19 +185,89 @@ class Journal:
         try:
             self._files.pipe_file(self._new_segment(), b"".join(self._pending))
         except OSError as error:
-            raise self._unusable(error, "written") from error
+            raise _unusable(self._folder, error, "written") from error
         self._pending, self._pending_bytes = [], 0
 
     def _new_segment(self) -> str:
         """A name that nobody else takes and that sorts by age."""
         return f"{self._folder}/{self._name}.{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.jsonl"
 
-    def _unusable(self, error: OSError, done: str) -> MusadataError:
-        return MusadataError(
-            f"the journal cannot be {done} ({error.strerror or error})",
-            where=self._folder,
-            remedy="make room, or name a folder that you may write to",
-        )
+
+@dataclass(frozen=True, slots=True)  # there may be millions
+class _Place:
+    """Where a record stands: bytes `start` to `end` of a segment."""
+
+    segment: str
+    start: int
+    end: int
+
+
+class JournalIndex:
+    """All journals of one name in the folders right below `folder`, to read; safe for threads.
+
+    They are read through once, when a key is first asked for, and what is appended later is not seen. Only keys and
+    places are held, a few hundred bytes a record, however large the values are.
+    """
+
+    def __init__(self, folder: str | Path, name: str):
+        self._name = name
+        self._files, self._folder = fsspec.core.url_to_fs(str(folder))
+        self._at_once = 1 if isinstance(self._files, LocalFileSystem) else _READ_AT_ONCE
+        self._lock = threading.Lock()
+        self._places: dict[str, _Place] | None = None
+
+    def get(self, key: str) -> Any | None:
+        """The value of a key; None if no journal has it, or no longer.
+
+        Raises:
+            MusadataError: the journals cannot be read.
+        """
+        try:
+            with self._lock:
+                if self._places is None:
+                    self._places = self._find_places()
+            place = self._places.get(key)
+            line = self._files.cat_file(place.segment, place.start, place.end) if place else b""
+        except FileNotFoundError:  # the segment was there when the index was made
+            return None
+        except OSError as error:
+            raise _unusable(self._folder, error, "read") from error
+        record = _parse(line)
+        return record["value"] if record is not None and record["key"] == key else None
+
+    def _find_places(self) -> dict[str, _Place]:
+        self._files.invalidate_cache(self._folder)
+        names = [(str(path).rsplit("/", 1)[-1], str(path)) for path in self._files.find(self._folder)]
+        segments = [path for name, path in sorted(names) if _is_segment(name, self._name)]
+        places: dict[str, _Place] = {}
+        for first in range(0, len(segments), self._at_once):
+            some = segments[first : first + self._at_once]
+            for segment, content in zip(some, self._read(some), strict=True):
+                start = 0
+                for line in content.splitlines(keepends=True):
+                    record, end = _parse(line), start + len(line)
+                    if record is not None:
+                        places.setdefault(record["key"], _Place(segment, start, end))
+                    start = end
+        return places
+
+    def _read(self, segments: list[str]) -> Iterator[bytes]:
+        """The content of each, empty where it has vanished."""
+        for content in self._files.cat_ranges(segments, None, None, on_error="return"):
+            if isinstance(content, FileNotFoundError):
+                yield b""
+            elif isinstance(content, Exception):
+                raise content
+            else:
+                yield content
+
+
+def _unusable(folder: str, error: OSError, done: str) -> MusadataError:
+    return MusadataError(
+        f"the journal cannot be {done} ({error.strerror or error})",
+        where=folder,
+        remedy="make room, or name a folder that you may write to",
+    )
 
 
 def _is_segment(file: str, journal: str) -> bool:

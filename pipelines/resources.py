@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from musadata.config import BackendType, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
 from musadata.corpus.commits import code_version
 from musadata.corpus.files import join
+from musadata.corpus.moves import may_have_moved
 from musadata.corpus.shards import Shard
-from musadata.journal import Journal
+from musadata.journal import Journal, JournalIndex
 from musadata.sampling.memory import Memory
 
 if TYPE_CHECKING:
@@ -118,12 +119,22 @@ def journal_folder(corpus: str, stage: str, shard: Shard) -> str:
 
 @cache
 def memory(config: TeacherConfig, corpus: str, stage: str, shard: Shard) -> Memory:
-    """The journals of one shard of a stage."""
-    folder = journal_folder(corpus, stage, shard)
+    """The journals of one shard of a stage, and of all others if tasks may have come from there."""
+    folder, moved = journal_folder(corpus, stage, shard), may_have_moved(corpus, stage, shard)
+
+    def journal(name: str) -> Journal:
+        return _open.enter_context(Journal(folder, name, all_journals(corpus, stage, name) if moved else None))
+
     computed = config.kind == TeacherType.COMPILER
     return Memory(
-        answers=_open.enter_context(Journal(folder, "answers")),
-        verdicts=_open.enter_context(Journal(folder, "verdicts")),
+        answers=journal("answers"),
+        verdicts=journal("verdicts"),
         teacher_version=code_version(("sandbox", "tracing", "teacher"), ("torch",)) if computed else "",
         verifier_version=code_version(("sandbox", "tracing", "verifier"), ("torch",)),
     )
+
+
+@cache
+def all_journals(corpus: str, stage: str, name: str) -> JournalIndex:
+    """The journals of all shards of a stage, whatever their number was."""
+    return JournalIndex(join(corpus, "_journal", stage), name)

@@ -21,6 +21,7 @@ from musadata.corpus.commits import (
     withdraw_commit,
 )
 from musadata.corpus.listing import Listed, deal_units, forget_other_counts, read_listing, write_listing
+from musadata.corpus.moves import expect_moves
 from musadata.corpus.shards import Shard, deal, read_shard
 from musadata.errors import MusadataError
 from musadata.journal import Journal
@@ -197,6 +198,11 @@ class Keep(ShardStep):
 
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, Probe.stage, one) for one in (shard, *self.selection.donors(shard))]
+
+    def run(self, shard: Shard) -> Commit:
+        if self.found(shard) is None:
+            expect_moves(self.corpus, shard)
+        return super().run(shard)
 
     def process(self, shard: Shard, out: Writers) -> None:
         moved = self.selection.moved

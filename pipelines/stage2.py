@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import apache_beam as beam
 
 from musadata.corpus.commits import Commit, code_version, require_commit
+from musadata.corpus.moves import settle_moves
 from musadata.corpus.shards import Shard, read_shard
 from musadata.records import Annotation, Reject, Task
 from musadata.teacher.annotation import annotate
@@ -37,6 +38,11 @@ class Annotate(ShardStep):
 
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, "stage1", shard)]
+
+    def run(self, shard: Shard) -> Commit:
+        commit = super().run(shard)
+        settle_moves(self.corpus, self.stage, shard)
+        return commit
 
     def process(self, shard: Shard, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)

@@ -15,6 +15,7 @@ import apache_beam as beam
 
 from musadata.config import Config
 from musadata.corpus.commits import Commit, code_version, require_commit
+from musadata.corpus.moves import settle_moves
 from musadata.corpus.shards import Shard, read_shard
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
 from musadata.records import (
@@ -67,6 +68,11 @@ class Assemble(ShardStep):
 
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
+
+    def run(self, shard: Shard) -> Commit:
+        commit = super().run(shard)
+        settle_moves(self.corpus, self.stage, shard)
+        return commit
 
     def process(self, shard: Shard, out: Writers) -> None:
         memory = resources.memory(self.config.teacher, self.corpus, self.stage, shard)

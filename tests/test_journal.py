@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.errors import MusadataError
-from musadata.journal import Journal
+from musadata.journal import Journal, JournalIndex
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -166,3 +166,56 @@ def test_processes_that_forget_at_the_same_time_lose_nothing_that_was_there(tmp_
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 4
     assert {f"new/{index}" for index in range(50)} <= set(Journal(tmp_path, "answers"))
+
+
+def test_what_another_folder_knows_is_found_there_once_and_then_at_home(tmp_path):
+    with Journal(tmp_path / "0-of-3", "answers") as one, Journal(tmp_path / "1-of-2", "answers") as other:
+        one.put("a", {"text": "line\nbreak ✓"})
+        one.put("b", 1)
+        other.put("c", [2])
+    with Journal(tmp_path / "0-of-3", "verdicts") as verdicts:
+        verdicts.put("d", 3)
+    with Journal(tmp_path / "2-of-3", "answers", JournalIndex(tmp_path, "answers")) as journal:
+        assert [journal.get(key) for key in "acd"] == [{"text": "line\nbreak ✓"}, [2], None]
+    assert sorted(Journal(tmp_path / "2-of-3", "answers")) == ["a", "c"]
+
+
+def test_of_several_folders_with_a_key_the_oldest_segment_counts(tmp_path):
+    for folder, value in (("b", "first"), ("a", "second")):
+        with Journal(tmp_path / folder, "answers") as journal:
+            journal.put("key", value)
+    assert JournalIndex(tmp_path, "answers").get("key") == "first"
+
+
+@given(st.integers(0, 200))
+@settings(max_examples=40, deadline=None)
+def test_an_index_over_a_journal_cut_off_anywhere_finds_what_the_journal_itself_does(tmp_path_factory, cut):
+    folder = tmp_path_factory.mktemp("journals")
+    with Journal(folder / "0", "answers") as journal:
+        for number in range(5):
+            journal.put(f"key{number}", {"text": "line\nbreak ✓", "number": number})
+    (segment,) = (folder / "0").iterdir()
+    segment.write_bytes(segment.read_bytes()[:cut])
+    journal, index = Journal(folder / "0", "answers"), JournalIndex(folder, "answers")
+    assert [index.get(f"key{number}") for number in range(5)] == [journal.get(f"key{number}") for number in range(5)]
+
+
+def test_a_segment_that_vanishes_behind_an_index_is_as_if_it_had_never_been(tmp_path):
+    with Journal(tmp_path / "0", "answers") as journal:
+        journal.put("a", 1)
+    index = JournalIndex(tmp_path, "answers")
+    assert index.get("a") == 1
+    (segment,) = (tmp_path / "0").iterdir()
+    segment.unlink()
+    assert index.get("a") is None
+    assert JournalIndex(tmp_path / "nothing", "answers").get("a") is None
+
+
+def test_an_index_reads_an_object_store():
+    url = "memory://journal-index-test"
+    for shard in range(3):
+        with Journal(f"{url}/{shard}", "answers") as journal:
+            for number in range(40):
+                journal.put(f"{shard}-{number}", number)
+    index = JournalIndex(url, "answers")
+    assert [index.get(f"{shard}-{number}") for shard in range(3) for number in range(40)] == [*range(40)] * 3
