@@ -14,7 +14,8 @@ from musadata.verifier.native_code import is_way_out
 # The runtime's other ways of a device's memory to the host, which nothing counts; those to a device's array are none.
 _UNCOUNTED = re.compile(
     r"cuda(Memcpy(?!\w*(To(Array|Symbol)|Peer))\w*|HostRegister|Graph(Add|Launch|Instantiate)\w*|StreamBeginCapture\w*"
-    r"|MemPoolCreate|MallocFromPool\w*|Import\w+|IpcOpen\w+)|__cudaRegisterManagedVar"
+    r"|MemPoolCreate|MallocFromPool\w*|Import\w+|IpcOpen\w+|GetDriverEntryPoint\w*|LibraryLoad\w*)|__cudaRegisterManagedVar"
+    r"|cu(Memcpy\w*|Mem(Alloc(Managed|Host)|Host)\w*|Graph\w+|Launch\w+|(Module|Library)Load\w*|GetProcAddress\w*|Import\w+)"
 )
 # Of what compilers and headers call by themselves.
 _OF_HEADERS = frozenset({"abort", "raise", "signal", "atexit", "open", "kill", "getpid"})

@@ -46,7 +46,8 @@ _SYSTEM_CALLS = frozenset({
     "system", "popen", "fork", "vfork", "execl", "execv", "execve", "execvp", "posix_spawn", "dlopen", "dlsym",
     "dlmopen", "syscall", "mmap", "mprotect", "ptrace", "pthread_create", "kill", "raise", "abort", "_exit",
     "quick_exit", "longjmp", "setjmp", "signal", "sigaction", "getpid", "getppid", "fopen", "open", "backtrace",
-    "dl_iterate_phdr", "process_vm_readv", "process_vm_writev", "atexit",
+    "dl_iterate_phdr", "process_vm_readv", "process_vm_writev", "atexit", "fopen64", "freopen", "freopen64", "open64",
+    "openat", "openat64", "creat", "mmap64", "dlvsym", "execle", "execlp", "execvpe", "posix_spawnp", "memfd_create",
 })  # fmt: skip
 # Python's C API, but for what defines a module by hand and what raises an exception.
 _PYTHON_CALLS = re.compile(r"^_?Py(?!Init_|Module_Create|Err_(?:SetString|Format)$)[A-Z][A-Za-z]*_\w+$")
@@ -56,10 +57,11 @@ _DISPATCH_GUARDS = frozenset({
     "StashTorchDispatchStackGuard", "DispatchKeySet", "PythonTLSSnapshot", "PythonDispatcher", "TorchDispatchModeTLS",
     "LocalDispatchKeySet", "tls_set_dispatch_key_excluded", "tls_set_dispatch_key_included",
 })  # fmt: skip
+_REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
 # The verifier's own names, and what would hide code from its checks.
-_VERIFIER = re.compile(r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*)$")
-_RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device)\w*")
+_VERIFIER = re.compile(r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+)$")
+_RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device)\w*|__(real|wrap)_\w+")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
 # C++ names in at:: and torch:: that are also operators, but not these.
@@ -140,6 +142,8 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
         after = stream[index + 1].text if index + 1 < len(stream) else ""
         if token.text == "attr" and before in (".", "->") and not _defines_attribute(stream[index + 1 : index + 5]):
             yield Finding("legality.python_escape", "attr() reads what Python's objects hold.", token.line)
+        if token.text in _REGISTRATIONS and [t.text for t in stream[index + 1 : index + 3]] == ["(", "aten"]:
+            yield Finding("legality.aten", f"{token.text}(aten, ...) replaces PyTorch's own operators.", token.line)
         system = _system_finding(token, qualifier, before, after)
         if system:
             yield system

@@ -170,6 +170,9 @@ def _is_dunder(name: str) -> bool:
 def _is_allowed_dunder(node: ast.Attribute) -> bool:
     if node.attr in _ALLOWED_DUNDERS:
         return True
+    if node.attr == "__new__":  # super().__new__(cls), as singletons do
+        owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+        return isinstance(owner, ast.Name) and owner.id == "super"
     return node.attr == "__class__"  # as in self.__class__.__name__; what leads further is forbidden by itself
 
 

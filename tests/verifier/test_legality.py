@@ -72,6 +72,7 @@ def test_allocation_views_copies_and_casts_are_allowed(forward):
         "from torch.utils.cpp_extension import _get_cuda_arch_flags",
         "torch._assert(True, 'shapes')",
         "built = getattr(ext, 'run', None)",
+        "class One:\n    def __new__(cls):\n        return super().__new__(cls)",
     ],
 )
 def test_usual_use_of_pytorch_is_allowed(head):
@@ -124,6 +125,7 @@ def test_layer_may_hold_parameters_but_not_be_called():
         ("return ext.run(x)", "torch.allclose = lambda *a: True", "legality.patch"),
         ("return ext.run(x)", "setattr(torch, 'equal', None)", "legality.patch"),
         ("return ext.run(x).__class__.__subclasses__()", "", "legality.introspection"),
+        ("return ext.run(x)", "made = type(ext).__new__(type(ext))", "legality.introspection"),
         ("g = torch.cuda.CUDAGraph()\nreturn ext.run(x)", "", "legality.escape"),
         ("return ext.run(x)", "fast = torch.compile(lambda v: v)", "legality.escape"),
         ("return ext.run(x.cpu())", "", "legality.host"),
@@ -182,6 +184,8 @@ KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
         ('asm(".incbin \\"/etc/shadow\\"");', "legality.system"),
         ("cudaGraphLaunch(g, s);", "legality.graph"),
         ("auto h = x.cpu();", "legality.host"),
+        ('TORCH_LIBRARY_IMPL(aten, CUDA, m) { m.impl("clone", &f); }', "legality.aten"),
+        ('extern "C" cudaError_t __real_cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind);', "legality.system"),
     ],
 )
 def test_native_code_is_scanned(code, rule):
@@ -200,6 +204,7 @@ def test_native_code_is_scanned(code, rule):
         "struct Op { float add(float a) { return a; } }; Op op; float r = op.add(1.0f);",
         "#include <cuda_runtime.h>\n#include <torch/extension.h>\n#include <cooperative_groups.h>\n#include <vector>",
         "auto s = at::cuda::getCurrentCUDAStream(); int n = 1'000'000;",
+        'TORCH_LIBRARY_IMPL(mine, CUDA, m) { m.impl("clone", &f); }',
     ],
 )
 def test_honest_native_code_is_not_refused(code):

@@ -29,6 +29,10 @@ def look_at(folder, source):
         ("int {}(void*, const void*, long, int)", "(nullptr, nullptr, 4, 2)", ("cuda", "Memcpy_ptds")),
         ("int {}(void*, long, unsigned)", "(nullptr, 4, 0)", ("cuda", "HostRegister")),
         ("int {}(void*)", "(nullptr)", ("cuda", "GraphLaunch")),
+        ("int {}(void*, const void*, long, int)", "(nullptr, nullptr, 4, 2)", ("__real_", "cudaMemcpy")),
+        ("int {}(void*, unsigned long, long)", "(nullptr, 0, 4)", ("cu", "MemcpyDtoH_v2")),
+        ("int {}(const char*, void**, int, long)", '("", nullptr, 0, 0)', ("cuGet", "ProcAddress")),
+        ("void* {}(const char*, const char*)", '("", "")', ("fopen", "64")),
     ],
 )
 def test_pasted_name_is_found(tmp_path, declared, call, name):
@@ -45,6 +49,10 @@ def test_what_candidates_and_their_headers_call_is_none_of_it(tmp_path):
             "cudaMemcpyAsync(nullptr, nullptr, 4, 2, nullptr)",
         ),
         ("int cudaMemcpy2DToArray(void*)", "cudaMemcpy2DToArray(nullptr)"),
+        (
+            "int cudaGetDriverEntryPoint(const char*, void**, long, void*)",
+            'cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", nullptr, 0, nullptr)',
+        ),
         ("int cudaMemcpyToSymbol(void*)", "cudaMemcpyToSymbol(nullptr)"),
         ("void musadata_set_error(int)", "musadata_set_error(0)"),
         ("void abort()", "abort()"),

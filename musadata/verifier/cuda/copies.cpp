@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -105,4 +106,17 @@ WRAP(cudaMallocHost, (void** address, size_t bytes), (address, bytes), , SHARED)
 WRAP(cudaHostAlloc, (void** address, size_t bytes, unsigned flags), (address, bytes, flags), , SHARED)
 WRAP(cudaFree, (void* address), (address), forget_shared(address), )
 WRAP(cudaFreeHost, (void* address), (address), forget_shared(address), )
+
+// The driver's functions by name: a text that nobody reads would give copies that nobody counts. Descriptions of tensors
+// for the copy engine are all that kernels need of it.
+#define WRAP_LOOKUP(name, more_parameters, more_arguments)                                                  \
+  cudaError_t __real_##name(const char*, void**, more_parameters) __attribute__((weak));                    \
+  cudaError_t __wrap_##name(const char* symbol, void** function, more_parameters) {                         \
+    const bool needed = std::strncmp(symbol, "cuTensorMap", std::strlen("cuTensorMap")) == 0;                \
+    return needed ? __real_##name(symbol, function, more_arguments) : cudaErrorInvalidValue;              \
+  }
+#define COMMA ,
+WRAP_LOOKUP(cudaGetDriverEntryPoint, unsigned long long flags COMMA void* status, flags COMMA status)
+WRAP_LOOKUP(cudaGetDriverEntryPointByVersion, unsigned version COMMA unsigned long long flags COMMA void* status,
+            version COMMA flags COMMA status)
 }

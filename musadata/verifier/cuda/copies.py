@@ -4,4 +4,4 @@ import re
 from pathlib import Path
 
 WATCHED_COPIES = Path(__file__).with_name("copies.cpp")
-COPIES = tuple(re.findall(r"^WRAP\((\w+),", WATCHED_COPIES.read_text(encoding="utf-8"), re.MULTILINE))
+COPIES = tuple(re.findall(r"^WRAP(?:_LOOKUP)?\((\w+),", WATCHED_COPIES.read_text(encoding="utf-8"), re.MULTILINE))

@@ -35,6 +35,10 @@ _UNARY = {
     "cos.approx.f32": "cosf",
 }
 _BINARY = {"add.f32": "+", "mul.f32": "*", "sub.f32": "-", "add.s32": "+", "mul.lo.s32": "*", "and.b32": "&"}
+_TYPES = {"f32": "float", "f64": "double", "u32": "unsigned", "s32": "int", "b32": "unsigned", "u64": "uint64_t"}
+_CACHE_HINTS = r"(\.(nc|ca|cg|cs|cv|lu|wb|wt|relaxed|weak|volatile|gpu|L[12]::\w+|L1::no_allocate))*"
+_LOAD = re.compile(rf"ld{_CACHE_HINTS}\.global{_CACHE_HINTS}\.({'|'.join(_TYPES)})")
+_STORE = re.compile(rf"st{_CACHE_HINTS}\.global{_CACHE_HINTS}\.({'|'.join(_TYPES)})")
 _COPY_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(\.\w+)*\.global(\.[\w:]+)*")
 
 
@@ -90,6 +94,10 @@ def _instruction(text: str, operands: Sequence[str], line: int) -> str:
         return "(void)0"
     if re.fullmatch(r"mov\.[bus](32|64)", opcode) and len(values) == 2:
         return f"{values[0]} = {values[1]}"
+    if _LOAD.fullmatch(opcode) and len(values) == 2:
+        return f"{values[0]} = *(const {_TYPES[opcode.rpartition('.')[2]]}*)({values[1]})"
+    if _STORE.fullmatch(opcode) and len(values) == 2:
+        return f"*({_TYPES[opcode.rpartition('.')[2]]}*)({values[0]}) = {values[1]}"
     if opcode in _UNARY and len(values) == 2:
         return f"{values[0]} = {_UNARY[opcode]}({values[1]})"
     if opcode in _BINARY and len(values) == 3:
