@@ -27,7 +27,7 @@ from musadata.verifier.model_state import copy_state
 from musadata.verifier.plain_values import decode
 from musadata.verifier.structure import BadStructure, flatten
 from musadata.verifier.tensors import DTYPES, pack, unpack_torch
-from musadata.verifier.watch import DispatchWatch
+from musadata.verifier.watch import BUILTIN, DispatchWatch
 
 MODULE = "musadata_candidate"
 FILE = "<candidate>"
@@ -57,11 +57,17 @@ def _watched() -> list[tuple[Any, str]]:
     return [(place, name) for place, names in places for name in names]
 
 
+def _python_operators() -> list[str]:
+    """PyTorch's own operators that have an implementation in Python, as "aten/clone/CUDA"."""
+    return sorted(name for name in torch.library._impls if name.split("/")[0] in BUILTIN)
+
+
 class _Belongings:
     """Functions as they were before the candidate was imported."""
 
     def __init__(self) -> None:
         self._originals = [(place, name, getattr(place, name)) for place, name in _watched()]
+        self._operators = frozenset(_python_operators())
 
     def look_around(self, facts: dict[str, Any]) -> None:
         facts["tampered"] = [
@@ -69,6 +75,7 @@ class _Belongings:
             for place, name, original in self._originals
             if getattr(place, name, None) is not original
         ]
+        facts["tampered"] += [name for name in _python_operators() if name not in self._operators]
         facts["threads"] = threading.active_count() - 1
 
 
@@ -212,6 +219,8 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"set": index}
     result: Any = None
     kept = kept_state(run.module, run.model, held) if call["settled"] else {}
+    if call["settled"]:
+        run.backend.keep_memory()
     watch = DispatchWatch()
     try:
         with torch.no_grad(), watch:
@@ -223,6 +232,8 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     if call["settled"]:
         now = kept_state(run.module, run.model, held)
         facts["counts"] = sorted(name for name, value in now.items() if kept.get(name, value) != value)[:8]
+        if "error" not in facts and _counts_on_device(run, values, modes):
+            facts["counts"].append("what it keeps on the device")
     run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
     if "error" in facts:
         return facts
@@ -253,16 +264,36 @@ def run_unseen(forward: Callable[[], Any], most: int) -> None:
                 return
 
 
+def _counts_on_device(run: _Run, values: list[Any], modes: dict[str, Any]) -> bool:
+    """Whether the very same call, made once more, changes again what the program keeps on the device: scratch would
+    stay as it is."""
+    if not run.backend.kept_memory_changed():
+        return False
+    run.backend.configure(**modes)
+    run.backend.keep_memory()
+    with torch.no_grad():
+        run.model(*values)
+    getattr(torch, run.backend.DEVICE).synchronize()
+    changed: bool = run.backend.kept_memory_changed()
+    run.backend.take_records()
+    return changed
+
+
 def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:
     launches = records["kernels"]
+    counted = watch.to_host + _values(records.get("host_bytes", 0))
     return {
         "operators": sorted({str(name).replace("::", ".") for name in records["operators"]} | watch.operators),
-        "to_host": watch.to_host + -(-records.get("host_bytes", 0) // _BYTES_PER_VALUE),
+        "to_host": max(counted, _values(records.get("pinned_bytes", 0))),  # copies may go through pinned memory
         "kernels": sorted({launch["name"] for launch in launches if not launch["error"]}),
         "refused": [launch for launch in launches if launch["error"]][:8],
         "faults": records["faults"][:8],
         "reports": records["reports"][:8],
     }
+
+
+def _values(size: int) -> int:
+    return -(-size // _BYTES_PER_VALUE)
 
 
 def _fill(run: _Run, index: int, strided: bool) -> dict[str, torch.Tensor]:

@@ -4,17 +4,23 @@ The device's own record cannot know of tensors on the CPU, where a candidate cou
 the sandbox.
 """
 
+from types import TracebackType
 from typing import Any
 
 import torch
+import torch._tensor_str
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 # Namespaces that PyTorch itself fills; a candidate's own operators live in others.
-_BUILTIN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "onednn", "_quantized", "_nnpack", "sparse"})
+BUILTIN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "onednn", "_quantized", "_nnpack", "sparse"})
+
+_print_tensor = torch._tensor_str._str
+_watching: list["DispatchWatch"] = []
 
 
 class DispatchWatch(TorchDispatchMode):
-    """`operators`: names as "aten.mul.Tensor". `to_host`: elements copied or read from a device to the host."""
+    """`operators`: names as "aten.mul.Tensor". `to_host`: what was copied, read or printed from a device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,14 +31,43 @@ class DispatchWatch(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False  # else torch._dynamo is imported on entry: seconds, in every fork
 
+    def __enter__(self) -> "DispatchWatch":
+        _watching.append(self)
+        torch._tensor_str._str = _print_watched
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        _watching.pop()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        if func.namespace in _BUILTIN:
-            self.operators.add(str(func))
+        if func.namespace not in BUILTIN:
+            return self._run_own(func, args, kwargs or {})
+        self.operators.add(str(func))
         result = func(*args, **(kwargs or {}))
         given = [value for value in args if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
         if given and not (isinstance(result, torch.Tensor) and result.device.type != "cpu"):
             self.to_host += _moved(result)
         return result
+
+    def _run_own(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator of the candidate's own, watched from within: here no mode is active any more."""
+        devices = {leaf.device.type for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        if not devices:
+            return func(*args, **kwargs)
+        key = torch._C._dispatch_key_for_device(max(devices - {"cpu"}, default="cpu"))
+        with self:
+            return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
+
+
+def _print_watched(tensor: torch.Tensor, *, tensor_contents: Any = None) -> str:
+    """Printing turns all modes off and reads what it prints, value by value."""
+    for watch in _watching[-1:]:
+        watch.to_host += tensor.numel() if tensor.device.type != "cpu" else 0
+    return _print_tensor(tensor, tensor_contents=tensor_contents)
 
 
 def _moved(result: Any) -> int:

@@ -18,6 +18,8 @@ class _Loaded:
     def __init__(self) -> None:
         self.libraries: list[ctypes.CDLL] = []
         self.modules: list[types.ModuleType] = []  # kept: registered operators live as long as these
+        self.pinned = 0  # bytes of pinned memory that PyTorch has handed out, ever
+        self.pinned_before = 0  # that were handed out when last asked
 
 
 _loaded = _Loaded()
@@ -82,6 +84,15 @@ def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghos
     del blocks
 
 
+def keep_memory() -> None:
+    """On a device nothing is kept: what a program counts there is seen when it is timed, and every call checked."""
+
+
+def kept_memory_changed() -> bool:
+    """Never known here; see `keep_memory`."""
+    return False
+
+
 def set_ghost(ghost: bool) -> None:
     """Whether the candidate's launches are left out from now on."""
     for library in _loaded.libraries:
@@ -107,4 +118,19 @@ def take_records() -> dict[str, Any]:
             )
     host_bytes = sum(library.musadata_take_host_bytes() for library in _loaded.libraries)
     # Operators are seen by the caller's DispatchWatch.
-    return {"operators": {}, "kernels": launches, "faults": [], "reports": [], "host_bytes": host_bytes}
+    records: dict[str, Any] = {"operators": {}, "kernels": launches, "faults": [], "reports": []}
+    return {**records, "host_bytes": host_bytes, "pinned_bytes": _take_pinned_bytes()}
+
+
+def _take_pinned_bytes() -> int:
+    """Bytes of memory that kernels and the host share which PyTorch has handed out since the last call, or before it.
+
+    Not their sum: what was freed counts as handed out until the next is asked for.
+    """
+    import torch
+
+    stats = torch.cuda.host_memory_stats()
+    handed_out, before = stats.get("active_bytes.allocated", 0), _loaded.pinned_before
+    new, _loaded.pinned = handed_out - _loaded.pinned, handed_out
+    _loaded.pinned_before = stats.get("active_bytes.current", 0)
+    return max(new, before)

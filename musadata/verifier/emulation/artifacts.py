@@ -24,6 +24,7 @@ __all__ = ["Artifact", "CompileError", "CompileLimits", "Unsupported", "compile_
 _DEFAULT_LIMITS = CompileLimits()
 _LIBRARY = "candidate.so"
 _REFUSAL = "refused.json"
+_WRAPS = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove")  # see csrc/runtime/host_copies.cpp
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class _Compilation:
             inputs += [*self._toolchain.library_flags, "-ltorch", "-ltorch_python"]
         else:
             inputs += [str(libraries.support), str(libraries.bridge), "-Wl,-z,defs"]
-        flags = ["-shared", *self._toolchain.linker_flags, "-Wl,--build-id=none"]
+        flags = ["-shared", *self._toolchain.linker_flags, "-Wl,--build-id=none", *_WRAPS]
         return self._run([self._toolchain.compiler, *flags, *inputs, "-o", _LIBRARY, "-lm"])
 
     def _run(self, command: list[str]) -> Finished:

@@ -1,5 +1,6 @@
 """Inside the process in which a candidate runs: the device, the replaced `load_inline`, and what happened."""
 
+import ctypes
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -78,11 +79,20 @@ def activate(compile: Compile, fault_fd: int = -1) -> None:
             kind, kernel, position, text. -1 for nowhere.
     """
     runtime = prepare()
+    _hide_memory()
     runtime.set_fault_descriptor(fault_fd)
     _state.compile = compile
     _replace_loaders()
     runtime.reset_errors()
     take_records()
+
+
+_SET_DUMPABLE = 4
+
+
+def _hide_memory() -> None:
+    """Take /proc/self/mem away: what is on the device could be read there, without a copy that anybody counts."""
+    ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def configure(
@@ -123,6 +133,16 @@ def take_records() -> Records:
     )
     runtime.reset_peak()
     return records
+
+
+def keep_memory() -> None:
+    """Remember what the device's memory and the candidate's own variables hold."""
+    prepare().keep_memory()
+
+
+def kept_memory_changed() -> bool:
+    """Whether any of it that is still there holds something else now."""
+    return prepare().kept_memory_changed()
 
 
 def _launch(launch: Launch) -> dict[str, Any]:

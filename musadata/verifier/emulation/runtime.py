@@ -77,6 +77,13 @@ class Runtime:
         """Bytes that candidates copied to the host, or share with it."""
         return int(self._runtime.musadata_take_host_bytes())
 
+    def keep_memory(self) -> None:
+        """Remember what the device and the candidates' variables hold; see `kept_memory_changed`."""
+        self._runtime.musadata_keep_memory()
+
+    def kept_memory_changed(self) -> bool:
+        return bool(self._runtime.musadata_kept_memory_changed())
+
     def reset_peak(self) -> None:
         self._runtime.musadata_device_reset_peak()
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from musadata.verifier.cuda.device import replace_loaders, set_ghost, take_records
+from musadata.verifier.cuda.device import keep_memory, kept_memory_changed, replace_loaders, set_ghost, take_records
 
-__all__ = ["DEVICE", "activate", "configure", "prepare", "take_records"]
+__all__ = ["DEVICE", "activate", "configure", "keep_memory", "kept_memory_changed", "prepare", "take_records"]
 
 DEVICE = "musa"
 _POISON_BYTES = (64 << 20, *[2 << 20] * 8)

@@ -103,6 +103,37 @@ def test_host_code_may_copy_from_the_device_and_touch_managed_and_pinned_memory(
     assert kinds(run, host=host) == set()
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "std::vector<float> own(n); memcpy(own.data(), x.data_ptr<float>(), n * sizeof(float)); n -= own[0] > 5.0f;",
+        "const float* begin = x.data_ptr<float>(); std::vector<float> own(begin, begin + n); n -= own[0] > 5.0f;",
+        "std::vector<float> own(n); std::copy(own.begin(), own.end(), y.data_ptr<float>());",
+    ],
+)
+def test_host_code_may_not_touch_device_memory_through_the_c_library_either(run, host):
+    assert kinds(run, host=host, check="off") == {"host_access"}
+
+
+def test_kernel_may_not_be_given_an_address_of_the_hosts(run):
+    host = "std::vector<float> own(n); kernel<<<1, 1>>>(x.data_ptr<float>(), own.data(), 1);"
+    assert kinds(run, host=host, check="off") == {"host_memory"}
+    host = "static float kept[1000]; kernel<<<1, 1>>>(kept, y.data_ptr<float>(), 1);"
+    assert kinds(run, host=host, check="off") == {"host_memory"}
+
+
+def test_kernel_may_be_given_null_the_end_of_an_array_and_the_address_of_a_symbol(run):
+    host = """
+  kernel<<<1, 1>>>(nullptr, y.data_ptr<float>(), 0);
+  kernel<<<1, 1>>>(x.data_ptr<float>() + n, y.data_ptr<float>() + n, 0);
+  static float symbol[4];
+  float* address = nullptr;
+  cudaMemcpyToSymbol(symbol, x.data_ptr<float>(), sizeof symbol, 0, cudaMemcpyDeviceToDevice);
+  cudaGetSymbolAddress((void**)&address, symbol);
+  kernel<<<1, 4>>>(address, y.data_ptr<float>(), 4);"""
+    assert kinds(run, host=host) == set()
+
+
 @pytest.mark.parametrize("settled", [False, True])
 def test_static_variable_that_counts_calls_is_seen_once_the_program_is_settled(run, settled):
     counter = "static int calls = 0; n = ++calls > 50 ? 0 : n;"

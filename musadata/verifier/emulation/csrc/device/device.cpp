@@ -33,6 +33,19 @@ struct DeviceAllocator final : c10::Allocator {
 
 DeviceAllocator g_allocator;
 
+// What `pin_memory=True` asks for.
+struct PinnedAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    void* address = musadata_device_allocate_shared(bytes);
+    TORCH_CHECK(address != nullptr, "out of memory: ", bytes, " pinned bytes.");
+    return {address, address, &DeviceAllocator::release, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &DeviceAllocator::release; }
+  void copy_data(void* target, const void* source, size_t bytes) const override { memcpy(target, source, bytes); }
+};
+
+PinnedAllocator g_pinned;
+
 c10::Stream the_stream() { return c10::Stream(c10::Stream::DEFAULT, cuda_device()); }
 
 // Everything is done when a call returns, so streams and events have nothing to do.
@@ -71,8 +84,8 @@ struct DeviceHooks final : at::CUDAHooksInterface {
   int getNumGPUs() const override { return 1; }
   c10::Device getDeviceFromPtr(void*) const override { return cuda_device(); }
   c10::Allocator* getCUDADeviceAllocator() const override { return &g_allocator; }
-  bool isPinnedPtr(const void*) const override { return false; }
-  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::kCPU); }
+  bool isPinnedPtr(const void* address) const override { return musadata_device_is_shared(address) != 0; }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return &g_pinned; }
   void deviceSynchronize(c10::DeviceIndex) const override {}
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
     return at::detail::getDefaultCPUGenerator();

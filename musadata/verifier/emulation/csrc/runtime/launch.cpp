@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -283,6 +284,21 @@ void musadata_note_copy(const void* target, const void* source, size_t bytes, bo
   BlockRange range;
   if (stated || (find_block(source, &range) == Lookup::kInside && find_block(target, &range) != Lookup::kInside)) {
     note_host_bytes(bytes);
+  }
+}
+
+void musadata_move(void* target, const void* source, size_t bytes) { memmove(target, source, bytes); }
+
+void musadata_adopt_symbol(const void* address, size_t bytes) { adopt_symbol(const_cast<void*>(address), bytes); }
+
+void musadata_note_argument(const char* kernel, const void* address) {
+  constexpr size_t kJustOutside = 4096;  // the end of an array is an honest argument
+  BlockRange range;
+  const Lookup lookup = find_block(address, &range);
+  const bool near = lookup == Lookup::kPastEnd && static_cast<const char*>(address) - (range.base + range.bytes) < kJustOutside;
+  // A full check names the line that uses it.
+  if (address != nullptr && lookup != Lookup::kInside && !near && checking() != Checking::kFull) {
+    record_report(Fault{"host_memory", kernel, "", "an argument is the address of memory that is not on the device"});
   }
 }
 

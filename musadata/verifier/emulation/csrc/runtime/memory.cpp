@@ -30,6 +30,7 @@ struct Block {
   size_t back_watch;  // poisoned bytes after the end
   bool reported;
   bool managed;
+  uint64_t serial = 0;  // another one for each block, at whatever address
 };
 
 std::map<uintptr_t, Block> g_blocks;  // by first address
@@ -47,8 +48,9 @@ constexpr unsigned char kWatchByte = 0xC5;
 
 void enter(const Block& block) {
   std::lock_guard<std::mutex> lock(g_mutex);
-  g_blocks[reinterpret_cast<uintptr_t>(block.base)] = block;
-  g_generation++;
+  Block& entered = g_blocks[reinterpret_cast<uintptr_t>(block.base)];
+  entered = block;
+  entered.serial = ++g_generation;
   g_guarded += block.mapping != nullptr;
   g_live += block.bytes;
   g_peak = std::max(g_peak, g_live);
@@ -127,6 +129,13 @@ void adopt_device(void* address, size_t bytes) {
   }
 }
 
+void adopt_symbol(void* address, size_t bytes) {
+  BlockRange range;
+  if (find_block(address, &range) != Lookup::kInside) {
+    adopt_device(address, bytes);
+  }
+}
+
 void disown_device(void* address) {
   Block block;
   take(address, &block);
@@ -186,6 +195,19 @@ bool find_overrun(BlockRange* range, long* offset) {
   return false;
 }
 
+void for_each_block(const std::function<void(char*, size_t, uint64_t)>& visit) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  for (const auto& [address, block] : g_blocks) {
+    visit(block.base, block.bytes, block.serial);
+  }
+}
+
+uint64_t block_serial_at(const void* base) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  auto found = g_blocks.find(reinterpret_cast<uintptr_t>(base));
+  return found == g_blocks.end() ? 0 : found->second.serial;
+}
+
 uint64_t memory_generation() { return g_generation; }
 
 void set_poison(int byte) { g_poison = byte; }
@@ -199,6 +221,15 @@ void* musadata_device_allocate(size_t bytes) { return emulator::allocate_device(
 void musadata_device_free(void* address) { emulator::release_device(address); }
 void musadata_device_adopt(void* address, size_t bytes) { emulator::adopt_device(address, bytes); }
 void musadata_device_disown(void* address) { emulator::disown_device(address); }
+void* musadata_device_allocate_shared(size_t bytes) {
+  void* address = emulator::allocate_device(bytes);
+  emulator::make_managed(address);
+  return address;
+}
+int musadata_device_is_shared(const void* address) {
+  emulator::BlockRange range;
+  return emulator::find_block(address, &range) == emulator::Lookup::kInside && range.managed;
+}
 size_t musadata_device_peak() { return emulator::g_peak; }
 void musadata_device_reset_peak() { emulator::g_peak = emulator::g_live; }
 size_t musadata_device_live() { return emulator::g_live; }

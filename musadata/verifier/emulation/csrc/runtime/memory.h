@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace emulator {
 
@@ -21,6 +22,9 @@ bool release_device(void* address);
 void adopt_device(void* address, size_t bytes);
 void disown_device(void* address);
 
+// A `__device__` or `__constant__` variable whose address the host has asked for: device memory from now on.
+void adopt_symbol(void* address, size_t bytes);
+
 // The block that begins here is managed memory from now on.
 void make_managed(void* address);
 
@@ -29,6 +33,10 @@ Lookup find_block(const void* address, BlockRange* range);
 
 // The first block whose surroundings inside its guarded pages were written to, if any; reported once.
 bool find_overrun(BlockRange* range, long* offset);
+
+// Every block's first address, bytes and serial number, which no other block has or will have.
+void for_each_block(const std::function<void(char*, size_t, uint64_t)>& visit);
+uint64_t block_serial_at(const void* base);  // 0 if no block begins there
 
 // Counts up whenever the set of blocks changes, so that callers can cache lookups.
 uint64_t memory_generation();
@@ -48,6 +56,9 @@ void* musadata_device_allocate(size_t bytes);
 void musadata_device_free(void* address);
 void musadata_device_adopt(void* address, size_t bytes);
 void musadata_device_disown(void* address);
+// Memory that kernels and the host may both touch, as pinned memory is.
+void* musadata_device_allocate_shared(size_t bytes);
+int musadata_device_is_shared(const void* address);
 size_t musadata_device_peak();
 void musadata_device_reset_peak();
 size_t musadata_device_live();

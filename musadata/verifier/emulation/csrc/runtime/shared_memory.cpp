@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,7 @@ size_t g_used = 0;  // bytes of the static arena, red zones included
 size_t g_declared = 0;  // bytes that the kernel asked for
 size_t g_guard = 0;
 std::vector<StaticVariable> g_variables;
+std::set<const char*> g_slots;  // of all launches
 
 void map_arena() {
   if (g_static_base != nullptr) {
@@ -120,6 +123,12 @@ bool shared_offset(const void* address, size_t* offset) {
   return false;
 }
 
+bool is_shared_slot(const void* address) {
+  const char* where = static_cast<const char*>(address);
+  auto next = g_slots.upper_bound(where);
+  return next != g_slots.begin() && where < *std::prev(next) + sizeof(SharedSlot);
+}
+
 }  // namespace emulator
 
 extern "C" {
@@ -137,6 +146,7 @@ void* musadata_place_shared(emulator::SharedSlot* slot, size_t bytes, size_t ali
   g_used = offset + bytes + kRedZone;
   g_variables.push_back({offset, bytes});
   poison_variable(g_variables.back());
+  g_slots.insert(reinterpret_cast<const char*>(slot));
   slot->address = g_static_base + offset;
   slot->launch = musadata_launch_serial;
   return slot->address;

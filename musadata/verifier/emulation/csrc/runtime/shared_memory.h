@@ -26,4 +26,7 @@ bool past_dynamic_shared(const void* address, size_t* offset);
 bool shared_offset(const void* address, size_t* offset);
 constexpr size_t kSharedOffsets = 2 * 256 * 1024;
 
+// Whether the emulator keeps there, among a candidate's own variables, where it has placed shared ones.
+bool is_shared_slot(const void* address);
+
 }  // namespace emulator

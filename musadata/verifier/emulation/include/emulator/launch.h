@@ -5,10 +5,19 @@
 
 namespace emulator {
 
+template <class Argument>
+inline void note_argument(const char* kernel, const Argument& argument) {
+  using Given = std::decay_t<Argument>;  // an array's name is its address
+  if constexpr (std::is_pointer_v<Given> && !std::is_function_v<std::remove_pointer_t<Given>>) {
+    musadata_note_argument(kernel, const_cast<const void*>(static_cast<const volatile void*>(argument)));
+  }
+}
+
 template <class Kernel, class... Arguments>
 void launch(const char* name, const LaunchConfig& config, Kernel&& kernel, Arguments&&... arguments) {
   // Parameters are copied once per launch, as a device copies them, and once more per thread by the call. They are
   // captured and not in a tuple, which took a fifth of a candidate's compilation.
+  (note_argument(name, arguments), ...);
   auto call = [&kernel, ... copies = std::decay_t<Arguments>(std::forward<Arguments>(arguments))]() mutable {
     kernel(copies...);
   };

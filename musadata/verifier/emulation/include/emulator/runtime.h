@@ -83,6 +83,10 @@ int musadata_release(void* address);  // 0 if it was device memory
 // That so many bytes go from `source` to `target`: counted if that is from the device to the host, as `stated` or by
 // where the two lie.
 void musadata_note_copy(const void* target, const void* source, size_t bytes, bool stated);
+void musadata_move(void* target, const void* source, size_t bytes);  // memmove, which candidates may not use for this
+void musadata_adopt_symbol(const void* address, size_t bytes);
+// That a kernel is given this address, which must be null or one of the device's memory.
+void musadata_note_argument(const char* kernel, const void* address);
 }
 
 enum BarrierReduction { kBarrierCount = 0, kBarrierAnd = 1, kBarrierOr = 2 };

@@ -152,7 +152,7 @@ EMULATOR_UNSANITIZED inline cudaError_t copy(void* target, const void* source, s
     return fail(cudaErrorInvalidValue);
   }
   musadata_note_copy(target, source, bytes, kind == cudaMemcpyDeviceToHost);
-  memmove(target, source, bytes);
+  musadata_move(target, source, bytes);
   return finished();
 }
 }  // namespace emulator
@@ -188,8 +188,8 @@ EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2D(void* target, size_t
                                        size_t width, size_t height, cudaMemcpyKind kind) {
   emulator::musadata_note_copy(target, source, width * height, kind == cudaMemcpyDeviceToHost);
   for (size_t row = 0; row < height; row++) {
-    memmove(static_cast<char*>(target) + row * target_pitch, static_cast<const char*>(source) + row * source_pitch,
-            width);
+    emulator::musadata_move(static_cast<char*>(target) + row * target_pitch,
+                            static_cast<const char*>(source) + row * source_pitch, width);
   }
   return emulator::finished();
 }
@@ -235,6 +235,7 @@ static inline cudaError_t cudaMemcpyToSymbol(T& symbol, const void* source, size
   if (offset + bytes > sizeof(T)) {
     return emulator::fail(cudaErrorInvalidValue);
   }
+  emulator::musadata_adopt_symbol(&symbol, sizeof(T));
   return emulator::copy((char*)&symbol + offset, source, bytes, cudaMemcpyHostToDevice);
 }
 template <class T>
@@ -249,10 +250,12 @@ static inline cudaError_t cudaMemcpyFromSymbol(void* target, const T& symbol, si
   if (offset + bytes > sizeof(T)) {
     return emulator::fail(cudaErrorInvalidValue);
   }
+  emulator::musadata_adopt_symbol(&symbol, sizeof(T));
   return emulator::copy(target, (const char*)&symbol + offset, bytes, kind);
 }
 template <class T>
 static inline cudaError_t cudaGetSymbolAddress(void** pointer, const T& symbol) {
+  emulator::musadata_adopt_symbol(&symbol, sizeof(T));
   return *pointer = (void*)&symbol, cudaSuccess;
 }
 template <class T>

@@ -1,0 +1,44 @@
+"""What a forward dispatches is seen, also from within operators of its own and where PyTorch turns all modes off."""
+
+import pytest
+import torch
+
+from musadata.verifier.watch import DispatchWatch
+
+
+@torch.library.custom_op("musadata_test::halve", mutates_args=())
+def halve(x: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid(x) / 2
+
+
+def watched(function, *arguments):
+    watch = DispatchWatch()
+    with torch.no_grad(), watch:
+        function(*arguments)
+    return watch
+
+
+def test_operators_are_seen_from_within_an_operator_of_the_candidates_own():
+    assert {"aten.sigmoid.default", "aten.div.Tensor"} <= watched(halve, torch.ones(4)).operators
+
+
+def test_operator_of_its_own_gives_its_result_and_its_errors():
+    with torch.no_grad(), DispatchWatch():
+        assert torch.equal(halve(torch.zeros(3)), torch.full((3,), 0.25))
+        with pytest.raises(RuntimeError, match="hidden"):
+            raising(torch.zeros(3))
+
+
+@torch.library.custom_op("musadata_test::raising", mutates_args=())
+def raising(x: torch.Tensor) -> torch.Tensor:
+    raise RuntimeError("hidden")
+
+
+def test_printing_a_tensor_of_a_device_moves_its_values_to_the_host():
+    assert watched(str, torch.empty(100, device="meta")).to_host == 100
+    assert watched(str, torch.ones(100)).to_host == 0
+
+
+def test_printing_is_as_before_once_nobody_watches():
+    watched(str, torch.ones(2))
+    assert str(torch.ones(2)) == "tensor([1., 1.])"
