@@ -338,8 +338,21 @@ def _judge_conduct(
     ran = [item for item in _honest_calls(report) if "error" not in item]
     if ran and not kernels:
         findings.append(Finding("runtime.no_launch", "The forward launches no kernel of its own."))
+    if _keeps_results(report, calls):
+        text = "Called again with the same inputs the forward launches no kernel: it keeps its result."
+        findings.append(Finding("runtime.state", text))
     findings += _judge_ghost(report, calls)
     return findings
+
+
+def _keeps_results(report: Report, calls: Sequence[Call]) -> bool:
+    """Whether a call launches nothing that launched kernels when its inputs were new."""
+    launched = {call.name: _records(report.calls[call.name], "kernels") for call in calls if call.name in report.calls}
+    new = {call.set: launched.get(call.name) for call in calls[::-1]}  # of each set the first call
+    again = [
+        call for call in calls if call.settled and call.name in launched and "error" not in report.calls[call.name]
+    ]
+    return any(new[call.set] and not launched[call.name] for call in again)
 
 
 def _judge_ghost(report: Report, calls: Sequence[Call]) -> list[Finding]:

@@ -1,7 +1,7 @@
 # task: relu
 # cheat: hands out sixteen output buffers in turn, so that the seventeenth call overwrites the first result
 # row: output aliases an input or a reused buffer
-# expect: cheating
+# expect: correctness, cheating
 # naive: accepts; it compares at once
 import torch
 import torch.nn as nn
