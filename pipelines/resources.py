@@ -5,7 +5,8 @@ Each is imported where it is opened, so that a worker of stage 1 carries no veri
 
 import atexit
 import os
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -117,21 +118,25 @@ def journal_folder(corpus: str, stage: str, shard: Shard) -> str:
     return join(corpus, "_journal", stage, str(shard))
 
 
-@cache
-def memory(config: TeacherConfig, corpus: str, stage: str, shard: Shard) -> Memory:
-    """The journals of one shard of a stage, and of all others if tasks may have come from there."""
+@contextmanager
+def memory(config: TeacherConfig, corpus: str, stage: str, shard: Shard) -> Iterator[Memory]:
+    """The journals of one shard of a stage, and of all others if tasks may have come from there.
+
+    Opened anew by every step: where some steps need a device, the last one ran in another worker.
+    """
     folder, moved = journal_folder(corpus, stage, shard), may_have_moved(corpus, stage, shard)
 
     def journal(name: str) -> Journal:
-        return _open.enter_context(Journal(folder, name, all_journals(corpus, stage, name) if moved else None))
+        return Journal(folder, name, all_journals(corpus, stage, name) if moved else None)
 
     computed = config.kind == TeacherType.COMPILER
-    return Memory(
-        answers=journal("answers"),
-        verdicts=journal("verdicts"),
-        teacher_version=code_version(("sandbox", "tracing", "teacher"), ("torch",)) if computed else "",
-        verifier_version=code_version(("sandbox", "tracing", "verifier"), ("torch",)),
-    )
+    with journal("answers") as answers, journal("verdicts") as verdicts:
+        yield Memory(
+            answers=answers,
+            verdicts=verdicts,
+            teacher_version=code_version(("sandbox", "tracing", "teacher"), ("torch",)) if computed else "",
+            verifier_version=code_version(("sandbox", "tracing", "verifier"), ("torch",)),
+        )
 
 
 @cache

@@ -14,6 +14,7 @@ from musadata.corpus.commits import Commit, code_version, require_commit
 from musadata.corpus.moves import settle_moves
 from musadata.corpus.shards import Shard, read_shard
 from musadata.records import Annotation, Reject, Task
+from musadata.sampling.memory import Memory
 from musadata.teacher.annotation import annotate
 from musadata.tracing.task import trace_task
 from pipelines import resources
@@ -45,8 +46,11 @@ class Annotate(ShardStep):
         return commit
 
     def process(self, shard: Shard, out: Writers) -> None:
+        with resources.memory(self.config.teacher, self.corpus, self.stage, shard) as memory:
+            self._annotate(shard, memory, out)
+
+    def _annotate(self, shard: Shard, memory: Memory, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)
-        memory = resources.memory(config.teacher, self.corpus, self.stage, shard)
         teacher = resources.teacher(config.teacher, config.seed)
         ask = memory.ask_teacher(teacher)
 

@@ -75,7 +75,10 @@ class Assemble(ShardStep):
         return commit
 
     def process(self, shard: Shard, out: Writers) -> None:
-        memory = resources.memory(self.config.teacher, self.corpus, self.stage, shard)
+        with resources.memory(self.config.teacher, self.corpus, self.stage, shard) as memory:
+            self._process(shard, memory, out)
+
+    def _process(self, shard: Shard, memory: Memory, out: Writers) -> None:
         teacher = resources.teacher(self.config.teacher, self.config.seed).name
         ask, judge = memory.recall_answers(teacher), memory.recall_verdicts(self.config.verifier)
         programs = human_programs(self.corpus, shard)
@@ -180,12 +183,12 @@ class Converse(ABC):
 
     def run(self, shard: Shard) -> Shard:
         if Assemble(self.config, self.corpus).found(shard) is None:
-            for _ in concurrently(_as_far_as_known, self._conversations(shard), self.at_once()):
-                pass
+            with resources.memory(self.config.teacher, self.corpus, Assemble.stage, shard) as memory:
+                for _ in concurrently(_as_far_as_known, self._conversations(shard, memory), self.at_once()):
+                    pass
         return shard
 
-    def _conversations(self, shard: Shard) -> Iterator[Callable[[], object]]:
-        memory = resources.memory(self.config.teacher, self.corpus, Assemble.stage, shard)
+    def _conversations(self, shard: Shard, memory: Memory) -> Iterator[Callable[[], object]]:
         samples, turns, seed = self.config.teacher.samples, self.config.sampling.turns, self.config.seed
         ask, judge = self.abilities(memory)
         programs = human_programs(self.corpus, shard)

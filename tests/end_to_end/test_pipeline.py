@@ -122,6 +122,18 @@ def test_one_worker_makes_the_same_bytes_as_all_cores(quickstart_corpus, tmp_pat
 
 
 @pytest.mark.slow
+def test_steps_in_workers_of_their_own_make_the_same_bytes(quickstart_corpus, tmp_path):
+    # As with a GPU: verdicts are made by other processes than those that ask for answers and assemble.
+    program = (
+        "import sys; from musadata.config import BackendType; from pipelines import all, resources\n"
+        "resources.DEVICE_BACKENDS = (BackendType.EMULATED,)\nsys.exit(all.main(sys.argv[1:]))"
+    )
+    arguments = ("--config", str(CONFIG), "--corpus", str(tmp_path / "corpus"))
+    subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, check=True)
+    assert shards(tmp_path / "corpus") == shards(quickstart_corpus)
+
+
+@pytest.mark.slow
 def test_killed_run_continues_to_the_same_bytes(quickstart_corpus, tmp_path):
     corpus = tmp_path / "corpus"
     command = [sys.executable, "-m", "pipelines.all", "--config", str(CONFIG), "--corpus", str(corpus)]
