@@ -156,8 +156,7 @@ class Trial:
 
     def _calls(self, expectation: Expectation) -> list[Call]:
         shapes = [item.plan.shape for item in expectation.sets]
-        unseen = 0 if self._timing else _UNSEEN_CALLS  # to be timed is to be called hundreds of times
-        return plan_calls(shapes, self._compilations.backend.checks, unseen)
+        return plan_calls(shapes, self._compilations.backend.checks, _UNSEEN_CALLS)
 
     def _judge(self, question: dict[str, Any], timing: StartTiming) -> dict[str, Any]:
         if self._lock is not None:

@@ -54,6 +54,13 @@ def test_values_that_cpp_brings_to_the_host_are_counted(verifier, name):
     assert [finding.rule for finding in verdict.findings] == ["runtime.host"]
 
 
+def test_ring_of_buffers_comes_round(verifier):
+    cheat = next(item for item in read_programs("cheats") if item.name == "ring_of_buffers")
+    exercise = read_exercise(cheat.value("task"))
+    verdict = verifier.verify(exercise.task, cheat.source, exercise.shape_sets)
+    assert "correctness.output_reused" in {finding.rule for finding in verdict.findings}
+
+
 def test_flag_may_be_read_back(verifier):
     verdict, _ = judge(verifier, "embedding_checked_indices")
     assert verdict.accepted, verdict.findings
