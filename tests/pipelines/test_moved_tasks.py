@@ -104,7 +104,7 @@ class World:
 @contextmanager
 def fresh_process() -> Iterator[None]:
     """Nothing remembered from an earlier run, nothing left of this one; only the warm sandboxes stay."""
-    opened = (resources.memory, resources.all_journals, resources.source, resources.miner, resources.teacher)
+    opened = (resources.all_journals, resources.source, resources.miner, resources.teacher)
     try:
         yield
     finally:
