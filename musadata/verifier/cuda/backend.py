@@ -105,7 +105,7 @@ def open_cuda(config: VerifierConfig) -> Backend:
 
 def _compiler_folders() -> list[Path]:
     """Where the C compiler is that Triton, and so torch.compile, will look for: CC, or gcc."""
-    found = shutil.which(os.environ.get("CC", "gcc").split()[0])
+    found = shutil.which((os.environ.get("CC", "").split() or ["gcc"])[0])
     return [Path(found).parents[1], Path(found).resolve().parents[1]] if found else []
 
 

@@ -67,7 +67,7 @@ def find_toolchain() -> Toolchain:
     Raises:
         MusadataError: there is none.
     """
-    name = os.environ.get("CXX", "g++").split()[0]
+    name = (os.environ.get("CXX", "").split() or ["g++"])[0]
     path = shutil.which(name)
     if path is None:
         raise MusadataError("no C++ compiler", where=name, remedy="install g++ 11 or later, or name one in CXX")
