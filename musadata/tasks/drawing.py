@@ -9,6 +9,8 @@ import torch
 
 from musadata.tasks.reference import Unfit
 
+_FEW = 8  # more values than these are a range
+_SEEN_EACH = 6  # times on average, before it is believed that there are no others
 _LITERALS = (int, float, bool, str, type(None), torch.dtype)
 
 
@@ -42,9 +44,14 @@ def _infer(name: str, values: list[Any]) -> dict[str, Any]:
         raise Unfit("inputs_vary", f"{name} changes its shape")
     if first.layout != torch.strided or first.is_quantized or first.device.type != "cpu":
         raise Unfit("unsupported_input", f"{name} is not a dense CPU tensor")
-    kind, low, high = _distribution(torch.stack([value.detach() for value in values]))
     dtype = str(first.dtype).removeprefix("torch.")
-    return {"name": name, "kind": kind, "dtype": dtype, "shape": list(first.shape), "low": low, "high": high}
+    spec = {"name": name, "kind": "choice", "dtype": dtype, "shape": list(first.shape), "low": 0.0, "high": 0.0}
+    drawn = torch.stack([value.detach() for value in values])
+    chosen = _choices(drawn)
+    if chosen:
+        return {**spec, "literal": repr(chosen)}
+    spec["kind"], spec["low"], spec["high"] = _distribution(drawn)
+    return spec
 
 
 def _literal(name: str, values: list[Any]) -> dict[str, Any]:
@@ -59,6 +66,32 @@ def _literal(name: str, values: list[Any]) -> dict[str, Any]:
     return {"name": name, "kind": "literal", "dtype": "", "shape": [], "literal": repr(first)}
 
 
+def _choices(drawn: torch.Tensor) -> tuple[float, ...] | None:
+    """The few whole numbers that an argument such as a label, a sign or a mask consists of; None if others may come.
+
+    A value between them would equal none of them, and a kernel that got their meaning wrong would not be noticed.
+    `drawn`: (draws, *shape). Integers without gaps are a range, for which `integers` is the word.
+    """
+    if drawn.dtype == torch.bool or drawn.is_complex() or not _are_whole(sample := _sample(drawn)):
+        return None
+    distinct = sample.unique()
+    if not 2 <= len(distinct) <= min(_FEW, drawn[0].numel() // 2) or drawn.numel() < _SEEN_EACH * len(distinct):
+        return None
+    without_gaps = float(distinct[-1] - distinct[0]) == len(distinct) - 1
+    if (without_gaps and not drawn.is_floating_point()) or not bool(torch.isin(drawn, distinct.to(drawn.dtype)).all()):
+        return None
+    return tuple(value if drawn.is_floating_point() else int(value) for value in distinct.tolist())
+
+
+def _sample(values: torch.Tensor) -> torch.Tensor:
+    """At most 128 Ki of them, in float64."""
+    return values.flatten()[:: max(1, values.numel() // 65536)].double()
+
+
+def _are_whole(sample: torch.Tensor) -> bool:
+    return bool((torch.isfinite(sample) & (sample == sample.round())).all())
+
+
 def _distribution(values: torch.Tensor) -> tuple[str, float, float]:
     if values.dtype == torch.bool:
         return "bool", 0.0, 0.0
@@ -68,12 +101,14 @@ def _distribution(values: torch.Tensor) -> tuple[str, float, float]:
         return "integers", float(values.min()), float(values.max()) + 1.0
     if values.is_complex():
         return "normal", 0.0, 0.0
-    sample = values.flatten()[:: max(1, values.numel() // 65536)].double()
+    sample = _sample(values)
     low, high = float(sample.min()), float(sample.max())
     if not math.isfinite(low + high):
         raise Unfit("unsupported_input", "get_inputs draws values that are not finite")
     if low == high:
         return "uniform", low, low + max(1.0, abs(low)) * 1e-6  # a constant, in the words of a half-open range
+    if _are_whole(sample) and len(sample.unique()) <= values[0].numel() // 2:  # typed-in examples hardly repeat
+        return "integers", low, high + 1.0
     return ("normal", 0.0, 0.0) if _looks_normal(sample, low, high) else ("uniform", *_round_outwards(low, high))
 
 

@@ -103,7 +103,10 @@ def _render_trace(number: int, trace: Trace) -> str:
 def _describe_input(spec: InputSpec) -> str:
     if spec.kind == "literal":
         return f"`{spec.name}={spec.literal}`"
-    values = {"integers": f", integers from {spec.low:g} to below {spec.high:g}"}.get(spec.kind, "")
+    values = {
+        "integers": f", integers from {spec.low:g} to below {spec.high:g}",
+        "choice": f", each value one of {spec.literal}",
+    }.get(spec.kind, "")
     return f"`{spec.name}`: {spec.dtype} {_tuple(spec.shape)}{values}"
 
 

@@ -24,7 +24,7 @@ def draw(specs: Sequence[InputSpec], seed: int) -> list[Any]:
     deviation 1, real and imaginary parts each.
 
     Raises:
-        ValueError: a spec of unknown kind, an empty range, or a literal that is not one.
+        ValueError: a spec of unknown kind, an empty range, no choice, or a literal that is not one.
     """
     return [_draw_one(spec, seed, index) for index, spec in enumerate(specs)]
 
@@ -84,6 +84,14 @@ def _integers(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy((raw % np.uint64(span)).astype(np.int64) + math.ceil(spec.low))
 
 
+def _choice(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    values = parse_literal(spec.literal)
+    if not isinstance(values, tuple) or not values:
+        raise ValueError(f"input {spec.name!r} has no values to choose from: {spec.literal!r}")
+    raw = bits.random_raw(math.prod(spec.shape))
+    return torch.from_numpy(np.asarray(values)[raw % np.uint64(len(values))])
+
+
 def _bool(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy((bits.random_raw(math.prod(spec.shape)) >> np.uint64(63)).astype(np.bool_))
 
@@ -93,4 +101,4 @@ def _check_range(spec: InputSpec) -> None:
         raise ValueError(f"input {spec.name!r} has the empty range [{spec.low}, {spec.high})")
 
 
-_KINDS = {"normal": _normal, "uniform": _uniform, "integers": _integers, "bool": _bool}
+_KINDS = {"normal": _normal, "uniform": _uniform, "integers": _integers, "choice": _choice, "bool": _bool}

@@ -346,16 +346,20 @@ def _widest(leaf: "torch.Tensor") -> "torch.dtype":
 
 
 def _shake(values: list[Any]) -> list[Any]:
-    """Float inputs moved by about one unit in the last place of their dtype, up and down in turn."""
+    """Float inputs moved by about one unit in the last place of their dtype, up and down in turn.
+
+    Whole numbers stay: a label that is compared with 1 has no rounding error, and moved it would equal nothing.
+    """
     import torch
 
     shaken = []
     for value in values:
         if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
-            signs = 1.0 - 2.0 * (torch.arange(value.numel()) % 2).double().reshape(value.shape)
-            value = value.double() * (
-                1.0 + signs * torch.finfo(value.dtype).eps * _SHAKES.get(value.dtype.itemsize, 1.0)
-            )
+            wide = value.double()
+            if bool((wide != wide.round()).any()):
+                signs = 1.0 - 2.0 * (torch.arange(value.numel()) % 2).double().reshape(value.shape)
+                unit = torch.finfo(value.dtype).eps * _SHAKES.get(value.dtype.itemsize, 1.0)
+                value = wide * (1.0 + signs * unit)
         shaken.append(value)
     return shaken
 

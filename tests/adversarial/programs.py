@@ -108,6 +108,8 @@ def _spec(program: Program, number: int, value: object) -> InputSpec:
         return InputSpec(name, "literal", "", (), literal=repr(value))
     dtype, shape = str(value.dtype).removeprefix("torch."), tuple(value.shape)
     kind, *bounds = (program.value(f"input {number}") or "normal").split()
+    if kind == "choice":
+        return InputSpec(name, kind, dtype, shape, literal=" ".join(bounds))
     low, high = (float(bound) for bound in bounds or ("0", "0"))
     return InputSpec(name, kind, dtype, shape, low, high)
 

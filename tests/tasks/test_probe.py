@@ -1,5 +1,6 @@
 """Every filter drops a tiny reference for its very reason, and lets an honest twin pass."""
 
+import ast
 import dataclasses
 
 import pytest
@@ -221,13 +222,30 @@ def test_task_tells_what_was_seen(examine):
         ("torch.rand(64, 64)", "uniform", 0.0, 1.0),
         ("torch.rand(64, 64) * 4 - 1", "uniform", -1.0, 3.0),
         ("torch.randn(64, 64)", "normal", 0.0, 0.0),
-        ("torch.randint(0, 2, (400,)).float()", "uniform", 0.0, 1.0),
+        ("torch.randint(0, 10, (400,)).float()", "integers", 0.0, 10.0),
+        ("torch.randperm(12).float().view(3, 4)", "uniform", 0.0, 11.0),  # nothing repeats: a range by example
     ],
 )
 def test_distribution_of_inputs_is_recognised(examine, drawn, kind, low, high):
     (spec,) = examine(reference("return x * 2 + 1", inputs=drawn)).inputs
     assert (spec.kind, spec.low) == (kind, low)
     assert spec.high == pytest.approx(high, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "dtype", "values"),
+    [
+        ("torch.randint(0, 2, (400,)).float()", "float32", (0.0, 1.0)),
+        ("torch.randint(0, 2, (8, 9)) * 2.0 - 1.0", "float32", (-1.0, 1.0)),
+        ("torch.randn(50).sign().half()", "float16", (-1.0, 1.0)),
+        ("torch.randint(0, 2, (400,)) * 2 - 1", "int64", (-1, 1)),
+        ("torch.randint(0, 2, (12,)) * 2.0 - 1.0", "float32", (-1.0, 1.0)),
+    ],
+)
+def test_values_that_are_all_there_are_stay_all_there_are(examine, drawn, dtype, values):
+    (spec,) = examine(reference("return x * 2 + 1", inputs=drawn)).inputs
+    assert (spec.kind, spec.dtype) == ("choice", dtype)
+    assert repr(ast.literal_eval(spec.literal)) == repr(values)
 
 
 def test_unknown_licence_is_dropped(sandbox):

@@ -55,6 +55,19 @@ def test_integers_stay_inside_their_half_open_range(dtype, low, span, seed):
     assert low <= int(value.min()) and int(value.max()) < low + span
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
+def test_a_choice_has_all_of_its_values_and_no_others(dtype):
+    (value,) = draw([InputSpec("x", "choice", dtype, (20, 30), literal="(-1.0, 1.0, 5.0)")], 7)
+    assert value.dtype == getattr(torch, dtype) and value.shape == (20, 30)
+    assert value.unique().tolist() == [-1, 1, 5]
+
+
+@pytest.mark.parametrize("literal", ["", "()", "3", "x", "(1"])
+def test_a_choice_of_nothing_is_an_error(literal):
+    with pytest.raises(ValueError, match=r"no values to choose from|not a Python literal"):
+        draw([InputSpec("x", "choice", "float32", (2,), literal=literal)], 7)
+
+
 def test_normal_values_have_mean_zero_deviation_one_and_no_two_seeds_agree():
     (first,), (second,) = (draw([spec("normal", "float64", (100_000,))], seed) for seed in (1, 2))
     assert abs(float(first.mean())) < 0.02 and abs(float(first.std()) - 1) < 0.02
