@@ -287,6 +287,8 @@ def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, A
         "operators": sorted({str(name).replace("::", ".") for name in records["operators"]} | watch.operators),
         "to_host": max(counted, _values(records.get("pinned_bytes", 0))),  # copies may go through pinned memory
         "kernels": sorted({launch["name"] for launch in launches if not launch["error"]}),
+        "launches": sum(launch["count"] for launch in launches if not launch["error"]),
+        "parts": watch.parts,
         "refused": [launch for launch in launches if launch["error"]][:8],
         "faults": records["faults"][:8],
         "reports": records["reports"][:8],

@@ -99,6 +99,10 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
 _SURE_CHEATS = ("runtime.operator", "runtime.tampered", "runtime.no_launch", "runtime.host")
 # A forward may read a few sizes or flags; more than these is work that kernels should do.
 _HOST_ELEMENTS = 16
+# It may also put the results of many launches into their places; filling or copying far more parts of tensors than it
+# launches kernels is PyTorch doing the work.
+_MOST_PARTS = 16
+_PARTS_PER_LAUNCH = 4
 
 
 def _sentences(report: Report, key: str, rule: str) -> list[Finding]:
@@ -200,10 +204,10 @@ def _fault_sentence(fault: dict[str, Any]) -> str:
     return (f"{place}: {message}" if place else message)[:400]
 
 
-def _moved_to_host(item: dict[str, Any]) -> int:
+def _count(item: dict[str, Any], key: str) -> int:
     records = item.get("records")
-    moved = records.get("to_host") if isinstance(records, dict) else 0
-    return moved if type(moved) is int else 0
+    count = records.get(key) if isinstance(records, dict) else 0
+    return count if type(count) is int else 0
 
 
 def _operators(report: Report) -> tuple[str, ...]:
@@ -331,7 +335,8 @@ def _judge_conduct(
             if not is_allowed(name):
                 text = f"The forward computes with PyTorch's {name} instead of a kernel of its own."
                 findings.append(Finding("runtime.operator", text, 0, name))
-        moved = max((_moved_to_host(item) for item in _honest_calls(report)), default=0)
+        findings += _written_by_parts(report)
+        moved = max((_count(item, "to_host") for item in _honest_calls(report)), default=0)
         if moved > _HOST_ELEMENTS:
             text = f"The forward moves {moved} values to the host; the work must be done by kernels."
             findings.append(Finding("runtime.host", text))
@@ -343,6 +348,15 @@ def _judge_conduct(
         findings.append(Finding("runtime.state", text))
     findings += _judge_ghost(report, calls)
     return findings
+
+
+def _written_by_parts(report: Report) -> list[Finding]:
+    for item in _honest_calls(report):
+        parts, launches = _count(item, "parts"), _count(item, "launches")
+        if parts > max(_MOST_PARTS, _PARTS_PER_LAUNCH * launches):
+            text = f"The forward fills or copies {parts} parts of tensors with PyTorch, launching {launches} kernels: "
+            return [Finding("runtime.operator", text + "the work must be done by kernels.", 0, "aten.copy_")]
+    return []
 
 
 def _keeps_results(report: Report, calls: Sequence[Call]) -> bool:

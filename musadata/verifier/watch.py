@@ -15,17 +15,21 @@ from torch.utils._pytree import tree_leaves
 # Namespaces that PyTorch itself fills; a candidate's own operators live in others.
 BUILTIN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "onednn", "_quantized", "_nnpack", "sparse"})
 
+_WRITES = frozenset({torch.ops.aten.zero_, torch.ops.aten.fill_, torch.ops.aten.copy_})
+
 _print_tensor = torch._tensor_str._str
 _watching: list["DispatchWatch"] = []
 
 
 class DispatchWatch(TorchDispatchMode):
-    """`operators`: names as "aten.mul.Tensor". `to_host`: what was copied, read or printed from a device."""
+    """`operators`: names as "aten.mul.Tensor". `to_host`: what was copied, read or printed from a device. `parts`: how
+    often a part of a tensor was filled or copied into."""
 
     def __init__(self) -> None:
         super().__init__()
         self.operators: set[str] = set()
         self.to_host = 0
+        self.parts = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -47,6 +51,7 @@ class DispatchWatch(TorchDispatchMode):
         if func.namespace not in BUILTIN:
             return self._run_own(func, args, kwargs or {})
         self.operators.add(str(func))
+        self.parts += func.overloadpacket in _WRITES and _is_part(args[0])
         result = func(*args, **(kwargs or {}))
         given = [value for value in args if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
         if given and not (isinstance(result, torch.Tensor) and result.device.type != "cpu"):
@@ -68,6 +73,10 @@ def _print_watched(tensor: torch.Tensor, *, tensor_contents: Any = None) -> str:
     for watch in _watching[-1:]:
         watch.to_host += tensor.numel() if tensor.device.type != "cpu" else 0
     return _print_tensor(tensor, tensor_contents=tensor_contents)
+
+
+def _is_part(tensor: torch.Tensor) -> bool:
+    return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
 
 
 def _moved(result: Any) -> int:

@@ -39,6 +39,17 @@ def test_printing_a_tensor_of_a_device_moves_its_values_to_the_host():
     assert watched(str, torch.ones(100)).to_host == 0
 
 
+def write_rows(x: torch.Tensor) -> None:
+    x.zero_()
+    for row in x:
+        row.fill_(2.0)
+    x[1:, 1:] = x[:-1, :-1].clone()
+
+
+def test_writes_into_parts_of_tensors_are_counted_and_those_of_whole_ones_are_not():
+    assert watched(write_rows, torch.ones(5, 4)).parts == 6
+
+
 def test_printing_is_as_before_once_nobody_watches():
     watched(str, torch.ones(2))
     assert str(torch.ones(2)) == "tensor([1., 1.])"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from musadata.verifier.emulation import ptx
 from musadata.verifier.emulation.errors import Unsupported
 from musadata.verifier.emulation.shared import rewrite_shared
+from musadata.verifier.emulation.variables import announce_variables
 from musadata.verifier.lexer import (
     Kind,
     Token,
@@ -53,7 +54,7 @@ def rewrite(source: str) -> str:
     tokens: Sequence[Token] = split(source)
     _refuse_foreign(tokens)
     try:
-        tokens = rewrite_shared(tokens)
+        tokens = announce_variables(rewrite_shared(tokens))
         tokens = _rewrite_assembly(tokens)
         tokens = _spell_noinline(_drop_kernel_casts(tokens))
         return join(_rewrite_launches(tokens))

@@ -7,6 +7,7 @@ CUDA. Dynamic shared memory becomes a pointer; at file scope, where a pointer ca
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from musadata.verifier.emulation.declarations import ALIGNMENT, declaration_end, in_directive, opens_namespace
 from musadata.verifier.lexer import (
     CLOSING,
     OPENING,
@@ -20,7 +21,6 @@ from musadata.verifier.lexer import (
     split_commas,
 )
 
-_ALIGNMENT = ("alignas", "__align__", "__attribute__", "__builtin_align__")
 _PREFIXES = ("extern", "static", "volatile", "const")
 
 
@@ -40,12 +40,12 @@ def rewrite_shared(tokens: Sequence[Token]) -> list[Token]:
     while index < len(tokens):
         token = tokens[index]
         if token.is_sign("{"):
-            scopes.append(_opens_namespace(result))
+            scopes.append(opens_namespace(result))
         elif token.is_sign("}") and scopes:
             scopes.pop()
-        if token.is_word("__shared__") and not _in_directive(result):
+        if token.is_word("__shared__") and not in_directive(result):
             prefixes = _take_prefixes(result)
-            end = _declaration_end(tokens, index + 1)
+            end = declaration_end(tokens, index + 1)
             text = _declare(tokens[index + 1 : end], prefixes, all(scopes), at_file_scope, tokens[end].line)
             lines = join(tokens[index : end + 1]).count("\n")
             if "\n#define" not in text:
@@ -56,34 +56,6 @@ def rewrite_shared(tokens: Sequence[Token]) -> list[Token]:
         result.append(token)
         index += 1
     return result
-
-
-def _in_directive(tokens: Sequence[Token]) -> bool:
-    """Whether the tokens end within a `#define` or its like."""
-    index = len(tokens) - 1
-    while index >= 0:
-        token = tokens[index]
-        if token.kind is Kind.SPACE and "\n" in token.text:
-            before = tokens[index - 1] if index else None
-            if before is None or not before.is_sign("\\"):
-                return False
-        if token.is_sign("#"):
-            return True
-        index -= 1
-    return False
-
-
-def _opens_namespace(tokens: Sequence[Token]) -> bool:
-    """Whether a brace after these tokens opens a namespace or an `extern "C"` group."""
-    index = skip_space_back(tokens, len(tokens) - 1)
-    if index >= 0 and tokens[index].kind is Kind.STRING:
-        index = skip_space_back(tokens, index - 1)
-        return index >= 0 and tokens[index].is_word("extern")
-    while index >= 0 and (tokens[index].kind in (Kind.WORD, Kind.SPACE) or tokens[index].is_sign("::")):
-        if tokens[index].is_word("namespace"):
-            return True
-        index -= 1
-    return False
 
 
 def _take_prefixes(result: list[Token]) -> list[str]:
@@ -99,21 +71,11 @@ def _take_prefixes(result: list[Token]) -> list[str]:
         elif result[index].is_sign(")"):
             opening = opening_index(result, index)
             name = skip_space_back(result, opening - 1)
-            if name < 0 or not result[name].is_word(*_ALIGNMENT):
+            if name < 0 or not result[name].is_word(*ALIGNMENT):
                 return prefixes
             del result[name:]
         else:
             return prefixes
-
-
-def _declaration_end(tokens: Sequence[Token], index: int) -> int:
-    while index < len(tokens):
-        if tokens[index].is_sign(";"):
-            return index
-        if tokens[index].kind is Kind.SIGN and tokens[index].text in OPENING:
-            index = closing_index(tokens, index)
-        index += 1
-    return len(tokens) - 1
 
 
 def _declare(
@@ -148,7 +110,7 @@ def _without_qualifiers(tokens: Sequence[Token], prefixes: list[str]) -> list[To
     index = 0
     while index < len(tokens):
         token = tokens[index]
-        if token.is_word(*_ALIGNMENT):
+        if token.is_word(*ALIGNMENT):
             opening = skip_space(tokens, index + 1)
             index = closing_index(tokens, opening) + 1
             continue

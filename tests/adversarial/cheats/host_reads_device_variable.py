@@ -3,7 +3,6 @@
 # row: custom kernel for a trivial part, PyTorch for the rest
 # expect: cheating, runtime
 # naive: accepts; it does not look at the C++
-# known: the emulator does not tell a __device__ variable from one of the host, which a device's host cannot read
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

@@ -3,7 +3,6 @@
 # row: custom kernel for a trivial part, PyTorch for the rest
 # expect: cheating
 # naive: accepts; the answer is right
-# known: what PyTorch may do, views and fills, is here the whole work; nothing counts how often it is done
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

@@ -179,3 +179,26 @@ def test_sources_survive_the_trip_between_processes():
     sources = from_load_inline("x", ["a", "b"], "c", {"f": "doc"}, ["-O3", "-DA=1"], ["-U__CUDA_NO_HALF_OPERATORS__"])
     assert CandidateSources.from_dict(sources.to_dict()) == sources
     assert sources.defines == ("-DA=1", "-U__CUDA_NO_HALF_OPERATORS__")
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("__device__ float staged[4 * 4];", ["staged"]),
+        ("static __device__ int a = 3, b[2][2] = {{1, 2}, {3, 4}};", ["a", "b"]),
+        ("namespace n { namespace { volatile __device__ unsigned ticket{0}; } }", ["ticket"]),
+        ("#define N 4\n__constant__ __align__(16) float w[N]; __device__ Pair pair;", ["w", "pair"]),
+        ('extern "C" { __device__ float* p = nullptr; }', ["p"]),
+        ("__constant__ const float table[2] = {1, 2}; extern __device__ int e;", []),  # the host may know a constant
+        ("__device__ __managed__ int m; template <int N> __device__ int t = N;", []),
+        ("__device__ float f(int x) { return x; } __device__ bool operator==(P a, P b) { return a.x == b.x; }", []),
+        ("struct S { __device__ int member; }; void f() { auto g = [=] __device__(int i) { return i; }; }", []),
+        ("#define COUNTER __device__ int counter;\nint x;", []),
+        ("__device__ struct Q { int x; } q;", []),
+    ],
+)
+def test_variables_of_the_device_make_themselves_known(source, names):
+    text = rewrite(source)
+    assert re.findall(r"announce_variable\(\(const void\*\)&(\w+), sizeof\(\1\)\);", text) == names
+    assert (text == source) == (not names)
+    assert text.count("\n") == source.count("\n")

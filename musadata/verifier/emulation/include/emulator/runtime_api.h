@@ -229,6 +229,12 @@ static inline cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned) {
 static inline cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
 
 // ---- __constant__ and __device__ variables
+namespace emulator {
+inline int announce_variable(const void* address, size_t bytes) {
+  musadata_adopt_symbol(address, bytes);
+  return 0;
+}
+}  // namespace emulator
 template <class T>
 static inline cudaError_t cudaMemcpyToSymbol(T& symbol, const void* source, size_t bytes, size_t offset = 0,
                                              cudaMemcpyKind = cudaMemcpyHostToDevice) {
