@@ -97,3 +97,68 @@ def test_a_product_is_said_to_have_factors_not_terms():
     text = texts("product")["scalar mathematics"]
     assert "Products of 40 factors accumulate in float" in text
     assert "Sums of" not in text
+
+
+def test_sizes_that_every_set_shares_may_be_numbers_and_others_are_arguments():
+    text = texts("convolution")["shape calculation"]
+    assert "axis 0, axis 2 and axis 3 of `x`" in text
+    assert "axis 1 of `x` is the same in every set, so a kernel may hold that size as a number" in text
+    everything = texts("gelu_chain")["shape calculation"]
+    assert "arguments" in everything and "as a number" not in everything
+    assert "the sizes of parameters are fixed" in texts("embedding")["shape calculation"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_launch_is_stated_as_the_only_one(name):
+    """The same steps stand before kernels with a thread, a warp or a block for each result, and before tiles."""
+    steps = texts(name)
+    assert not re.search(r"One (thread|warp|block) per", steps["index mapping"] + steps["boundary handling"])
+    assert "One kernel does it" not in steps["semantic decomposition"]
+
+
+def test_the_bound_of_a_flat_grid_is_given_for_other_grids_as_well():
+    assert re.search(r"grid-stride loop.*(axis|axes|both)", texts("gelu_chain")["boundary handling"])
+    assert "grid-stride" not in texts("linear")["boundary handling"]
+
+
+def test_values_that_other_threads_hold_are_not_fused_into_a_lookup():
+    stages = plan_stages(read_calls(traces_of("softmax_gather")[0]))
+    assert [stage.operators for stage in stages] == [("aten._softmax.default",), ("aten.gather.default",)]
+
+
+def test_a_view_of_a_value_in_a_register_is_not_said_to_be_read():
+    text = texts("linear")["index mapping"]
+    assert "`aten.tanh.default` is applied to the finished value in its register" in text
+    assert "`addmm` (16, 32) is read" not in text
+
+
+def test_the_formula_of_an_activation_has_its_scale_and_slope():
+    text = texts("selu")["scalar mathematics"]
+    assert "`elu` = 1.0507009873554805·(x > 0 ? x : 1.6732632423543772·(exp(x) − 1))" in text
+    assert "`softplus` = log(1 + exp(2.0·x)) / 2.0" in text
+
+
+def test_a_loss_is_summed_averaged_or_neither_as_its_reduction_says():
+    text = texts("losses")["scalar mathematics"]
+    assert "`mse_loss` = Σ (x − y)², over all 36 elements" in text
+    assert "`huber_loss` = (Σ (|x − y| < 0.5 ? 0.5·(x − y)² : 0.5·(|x − y| − 0.5·0.5))) / 36" in text
+    assert "`mse_loss` = (x − y)²\n" in texts("squared_errors")["scalar mathematics"]
+
+
+def test_only_the_element_that_a_class_selects_is_counted():
+    text = texts("cross_entropy")
+    assert "Each of the 8 classes in `b` picks one element" in text["index mapping"]
+    assert "Sums of 80 terms" not in text["scalar mathematics"]
+
+
+def test_a_bag_of_embeddings_is_said_to_accumulate_and_a_maximum_not_to_round():
+    assert "= mean of table.weight[idx, d]" in texts("bag")["scalar mathematics"]
+    assert "no accumulation" not in texts("bag")["scalar mathematics"]
+    volume = texts("adaptive_volume")
+    assert "max of x over its share of the volume" in volume["scalar mathematics"]
+    assert "nothing is rounded" in volume["scalar mathematics"]
+    assert "`ie * 5 / 2`" in volume["index mapping"]
+
+
+def test_a_short_row_is_not_said_to_be_scanned_in_several_pieces():
+    assert "has several pieces" in texts("cumsum")["error pre-analysis"]  # rows of 40

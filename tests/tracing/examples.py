@@ -92,6 +92,16 @@ _EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[str, str, tuple[int, ...], 
     "halves": ("a, b = x.chunk(2, 1); return torch.cat([b, a.sigmoid()], 1)", "pass", {"x": floats(3, 8)}),
     "in_place": ("y = x * 2; y.add_(1); y.relu_(); return y", "pass", {"x": floats(3, 8)}),
     "maximum": ("return x.max(dim=1)", "pass", {"x": floats(3, 8)}),
+    "softmax_gather": ("return x.softmax(-1).gather(-1, i)", "pass", {"x": floats(4, 16), "i": indices(16, 4, 5)}),
+    "selu": ("return F.selu(x) + F.softplus(x, 2.0)", "pass", {"x": floats(4, 9)}),
+    "losses": (
+        "return F.mse_loss(x, y, reduction='sum') + F.huber_loss(x, y, delta=0.5)",
+        "pass",
+        {"x": floats(4, 9), "y": floats(4, 9)},
+    ),
+    "squared_errors": ("return F.mse_loss(x, y, reduction='none')", "pass", {"x": floats(4, 9), "y": floats(4, 9)}),
+    "bag": ("return self.table(i)", "self.table = nn.EmbeddingBag(30, 8)", {"i": indices(30, 4, 7)}),
+    "adaptive_volume": ("return F.adaptive_max_pool3d(x, (2, 3, 2))", "pass", {"x": floats(2, 3, 5, 7, 5)}),
     "upsample": ("return F.interpolate(x, scale_factor=2, mode='bilinear')", "pass", {"x": floats(1, 3, 5, 5)}),
 }
 NAMES = tuple(_EXAMPLES)

@@ -24,6 +24,9 @@ _REDUCTIONS = {
     "any": "whether any holds",
     "all": "whether all hold",
 }
+_UNFUSED = (
+    "Nothing is fused: what one kernel makes, the next reads from memory, which costs traffic and keeps each simple."
+)
 _OPENINGS = {
     "does not compile": ErrorClass.COMPILE,
     "fails when it runs": ErrorClass.RUNTIME,
@@ -63,7 +66,27 @@ def describe(candidate: Candidate) -> str:
         more = f"\n\nand {len(kernels) - 12} more of the same kinds." if len(kernels) > 12 else ""
         lines.append(f"I use {len(kernels)} kernels:\n\n{listed}{more}")
     lines.append(" ".join(_SCHEDULES[name] for name in dict.fromkeys(e.schedule for e in kernels)))
-    return "\n\n".join(lines)
+    if len(kernels) > 1 and not candidate.plan.fuse:
+        lines[-1] += f" {_UNFUSED}"
+    return "\n\n".join([*lines, *_sizes(candidate)])
+
+
+def _sizes(candidate: Candidate) -> list[str]:
+    """Which sizes the kernels are told and which they hold as numbers: a sentence, or nothing where there are none."""
+    graph = candidate.graph
+    told = [f"`{o.name}`" for o in graph.sizes if o.formula is None and f"const int {o.name} =" in candidate.source]
+    fixed = [
+        f"{size.constant} along axis {axis} of `{item.name}`"
+        for item in graph.inputs
+        if item.role == "argument"
+        for axis, size in enumerate(item.type.shape)
+        if size.constant not in (None, 1)
+    ]
+    text = f"The host reads {_listed(told)} from the tensors" if told else ""
+    if fixed and len(fixed) <= _MOST_READS:
+        check = f"checks the size{'s' if len(fixed) > 1 else ''} that the kernels take for granted: {_listed(fixed)}"
+        text = f"{text} and {check}" if text else f"The host {check}"
+    return [f"{text}."] if text else []
 
 
 def _work(kernel: Kernel) -> str:

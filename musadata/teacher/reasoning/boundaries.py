@@ -2,8 +2,8 @@
 
 from math import prod
 
-from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count
-from musadata.teacher.reasoning.study import Study, group_row, row_of, shape_text, unique
+from musadata.teacher.reasoning.graph import SCATTERS, Call, CallKind, Stage, count
+from musadata.teacher.reasoning.study import Study, group_row, is_whole, row_of, shape_text, unique
 
 _IDENTITY = {
     "amax": "−inf",
@@ -15,7 +15,11 @@ _IDENTITY = {
     "prod": "1",
     "all": "true",
     "any": "false",
+    "logsumexp": "−inf for the maximum and 0 for the sum",
 }
+
+
+_GUARD = "`if (i < n)`"
 
 
 def write_boundaries(study: Study) -> str:
@@ -31,7 +35,18 @@ def write_boundaries(study: Study) -> str:
         ]
     if not paragraphs:
         paragraphs = [_grid(count(study.outputs[0]))]
-    return "\n\n".join(unique(paragraphs))
+    text = "\n\n".join(unique(paragraphs))
+    return f"{text} {_other_launches(study)}" if _GUARD in text else text
+
+
+def _other_launches(study: Study) -> str:
+    """Where the same bound stands in launches that are not a thread per element."""
+    return study.choose(
+        "launches",
+        "A grid-stride loop has that bound in its condition; a two-dimensional grid needs one for each of its axes.",
+        "Dealt out otherwise, the bound stays: as the condition of a grid-stride loop, or once per axis of the grid.",
+        "The same bound ends a grid-stride loop; threads in two dimensions are checked along both.",
+    )
 
 
 def launch(stage: Stage, brief: bool = False) -> str:
@@ -39,10 +54,10 @@ def launch(stage: Stage, brief: bool = False) -> str:
     lead = stage.lead
     if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN) and row_of(lead)[2] != 1:
         rows, length, _ = row_of(lead)
-        return f"{count(lead.source)} / {length} = {rows} rows have a thread each. {_grid(rows, brief, 'rows')}"
+        return f"{count(lead.source)} / {length} = {rows} rows. {_grid(rows, brief, 'rows')}"
     if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN) or (lead.kind is CallKind.REDUCTION and _by_warp(lead)):
         return _rows(lead, brief)
-    if lead.kind is CallKind.REDUCTION and row_of(lead)[0] == 1:
+    if lead.kind is CallKind.REDUCTION and is_whole(lead):
         return _whole(row_of(lead)[1], _IDENTITY.get(lead.packet, "0"), brief)
     if lead.kind is CallKind.REDUCTION:
         return _grid(row_of(lead)[0], brief, "results")
@@ -50,7 +65,7 @@ def launch(stage: Stage, brief: bool = False) -> str:
         groups, length = group_row(lead)
         shares = f"{count(lead.source)} / {groups} = {length}"
         return (
-            f"{groups} blocks, one per group of {shares} elements{'' if brief else ', so none is idle'}. "
+            f"{groups} groups of {shares} elements{'' if brief else ': as many blocks, if each takes one'}. "
             f"{_whole(length, '0', brief)}"
         )
     if lead.kind is CallKind.MATMUL and len(lead.output.shape) >= 2:
@@ -59,8 +74,7 @@ def launch(stage: Stage, brief: bool = False) -> str:
 
 
 def _by_warp(call: Call) -> bool:
-    rows, _, step = row_of(call)
-    return rows > 1 and step == 1
+    return not is_whole(call) and row_of(call)[2] == 1
 
 
 def block_size(total: int) -> int:
@@ -73,24 +87,22 @@ def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
     blocks = -(-total // block)
     if blocks == 1:
         idle = block - total
-        guard = "" if brief else ": `if (i < n)`"
+        guard = "" if brief else f": {_GUARD}"
         spare = f"{block} − {total} = {idle} of them must do nothing{guard}" if idle else "all of them work"
-        return f"{total} {what} fit into one block of {block} threads; {spare}."
+        return f"{total} {what}, a thread for each, fit into one block of {block} threads; {spare}."
     text = (
-        f"With {block} threads a block, ⌈{total} / {block}⌉ = {blocks} blocks start {blocks} × {block} = "
+        f"With a thread for each of the {what} and {block} threads a block, ⌈{total} / {block}⌉ = {blocks} blocks "
+        f"start {blocks} × {block} = "
         f"{blocks * block} threads"
     )
     last = total - (blocks - 1) * block
     if last == block and brief:
-        return f"{text}, one for each of the {what}."
+        return f"{text}: none is idle."
     if last == block:
-        return (
-            f"{text}: exactly one for each of the {what}, yet the guard `if (i < n)` stays, since the next size "
-            f"will not divide."
-        )
+        return f"{text}: none is idle, yet the guard {_GUARD} stays, since the next size will not divide."
     return (
         f"{text} for {total} {what}. In the last block {_rest(total, blocks - 1, block)} threads are live and "
-        f"{block} − {last} = {block - last} would run past the end{'' if brief else ', so `if (i < n)` is required'}."
+        f"{block} − {last} = {block - last} would run past the end{'' if brief else f', so {_GUARD} is required'}."
     )
 
 
@@ -105,6 +117,7 @@ def _rows(call: Call, brief: bool) -> str:
     identity = (
         "−inf for the maximum and 0 for the sum" if call.kind is CallKind.SOFTMAX else _IDENTITY.get(call.packet, "0")
     )
+    there, counted = ("There is", "1 row") if rows == 1 else ("There are", f"{rows} rows")
     if length >= 32:
         steps = -(-length // 32)
         rest = length - 32 * (steps - 1)
@@ -117,13 +130,13 @@ def _rows(call: Call, brief: bool) -> str:
             f"A row of {length} takes ⌈{length} / 32⌉ = {steps} {'step' if steps == 1 else 'steps'} of a warp; {tail}."
         )
     else:
-        row = f"A row of {length} keeps {length} of 32 lanes busy."
+        row = f"A row of {length} would keep {length} of the 32 lanes of a warp busy."
     if brief:
-        return f"{row} There are {count(call.source)} / {length} = {rows} rows."
+        return f"{row} {there} {count(call.source)} / {length} = {counted}."
     return (
-        f"{row} Lanes without an element contribute {identity}, and still take part in every shuffle. "
-        f"There are {count(call.source)} / {length} = {rows} rows; a block with several warps needs `if (row < "
-        f"rows)` as well, the same for a whole warp."
+        f"{row} Where a warp shares the row, lanes without an element contribute {identity}, and still take part in "
+        f"every shuffle. {there} {count(call.source)} / {length} = {counted}; a block that works on several needs "
+        "`if (row < rows)` as well, the same for a whole warp."
     )
 
 
@@ -137,7 +150,10 @@ def _whole(length: int, identity: str, brief: bool) -> str:
         steps_text = f"{length} elements leave 256 − {length} = {256 - length} threads of a block of 256 without one"
     if brief:
         return f"{steps_text}."
-    return f"{steps_text}; threads without an element contribute {identity} and still reach every `__syncthreads()`."
+    return (
+        f"{steps_text}; threads of such a block that have none contribute {identity}, and still reach every "
+        "`__syncthreads()`."
+    )
 
 
 def _tiles(call: Call, brief: bool) -> str:
@@ -194,7 +210,7 @@ def _inner(stage: Stage) -> list[str]:
         found.append(
             f"Indices are data: each must be at least 0 and below the size of the axis of "
             f"{shape_text(call.source.shape)} "
-            "that it selects from, or the load is out of bounds."
+            f"that it selects from, or the {'store' if call.packet in SCATTERS else 'load'} is out of bounds."
         )
     return found
 

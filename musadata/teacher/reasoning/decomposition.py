@@ -75,34 +75,34 @@ def _plan(study: Study) -> str:
         return f"{_one_kernel(stages[0])} {_limit(study)}"
     loops = Counter(_loop_name(stage) for stage in stages)
     parts = [name if times == 1 else f"{words(times)} times {name}" for name, times in loops.items()]
-    boundary = stages[0].output
     text = study.choose(
         "plan",
-        f"This needs {words(len(stages))} kernels, one per loop nest: {join(parts[:6])}.",
+        f"One kernel per loop nest makes {words(len(stages))}: {join(parts[:6])}.",
         f"A plan of {words(len(stages))} kernels follows from the loop nests: {join(parts[:6])}.",
     )
-    crossing = (
-        f" Between the first and the second, {named(boundary)} goes through memory, because the second needs values "
-        "that other threads of the first have made."
-    )
-    return f"{text}{crossing} {_limit(study)}"
+    made = stages[0].output
+    why = ": whoever reads it needs values that other threads have made"
+    if stages[0].anchor is None:
+        why = ", unless whoever reads it computes its values again"
+    crossing = f" {named(made)} then goes through memory{why}."
+    return f"{text}{crossing if made.role == 'intermediate' else ''} {_limit(study)}"
 
 
 def _one_kernel(stage: Stage) -> str:
     working = [call for call in stage.calls if call.kind is not CallKind.VIEW]
     inner = [call.output for call in working[:-1] if call.output.role == "intermediate"]
     if not inner:
-        return f"One kernel does it: {_loop_name(stage)}."
+        return f"One kernel is enough: {_loop_name(stage)}."
     kept = [fact for fact in inner if count(fact) > 1]
     names = join([f"`{fact.name}`" for fact in inner[:6]])
     saved = ""
     if kept:
         traffic = 2 * count(kept[0])
         saved = (
-            f" Storing and loading `{kept[0].name}` {shape_text(kept[0].shape)} alone would be "
-            f"2 × {count(kept[0])} = {traffic} element accesses more."
+            f" A kernel for each operator would have to store and load `{kept[0].name}` {shape_text(kept[0].shape)} "
+            f"alone with 2 × {count(kept[0])} = {traffic} element accesses more."
         )
-    return f"One kernel does it all: {names} can stay in registers.{saved}"
+    return f"One kernel can do it all: {names} need not be stored.{saved}"
 
 
 def _loop_name(stage: Stage) -> str:

@@ -36,6 +36,8 @@ _KIND_OF = {name: CallKind(kind) for kind, names in KNOWLEDGE["kinds"].items() f
 _SEVERAL = frozenset(KNOWLEDGE["several"].split())
 _LIGHT = frozenset({CallKind.ELEMENTWISE, CallKind.LOOKUP, CallKind.PLACEMENT, CallKind.VIEW, CallKind.FILL})
 _BOOKKEEPING = frozenset({"detach", "alias", "lift_fresh"})
+# They write to places that are data, so whoever makes one element of the result must look through all that is written.
+SCATTERS = frozenset({"scatter", "scatter_add", "index_add", "index_put"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Call:
     @cached_property
     def kind(self) -> CallKind:
         if self.packet in ("max", "min") and self.operator.endswith(".other"):
+            return CallKind.ELEMENTWISE
+        if self.packet in KNOWLEDGE["losses"] and self.argument("reduction") == "0":
             return CallKind.ELEMENTWISE
         if self.packet in _KIND_OF:
             return _KIND_OF[self.packet]
@@ -185,8 +189,13 @@ def _joins(call: Call, stage: Stage) -> bool:
         return True
     made = {fact.name for member in stage.calls for fact in member.outputs}
     reads = any(fact.name in made for fact in call.operands)
+    if call.packet in SCATTERS:
+        return False
     if call.kind not in _LIGHT:  # a reduction can apply elementwise work to what it reads
-        return stage.anchor is None and reads and call.kind in (CallKind.REDUCTION, CallKind.SCAN)
+        scattered = any(member.packet in SCATTERS for member in stage.calls)
+        return stage.anchor is None and reads and not scattered and call.kind in (CallKind.REDUCTION, CallKind.SCAN)
+    if call.kind is CallKind.LOOKUP and stage.anchor is not None and call.source.name in made:
+        return False  # another thread holds the value that is looked up
     if call.kind in (CallKind.VIEW, CallKind.FILL):
         return True
     return stage.anchor is None or (

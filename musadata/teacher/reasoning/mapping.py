@@ -3,8 +3,18 @@
 from collections.abc import Sequence
 
 from musadata.records import TensorFact
-from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count
-from musadata.teacher.reasoning.study import Study, group_row, join, named, row_of, shape_text, strides_of, unique
+from musadata.teacher.reasoning.graph import SCATTERS, Call, CallKind, Stage, count
+from musadata.teacher.reasoning.study import (
+    Study,
+    group_row,
+    is_whole,
+    join,
+    named,
+    row_of,
+    shape_text,
+    strides_of,
+    unique,
+)
 
 _NAMES = ("n", "c", "d", "h", "w")
 
@@ -26,12 +36,21 @@ def map_stage(stage: Stage) -> str:
     if stage.anchor is None:
         reads = [_read(fact, call, stage) for call in [*fused, lead] for fact in _foreign(call, stage)]
     else:
-        made = {fact.name for call in stage.calls if call.kind is not CallKind.VIEW for fact in call.outputs}
+        made = _made(stage)
         before = stage.calls[: stage.calls.index(stage.anchor)]
         later = [call for call in fused if call not in before]
         reads = [_prologue(stage.anchor, [call for call in fused if call in before], made)]
         reads += [_beside(fact) for call in later for fact in call.operands if fact.name not in made]
     return " ".join([text, *unique([read for read in reads if read])]) + _epilogue(stage)
+
+
+def _made(stage: Stage) -> set[str]:
+    """Names of what a stage's own threads make, seen through views as well."""
+    made: set[str] = set()
+    for call in stage.calls:
+        if call.kind is not CallKind.VIEW or any(fact.name in made for fact in call.operands):
+            made.update(fact.name for fact in call.outputs)
+    return made
 
 
 def _prologue(anchor: Call, calls: Sequence[Call], made: set[str]) -> str:
@@ -88,7 +107,8 @@ def _epilogue(stage: Stage) -> str:
     verb = "is" if len(names) == 1 else "are"
     if count(stage.output) > count(stage.anchor.output):
         return (
-            f" A second pass over the row, still in registers, applies {join(names[:4])} with that result and stores."
+            f" A second pass over the row, kept in registers or read again, applies {join(names[:4])} with that result "
+            "and stores."
         )
     return f" {join(names[:4])} {verb} applied to the finished value in its register, before the one store."
 
@@ -104,8 +124,13 @@ def _foreign(call: Call, stage: Stage) -> list[TensorFact]:
 def _elementwise(call: Call) -> str:
     out = call.output
     return (
-        f"One thread per element of `{out.name}`: `i = blockIdx.x * blockDim.x + threadIdx.x`. {coordinates(out.shape)}"
+        f"Let `i` be the flat index of an element of `{out.name}`; with a thread for each, it is "
+        f"`blockIdx.x * blockDim.x + threadIdx.x`. {coordinates(out.shape)}"
     )
+
+
+def _flat(out: TensorFact) -> str:
+    return f"Let `i` be the flat index of an element of `{out.name}`. {coordinates(out.shape)}"
 
 
 def coordinates(shape: Sequence[int]) -> str:
@@ -166,26 +191,33 @@ def _operand(fact: TensorFact, out: TensorFact) -> str:
 def _reduction(call: Call) -> str:
     rows, length, step = row_of(call)
     source = call.source
-    if rows == 1:
-        text = (
-            f"All {length} elements of `{source.name}` go into one result. Thread `t` of a block of 256 threads takes "
-            "elements `t`, `t + blockDim.x`, …; the block then adds its partial results as a tree in shared memory."
+    if is_whole(call):
+        text = f"All {length} elements of `{source.name}` go into one result."
+        if call.packet.startswith("nll_loss") and len(call.operands) > 1:
+            text = f"Each of the {length} classes in `{call.operands[1].name}` picks one element of {named(source)}."
+        text += (
+            " If a block of 256 threads shares them, thread `t` takes number `t`, `t + blockDim.x`, …; the block then "
+            "combines its partial results."
         )
         return text + (" With several blocks, a second pass joins what they leave." if length > 4096 else "")
-    contiguous = step == 1 and call.axes == tuple(range(call.axes[0], len(source.shape)))
+    kept_behind = any(
+        source.shape[axis] > 1 for axis in range(call.axes[0], len(source.shape)) if axis not in call.axes
+    )
+    contiguous = step == 1 and not kept_behind
     base = _row_base(call)
     if contiguous:
-        worker = "One warp per result" if length <= 1024 else "One block of 256 threads per result"
+        results = "1 result" if rows == 1 else f"{rows} results"
+        team = "a warp" if length <= 1024 else "a block"
         return (
-            f"{worker}, {rows} results: row `o` starts at `o * {length}` of `{source.name}`, lane `t` reads `o "
-            f"* {length} "
-            f"+ t`, then every next element a warp further. Neighbouring lanes read neighbouring addresses."
+            f"{results}: row `o` starts at `o * {length}` of `{source.name}`, and its element `t` lies at "
+            f"`o * {length} + t`. If {team} shares a row, its thread `t` starts there and goes on by as many elements "
+            "as there are threads, so that neighbours read neighbouring addresses; one thread alone runs from `t = 0`."
         )
     stride = shape_text(source.stride)
     return (
-        f"One thread per result `o`, {rows} in all; it reads {length} elements of `{source.name}`, stride {stride}, "
-        f"{step} elements apart along the last reduced axis, from `{base}` on. Neighbouring threads own neighbouring "
-        "results, so their loads coalesce although each walks with a stride."
+        f"Result `o`, one of {rows}, takes {length} elements of `{source.name}`, stride {stride}, from `{base}` on"
+        f"{f', {step} elements apart along the last reduced axis' if step != 1 else ''}. With one thread per result, "
+        "neighbours own neighbouring results, so their loads coalesce although each walks with a stride."
     )
 
 
@@ -201,14 +233,14 @@ def _softmax(call: Call) -> str:
     rows, length, step = row_of(call)
     if step == 1:
         return (
-            f"One warp or block per row, {rows} rows: row `r` is `{call.source.name}[r * {length}]` to "
-            f"`[r * {length} + {length} - 1]`. Each lane keeps its elements in registers through the three passes "
-            "(maximum, sum of exponentials, division), so the row is read once."
+            f"{rows} rows: row `r` is `{call.source.name}[r * {length}]` to `[r * {length} + {length} - 1]`. It takes "
+            "three passes (maximum, sum of exponentials, division). A warp or block that shares the row and keeps its "
+            "elements in registers reads it once; else every pass reads it again."
         )
     return (
-        f"The axis is not the last one: neighbours in a row lie {step} elements apart. One thread per row, "
-        f"{rows} rows; "
-        f"row `r` starts at `r / {step} * {step * length} + r % {step}`, so that threads of a warp read side by side."
+        f"The axis is not the last one: neighbours in a row lie {step} elements apart. There are {rows} rows; row `r` "
+        f"starts at `r / {step} * {step * length} + r % {step}`, so with one thread per row those of a warp read side "
+        "by side."
     )
 
 
@@ -218,16 +250,16 @@ def _normalization(call: Call) -> str:
     if call.packet.startswith(("native_batch", "_native_batch", "_batch")) and len(source.shape) > 1:
         inner = source.stride[1]
         return (
-            f"One block per channel, {groups} channels: channel `c` owns the runs of {inner} elements that start at "
-            f"`n * {source.stride[0]} + c * {inner}`, one for each of the {source.shape[0]} samples, {length} elements "
-            f"together. Weight and bias are read at `c`."
+            f"{groups} channels, for instance a block for each: channel `c` owns the runs of {inner} elements that "
+            f"start at `n * {source.stride[0]} + c * {inner}`, one for each of the {source.shape[0]} samples, {length} "
+            f"elements together. Weight and bias are read at `c`."
         )
     weight = "Element `j` of it reads weight and bias at `j`."
     if call.packet == "native_group_norm":
         channel = f"`c = i / {source.stride[1]} % {source.shape[1]}`"
         weight = f"The element at flat index `i` reads weight and bias at {channel}."
     return (
-        f"One block per group, {groups} groups: group `g` owns elements `g * {length}` to `g * {length} + "
+        f"{groups} groups, for instance a block for each: group `g` owns elements `g * {length}` to `g * {length} + "
         f"{length} - 1` of "
         f"`{source.name}`, which are contiguous. {weight}"
     )
@@ -237,7 +269,10 @@ def _matmul(call: Call) -> str:
     left, right = call.operands[-2:] if len(call.operands) > 1 else (call.source, call.source)
     out = call.output
     if len(left.shape) < 2 or len(right.shape) < 2:
-        return f"One warp per element of `{out.name}`; the lanes share the {left.shape[-1]} products and add them up."
+        return (
+            f"Every element of `{out.name}` is a sum of {left.shape[-1]} products; a warp can share them, or one "
+            "thread go through them."
+        )
     columns, inner = out.shape[-1], right.shape[-2]
     batch = f"`b = blockIdx.z`, {out.shape[0]} products; " if len(out.shape) == 3 else ""
     lead = "b * {} + ".format
@@ -245,9 +280,8 @@ def _matmul(call: Call) -> str:
     b = (lead(right.stride[0]) if batch else "") + f"k * {right.stride[-2]} + n * {right.stride[-1]}"
     a, b = a.replace(" * 1 ", " ").removesuffix(" * 1"), b.replace(" * 1 ", " ").removesuffix(" * 1")
     tile = (
-        "A block of 16 × 16 = 256 threads owns a tile of the output and stages tiles of both operands in shared "
-        "memory, "
-        "so that every loaded value is used sixteen times."
+        "If a block of 16 × 16 = 256 threads owns a tile of the output and stages tiles of both operands in shared "
+        "memory, every loaded value is used sixteen times."
     )
     bias = ""
     if call.packet in ("addmm", "baddbmm") and len(call.operands) > 2:
@@ -279,7 +313,7 @@ def _convolution(call: Call) -> str:
                 f"and lies below {source.shape[-1]}."
             )
         return (
-            f"One thread per element of `{out.name}`. {coordinates(out.shape)} It gathers from {named(source)} and "
+            f"{_flat(out)} It gathers from {named(source)} and "
             f"{named(weight)}, so that no two threads write to one place and no atomics are needed.{moves}"
         )
     stride, pad, step = (call.integers(name) for name in ("stride", "padding", "dilation"))
@@ -291,12 +325,11 @@ def _convolution(call: Call) -> str:
     ]
     groups = call.integers("groups") or (1,)
     first = f" Filter `c` sees only the {weight.shape[1]} channels of its own group." if groups[0] > 1 else ""
+    names = join(["`n`", "`c` (the filter)", *(f"`{axis}`" for axis in axes)])
     return (
-        f"One thread per element of `{out.name}`, coordinates `n`, `c` (the filter) and "
-        f"{join([f'`{a}`' for a in axes])}. "
-        f"{coordinates(out.shape)} A tap reads `{source.name}` at {join(places)}, offset "
-        f"`n * {source.stride[0]} + k * {source.stride[1]} + …`, and `{weight.name}` at "
-        f"`c * {weight.stride[0]} + k * {weight.stride[1]} + …`, `k` below {weight.shape[1]}.{first}"
+        f"An element of `{out.name}`, at flat index `i`, has the coordinates {names}. {coordinates(out.shape)} A tap "
+        f"reads `{source.name}` at {join(places)}, offset `n * {source.stride[0]} + k * {source.stride[1]} + …`, and "
+        f"`{weight.name}` at `c * {weight.stride[0]} + k * {weight.stride[1]} + …`, `k` below {weight.shape[1]}.{first}"
     )
 
 
@@ -309,18 +342,20 @@ def _place_text(axis: str, tap: str, stride: int, pad: int, step: int) -> str:
 def _pooling(call: Call) -> str:
     out, source = call.output, call.source
     if call.packet.lstrip("_").startswith("adaptive") and len(out.shape) > 2:
-        size, made = source.shape[-1], out.shape[-1]
+        size, made, last = source.shape[-1], out.shape[-1], axis_names(len(out.shape))[-1]
         return (
-            f"One thread per element of `{out.name}`. {coordinates(out.shape)} Its window along the last axis of "
-            f"{named(source)} goes from the floor of `w * {size} / {made}` to the ceiling of `(w + 1) * {size} "
+            f"{_flat(out)} Its window along the last axis of {named(source)} goes from the floor of "
+            f"`{last} * {size} / {made}` to the ceiling of `({last} + 1) * {size} "
             f"/ {made}`, "
-            "exclusive; windows differ in size and may overlap. The other axis likewise."
+            "exclusive; windows differ in size and may overlap. Other axes likewise."
         )
     window, stride = call.integers("kernel_size"), call.integers("stride") or call.integers("kernel_size")
-    start = f"starts at `h * {stride[0]}`, `w * {stride[-1]}` less the padding" if window else "has a size of its own"
+    names = axis_names(len(out.shape))[-len(stride) :]
+    places = [f"`{name} * {step}`" for name, step in zip(names, stride, strict=True)]
+    start = f"starts at {join(places)} less the padding" if window else "has a size of its own"
     plane = strides_of(source.shape)[-3] if len(source.shape) > 2 else count(source)
     return (
-        f"One thread per element of `{out.name}`. {coordinates(out.shape)} Its window {start}, in the plane of {plane} "
+        f"{_flat(out)} Its window {start}, in the plane of {plane} "
         f"elements that the same sample and channel have in `{source.name}`."
     )
 
@@ -329,15 +364,18 @@ def _scan(call: Call) -> str:
     rows, length, step = row_of(call)
     apart = "next to each other" if step == 1 else f"{step} elements apart"
     return (
-        f"{rows} rows of {length} elements, neighbours {apart}. One warp per row goes along it in pieces of 32: an "
-        "inclusive scan by shuffles in the piece, plus the carry of the piece before."
+        f"{rows} rows of {length} elements, neighbours {apart}. One thread can run along a row and keep the value so "
+        "far; a warp goes along it in pieces of 32: an inclusive scan by shuffles in the piece, plus the carry of the "
+        "piece before."
     )
 
 
 def _lookup(call: Call) -> str:
     out = call.output
+    if call.packet in SCATTERS:
+        return _scatter(call)
     source = call.operands[0] if call.operands else out
-    text = f"One thread per element of `{out.name}`. {coordinates(out.shape)}"
+    text = f"{_flat(out)}"
     if call.packet == "embedding":
         return f"{text} Row `idx` of `{source.name}` starts at `idx * {source.stride[0]}`; `idx` is 64-bit."
     return (
@@ -346,21 +384,30 @@ def _lookup(call: Call) -> str:
     )
 
 
+def _scatter(call: Call) -> str:
+    """Values that are written or added where an index says."""
+    out, where = call.output, [fact for fact in call.operands[1:] if fact.dtype == "int64"]
+    index = join([f"`{fact.name}`" for fact in where]) if where else "the index"
+    verb, needs = ("add up", "an atomic") if call.packet.endswith("_add") else ("keep", "indices that do not repeat")
+    return (
+        f"{_flat(out)} A thread can go through the places of {index} that may name it and {verb} what they send there: "
+        "then no two threads write to one place. A thread for each value that is written is less work, but needs "
+        f"{needs}."
+    )
+
+
 def _placement(call: Call) -> str:
     out = call.output
     if "_pad" in call.packet and (pads := call.integers("pad") or call.integers("padding")):
-        return f"One thread per element of `{out.name}`. {coordinates(out.shape)} {_padding(call, pads[0])}"
+        return f"{_flat(out)} {_padding(call, pads[0])}"
     if call.packet == "cat" and len(call.operands) > 1 and out.shape:
         axis = (call.integers("dim") or (0,))[0] % len(out.shape)
         first = call.operands[0]
         return (
-            f"One thread per element of `{out.name}`. {coordinates(out.shape)} Along axis {axis}, places below "
+            f"{_flat(out)} Along axis {axis}, places below "
             f"{first.shape[axis]} come from `{first.name}`; the others from the next operand, that much further on."
         )
-    return (
-        f"One thread per element of `{out.name}`; it finds its one source in {named(call.source)}. "
-        f"{coordinates(out.shape)}"
-    )
+    return f"{_flat(out)} It has one source in {named(call.source)}."
 
 
 def _padding(call: Call, before: int) -> str:
@@ -378,9 +425,7 @@ def _other(call: Call) -> str:
     out = call.output
     reads = join(unique([named(fact) for fact in call.operands])) if call.operands else "no operand"
     return (
-        f"One thread per element of `{out.name}` gathers what it needs from {reads}, so that no two threads "
-        f"write to one "
-        f"place. {coordinates(out.shape)}"
+        f"{_flat(out)} Whoever makes it gathers what it needs from {reads}, so that no two threads write to one place."
     )
 
 

@@ -7,6 +7,8 @@ from musadata.teacher.reasoning.graph import KNOWLEDGE, Call, CallKind, Stage
 from musadata.teacher.reasoning.study import Study, group_row, join, product_text, row_of, unique
 
 _FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
+_LOSSES: dict[str, str] = KNOWLEDGE["losses"]
+_DEFAULTS: dict[str, str] = KNOWLEDGE["defaults"]
 _LONGEST = 150
 _MOST_REPETITIONS = 3
 
@@ -50,23 +52,32 @@ def elementwise(call: Call, operands: list[str]) -> str:
         return f"{operands[0]}·{operands[0]}"
     if call.packet == "_to_copy":
         return f"({call.argument('dtype', call.output.dtype)}) {operands[0] if operands else ''}".strip()
-    template = _FORMULAS.get(call.packet)
-    alpha = call.argument("alpha", "1")
-    if call.packet in ("add", "sub") and alpha not in ("1", "1.0"):
-        template = "{0} + {alpha}·{1}" if call.packet == "add" else "{0} − {alpha}·{1}"
+    template = _template(call)
     if template is None:
         inner = ", ".join([*operands, *([call.arguments] if call.arguments else [])])
         return f"{call.packet}({inner})"
     return re.sub(r"\{(\w+)\}", lambda match: _fill(match[1], call, operands), template)
 
 
+def _template(call: Call) -> str | None:
+    """The formula of one element, by the arguments that change its form."""
+    alpha = call.argument("alpha", "1")
+    if call.packet in ("add", "sub") and alpha not in ("1", "1.0"):
+        return "{0} + {alpha}·{1}" if call.packet == "add" else "{0} − {alpha}·{1}"
+    if call.packet == "elu" and call.argument("scale"):
+        return "{scale}·({0} > 0 ? {0} : {alpha}·(exp({0}) − 1))"
+    if call.packet == "softplus" and call.argument("beta"):
+        return "log(1 + exp({beta}·{0})) / {beta}"
+    return _LOSSES.get(call.packet) or _FORMULAS.get(call.packet)
+
+
 def _fill(key: str, call: Call, operands: list[str]) -> str:
     if key in ("min", "max") and not call.argument(key) and len(operands) > 1:
         return operands[1]  # clamp_min.Tensor and its like
     if not key.isdigit():
-        return call.argument(key) or {"value": "1", "min": "−inf", "max": "inf", "alpha": "1.0"}.get(key, key)
+        return call.argument(key) or _DEFAULTS.get(key, key)
     scalar = call.argument("other") or call.argument("exponent")
-    if int(key) == 1 and scalar and len(operands) < 2:
+    if int(key) == 1 and scalar:
         return scalar
     if int(key) == 0 and call.argument("self"):
         return call.argument("self")
@@ -102,10 +113,13 @@ def _reduction(call: Call) -> str:
     over = f"over the {length} elements that share the kept axes" if len(call.axes) < len(call.source.shape) else (
         f"over all {length} elements"
     )  # fmt: skip
-    other = call.operands[1].name if len(call.operands) > 1 else ""
     correction = call.argument("correction", "1")
     if call.packet.startswith("nll_loss"):
-        return f"{name} = −(Σ {source}[row, {other}[row]]) / rows: of every row, the one element that its class selects"
+        return _class_loss(call)
+    if call.packet in _LOSSES:
+        term = elementwise(call, [fact.name for fact in call.operands])
+        total = f"Σ {term}" if call.argument("reduction") == "2" else f"(Σ {term}) / {length}"
+        return f"{name} = {total}, {over}"
     formula = {
         "sum": f"Σ {source}",
         "mean": f"(Σ {source}) / {length}",
@@ -123,9 +137,25 @@ def _reduction(call: Call) -> str:
         "logsumexp": f"m + log(Σ exp({source} − m)), m the maximum",
         "linalg_vector_norm": _norm(source, call.argument("ord", "2")),
         "norm": _norm(source, call.argument("p", "2")),
-        "mse_loss": f"Σ ({source} − {other})² / {length}",
-    }.get(call.packet, f"{call.packet}({source}{', ' + other if other else ''})")
+    }.get(call.packet, f"{call.packet}({', '.join(fact.name for fact in call.operands)})")
     return f"{name} = {formula}, {over}"
+
+
+def _class_loss(call: Call) -> str:
+    """A negative log-likelihood: of every row, the one element that its class selects."""
+    target = call.operands[1].name if len(call.operands) > 1 else "target"
+    picked = f"{call.source.name}[row, {target}[row]]"
+    if len(call.operands) > 2:
+        picked = f"{call.operands[2].name}[{target}[row]]·{picked}"
+    total, rows = f"−(Σ {picked})", "rows" if len(call.operands) < 3 else "the sum of those weights"
+    match call.argument("reduction"):
+        case "0":
+            formula = f"−{picked}"
+        case "2":
+            formula = total
+        case _:
+            formula = f"{total} / {rows}"
+    return f"{_code(call.output.name)} = {formula}: of every row, the one element that its class selects"
 
 
 def _norm(source: str, order: str) -> str:
@@ -190,7 +220,8 @@ def _convolution(call: Call) -> str:
 def _pooling(call: Call) -> str:
     window = call.integers("kernel_size")
     what = "max" if "max" in call.packet else "mean"
-    place = f"a window of {product_text(window)} elements" if math.prod(window) > 1 else "its share of the plane"
+    share = "its share of the plane" if len(call.source.shape) < 5 else "its share of the volume"
+    place = f"a window of {product_text(window)} elements" if math.prod(window) > 1 else share
     rule = ""
     if what == "mean" and any(call.integers("padding")):
         counted = call.argument("count_include_pad", "True") == "True"
@@ -239,9 +270,8 @@ def _other(call: Call) -> str:
     if call.packet == "_cdist_forward" and len(operands) == 2:
         return f"{_code(call.output.name)}[i, j] = distance of row i of {operands[0]} and row j of {operands[1]}"
     if call.packet == "_embedding_bag":
-        return (
-            f"{_code(call.output.name)}[bag, d] = mean or sum of {operands[0]}[idx, d] over the indices idx of the bag"
-        )
+        what = {"1": "mean", "2": "max"}.get(call.argument("mode"), "sum")
+        return f"{_code(call.output.name)}[bag, d] = {what} of {operands[0]}[idx, d] over the indices idx of the bag"
     if call.packet.startswith("_scaled_dot_product"):
         query = call.source
         return (
@@ -288,13 +318,20 @@ def _precision(study: Study) -> str:
             f"{text} Products of {factors} factors accumulate in float, one rounding each: the error is at most about "
             f"{factors} × 2^-24 of the result, in whatever order."
         )
-    if all(call.kind in _COPIES or call.packet in _SELECTIONS for call in study.calls):
+    if any(call.packet == "_embedding_bag" and call.argument("mode") != "2" for call in study.calls):
+        return f"{text} A bag's rows are added up in float, one rounding each: the error grows with the bag."
+    if all(_rounds_nothing(call) for call in study.calls):
         return f"{text} Values are only copied, compared or negated, so nothing is rounded."
     return study.choose(
         "precision",
         f"{text} There is no accumulation, so the only error is the rounding of each operation.",
         f"{text} Each element is a handful of rounded operations; the order of evaluation has to be the reference's.",
     )
+
+
+def _rounds_nothing(call: Call) -> bool:
+    chosen = _UNADDED - _PRODUCTS if call.kind is CallKind.REDUCTION else _SELECTIONS
+    return call.kind in _COPIES or call.packet in chosen or (call.kind is CallKind.POOLING and "max" in call.packet)
 
 
 def terms_of(call: Call) -> int:

@@ -3,7 +3,7 @@
 import re
 
 from musadata.teacher.reasoning.boundaries import block_size
-from musadata.teacher.reasoning.graph import KNOWLEDGE, Call, CallKind, Stage, count
+from musadata.teacher.reasoning.graph import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, count
 from musadata.teacher.reasoning.mathematics import formula_of
 from musadata.teacher.reasoning.study import Study, group_row, row_of, shape_text, unique
 
@@ -99,10 +99,13 @@ def _reduction(call: Call) -> list[str]:
             f"Reducing along the wrong axis: elements of a row are {step} apart in memory, not next to each other."
         )
     if rows > 1 and step == 1 and length <= 1024:
-        found.append("A lane that returns before the shuffles leaves the others of its warp with undefined values.")
+        found.append(
+            "Where a warp shares a row, a lane that leaves before the shuffles gives the others undefined values."
+        )
     elif rows == 1 or step == 1:
         found.append(
-            "A missing `__syncthreads()` between the rounds of the tree gives sums that change from run to run."
+            "Where a block combines results as a tree, a missing `__syncthreads()` between the rounds gives some "
+            "that change from run to run."
         )
     return found
 
@@ -118,9 +121,8 @@ def _softmax(call: Call) -> list[str]:
         ]
     return [
         "Without subtracting the row's maximum, `expf` overflows above 88.7 and the row becomes NaN.",
-        f"The maximum and the sum are shared by all {length} elements of a row: every thread must see them "
-        f"before it divides, "
-        "so a barrier or a shuffle broadcast belongs between the passes.",
+        f"The maximum and the sum belong to all {length} elements of a row: if several threads share it, each must see "
+        "them before it divides, so a barrier or a shuffle broadcast belongs between the passes.",
         *(["log(softmax) in two steps gives −inf where a probability underflows: subtract log of the sum "
         "instead."] if call.packet == "_log_softmax" else []),
     ]  # fmt: skip
@@ -148,9 +150,8 @@ def _matmul(call: Call) -> list[str]:
     right = call.operands[-1]
     inner = right.shape[-2] if len(right.shape) > 1 else right.shape[0]
     found = [
-        "Two barriers per tile: one after the loads, one before they are overwritten. Without the second, fast "
-        "warps change "
-        "values that slow ones still multiply.",
+        "Tiles in shared memory need two barriers each: one after the loads, one before they are overwritten. Without "
+        "the second, fast warps change values that slow ones still multiply.",
         f"Rounding the {inner} products to half precision or TF32 shows against a reference in double "
         f"precision: keep float.",
     ]
@@ -195,17 +196,32 @@ def _pooling(call: Call) -> list[str]:
 
 def _scan(call: Call) -> list[str]:
     _, length, _ = row_of(call)
+    carry = (
+        f"If a warp scans a row in pieces of 32, the carry must reach all lanes before they store; a row of {length} "
+        "has several pieces."
+    )
     return [
-        f"The carry from one piece to the next must reach all lanes before they store; a row of {length} has "
-        f"several pieces.",
+        *([carry] if length > 32 else []),
         "An exclusive scan is off by one element, and equals the right answer shifted.",
     ]
 
 
 def _lookup(call: Call) -> list[str]:
-    return [
+    words = (
         "Indices are 64-bit: reading them as `int` takes every other word, which works by chance for the first "
-        "index only.",
+        "index only."
+    )
+    if call.packet.startswith("upsample"):
+        return []
+    if call.packet in SCATTERS:
+        twice = (
+            "an index that occurs twice loses one of its values where threads add without an atomic"
+            if call.packet.endswith("_add")
+            else "where an index occurs twice, which of its values stays is a matter of chance if threads write at once"
+        )
+        return [words, f"Indices may repeat: {twice}."]
+    return [
+        words,
         f"Loads go wherever the indices point, so rows of {shape_text(call.source.shape)} are read in full to "
         f"coalesce.",
     ]
@@ -239,15 +255,16 @@ def _of_stage(stage: Stage) -> list[str]:
 
 def _of_task(study: Study) -> list[str]:
     out = study.outputs[0]
+    row = out.shape[-1] if out.shape else 1
     vector = study.choose(
         "vector",
-        f"`float4` loads are safe only where the address is 16-byte aligned and the row a multiple of four: rows of "
-        f"`{out.name}` have {out.shape[-1] if out.shape else 1}.",
-        f"Vector loads across rows of {out.shape[-1] if out.shape else 1} elements go wrong as soon as a row is not a "
-        "multiple of four.",
+        "`float4` accesses that start anew with every row need rows of a multiple of four, or they are not aligned: "
+        f"those of `{out.name}` have {row}. Over the flat index only the tail needs care.",
+        f"Rows of {row} are no multiple of four: `float4` accesses row by row would not be aligned; over the flat "
+        "index they are, up to a tail that goes element by element.",
     )
     constants = any(re.search(r"[0-9]\.[0-9]|e-", formula_of(call)) for call in study.calls)
-    return [vector if out.shape and out.shape[-1] % 4 else "", _dtype(out.dtype, constants)]
+    return [vector if row > 1 and row % 4 else "", _dtype(out.dtype, constants)]
 
 
 def _dtype(dtype: str, constants: bool) -> str:

@@ -6,6 +6,7 @@ from musadata.teacher.reasoning.study import (
     Study,
     elements_text,
     group_row,
+    join,
     named,
     product_text,
     row_of,
@@ -16,6 +17,7 @@ from musadata.teacher.reasoning.study import (
 from musadata.tracing.roofline import tensor_bytes
 
 _MOST_CALLS = 12
+_MOST_INPUTS = 4
 
 
 def write_sizes(study: Study) -> str:
@@ -47,6 +49,8 @@ def _layout(fact: TensorFact) -> str:
 def _pointwise(call: Call) -> str:
     out = call.output
     shapes = unique([shape_text(fact.shape) for fact in call.operands])
+    if not out.shape:
+        return f"`{out.name}` is a single number, as what it is made from."
     if len(shapes) < 2:
         return f"`{out.name}` has the shape {shape_text(out.shape)} of its operand: {elements_text(out)}."
     small = [named(fact) for fact in call.operands if count(fact) < count(out)]
@@ -59,6 +63,9 @@ def _pointwise(call: Call) -> str:
 def _reduction(call: Call) -> str:
     rows, length, _ = row_of(call)
     source, out = call.source, call.output
+    if call.packet.startswith("nll_loss") and len(call.operands) > 1:
+        picked = call.operands[1]
+        return f"`{out.name}` is made from {elements_text(picked)} of {named(source)}, one for each of `{picked.name}`."
     if len(call.axes) == len(source.shape):
         return f"`{out.name}` is a single number made from {elements_text(source)} of `{source.name}`."
     axes = " and ".join(f"axis {axis}" for axis in call.axes)
@@ -66,7 +73,8 @@ def _reduction(call: Call) -> str:
     return (
         f"`{out.name}`: {axes} of {named(source)} {'goes' if len(call.axes) == 1 else 'go'} away, {sizes} "
         f"elements per result, which leaves "
-        f"{shape_text(out.shape)} with {product_text(out.shape)} results ({rows} rows of {length})."
+        f"{shape_text(out.shape)} with "
+        f"{'1 result' if rows == 1 else f'{product_text(out.shape)} results ({rows} rows of {length})'}."
     )
 
 
@@ -215,11 +223,53 @@ def _other_set(study: Study) -> str:
     )
     return (
         f"The second set of shapes, {inputs}, gives {outputs}; {study.other.flops} FLOPs and "
-        f"{study.other.bytes} bytes. "
-        + study.choose(
-            "sizes",
-            "No size may therefore be a constant in the kernel: all of them are arguments.",
-            "So sizes are kernel arguments, never literals.",
-            "A kernel with the sizes of the first set written into it would be wrong here.",
-        )
+        f"{study.other.bytes} bytes. {_arguments(study)}"
     )
+
+
+def _arguments(study: Study) -> str:
+    """Which sizes a kernel has to be told, because they differ between the sets, and which it may hold as numbers."""
+    differ, agree = _axes(study)
+    if not differ:
+        return "No size of an input differs from the first set."
+    if not agree:
+        text = study.choose(
+            "sizes",
+            "Every size of the inputs differs, so all of them reach the kernels as arguments, with what follows",
+            "No size of an input may therefore be a literal in a kernel: all of them are arguments",
+            "A kernel with the first set's sizes written into it would be wrong here: those of inputs are arguments",
+        )
+        weights = any(fact.role == "parameter" for fact in study.trace.tensors)
+        return f"{text}{'; the sizes of parameters are fixed, and may be literals' if weights else ''}."
+    varying, same = _axes_text(differ), _axes_text(agree)
+    one = sum(map(len, agree.values())) == 1
+    rest = (
+        f"{same} {'is' if one else 'are'} the same in every set, so a kernel may hold "
+        f"{'that size as a number' if one else 'those sizes as numbers'} if the host checks {'it' if one else 'them'}"
+    )
+    return study.choose(
+        "sizes",
+        f"What differs, {varying}, has to reach the kernels as arguments, with all that follows from it; {rest}.",
+        f"So kernels take {varying} as arguments, and what follows from there; {rest}.",
+        f"A kernel with the first set's {varying} written into it would be wrong here; {rest}.",
+    )
+
+
+def _axes(study: Study) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Axes of the inputs whose sizes differ between the sets of shapes, and axes of more than 1 that keep theirs."""
+    sets = [{fact.name: fact.shape for fact in trace.tensors if fact.role == "input"} for trace in study.traces]
+    differ: dict[str, list[int]] = {}
+    agree: dict[str, list[int]] = {}
+    for name, shape in sets[0].items():
+        shapes = [inputs[name] for inputs in sets if len(inputs.get(name, ())) == len(shape)]
+        for axis, size in enumerate(shape):
+            if any(other[axis] != size for other in shapes):
+                differ.setdefault(name, []).append(axis)
+            elif size > 1:
+                agree.setdefault(name, []).append(axis)
+    return differ, agree
+
+
+def _axes_text(found: dict[str, list[int]]) -> str:
+    texts = [f"{join([f'axis {axis}' for axis in axes])} of `{name}`" for name, axes in found.items()]
+    return join(texts if len(texts) <= _MOST_INPUTS else [*texts[:_MOST_INPUTS], "so on"])

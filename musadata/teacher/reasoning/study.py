@@ -112,10 +112,17 @@ def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
 def row_of(call: Call) -> tuple[int, int, int]:
     """For a call that runs over axes: number of rows, elements per row, step between neighbours in a row."""
     fact = call.source
+    if call.packet.startswith("nll_loss") and len(call.operands) > 1:
+        return 1, count(call.operands[1]), 1  # of every row, only the element that its class selects
     inner = [fact.shape[axis] for axis in call.axes]
     length = prod(inner)
     step = fact.stride[call.axes[-1]] if call.axes else 1
     return count(fact) // max(1, length), length, step
+
+
+def is_whole(call: Call) -> bool:
+    """Whether a reduction leaves no axis, whatever the sizes."""
+    return len(call.axes) == len(call.source.shape)
 
 
 def group_row(call: Call) -> tuple[int, int]:

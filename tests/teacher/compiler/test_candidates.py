@@ -83,3 +83,18 @@ def test_a_description_says_what_each_kernel_computes_of_what(candidate_of):
     said = describe(candidate_of("softmax", fused))
     assert "it makes `softmax_max` (a maximum) and `softmax_sum` (a sum) of `x`, then writes `softmax`" in said
     assert "it computes `mul` from `relu`, element by element" in describe(candidate_of("chain", unfused))
+
+
+def test_a_description_says_which_sizes_are_arguments_and_which_are_numbers(candidate_of):
+    said = describe(candidate_of("convolution", PLANS[0]))
+    assert "The host reads `batch`, `height` and `width` from the tensors" in said
+    assert "checks the size that the kernels take for granted: 6 along axis 1 of `x`." in said
+    assert "x.size(1) == 6" in candidate_of("convolution", PLANS[0]).source
+    assert "take for granted" not in describe(candidate_of("gelu", PLANS[0]))
+
+
+def test_a_description_says_that_nothing_is_fused_only_where_that_is_so(candidate_of):
+    fused, unfused = (next(plan for plan in PLANS if plan.fuse == wanted) for wanted in (True, False))
+    assert "Nothing is fused" in describe(candidate_of("chain", unfused))
+    assert "Nothing is fused" not in describe(candidate_of("chain", fused))
+    assert "Nothing is fused" not in describe(candidate_of("gelu", unfused))
