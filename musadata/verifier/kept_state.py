@@ -45,7 +45,7 @@ class _Walk:
     def __init__(self, module: str):
         self.found: dict[str, list[Any]] = {}
         self._module = module
-        self._seen: set[int] = set()
+        self._seen: dict[int, Any] = {}  # with the values: the id of one that is gone is soon another's
 
     def visit(self, place: str, value: Any, depth: int = 0) -> None:
         plain = _plain_part(value)
@@ -53,7 +53,7 @@ class _Walk:
             self.found.setdefault(place, []).append(plain)
         if isinstance(value, _PLAIN) or depth == _DEEPEST or id(value) in self._seen:
             return
-        self._seen.add(id(value))
+        self._seen[id(value)] = value
         for part in itertools.islice(self._parts(value), _MOST_ELEMENTS):
             self.visit(place, part, depth + 1)
 

@@ -96,3 +96,12 @@ def test_file_that_grows_is_seen(tmp_path: Path) -> None:
 
 def test_environment_that_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert changes(None, lambda: monkeypatch.setenv("CALLS", "|")) == ["the environment"]
+
+
+def test_a_program_that_changes_nothing_is_the_same_however_memory_is_reused() -> None:
+    """What the walk makes on its way, as copies of attributes, is gone soon, and its place another's."""
+    holders = [Holder() for _ in range(20)]
+    for holder in holders:
+        vars(holder)["calls"] = 3
+    kept: list[object] = []
+    assert [changes(holders, lambda: kept.append([{} for _ in range(len(kept) % 7)])) for _ in range(40)] == [[]] * 40
