@@ -72,6 +72,11 @@ def runs_here(options: PipelineOptions) -> bool:
     return runner is None or str(runner).rsplit(".", 1)[-1].lower() in ("directrunner", "fnapirunner")
 
 
+def workers_here(options: PipelineOptions) -> int:
+    """How many workers share this machine; 0 where a cluster has them."""
+    return int(options.view_as(DirectOptions).direct_num_workers) if runs_here(options) else 0
+
+
 def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     """Read the command line.
 

@@ -107,10 +107,10 @@ def requests_at_once(config: TeacherConfig) -> int:
     return config.concurrency if config.kind is TeacherType.OPENAI else 1
 
 
-def verdicts_at_once(config: VerifierConfig) -> int:
-    """How many candidates one process judges at a time: a worker with a device keeps it busy with all its cores. One
-    without shares them with as many workers, but takes two, so that the last workers leave fewer cores idle."""
-    return len(os.sched_getaffinity(0)) if config.backend in DEVICE_BACKENDS else 2
+def verdicts_at_once(config: VerifierConfig, workers: int) -> int:
+    """How many candidates one process judges at a time, of `workers` that share this machine's cores: its part of what
+    keeps a device busy, and two at least, so that the last workers leave fewer cores idle."""
+    return max(2, len(os.sched_getaffinity(0)) // workers) if config.backend in DEVICE_BACKENDS else 2
 
 
 def journal_folder(corpus: str, stage: str, shard: Shard) -> str:

@@ -36,7 +36,7 @@ from musadata.sampling.memory import Memory
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play, submit
 from musadata.teacher.protocol import CannotAnswer, Teacher
 from pipelines import resources
-from pipelines.options import parse_options, run_command
+from pipelines.options import parse_options, run_command, workers_here
 from pipelines.run import Stage, run_stages
 from pipelines.steps import RunStep, ShardStep, Writers, all_found, concurrently
 
@@ -172,6 +172,7 @@ class Converse(ABC):
 
     config: Config
     corpus: str
+    workers: int = 1  # how many share a machine
 
     @abstractmethod
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
@@ -221,7 +222,7 @@ class Compile(Converse):
     """Compiles what was answered; needs a compiler, but no device."""
 
     def at_once(self) -> int:
-        return resources.verdicts_at_once(self.config.verifier)
+        return resources.verdicts_at_once(self.config.verifier, self.workers)
 
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
@@ -232,7 +233,7 @@ class Execute(Converse):
     """Executes what was compiled and judges it; where the backend needs a device, this step does."""
 
     def at_once(self) -> int:
-        return resources.verdicts_at_once(self.config.verifier)
+        return resources.verdicts_at_once(self.config.verifier, self.workers)
 
     def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
@@ -246,12 +247,12 @@ class Stage3(Stage):
     needs = "stage2"
 
     def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
-        config, corpus = self.config, self.corpus
+        config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
         on_device = config.verifier.backend in resources.DEVICE_BACKENDS
         for turn in range(1, config.sampling.turns + 1):
             shards |= f"Ask {turn}" >> beam.Map(AskTeacher(config, corpus).run)
-            execute = beam.Map(Execute(config, corpus).run)
-            if on_device:  # else one process does both, and would only import each candidate twice
+            execute = beam.Map(Execute(config, corpus, workers or 1).run)
+            if on_device and not workers:  # else one process does both, and would only import each candidate twice
                 shards |= f"Compile {turn}" >> beam.Map(Compile(config, corpus).run)
                 execute = execute.with_resource_hints(**DEVICE)
             shards |= f"Execute {turn}" >> execute

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from musadata.records import Annotation, ChatMessage, Task, Verdict
+from musadata.records import Annotation, ChatMessage, ErrorClass, Task, Verdict
 from musadata.teacher.prompts import render_generation, render_repair
 from musadata.teacher.protocol import Answer, Request, RequestKind
 
@@ -53,7 +53,7 @@ def play(
         answer = ask(request)
         verdict = judge(task, annotation, answer)
         attempts.append(Attempt(request, answer, verdict))
-        if verdict.accepted:
+        if verdict.accepted or verdict.error_class is ErrorClass.INFRA:  # nothing was said that could be repaired
             break
         messages = (*messages, ChatMessage("assistant", answer.text), *render_repair(verdict.feedback))
     return attempts

@@ -1,10 +1,16 @@
-"""Who may use a device: any number of candidates that are only executed, or one that is timed, over all processes."""
+"""Who may use a device, over all processes of a machine: as many candidates as its memory has room for, and of those
+any number that are only executed, or one that is timed.
+"""
 
 import fcntl
+import itertools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+_POLL_SECONDS = 0.01
 
 
 class DeviceLock:
@@ -14,9 +20,7 @@ class DeviceLock:
     """
 
     def __init__(self, folder: Path, name: str):
-        folder.mkdir(parents=True, exist_ok=True)
-        safe = "".join(letter if letter.isalnum() else "-" for letter in name)
-        self._gate_path, self._path = folder / f"{safe}.gate", folder / f"{safe}.lock"
+        self._gate_path, self._path = _file(folder, name, "gate"), _file(folder, name, "lock")
         self._held: IO[bytes] | None = None
 
     def share(self) -> None:
@@ -42,11 +46,46 @@ class DeviceLock:
         self._held = held
 
 
+class DeviceSeat:
+    """One of the places for a process with a context of its own. Each candidate needs an object of its own."""
+
+    def __init__(self, folder: Path, name: str, seats: int):
+        self._paths = [_file(folder, name, f"seat{number}") for number in range(seats)]
+        self._held: IO[bytes] | None = None
+
+    def take(self) -> None:
+        """Wait until one is free."""
+        for path in itertools.cycle(self._paths):
+            file = path.open("wb")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                if path == self._paths[-1]:
+                    time.sleep(_POLL_SECONDS)
+                continue
+            self._held = file
+            return
+
+    def release(self) -> None:
+        """Let somebody else have it; nothing happens if none is held."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+def _file(folder: Path, name: str, purpose: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    safe = "".join(letter if letter.isalnum() else "-" for letter in name)
+    return folder / f"{safe}.{purpose}"
+
+
 @contextmanager
-def released(lock: DeviceLock | None) -> Iterator[DeviceLock | None]:
-    """Whatever happens inside, the lock is not held afterwards."""
+def released(*holds: DeviceLock | DeviceSeat | None) -> Iterator[None]:
+    """Whatever happens inside, none of these is held afterwards."""
     try:
-        yield lock
+        yield
     finally:
-        if lock is not None:
-            lock.release()
+        for hold in holds:
+            if hold is not None:
+                hold.release()

@@ -10,7 +10,7 @@ from musadata.records import Timing
 from musadata.sandbox import Sandbox
 from musadata.verifier.backends import Backend
 from musadata.verifier.baseline import Baseline, BaselineFailed
-from musadata.verifier.device_lock import DeviceLock
+from musadata.verifier.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.reference import Expectation
 from musadata.verifier.timing import Driver, TimingPolicy, time_candidate, time_compiled, timed_sets
 from musadata.verifier.torch_abi.toolchain import cache_folder
@@ -25,13 +25,17 @@ class Rivals:
         self._eager = Baseline(sandbox, backend.clock, False, backend.flush_bytes)
         self._compiled = Baseline(sandbox, backend.clock, True, backend.flush_bytes)
         self._compiled_times: dict[str, Timing | None] = {}
-        self._folder, self._name = cache_folder() / "locks", backend.identity
+        self._folder, self._name, self._seats = cache_folder() / "locks", backend.identity, backend.seats
         self._start_lock = threading.Lock()
         self._eager.launch()
 
     def lock(self) -> DeviceLock:
         """A new candidate's lock on the device."""
         return DeviceLock(self._folder, self._name)
+
+    def seat(self) -> DeviceSeat | None:
+        """A new candidate's place on the device; None where there is room for all."""
+        return DeviceSeat(self._folder, self._name, self._seats) if self._seats else None
 
     def start(self, reference: str, seed: int, expectation: Expectation) -> Driver:
         """Begin to time a candidate; the caller holds the device alone."""

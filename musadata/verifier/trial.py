@@ -14,7 +14,7 @@ from musadata.config import VerifierConfig
 from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends import Backend, Built
-from musadata.verifier.device_lock import DeviceLock
+from musadata.verifier.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.judge import Judgement, judge, read_report
 from musadata.verifier.native_code import check_native_code
 from musadata.verifier.plan import Call, plan_calls
@@ -86,8 +86,8 @@ StartTiming = Callable[[Expectation], Driver]
 class Trial:
     """Serves one candidate's process. `timing` is None where times mean nothing.
 
-    `lock` is shared while the candidate is executed, and held alone while it is timed. `contexts` bounds how many make
-    their contexts at a time.
+    `lock` is shared while the candidate is executed, and held alone while it is timed. `seat` is its place on the
+    device, from before its context is made until its process ends; `contexts` bounds how many make theirs at a time.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Trial:
         expected: "Future[Expectation]",
         seed: int,
         lock: DeviceLock | None,
+        seat: DeviceSeat | None,
         timing: StartTiming | None,
         contexts: threading.Semaphore,
     ):
@@ -105,6 +106,7 @@ class Trial:
         self._expected = expected
         self._seed = seed
         self._lock = lock
+        self._seat = seat
         self._timing = timing
         self._contexts: threading.Semaphore | None = contexts  # None once it has had leave
         self._leave: threading.Semaphore | None = None
@@ -118,6 +120,8 @@ class Trial:
             return {"error": "not a question"}
         if "context" in question:
             if question["context"] == "wanted" and self._contexts is not None:
+                if self._seat is not None:
+                    self._seat.take()
                 self._contexts.acquire()
                 self._leave, self._contexts = self._contexts, None
             return {}

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -32,6 +33,7 @@ from musadata.verifier.trial import Compilations, Trial, native_texts, rejected
 _MOST_THREADS = 64
 # A driver makes one context at a time, whoever asks: sixteen at once are all late, of four the first is there soon.
 _CONTEXTS_AT_ONCE = 4
+_LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
 REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.reference")  # what a sandbox for references should import once
 
 
@@ -197,25 +199,42 @@ class Verifier:
             self._pool.submit(self._backend.compile, request)
 
     def _run(self, exercise: "_Exercise", extraction: Extraction) -> Judgement:
+        """The judgement, and whose fault it is: not the candidate's if the device is gone, or others fill it."""
+        assert self._backend is not None
+        judgement = self._execute(exercise, extraction)
+        if self._backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
+            self._wait_for_memory(self._backend)
+            judgement = self._execute(exercise, extraction)
+        if judgement.error_class is not ErrorClass.RUNTIME:
+            return judgement
+        if self._backend.is_lost():
+            return _infra(judgement, f"{self._backend.device} does not answer any more.")
+        if self._backend.seats and _finds_no_memory(judgement) and self._backend.is_full():
+            return _infra(judgement, f"Other programs fill the memory of {self._backend.device}.")
+        return judgement
+
+    def _wait_for_memory(self, backend: Backend) -> None:
+        end = time.monotonic() + _LONGEST_WAIT_SECONDS
+        while backend.is_full() and time.monotonic() < end:
+            time.sleep(1.0)
+
+    def _execute(self, exercise: "_Exercise", extraction: Extraction) -> Judgement:
         assert self._candidates is not None and self._backend is not None and self._pool is not None
         seed = derive_seed(self._config, exercise.task_id, "state")
         expected = self._pool.submit(self._expect, exercise, seed)
         compilations = Compilations(self._backend, self._config.strict)
         rivals = self._rivals
-        with released(rivals.lock() if rivals else None) as lock:
-            timing = partial(rivals.start, exercise.reference, seed) if rivals else None
-            trial = Trial(self._config, compilations, expected, seed, lock, timing, self._contexts)
+        lock, seat = (rivals.lock(), rivals.seat()) if rivals else (None, None)
+        timing = partial(rivals.start, exercise.reference, seed) if rivals else None
+        with released(lock, seat):
+            trial = Trial(self._config, compilations, expected, seed, lock, seat, timing, self._contexts)
             try:
                 outcome = self._candidates.call(
                     "musadata.verifier.execute:run_candidate", extraction.source, self._backend.child, serve=trial.serve
                 )
             finally:
                 trial.leave()
-        judgement = trial.conclude(outcome)
-        if judgement.error_class is ErrorClass.RUNTIME and self._backend.is_lost():
-            finding = Finding("infra.device", f"{self._backend.device} does not answer any more.")
-            return rejected(judgement.stage, ErrorClass.INFRA, [finding])
-        return judgement
+        return trial.conclude(outcome)
 
     def _expect(self, exercise: "_Exercise", seed: int) -> Expectation:
         """What the reference says, found out while the candidate compiles and starts."""
@@ -250,6 +269,16 @@ class Verifier:
             reward=reward(error_class, share, speedup),
             own_share=judgement.own_share,
         )
+
+
+def _finds_no_memory(judgement: Judgement) -> bool:
+    return judgement.error_class is ErrorClass.RUNTIME and any(
+        "out of memory" in finding.message for finding in judgement.findings
+    )
+
+
+def _infra(judgement: Judgement, message: str) -> Judgement:
+    return rejected(judgement.stage, ErrorClass.INFRA, [Finding("infra.device", message)])
 
 
 @cache

@@ -94,6 +94,12 @@ def test_conversation_ends_after_the_last_turn():
     assert len(attempts) == 3
 
 
+def test_conversation_ends_where_the_verifier_could_not_say():
+    undecided = dataclasses.replace(WRONG, error_class=ErrorClass.INFRA, feedback="")
+    attempts, _ = converse([WRONG, undecided, VERDICT])
+    assert [attempt.verdict.error_class for attempt in attempts] == [ErrorClass.CORRECTNESS, ErrorClass.INFRA]
+
+
 def test_a_judge_that_only_remembers_stops_the_conversation_where_it_is():
     def judge(task, annotation, given):
         raise NotKnownYet

@@ -1,8 +1,9 @@
 """Whoever is timed has the device alone, and gets it even while others come and go."""
 
 import threading
+import time
 
-from musadata.verifier.device_lock import DeviceLock, released
+from musadata.verifier.device_lock import DeviceLock, DeviceSeat, released
 
 
 def test_many_share_and_one_is_alone(tmp_path):
@@ -26,6 +27,29 @@ def test_many_share_and_one_is_alone(tmp_path):
     thread.join(30)
     locks[0].share()  # and nobody holds it any more
     locks[0].release()
+
+
+def test_no_more_take_a_seat_than_there_are(tmp_path):
+    seats = [DeviceSeat(tmp_path, "GPU-1/a", 2) for _ in range(12)]
+    lock, sitting, most = threading.Lock(), 0, 0
+
+    def sit(seat):
+        nonlocal sitting, most
+        with released(seat):
+            seat.take()
+            with lock:
+                sitting += 1
+                most = max(most, sitting)
+            time.sleep(0.02)
+            with lock:
+                sitting -= 1
+
+    threads = [threading.Thread(target=sit, args=(seat,)) for seat in seats]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (sitting, most) == (0, 2)
 
 
 def test_who_waits_for_being_alone_is_not_overtaken(tmp_path):

@@ -265,6 +265,24 @@ def test_device_that_is_lost_is_not_held_against_the_candidate(verifier, relu_ta
     assert judge(verifier, relu_task, wrong)[0].error_class is ErrorClass.CORRECTNESS
 
 
+@pytest.mark.parametrize(("full", "error_class"), [(True, ErrorClass.INFRA), (False, ErrorClass.RUNTIME)])
+def test_memory_that_others_hold_is_not_held_against_the_candidate(
+    verifier, relu_task, relu, monkeypatch, full, error_class
+):
+    hungry = relu.replace("ext.relu(x)", "self.take(x)") + "\n    def take(self, x):\n"
+    hungry += "        raise RuntimeError('CUDA error: out of memory')\n"
+    asked = []
+    backend = dataclasses.replace(verifier._backend, seats=4, is_full=lambda: asked.append(1) is None and full)
+    monkeypatch.setattr(verifier, "_backend", backend)
+    monkeypatch.setattr("musadata.verifier.verifier._LONGEST_WAIT_SECONDS", 0.0)
+    verdict, _ = judge(verifier, relu_task, hungry)
+    assert (verdict.error_class, verdict.accepted) == (error_class, False)
+    assert len(asked) == 2  # before it was tried again, and after
+    asked.clear()
+    assert judge(verifier, relu_task, relu)[0].accepted
+    assert not asked
+
+
 def test_reference_that_is_no_text_is_named_as_such(tmp_path, relu):
     (tmp_path / "cand.py").write_text(relu)
     (tmp_path / "ref.py").write_bytes(bytes(range(256)))

@@ -27,6 +27,28 @@ def test_device_is_what_the_driver_says(driver):
     assert backend.find_device() == backend.Device("NVIDIA H200", "90", "580.1", "GPU-1")
 
 
+@pytest.mark.parametrize(
+    ("memory", "seats"), [("143771 MiB", 32), ("8192 MiB", 5), ("1024 MiB", 1), ("[N/A]", 32), ("", 32)]
+)
+def test_as_many_candidates_at_a_time_as_there_is_memory_and_cores_for(driver, monkeypatch, memory, seats):
+    driver(f"NVIDIA H200, 9.0, 580.1, GPU-1, {memory}")
+    monkeypatch.setattr(backend.os, "sched_getaffinity", lambda process: range(16))
+    device = backend.find_device()
+    assert device is not None and device.seats == seats
+
+
+def test_full_device_is_noticed(driver):
+    is_full = backend.watch_memory("GPU-1")
+    driver("900 MiB, 143771 MiB")
+    assert is_full()
+    driver("40000 MiB, 143771 MiB")
+    assert not is_full()
+    driver("[N/A], [N/A]")
+    assert not is_full()
+    driver("failed", 9)
+    assert not is_full()
+
+
 def test_no_device_without_an_answer(driver):
     driver("NVIDIA-SMI has failed", 9)
     assert backend.find_device() is None
