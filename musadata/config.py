@@ -288,6 +288,7 @@ _BOUNDS = {
     "verifier.compile_seconds": (0.1, math.inf),
     "verifier.memory_mb": (256, math.inf),
     "verifier.input_sets": (1, 1000),
+    "verifier.seed": (0, 2**63 - 1),
     "verifier.timed_runs": (10, 100_000),
     "sampling.turns": (1, 3),
     "sampling.keep": (1, 1000),
@@ -295,6 +296,19 @@ _BOUNDS = {
     "sampling.speedup_cap": (0, math.inf),
     "sampling.first_turn_weight": (0, 1),
 }
+
+
+def out_of_bounds(config: VerifierConfig) -> tuple[str, str] | None:
+    """The first field of a verifier's config with a value that none of it may have, and what is wrong with it."""
+    for key, (low, high) in _BOUNDS.items():
+        section, _, name = key.partition(".")
+        if section == "verifier" and not low <= getattr(config, name) <= high:
+            return name, _must(getattr(config, name), low, high)
+    return None
+
+
+def _must(value: Any, low: float, high: float) -> str:
+    return f"is {value}, but must be {f'from {low:g} to {high:g}' if high < math.inf else f'{low:g} or more'}"
 
 
 def _check(config: Config, file: str) -> None:
@@ -307,8 +321,7 @@ def _check(config: Config, file: str) -> None:
         value = config
         for name in key.split("."):
             value = getattr(value, name)
-        must = f"from {low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
-        require(low <= value <= high, key, f"is {value}, but must be {must}")  # type: ignore[operator]
+        require(low <= value <= high, key, _must(value, low, high))  # type: ignore[operator]
     turns, bonuses = config.sampling.turns, len(config.sampling.early_bonus)
     require(bonuses >= turns, "sampling.early_bonus", f"has {bonuses} numbers, but there are {turns} turns")
     _check_teacher(config.teacher, require)

@@ -18,6 +18,7 @@ from musadata.sandbox.pages import collapse_memory
 from musadata.sandbox.wire import WireError, receive_frame, send_frame
 
 _REAP_SECONDS = 0.05
+_GONE = (WireError, ConnectionError)  # the owner has closed, with or without having read all that was sent
 
 
 def main(descriptor: int, owner: int, modules: list[str]) -> None:
@@ -29,7 +30,7 @@ def main(descriptor: int, owner: int, modules: list[str]) -> None:
         _import(modules)
     try:
         hello, _ = receive_frame(sock)
-    except WireError:  # nobody needed this process
+    except _GONE:  # nobody needed this process
         os._exit(0)
     os.environ.update(hello["environment"])
     try:
@@ -42,16 +43,16 @@ def main(descriptor: int, owner: int, modules: list[str]) -> None:
     gc.freeze()  # else every fork's collector would touch, and so copy, all that is warm
     collapse_memory()
     folders, why = _lock_in(hello)
-    send_frame(sock, {"ready": True, "namespaces": folders is not None, "why": why})
     running = 0
-    while True:
-        try:
+    try:
+        send_frame(sock, {"ready": True, "namespaces": folders is not None, "why": why})
+        while True:
             while not select.select([sock], [], [], _REAP_SECONDS if running else None)[0]:
                 running -= _reap()
             _serve_one(sock, folders)
             running += 1 - _reap()
-        except WireError:
-            os._exit(0)  # nothing to tidy up, and some libraries (Triton's) complain when the interpreter ends
+    except _GONE:
+        os._exit(0)  # nothing to tidy up, and some libraries (Triton's) complain when the interpreter ends
 
 
 def _import(modules: list[str]) -> None:

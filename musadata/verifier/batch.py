@@ -56,6 +56,7 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
         MusadataError: the file cannot be read or lacks columns, the backend is not there, or a worker was killed.
     """
     table, rows = _read(batch.candidates)
+    _require_file(batch.output)
     identity = _identity(batch)
     keys = [content_id("verdict", identity, batch.config, row) for row in rows]
     with Journal(batch.output.with_name(batch.output.name + ".journal"), "verdicts") as journal:
@@ -73,6 +74,12 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
     return verdicts
 
 
+def _require_file(output: Path) -> None:
+    """Complain now about what would otherwise show after the last verdict."""
+    if output.is_dir():
+        raise MusadataError("is a folder", where=str(output), remedy="name the Parquet file to write")
+
+
 def _identity(batch: Batch) -> list[str]:
     """Of everything but rows and config that a verdict depends on."""
     backend = open_backend(batch.config)
@@ -88,6 +95,8 @@ def _identity(batch: Batch) -> list[str]:
 
 def _read(path: Path) -> tuple[pa.Table, list[_Row]]:
     """The table, and of each row what its verdict depends on."""
+    if not path.exists():
+        raise MusadataError("does not exist", where=str(path), remedy="name a Parquet file")
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowInvalid) as error:
@@ -103,7 +112,7 @@ def _read(path: Path) -> tuple[pa.Table, list[_Row]]:
     return table, [
         {
             "reference": _text(row["reference"]),
-            "source": _text(row.get("source") or row.get("candidate")),
+            "source": _text(row.get("source") if row.get("source") is not None else row.get("candidate")),
             "inputs": row.get("inputs"),
         }
         for row in rows

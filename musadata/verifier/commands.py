@@ -5,11 +5,12 @@ import codecs
 import io
 import json
 import os
+import re
 import sys
 import tokenize
 from pathlib import Path
 
-from musadata.config import BackendType, VerifierConfig
+from musadata.config import BackendType, VerifierConfig, out_of_bounds
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Verdict
 from musadata.rows import plain
@@ -62,7 +63,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> VerifierConfig:
-    return VerifierConfig(
+    """What the options ask for.
+
+    Raises:
+        MusadataError: a number is out of bounds.
+    """
+    config = VerifierConfig(
         backend=BackendType(arguments.backend),
         sanitize=arguments.sanitize,
         seed=arguments.seed,
@@ -71,6 +77,11 @@ def _config(arguments: argparse.Namespace) -> VerifierConfig:
         timed_runs=arguments.timed_runs,
         torch_compile=arguments.torch_compile,
     )
+    wrong = out_of_bounds(config)
+    if wrong is not None:
+        option = f"--{wrong[0].replace('_', '-')}"
+        raise MusadataError(wrong[1], where=option, remedy="change it, or leave it out for the usual")
+    return config
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -104,6 +115,9 @@ def _read_reference(path: Path) -> str:
     text = _read(path, _MOST_BYTES)
     if any("\udc80" <= letter <= "\udcff" for letter in text):
         raise MusadataError("is not UTF-8 text", where=str(path), remedy="save it as UTF-8")
+    if re.search(r"^class ModelNew\b", text, re.MULTILINE) and not re.search(r"^class Model\b", text, re.MULTILINE):
+        remedy = "name the reference with --reference, and this one with --candidate"
+        raise MusadataError("defines ModelNew and no Model, so it is a candidate", where=str(path), remedy=remedy)
     return text
 
 
@@ -142,12 +156,16 @@ def run_batch(arguments: argparse.Namespace) -> int:
     """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`."""
     if not arguments.devices:
         start_ahead(2)
+    from musadata.verifier.backends import open_backend
     from musadata.verifier.batch import Batch, judge_batch, parse_devices
 
-    devices = parse_devices(arguments.devices)
+    devices, config = parse_devices(arguments.devices), _config(arguments)
+    if devices and config.backend is BackendType.AUTO and open_backend(config).name == BackendType.EMULATED.value:
+        remedy = "leave it out to run the kernels on the CPU"
+        raise MusadataError("there is no CUDA device here", where="--devices", remedy=remedy)
     if arguments.compile_workers < 1:
         raise MusadataError("must be 1 or more", where="--compile-workers", remedy="leave it out for one per core")
-    batch = Batch(arguments.candidates, arguments.output, _config(arguments), arguments.compile_workers, devices)
+    batch = Batch(arguments.candidates, arguments.output, config, arguments.compile_workers, devices)
     verdicts = judge_batch(batch)
     accepted = sum(verdict.accepted for verdict in verdicts)
     print(f"{accepted} of {len(verdicts)} accepted; verdicts in {arguments.output}", file=sys.stderr)

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import select
 import subprocess
 import sys
 import time
@@ -283,3 +284,16 @@ def test_closing_ends_calls_and_does_not_start_again():
             call.result(SLACK)
         assert sandbox._process is None
         assert sandbox.call("hostile_calls:echo", 1).value == 1
+
+
+def test_a_process_whose_owner_closes_without_reading_ends_in_silence(capfd):
+    """A verdict that needs no execution does not wait for the warm process to get ready."""
+    sandbox = Sandbox(preload=())
+    sandbox.launch()
+    process, sock = sandbox._process, sandbox._sock
+    assert process is not None and sock is not None
+    assert select.select([sock], [], [], 60)[0]  # it says that it is ready, which nobody reads
+    sock.close()
+    assert process.wait(SLACK) == 0
+    assert capfd.readouterr().err == ""
+    sandbox.close()

@@ -4,8 +4,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from musadata.cli import main
 from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
+from musadata.records import ErrorClass
 from musadata.verifier.batch import Batch, judge_batch, parse_devices
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=20.0)
@@ -62,3 +64,43 @@ def test_devices_are_a_list_of_numbers(text, devices):
 def test_anything_else_is_no_list_of_devices(text):
     with pytest.raises(MusadataError):
         parse_devices(text)
+
+
+def test_an_empty_answer_is_rejected_and_not_taken_for_a_row_without_one(tmp_path, relu, relu_reference):
+    rows = [
+        {"reference": relu_reference, "source": "", "candidate": relu},
+        {"reference": relu_reference, "source": None, "candidate": ""},
+        {"reference": relu_reference, "source": None, "candidate": None},
+    ]
+    path = write(tmp_path / "in.parquet", rows)
+    verdicts = judge_batch(Batch(path, tmp_path / "out.parquet", CONFIG, at_once=1), lambda text: None)
+    assert [(verdict.error_class, verdict.reward) for verdict in verdicts] == [
+        (ErrorClass.COMPILE, -1.0),
+        (ErrorClass.COMPILE, -1.0),
+        (ErrorClass.INFRA, 0.0),
+    ]
+
+
+def test_an_output_that_is_a_folder_is_refused_before_anything_is_judged(tmp_path, relu, relu_reference):
+    path = write(tmp_path / "in.parquet", [{"reference": relu_reference, "source": relu}])
+    with pytest.raises(MusadataError, match="is a folder"):
+        judge_batch(Batch(path, tmp_path, CONFIG, at_once=1))
+    assert not tmp_path.with_name(tmp_path.name + ".journal").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [["--seconds", "0"], ["--input-sets", "0"], ["--timed-runs", "1"], ["--seed", "-1"]]
+)
+def test_a_number_out_of_bounds_is_refused_by_the_option_that_gave_it(options, tmp_path, relu, relu_reference, capsys):
+    (tmp_path / "reference.py").write_text(relu_reference)
+    (tmp_path / "candidate.py").write_text(relu)
+    files = ["--reference", str(tmp_path / "reference.py"), "--candidate", str(tmp_path / "candidate.py")]
+    assert main(["verify", *files, *options]) == 2
+    assert f"musadata: {options[0]}: is " in capsys.readouterr().err
+
+
+def test_a_candidate_in_the_place_of_the_reference_is_told_so(tmp_path, capsys):
+    (tmp_path / "candidate.py").write_text("import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n")
+    argv = ["verify", "--reference", str(tmp_path / "candidate.py"), "--candidate", str(tmp_path / "candidate.py")]
+    assert main(argv) == 2
+    assert "defines ModelNew and no Model" in capsys.readouterr().err
