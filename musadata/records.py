@@ -73,9 +73,11 @@ class Bound(StrEnum):
 class InputSpec:
     """One argument of `forward`: enough to draw fresh values of it.
 
-    `kind` is `normal`, `uniform` (in [low, high)), `integers` (in [low, high)), `choice` (one of the values in the
-    tuple that `literal` spells), `bool`, or `literal` for an argument that is not a tensor, whose Python expression
-    then stands in `literal`. Integers and choices may have a floating dtype: labels, signs and masks often do.
+    `kind` is `normal`, `uniform` (in [low, high)), `integers` (in [low, high)), `offsets` (integers rising from `low`
+    to `high` - 1), `segments` (the same, but some are equal), `permutation` (as many integers as it has elements, from
+    `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `bool`, or `literal` for an
+    argument that is not a tensor, whose Python expression then stands in `literal`. Integers and choices may have a
+    floating dtype: labels, signs and masks often do.
     """
 
     name: str

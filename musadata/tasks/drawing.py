@@ -10,7 +10,9 @@ import torch
 from musadata.tasks.reference import Unfit
 
 _FEW = 8  # more values than these are a range
+_MANY = 64  # as many integers may be a choice, if they are no range: classes, and one that stands for none
 _SEEN_EACH = 6  # times on average, before it is believed that there are no others
+_ORDERED = 4  # fewer integers may well be in order by chance
 _LITERALS = (int, float, bool, str, type(None), torch.dtype)
 
 
@@ -48,7 +50,7 @@ def _infer(name: str, values: list[Any]) -> dict[str, Any]:
     spec = {"name": name, "kind": "choice", "dtype": dtype, "shape": list(first.shape), "low": 0.0, "high": 0.0}
     drawn = torch.stack([value.detach() for value in values])
     chosen = _choices(drawn)
-    if chosen:
+    if chosen and _order(drawn) == "integers":
         return {**spec, "literal": repr(chosen)}
     spec["kind"], spec["low"], spec["high"] = _distribution(drawn)
     return spec
@@ -75,7 +77,8 @@ def _choices(drawn: torch.Tensor) -> tuple[float, ...] | None:
     if drawn.dtype == torch.bool or drawn.is_complex() or not _are_whole(sample := _sample(drawn)):
         return None
     distinct = sample.unique()
-    if not 2 <= len(distinct) <= min(_FEW, drawn[0].numel() // 2) or drawn.numel() < _SEEN_EACH * len(distinct):
+    most = _FEW if drawn.is_floating_point() else _MANY
+    if not 2 <= len(distinct) <= min(most, drawn[0].numel() // 2) or drawn.numel() < _SEEN_EACH * len(distinct):
         return None
     without_gaps = float(distinct[-1] - distinct[0]) == len(distinct) - 1
     if (without_gaps and not drawn.is_floating_point()) or not bool(torch.isin(drawn, distinct.to(drawn.dtype)).all()):
@@ -98,7 +101,7 @@ def _distribution(values: torch.Tensor) -> tuple[str, float, float]:
     if values.numel() == 0:
         raise Unfit("empty_input")
     if not values.is_floating_point() and not values.is_complex():
-        return "integers", float(values.min()), float(values.max()) + 1.0
+        return _order(values), float(values.min()), float(values.max()) + 1.0
     if values.is_complex():
         return "normal", 0.0, 0.0
     sample = _sample(values)
@@ -110,6 +113,24 @@ def _distribution(values: torch.Tensor) -> tuple[str, float, float]:
     if _are_whole(sample) and len(sample.unique()) <= values[0].numel() // 2:  # typed-in examples hardly repeat
         return "integers", low, high + 1.0
     return ("normal", 0.0, 0.0) if _looks_normal(sample, low, high) else ("uniform", *_round_outwards(low, high))
+
+
+def _order(drawn: torch.Tensor) -> str:
+    """`integers`, or what kernels may rely on beyond that: each comes once, so that nothing is written twice, or they
+    rise, as where segments begin. Positions one after the other are plain integers: a kernel should read them.
+
+    `drawn`: (draws, *shape).
+    """
+    if drawn.dim() != 2 or drawn.shape[1] < _ORDERED:
+        return "integers"
+    ranks = torch.arange(drawn.shape[1], dtype=drawn.dtype) + drawn.min()
+    steps = drawn.diff(dim=1)
+    rising = bool((steps >= 0).all()) and bool((steps > 0).any())
+    if bool((drawn.sort(1).values == ranks).all()):
+        return "integers" if rising else "permutation"
+    if rising:
+        return "offsets" if bool((steps > 0).all()) else "segments"
+    return "integers"
 
 
 def _looks_normal(sample: torch.Tensor, low: float, high: float) -> bool:

@@ -105,6 +105,9 @@ def _describe_input(spec: InputSpec) -> str:
         return f"`{spec.name}={spec.literal}`"
     values = {
         "integers": f", integers from {spec.low:g} to below {spec.high:g}",
+        "offsets": f", integers rising from {spec.low:g} to below {spec.high:g}",
+        "segments": f", integers rising from {spec.low:g} to below {spec.high:g}, some of them equal",
+        "permutation": f", the integers from {spec.low:g} on, each once",
         "choice": f", each value one of {spec.literal}",
     }.get(spec.kind, "")
     return f"`{spec.name}`: {spec.dtype} {_tuple(spec.shape)}{values}"

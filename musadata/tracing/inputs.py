@@ -7,6 +7,7 @@ numpy's PCG64 (whose stream is fixed by numpy's policy) with exact arithmetic on
 import ast
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,31 @@ def _integers(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     return torch.from_numpy((raw % np.uint64(span)).astype(np.int64) + math.ceil(spec.low))
 
 
+def _offsets(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    """Rising without repeats, as long as the range has room for that."""
+    count = math.prod(spec.shape)
+    room = max(spec.low + 1.0, spec.high - count + 1.0)
+    values = _integers(bits, replace(spec, high=room)).sort().values + torch.arange(count)
+    return _between_bounds(values, spec)
+
+
+def _segments(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    values = _between_bounds(_integers(bits, spec).sort().values, spec)
+    middle = len(values) // 2
+    values[middle : middle + 1] = values[middle - 1 : middle]  # an empty segment
+    return values
+
+
+def _between_bounds(values: torch.Tensor, spec: InputSpec) -> torch.Tensor:
+    values[:1], values[-1:] = math.ceil(spec.low), math.ceil(spec.high) - 1
+    return values
+
+
+def _permutation(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
+    order = np.argsort(bits.random_raw(math.prod(spec.shape)), kind="stable")
+    return torch.from_numpy(order + math.ceil(spec.low))
+
+
 def _choice(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     values = parse_literal(spec.literal)
     if not isinstance(values, tuple) or not values:
@@ -101,4 +127,13 @@ def _check_range(spec: InputSpec) -> None:
         raise ValueError(f"input {spec.name!r} has the empty range [{spec.low}, {spec.high})")
 
 
-_KINDS = {"normal": _normal, "uniform": _uniform, "integers": _integers, "choice": _choice, "bool": _bool}
+_KINDS = {
+    "normal": _normal,
+    "uniform": _uniform,
+    "integers": _integers,
+    "offsets": _offsets,
+    "segments": _segments,
+    "permutation": _permutation,
+    "choice": _choice,
+    "bool": _bool,
+}

@@ -4,8 +4,10 @@ import ast
 import dataclasses
 
 import pytest
+import torch
 
 from musadata.records import OperatorFamily, Reject, Task
+from musadata.tasks.drawing import infer_specs
 from tests.tasks.conftest import CONFIG, reference
 
 # name: (reason, reference that must be dropped, honest twin that must pass)
@@ -246,6 +248,24 @@ def test_values_that_are_all_there_are_stay_all_there_are(examine, drawn, dtype,
     (spec,) = examine(reference("return x * 2 + 1", inputs=drawn)).inputs
     assert (spec.kind, spec.dtype) == ("choice", dtype)
     assert repr(ast.literal_eval(spec.literal)) == repr(values)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kind"),
+    [
+        (lambda: torch.randperm(20), "permutation"),
+        (lambda: torch.arange(20), "integers"),  # a kernel that takes positions for granted must not pass
+        (lambda: torch.tensor([0, 3, 4, 9, 20]), "offsets"),
+        (lambda: torch.tensor([0, 3, 3, 9, 20]), "segments"),
+        (lambda: torch.randint(0, 5, (40,)).sort().values, "segments"),
+        (lambda: torch.randint(0, 5, (40,)), "integers"),
+        (lambda: torch.cat([torch.randint(0, 10, (200,)), torch.full((8,), -100)]), "choice"),
+    ],
+)
+def test_order_among_integers_is_kept(drawn, kind):
+    torch.manual_seed(0)
+    (spec,) = infer_specs(torch.nn.Identity(), [[drawn()] for _ in range(3)])
+    assert spec["kind"] == kind
 
 
 def test_unknown_licence_is_dropped(sandbox):

@@ -62,6 +62,24 @@ def test_a_choice_has_all_of_its_values_and_no_others(dtype):
     assert value.unique().tolist() == [-1, 1, 5]
 
 
+@given(st.integers(2, 30), st.integers(-5, 5), st.integers(0, 60), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_rising_integers_rise_from_bound_to_bound(count, low, more, seed):
+    high = low + count + more
+    for kind in ("offsets", "segments"):
+        (value,) = draw([spec(kind, "int64", (count,), low, high)], seed)
+        steps = value.diff()
+        assert (int(value[0]), int(value[-1])) == (low, high - 1) or count == 2
+        assert bool((steps >= 0).all())
+        assert bool((steps == 0).any()) == (kind == "segments")
+
+
+def test_a_permutation_has_each_integer_once():
+    (value,) = draw([spec("permutation", "int32", (50,), 3, 53)], 1)
+    assert value.tolist() != list(range(3, 53))
+    assert sorted(value.tolist()) == list(range(3, 53))
+
+
 @pytest.mark.parametrize("literal", ["", "()", "3", "x", "(1"])
 def test_a_choice_of_nothing_is_an_error(literal):
     with pytest.raises(ValueError, match=r"no values to choose from|not a Python literal"):
