@@ -90,6 +90,7 @@ class _Run:
     inputs: list[dict[str, torch.Tensor]]
     literals: list[list[Any]]
     shapes: list[int]
+    handed_on: list[list[int]]  # by input set: outputs that may be an input
     held: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)  # device inputs per set of shapes
     outputs: list[tuple[str, list[torch.Tensor], bytes]] = field(default_factory=list)
 
@@ -194,7 +195,8 @@ def _prepare(module: ModuleType, answer: dict[str, Any], backend: ModuleType, fa
         return None
     inputs = [unpack_torch(answer[f"inputs{index}"]) for index in range(len(plan["sets"]))]
     literals = [item["literals"] for item in plan["sets"]]
-    return _Run(module, model, backend, inputs, literals, [item["shape"] for item in plan["sets"]])
+    shapes, handed_on = ([item[key] for item in plan["sets"]] for key in ("shape", "handed_on"))
+    return _Run(module, model, backend, inputs, literals, shapes, handed_on)
 
 
 def _load(source: str) -> ModuleType:
@@ -242,6 +244,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
         facts["structure"], leaves = flatten(result)
     except BadStructure as error:
         return {**facts, "bad": [f"The forward's result cannot be compared: {error}."]}
+    leaves = [_own_copy(leaf) if at in run.handed_on[index] else leaf for at, leaf in enumerate(leaves)]
     facts["bad"] = _check_leaves(run, leaves, held)
     facts["changed_inputs"] = _changed_inputs(held, run.inputs[index])
     data = _pack(leaves)
@@ -329,6 +332,11 @@ def _arguments(run: _Run, index: int, held: dict[str, torch.Tensor]) -> list[Any
     return [
         held[str(number)] if literal is None else decode(literal["value"]) for number, literal in enumerate(literals)
     ]
+
+
+def _own_copy(leaf: torch.Tensor) -> torch.Tensor:
+    """A plain tensor apart from the inputs, which the next call fills anew."""
+    return leaf.clone() if type(leaf) is torch.Tensor else leaf
 
 
 def _check_leaves(run: _Run, leaves: list[Any], held: dict[str, torch.Tensor]) -> list[str]:

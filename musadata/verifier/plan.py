@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from musadata.config import VerifierConfig
 from musadata.records import InputSpec, Task
-from musadata.verifier.variants import INFINITE, LARGE, InputSet, can_be_large, plan_variants
+from musadata.verifier.variants import BELOW, INFINITE, LARGE, TIES, InputSet, can_be_large, can_tie, plan_variants
 
 # Bytes that fill fresh memory: the first makes NaN of floats and -1 of integers, the second large numbers.
 POISON, OTHER_POISON = 0xFF, 0x7B
@@ -52,7 +52,12 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
         for index in range(config.input_sets)
         for shape, variant in ((shape, plan_variants(shape, config.input_sets)[index]) for shape in range(len(shapes)))
     ]
-    # Both are dropped by the reference's side where they prove nothing; see `run_reference`.
+    # These are dropped by the reference's side where they prove nothing; see `run_reference`.
+    sets += [
+        InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, variant))
+        for shape in reversed(range(len(shapes)))
+        for variant in ((TIES, BELOW) if can_tie(shapes[shape]) else ())
+    ]
     smallest = min(range(len(shapes)), key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
     if can_be_large(shapes[smallest]):
         sets.append(InputSet(smallest, LARGE, derive_seed(config, task_id, "inputs", smallest, LARGE)))

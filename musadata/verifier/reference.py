@@ -1,5 +1,6 @@
 """What is expected of a candidate: the reference run in a process of its own, which no candidate ever shares."""
 
+import contextlib
 import copy
 import hashlib
 import json
@@ -17,7 +18,18 @@ from musadata.verifier.plain_values import encode
 from musadata.verifier.structure import flatten
 from musadata.verifier.tensors import Array, pack, unpack
 from musadata.verifier.tolerance import Tolerance, measure_tolerance
-from musadata.verifier.variants import FAR, INFINITE, LARGE, PLAIN, SHIFTED, InputSet, apply_variant
+from musadata.verifier.variants import (
+    BELOW,
+    FAR,
+    INFINITE,
+    LARGE,
+    NONZERO_TIES,
+    PLAIN,
+    SHIFTED,
+    TIES,
+    InputSet,
+    apply_variant,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -25,13 +37,13 @@ if TYPE_CHECKING:
 _MOST_NONFINITE = 0.5
 _VANISHING = 1e-12  # of the usual size: a variant that drives a result to nothing leaves only rounding to compare
 _CACHED_BYTES = 96 << 20
-_SHAKES = {2: 1 / 16}  # bytes per value: half types are computed in float inside, so their inputs shake less
+_UNSTABLE = ("topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode")
 
 
 @dataclass(frozen=True)
 class ExpectedSet:
     """The right answer for one input set, in the order of the result's tensors. `oracle` is in float64; `conditions`
-    say how far it moves when inputs change by one unit in the last place."""
+    say how far it moves when inputs change by one unit in the last place, or at a step by how much it jumps."""
 
     plan: InputSet
     literals: tuple[Any, ...]  # per argument: its JSON-coded value, None for a tensor
@@ -41,6 +53,7 @@ class ExpectedSet:
     oracle: tuple[Array, ...]
     conditions: tuple[Array, ...]
     tolerances: tuple[Tolerance, ...]
+    handed_on: tuple[int, ...] = ()  # outputs that are an input, or a view of one
 
     @property
     def discriminating(self) -> bool:
@@ -130,6 +143,7 @@ def _read_expectation(outcome: Outcome) -> Expectation:
                 literals=tuple(item["literals"]),
                 inputs=files[f"inputs{index}"],
                 structure=item["structure"],
+                handed_on=tuple(item["handed_on"]),
                 expected=tuple(expected[name] for name in order),
                 oracle=tuple(oracle[name] for name in order),
                 conditions=tuple(conditions[name] for name in order),
@@ -158,8 +172,8 @@ def run_reference(source: str, shape_sets: list[Any], plans: list[dict[str, Any]
     first: dict[int, list[torch.Tensor]] = {}
     facts: list[dict[str, Any]] = []
     for plan in (InputSet(**item) for item in plans):
-        if plan.variant == LARGE:
-            facts += _run_large(len(facts), plan, specs, model, first)
+        if plan.variant in (LARGE, TIES, BELOW):
+            facts += _run_extreme(len(facts), plan, specs, model, first)
         elif plan.variant != INFINITE:
             facts.append(_run_set(len(facts), plan, specs, model, first))
         elif _gives_infinities(plan, specs, model):
@@ -197,10 +211,20 @@ def _draw(specs: list[list[InputSpec]], plan: InputSet, variant: str) -> list[An
 
 
 def _call(model: "torch.nn.Module", values: list[Any]) -> Any:
+    return _call_on(model, _copies(values))
+
+
+def _call_on(model: "torch.nn.Module", given: list[Any]) -> Any:
     import torch
 
     with torch.no_grad():
-        return model(*[value.clone() if isinstance(value, torch.Tensor) else value for value in values])
+        return model(*given)
+
+
+def _copies(values: list[Any]) -> list[Any]:
+    import torch
+
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
 
 
 def _run_set(
@@ -212,46 +236,69 @@ def _run_set(
 ) -> dict[str, Any]:
     import torch
 
-    variant, values, result = _run_variant(plan, specs, model, first.get(plan.shape, []))
+    from musadata.verifier.condition import measure_conditions
+
+    variant, values, given, result = _run_variant(plan, specs, model, first.get(plan.shape, []))
     structure, leaves = flatten(result)
     oracle = _oracle(model, values, leaves)
-    shaken = _oracle(model, _shake(values), leaves)
+    shaken, conditions = measure_conditions(
+        lambda moved: _oracle(model, moved, leaves), values, oracle, variant in (TIES, NONZERO_TIES)
+    )
     others = first.setdefault(plan.shape, oracle)
     tolerances = []
     for leaf, truth, moved, other in zip(leaves, oracle, shaken, others, strict=True):
         rival = other if others is not oracle and other.shape == truth.shape else None
         tolerances.append(asdict(measure_tolerance(leaf, truth, moved, rival)))
     tensors = {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    if variant == INFINITE:
+        _forgive_masked(leaves, oracle, flatten(_call(model, _draw(specs, plan, PLAIN)))[1])
     _write(f"inputs{index}", pack(tensors))
     _write(f"expected{index}", pack({str(i): leaf for i, leaf in enumerate(leaves)}))
     _write(f"oracle{index}", pack({str(i): leaf for i, leaf in enumerate(oracle)}))
-    moves = [
-        (moved - truth).abs().nan_to_num(0.0, 0.0, 0.0).float() for moved, truth in zip(shaken, oracle, strict=True)
-    ]
-    _write(f"condition{index}", pack({str(i): move for i, move in enumerate(moves)}))
+    _write(f"condition{index}", pack({str(i): condition for i, condition in enumerate(conditions)}))
     return {
         "plan": {"shape": plan.shape, "variant": variant, "seed": plan.seed},
         "literals": [None if isinstance(value, torch.Tensor) else {"value": encode(value)} for value in values],
         "structure": structure,
+        "handed_on": _handed_on(given, values, leaves),
         "tolerances": tolerances,
     }
 
 
-def _run_large(
+def _run_extreme(
     index: int,
     plan: InputSet,
     specs: list[list[InputSpec]],
     model: "torch.nn.Module",
     first: "dict[int, list[torch.Tensor]]",
 ) -> list[dict[str, Any]]:
-    """The set with large inputs, if the reference stays finite there and the tolerance need not be tightened."""
-    for variant in (FAR, LARGE) if _ignores_shifts(plan, specs, model) else (LARGE,):
+    """The set with such inputs, if the reference stays finite there and the tolerance need not be tightened."""
+    for variant in _alternatives(plan, specs, model):
         moved = replace(plan, variant=variant)
         if _stays_finite(moved, specs, model):
             fact = _run_set(index, moved, specs, model, first)
-            if not any(tolerance["tight"] for tolerance in fact["tolerances"]):
+            tells = fact["plan"]["variant"] == variant  # else nothing is left there
+            if tells and not any(tolerance["tight"] for tolerance in fact["tolerances"]):
                 return [fact]
     return []
+
+
+def _alternatives(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> tuple[str, ...]:
+    """What a planned variant may become, the best first."""
+    if plan.variant == LARGE:
+        return (FAR, LARGE) if _ignores_shifts(plan, specs, model) else (LARGE,)
+    if plan.variant == TIES:
+        return () if _breaks_ties_at_will(plan, specs, model) else (TIES, NONZERO_TIES)
+    return (plan.variant,)
+
+
+def _breaks_ties_at_will(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> bool:
+    """Whether it sorts or selects by value in a way that leaves open which of several equal values comes first."""
+    from musadata.verifier.watch import DispatchWatch
+
+    with contextlib.suppress(Exception), DispatchWatch() as watch:
+        _call(model, _draw(specs, plan, PLAIN))
+    return any(name.split(".")[1] in _UNSTABLE for name in watch.operators)
 
 
 def _ignores_shifts(plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module") -> bool:
@@ -291,15 +338,16 @@ def _gives_infinities(plan: InputSet, specs: list[list[InputSpec]], model: "torc
 
 def _run_variant(
     plan: InputSet, specs: list[list[InputSpec]], model: "torch.nn.Module", usual: "list[torch.Tensor]"
-) -> tuple[str, list[Any], Any]:
+) -> tuple[str, list[Any], list[Any], Any]:
     """The planned variant, or plain values where the reference fails on it, is hardly finite there, or next to nothing
-    beside its `usual` results."""
+    beside its `usual` results; the values, the copies that the reference was given, and its result."""
     import torch
 
     for variant in dict.fromkeys((plan.variant, PLAIN)):
         values = _draw(specs, plan, variant)
+        given = _copies(values)
         try:
-            result = _call(model, values)
+            result = _call_on(model, given)
         except Exception:
             if variant == PLAIN:
                 raise
@@ -307,8 +355,28 @@ def _run_variant(
         floats = [leaf for leaf in flatten(result)[1] if leaf.dtype.is_floating_point and leaf.numel()]
         bad = [float((~torch.isfinite(leaf)).double().mean()) for leaf in floats]
         if variant in (PLAIN, INFINITE) or (max(bad, default=0.0) <= _MOST_NONFINITE and not _vanishes(floats, usual)):
-            return variant, values, result
+            return variant, values, given, result
     raise AssertionError("unreachable")
+
+
+def _forgive_masked(leaves: "list[torch.Tensor]", oracle: "list[torch.Tensor]", usual: "list[torch.Tensor]") -> None:
+    """Where the result is NaN, but exactly 0 on the same inputs without infinities, 0 is right too: a kernel need not
+    compute what a mask takes out. `oracle` is changed in place."""
+    for leaf, truth, other in zip(leaves, oracle, usual, strict=True):
+        if leaf.dtype.is_floating_point and leaf.shape == other.shape:
+            truth[leaf.isnan() & (other == 0)] = 0.0
+
+
+def _handed_on(given: list[Any], values: list[Any], leaves: "list[torch.Tensor]") -> list[int]:
+    """Which results lie in the memory of an input that the reference has left as it was."""
+    import torch
+
+    kept = [
+        tensor.untyped_storage().data_ptr()
+        for tensor, value in zip(given, values, strict=True)
+        if isinstance(tensor, torch.Tensor) and tensor.numel() and tensor.equal(value)
+    ]
+    return [index for index, leaf in enumerate(leaves) if leaf.numel() and leaf.untyped_storage().data_ptr() in kept]
 
 
 def _vanishes(floats: "list[torch.Tensor]", usual: "list[torch.Tensor]") -> bool:
@@ -343,25 +411,6 @@ def _widest(leaf: "torch.Tensor") -> "torch.dtype":
     if leaf.dtype.is_complex:
         return torch.complex128
     return torch.float64 if leaf.dtype.is_floating_point else torch.int64
-
-
-def _shake(values: list[Any]) -> list[Any]:
-    """Float inputs moved by about one unit in the last place of their dtype, up and down in turn.
-
-    Whole numbers stay: a label that is compared with 1 has no rounding error, and moved it would equal nothing.
-    """
-    import torch
-
-    shaken = []
-    for value in values:
-        if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
-            wide = value.double()
-            if bool((wide != wide.round()).any()):
-                signs = 1.0 - 2.0 * (torch.arange(value.numel()) % 2).double().reshape(value.shape)
-                unit = torch.finfo(value.dtype).eps * _SHAKES.get(value.dtype.itemsize, 1.0)
-                value = wide * (1.0 + signs * unit)
-        shaken.append(value)
-    return shaken
 
 
 def _write(name: str, data: bytes) -> None:

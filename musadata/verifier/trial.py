@@ -148,7 +148,10 @@ class Trial:
             "init": expectation.init_arguments,
             "parameters": list(expectation.parameters),
             "seed": self._seed,
-            "sets": [{"literals": list(item.literals), "shape": item.plan.shape} for item in expectation.sets],
+            "sets": [
+                {"literals": list(item.literals), "shape": item.plan.shape, "handed_on": list(item.handed_on)}
+                for item in expectation.sets
+            ],
             "calls": [call.as_dict() for call in self._calls(expectation)],
             "timed": self._plan_timing(expectation) if self._timing else None,
         }

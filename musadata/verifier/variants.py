@@ -18,8 +18,14 @@ PLAIN, SCALED, SMALL, OFFSET, INFINITE = "plain", "scaled by -3", "scaled by 0.0
 # maximum. The latter is only for functions that ignore a shift of all inputs: they must cancel it.
 LARGE, FAR = "large", "large and far from zero"
 SHIFTED = "shifted by one"  # never judged: tells which functions those are
+# Equal values, zeros and halves: rounding, comparisons and the first of several maxima show. The second is for
+# functions that are not finite at zero.
+TIES, NONZERO_TIES = "halves, with ties and zeros", "halves, with ties"
+BELOW = "below zero, with extremes last"  # a maximum that starts with 0 shows, and one that leaves the last value out
 _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
 _LARGE = {"float64": 1000.0, "float32": 100.0, "float16": 30.0, "bfloat16": 100.0}
+_EXTREME = 8.0  # times the usual size; its exponential is still finite
+_LONG = 8  # shorter dimensions have no border: everything would be one
 _OFFSETS = {"float64": 100.0, "float32": 100.0, "float16": 8.0, "bfloat16": 8.0}
 
 
@@ -43,6 +49,11 @@ def can_be_large(specs: Sequence[InputSpec]) -> bool:
     return any(spec.kind == "normal" and spec.dtype in _LARGE for spec in specs)
 
 
+def can_tie(specs: Sequence[InputSpec]) -> bool:
+    """Whether any input's values are not already of few kinds."""
+    return any(spec.kind in ("normal", "uniform") and spec.dtype in _LARGE for spec in specs)
+
+
 def apply_variant(specs: Sequence[InputSpec], values: Sequence[Any], variant: str) -> list[Any]:
     """The values changed within what their specs allow: integers stay, ranges are kept."""
     return [_change(spec, value, variant) for spec, value in zip(specs, values, strict=True)]
@@ -64,6 +75,9 @@ def _change(spec: InputSpec, value: Any, variant: str) -> Any:
         LARGE: lambda: value * _LARGE[spec.dtype],
         FAR: lambda: value * 3e3 + 1e5 if value.element_size() > 2 else value * _LARGE[spec.dtype],
         SHIFTED: lambda: value + 1.0,
+        TIES: lambda: _empty_first(_with_extremes(_in_halves(value))),
+        NONZERO_TIES: lambda: _with_extremes(value.floor() + 0.5),
+        BELOW: lambda: _last_are_extreme(-0.5 * value.abs() - 0.25),
     }
     changed: torch.Tensor = changes[variant]()
     return changed
@@ -79,9 +93,71 @@ def _with_infinities(value: "torch.Tensor") -> "torch.Tensor":
     return changed
 
 
+def _in_halves(value: "torch.Tensor") -> "torch.Tensor":
+    """Multiples of a half, every third of a sixteenth: `round(4 * x)` meets its halves there."""
+    import torch
+
+    fine = torch.arange(value.numel()).reshape(value.shape) % 3 == 2
+    return torch.where(fine, (value * 16.0).round() / 16.0, (value * 2.0).round() / 2.0)
+
+
+def _border(value: "torch.Tensor") -> "torch.Tensor":
+    """True for the last values along each long dimension, and for the very last."""
+    import torch
+
+    border = torch.zeros(value.shape, dtype=torch.bool)
+    for dimension, size in enumerate(value.shape):
+        if size >= _LONG:
+            border.select(dimension, size - 1).fill_(True)
+    border.view(-1)[-1:] = True
+    return border
+
+
+def _with_extremes(value: "torch.Tensor") -> "torch.Tensor":
+    """The borders are large, and nowhere zero: a mean of many values without the last is visibly another."""
+    import torch
+
+    large = torch.where(value == 0, torch.ones_like(value), value) * _EXTREME
+    return torch.where(_border(value), large, value)
+
+
+def _last_are_extreme(value: "torch.Tensor") -> "torch.Tensor":
+    """In turn the borders are next to zero and large; the very last is next to zero."""
+    import torch
+
+    from_last = torch.zeros(value.shape, dtype=torch.int32)
+    for dimension, size in enumerate(value.shape):
+        from_last += torch.arange(size - 1, -1, -1).view(-1, *[1] * (value.dim() - dimension - 1))
+    extreme = torch.where(from_last % 2 == 0, value / 32.0, value * _EXTREME)
+    return torch.where(_border(value), extreme, value)
+
+
+def _empty_first(value: "torch.Tensor") -> "torch.Tensor":
+    """The first of several rows, images or the like is all zeros: what divides by its norm shows."""
+    if value.dim() >= 2 and value.shape[0] >= 2:
+        value[0] = 0.0
+    return value
+
+
+def _on_grid(spec: InputSpec, value: "torch.Tensor", variant: str) -> "torch.Tensor":
+    """Eighths of the range, in halves of them where its lower bound is left out."""
+    import torch
+
+    step = (spec.high - spec.low) / 8.0
+    moved = torch.floor((value.double() - spec.low) / step) * step + spec.low
+    return moved + step / 2.0 if variant == NONZERO_TIES else moved
+
+
 def _within_range(spec: InputSpec, value: "torch.Tensor", variant: str) -> "torch.Tensor":
+    import torch
+
     wide = value.double()
-    if variant == SCALED:
+    if variant in (TIES, NONZERO_TIES):
+        moved = _on_grid(spec, value, variant)
+    elif variant == BELOW:
+        moved = spec.low + (wide - spec.low) * torch.where(_border(wide), 1.0, 0.5)
+        moved.view(-1)[-1:] = spec.low + (spec.high - spec.low) * 0.9375
+    elif variant == SCALED:
         moved = spec.high - (wide - spec.low)  # mirrored
     elif variant == OFFSET:
         moved = spec.high - (spec.high - wide) * 0.25

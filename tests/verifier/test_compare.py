@@ -128,6 +128,14 @@ def test_integers_must_be_equal_but_for_ties_that_precision_decides():
     expected = expect(reference, torch.tensor([1, 2, 4]))
     assert check(expected, torch.tensor([1, 2, 4])) == ()
     assert check(expected, torch.tensor([1, 0, 3])) != ()
+    assert check(expected, torch.tensor([1, 2, 1000])) != ()  # a tie, but not between 3 and 1000
+
+
+def test_integers_next_to_a_step_may_fall_on_its_other_side():
+    reference = torch.tensor([10, 20, 30])
+    expected = expect(reference, shaken=torch.tensor([10, 21, 30]))
+    assert check(expected, torch.tensor([10, 21, 30])) == ()
+    assert check(expected, torch.tensor([11, 20, 30])) != ()
 
 
 def test_nonfinite_positions_must_be_equal(values):

@@ -2,18 +2,37 @@
 
 from dataclasses import asdict
 
+import pytest
+import torch
+
 from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.verifier.reference import run_reference
-from musadata.verifier.variants import OFFSET, PLAIN, SCALED, InputSet
+from musadata.verifier.tensors import unpack
+from musadata.verifier.variants import (
+    BELOW,
+    INFINITE,
+    NONZERO_TIES,
+    OFFSET,
+    PLAIN,
+    SCALED,
+    TIES,
+    InputSet,
+    apply_variant,
+)
 
-SATURATING = """
+X = InputSpec("x", "normal", "float32", (4, 50), 0.0, 0.0, "")
+
+
+def reference(result):
+    """A reference that returns this expression of x."""
+    return f"""
 import torch
 
 
 class Model(torch.nn.Module):
     def forward(self, x):
-        return torch.nn.functional.softplus(-5 * x.abs())
+        return {result}
 
 
 def get_inputs():
@@ -25,9 +44,70 @@ def get_init_inputs():
 """
 
 
+def run(result, variants):
+    plans = [asdict(InputSet(0, variant, seed)) for seed, variant in enumerate(variants)]
+    return run_reference(reference(result), plain([[X]]), plans, 3)["sets"]
+
+
+def variants_of(result, variants):
+    return [item["plan"]["variant"] for item in run(result, variants)]
+
+
 def test_variant_under_which_nothing_is_left_is_replaced_by_plain_values(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    x = InputSpec("x", "normal", "float32", (4, 50), 0.0, 0.0, "")
-    plans = [asdict(InputSet(0, variant, seed)) for seed, variant in enumerate((PLAIN, SCALED, OFFSET))]
-    facts = run_reference(SATURATING, plain([[x]]), plans, 3)
-    assert [item["plan"]["variant"] for item in facts["sets"]] == [PLAIN, SCALED, PLAIN]  # softplus(-500) is 0
+    found = variants_of("torch.nn.functional.softplus(-5 * x.abs())", (PLAIN, SCALED, OFFSET))
+    assert found == [PLAIN, SCALED, PLAIN]  # softplus(-500) is 0
+
+
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [
+        ("torch.round(x)", [PLAIN, TIES, BELOW]),
+        ("x.argmax(1)", [PLAIN, TIES, BELOW]),
+        ("1 / x", [PLAIN, NONZERO_TIES, BELOW]),
+        ("x.abs().log()", [PLAIN, NONZERO_TIES, BELOW]),
+        ("x.topk(3).values", [PLAIN, BELOW]),  # which of equal values comes first is open
+        ("torch.relu(x)", [PLAIN, TIES]),  # nothing is left below zero
+    ],
+)
+def test_sets_with_ties_and_below_zero_are_judged_where_they_tell_something(tmp_path, monkeypatch, result, found):
+    monkeypatch.chdir(tmp_path)
+    assert variants_of(result, (PLAIN, TIES, BELOW)) == found
+
+
+def test_ties_hold_equal_values_zeros_halves_and_a_large_last_value():
+    x = torch.randn(40, 50, generator=torch.Generator().manual_seed(0))
+    (tied,) = apply_variant([X], [x], TIES)
+    assert not tied[0].any()
+    assert 100 < int((tied[1:, :-1] == 0).sum()) < 1000
+    assert bool((tied == (tied * 16).round() / 16).all())
+    assert abs(float(tied[-1, -1])) >= 4
+    (below,) = apply_variant([X], [x], BELOW)
+    assert bool((below < 0).all())
+    assert int(below.argmax()) == below.numel() - 1 or float(below[-1, -1]) > -0.1
+
+
+def test_ties_of_bounded_values_stay_in_their_range_and_meet_its_lower_bound():
+    spec = InputSpec("p", "uniform", "float32", (30, 30), 0.0, 1.0, "")
+    x = torch.rand(30, 30, generator=torch.Generator().manual_seed(0))
+    for variant, low in ((TIES, 0.0), (NONZERO_TIES, 0.0625)):
+        (tied,) = apply_variant([spec], [x], variant)
+        assert float(tied.min()) == low
+        assert float(tied.max()) < 1.0
+
+
+def test_results_that_are_inputs_may_be_inputs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("(torch.relu(x), x, x.t(), x + 1)", (PLAIN,))[0]["handed_on"] == [1, 2]
+    assert run("(torch.relu(x), x.add_(1))", (PLAIN,))[0]["handed_on"] == []
+
+
+def test_what_a_mask_takes_out_need_not_become_nan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("torch.softmax(x, 1) * (torch.arange(50) < 20)", (INFINITE,))
+    oracle = unpack((tmp_path / "oracle0").read_bytes())["0"].values
+    expected = unpack((tmp_path / "expected0").read_bytes())["0"].values
+    nan = (expected != expected).any(1)
+    assert nan.any()
+    assert (oracle[nan][:, 20:] == 0).all()
+    assert (oracle[nan][:, :20] != oracle[nan][:, :20]).all()

@@ -1,0 +1,38 @@
+"""What is allowed next to a step, and what is not where inputs lie exactly on it."""
+
+import torch
+
+from musadata.verifier.condition import measure_conditions
+from musadata.verifier.tolerance import CONDITION_FACTOR
+
+
+def conditions(function, values, exact=False):
+    """Those of the only output of a function of one input."""
+    truth = [function(values.double())]
+    return measure_conditions(lambda moved: [function(moved[0].double())], [values], truth, exact)[1][0]
+
+
+def test_a_smooth_function_moves_as_its_inputs_do():
+    values = torch.randn(500, generator=torch.Generator().manual_seed(0))
+    found = conditions(lambda x: 3 * x, values)
+    assert torch.allclose(found, 3 * values.abs() * torch.finfo(torch.float32).eps, rtol=1e-3)
+
+
+def test_next_to_a_step_its_height_is_allowed_and_elsewhere_nothing():
+    values = torch.tensor([0.3, 2.4999998, 2.5000005, -1.2])
+    found = conditions(lambda x: torch.round(x) * 7, values) * CONDITION_FACTOR
+    assert found.tolist() == [0, 7, 7, 0]
+    assert (conditions(lambda x: torch.round(x).long(), values) * CONDITION_FACTOR).tolist() == [0, 1, 1, 0]
+
+
+def test_on_a_step_nothing_is_allowed_if_inputs_are_exact():
+    values = torch.tensor([0.3, 2.5, 0.5, -1.25])
+    assert conditions(torch.round, values, exact=True).tolist() == [0, 0, 0, 0]
+    assert conditions(torch.round, values).tolist() != [0, 0, 0, 0]
+    rounded = torch.tensor([2.4999998, 2.5, 1.0])  # only the first is a matter of rounding
+    assert (conditions(torch.round, rounded, exact=True) * CONDITION_FACTOR).tolist() == [1, 0, 0]
+
+
+def test_labels_and_other_whole_numbers_are_not_moved():
+    labels = torch.tensor([1.0, -1.0, 1.0])
+    assert not conditions(lambda x: torch.where(x == 1, 5.0, 0.0), labels).any()
