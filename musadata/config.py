@@ -314,7 +314,8 @@ def _must(value: Any, low: float, high: float) -> str:
 def _check(config: Config, file: str) -> None:
     def require(good: bool, key: str, what: str) -> None:
         if not good:
-            raise MusadataError(what, where=f"{file}: {key}", remedy="change it")
+            remedy = "add it" if what.startswith("is missing") else "change it"
+            raise MusadataError(what, where=f"{file}: {key}", remedy=remedy)
 
     require(len(config.sources) > 0, "sources", "is empty, so there is nothing to make tasks from")
     for key, (low, high) in _BOUNDS.items():
@@ -339,6 +340,9 @@ def _check_teacher(teacher: TeacherConfig, require: Callable[[bool, str, str], N
     for name in needs:
         present = bool(getattr(teacher, name))
         require(present, f"teacher.{name}", f"is missing, but kind {teacher.kind.value} needs it")
+    if teacher.kind is TeacherType.OPENAI:
+        good = teacher.base_url.startswith(("http://", "https://"))
+        require(good, "teacher.base_url", f"is {teacher.base_url!r}, but must start with http:// or https://")
 
 
 def _read(kind: Any, value: Any, file: str, key: str) -> Any:

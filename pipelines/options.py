@@ -1,6 +1,7 @@
 """The command line of every stage: our three options, and all of Beam's passed through."""
 
 import argparse
+import difflib
 import logging
 import os
 import shlex
@@ -81,13 +82,27 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     """Read the command line.
 
     Raises:
-        MusadataError: the config is wrong; see `musadata.config.load_config`.
+        MusadataError: the config is wrong, see `musadata.config.load_config`; or there is an option that neither we nor
+            Beam know, and no runner elsewhere that might.
     """
     parser = argparse.ArgumentParser(description=description, epilog="All other options go to Apache Beam.")
     parser.add_argument("--config", required=True, help="YAML file; configs/ has commented examples")
     parser.add_argument("--corpus", required=True, help="folder or URL of the corpus; made if absent")
     known, rest = parser.parse_known_args(argv)
+    _refuse_unknown(PipelineOptions(rest))
     return RunOptions(load_config(known.config), absolute(known.corpus), tuple(rest))
+
+
+def _refuse_unknown(options: PipelineOptions) -> None:
+    """Beam drops what it does not know, and a run with a misspelt option would be another one than was asked for."""
+    if not runs_here(options):
+        return
+    known = options.get_all_options()
+    unknown = [name for name in options.get_all_options(retain_unknown_options=True) if name not in known]
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], ["config", "corpus", *known], 1)
+        remedy = f"did you mean --{close[0]}?" if close else "leave it out"
+        raise MusadataError("neither musadata nor Beam has such an option", where=f"--{unknown[0]}", remedy=remedy)
 
 
 def run_command(main: Callable[[], None]) -> int:

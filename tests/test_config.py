@@ -77,6 +77,10 @@ def test_whole_numbers_may_stand_for_numbers_and_lists_become_tuples(load):
         (SMALL + "sampling: {turns: 4}\n", r"sampling\.turns: is 4, but must be from 1 to 3"),
         (SMALL + "sampling: {early_bonus: [0.1]}\n", r"early_bonus: has 1 numbers, but there are 3 turns"),
         (SMALL + "verifier: {strict: 1}\n", r"verifier\.strict: must be true or false, not 1"),
+        (
+            SMALL + "teacher: {kind: openai, model: m, base_url: 'localhost:8000/v1'}\n",
+            r"teacher\.base_url: is 'localhost:8000/v1', but must start with http:// or https://",
+        ),
         (SMALL + "teacher: {kind: openai}\n", r"teacher\.model: is missing, but kind openai needs it"),
         (SMALL + "seed: 1\nseed: 2\n", "is not YAML .*the key 'seed' stands there twice"),
         (SMALL + "tasks: {seconds: 1, seconds: 2}\n", "the key 'seconds' stands there twice"),

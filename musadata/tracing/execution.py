@@ -28,6 +28,7 @@ def trace_reference(source: str, inputs: list[dict[str, Any]], seed: int, shape_
     try:
         own = record(reference, own_specs, seed)
         check_values_matter(reference, own_specs, seed)
+        _check_all_is_seen(own)
         traces = [own]
         while len(traces) < shape_sets:
             traces.append(_trace_further(reference, traces, seed))
@@ -36,6 +37,21 @@ def trace_reference(source: str, inputs: list[dict[str, Any]], seed: int, shape_
     if not any(has_uneven_size(trace.inputs) for trace in traces):
         return {"reason": "only_powers_of_two", "detail": "no accepted set of shapes has another size"}
     return {"traces": [dataclasses.asdict(trace) for trace in traces]}
+
+
+def _check_all_is_seen(trace: Trace) -> None:
+    """Refuse a trace whose operators do not lead from the inputs to every output: the work is done out of its sight.
+
+    NumPy takes values out of PyTorch and brings them back as a constant; who reasoned from such a trace would say that
+    nothing is computed. An output that needs no input has been refused before.
+    """
+    reached = {fact.name for fact in trace.tensors if fact.role == "input"}
+    for fact in trace.tensors:
+        if reached.intersection(fact.operands):
+            reached.add(fact.name)
+    unseen = [fact.name for fact in trace.tensors if fact.role == "output" and fact.name not in reached]
+    if unseen:
+        raise Untraceable("work_outside_torch", f"no operators lead from the inputs to {', '.join(unseen[:4])}")
 
 
 def _trace_further(reference: ModuleType, traces: list[Trace], seed: int) -> Trace:

@@ -2,9 +2,11 @@ import os
 from pathlib import Path
 
 import apache_beam as beam
+import pytest
 
 from musadata.config import load_config
-from pipelines.options import RunOptions
+from musadata.errors import MusadataError
+from pipelines.options import RunOptions, parse_options
 from tests.conftest import CONFIG
 
 
@@ -17,3 +19,21 @@ def test_one_worker_is_one_and_works_in_the_process_of_the_command(tmp_path):
     with options.pipeline() as pipeline:
         pipeline | beam.Create([str(tmp_path)] * 4) | beam.Reshuffle() | beam.Map(write_process)
     assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("--direct_num_worker=2", "--direct_num_workers"),
+        ("--runer=FlinkRunner", "--runner"),
+        ("--corpsu=x", "--corpus"),
+    ],
+)
+def test_misspelt_option_is_refused_with_the_right_one(tmp_path, option, remedy):
+    with pytest.raises(MusadataError, match=remedy):
+        parse_options(["--config", str(CONFIG), "--corpus", str(tmp_path), option], "")
+
+
+def test_options_that_only_another_runner_knows_are_passed_on(tmp_path):
+    argv = ["--config", str(CONFIG), "--corpus", str(tmp_path), "--runner", "PortableRunner", "--only_flink_knows=1"]
+    assert parse_options(argv, "").arguments == ("--runner", "PortableRunner", "--only_flink_knows=1")

@@ -143,6 +143,8 @@ def test_literal_arguments_stay_as_they_are(sandbox):
         ("return x / 0", "not_finite"),
         ("return x.to_sparse()", "sparse_output"),
         ("assert x.shape == (4, 4); return x + 1", "shapes_cannot_vary"),
+        ("return torch.from_numpy(x.numpy() * 2)", "work_outside_torch"),
+        ("return x + 1, torch.tensor(x.tolist())", "work_outside_torch"),
         ("assert set(x.shape) <= {2, 4, 8, 16}; return x + 1", "only_powers_of_two"),
         ("import os; os.kill(os.getpid(), 11)", "trace_crash"),
         ("raise SystemExit(0)", "trace_error"),
