@@ -80,7 +80,10 @@ def _template() -> Template:
 
 
 def _render_header(manifest: dict[str, Any], facts: Facts) -> str:
-    """The YAML that the Hub and `datasets.load_dataset` read: one config per dataset, its files by split."""
+    """The YAML that the Hub and `datasets.load_dataset` read: one config per dataset, its files by split.
+
+    Without datasets and splits that hold no row: the loader fails on them.
+    """
     licenses = {license.lower() for license, _ in facts.licenses}
     single = licenses.pop() if len(licenses) == 1 else ""
     lines = [
@@ -91,7 +94,7 @@ def _render_header(manifest: dict[str, Any], facts: Facts) -> str:
         "configs:",
     ]
     for name in DATASETS:
-        if name in manifest["datasets"]:
+        if manifest["datasets"].get(name, {"rows": 0})["rows"]:
             lines += [f"- config_name: {name}", *(["  default: true"] if name == "sft" else []), "  data_files:"]
             for split, pattern in _patterns(name, manifest["datasets"][name]):
                 lines += [f"  - split: {split}", f"    path: {pattern}"]
@@ -114,7 +117,7 @@ def _splits(dataset: dict[str, Any]) -> dict[str, int]:
         if parsed is not None:
             rows[parsed[0]] = rows.get(parsed[0], 0) + shard["rows"]
     ranked = sorted(rows, key=lambda split: (_SPLITS.index(split) if split in _SPLITS else len(_SPLITS), split))
-    return {split: rows[split] for split in ranked}
+    return {split: rows[split] for split in ranked if rows[split]}
 
 
 def _render_dataset(name: str, dataset: dict[str, Any]) -> str:

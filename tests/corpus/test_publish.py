@@ -13,7 +13,7 @@ import yaml
 from musadata.cli import main
 from musadata.config import Config, SourceConfig, SourceType
 from musadata.corpus import create_corpus
-from musadata.corpus.card import describe_dataset_info
+from musadata.corpus.card import Facts, describe_dataset_info, render_card
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.publish import publish
 
@@ -68,6 +68,18 @@ def test_every_config_of_the_card_loads_with_datasets(published, tmp_path):
             assert DATASETS[name].key in rows.column_names
             if DATASETS[name].trainable:
                 assert set(rows["split"]) == {split}
+
+
+def test_datasets_and_splits_without_rows_are_no_configs(published):
+    """`load_dataset` fails on them: "Instruction corresponds to no data"."""
+    manifest = json.loads((published / "manifest.json").read_text())
+    manifest["datasets"]["kernels"] |= {"rows": 0}
+    for shard in manifest["datasets"]["sft"]["shards"]:
+        shard["rows"] *= "train-" in shard["path"]
+    card = yaml.safe_load(render_card(manifest, Facts((), (), (), (), 0)).split("---")[1])
+    splits = {config["config_name"]: [files["split"] for files in config["data_files"]] for config in card["configs"]}
+    assert "kernels" not in splits and "tasks" in splits
+    assert splits["sft"] == ["train"]
 
 
 def test_rows_streamed_by_datasets_are_those_that_were_written(published):
