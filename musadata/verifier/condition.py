@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from musadata.verifier.tolerance import CONDITION_FACTOR
+from musadata.verifier.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR
 
 Oracle = Callable[[list[Any]], list[torch.Tensor]]
 ALTERNATE, ALIKE = True, False
@@ -22,7 +22,7 @@ _SMOOTH = 1e-6  # of the output's size: what a tiny shake moves at most where th
 
 
 def measure_conditions(
-    oracle: Oracle, values: list[Any], truth: list[torch.Tensor], exact: bool
+    reference: Oracle, oracle: Oracle, values: list[Any], truth: list[torch.Tensor], exact: bool
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """(`truth` of inputs moved by an ulp, condition of every element, in float32), per output.
 
@@ -36,7 +36,25 @@ def measure_conditions(
         for moved in (oracle(_shake(values, sign, ALTERNATE, _TINY)) for sign in (1.0, -1.0)):
             moves = [_settle(move, *pair) for move, *pair in zip(moves, moved, truth, strict=True)]
             shaken = [torch.where(_jumps(*pair), pair[1], far) for far, *pair in zip(shaken, moved, truth, strict=True)]
+    else:
+        share = REFERENCE_ERROR_FACTOR / CONDITION_FACTOR
+        for errors in (_rounding(reference, oracle, values, alternate) for alternate in (ALTERNATE, ALIKE)):
+            moves = [torch.maximum(move, share * error) for move, error in zip(moves, errors or moves, strict=True)]
     return shaken, [move.float() for move in moves]
+
+
+def _rounding(reference: Oracle, oracle: Oracle, values: list[Any], alternate: bool) -> list[torch.Tensor]:
+    """How far the reference's own rounding takes it from the truth next to these inputs, since on just these an element
+    may be right by luck; nothing if it does not run there."""
+    shaken = _shake(values, -1.0, alternate, _FAR)
+    near = [
+        moved.to(value.dtype) if isinstance(value, torch.Tensor) else moved
+        for moved, value in zip(shaken, values, strict=True)
+    ]
+    try:
+        return [_distance(own, right) for own, right in zip(reference(near), oracle(near), strict=True)]
+    except Exception:  # whatever the reference raises, or another shape
+        return []
 
 
 def _measure_steps(oracle: Oracle, values: list[Any], truth: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -242,7 +242,11 @@ def _run_set(
     structure, leaves = flatten(result)
     oracle = _oracle(model, values, leaves)
     shaken, conditions = measure_conditions(
-        lambda moved: _oracle(model, moved, leaves), values, oracle, variant in (TIES, NONZERO_TIES)
+        lambda moved: flatten(_call(model, moved))[1],
+        lambda moved: _oracle(model, moved, leaves),
+        values,
+        oracle,
+        variant in (TIES, NONZERO_TIES),
     )
     others = first.setdefault(plan.shape, oracle)
     tolerances = []
