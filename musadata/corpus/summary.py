@@ -54,7 +54,8 @@ def show_reasons(dropped: dict[str, int], most: int = 4) -> str:
     ranked = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{count:,} {reason}" for reason, count in ranked[:most]]
     rest = len(ranked) - most
-    return ", ".join([*shown, f"… {rest} more reasons"] if rest > 0 else shown)
+    more = f"… {rest} more reason{'s' if rest > 1 else ''}"
+    return ", ".join([*shown, more] if rest > 0 else shown)
 
 
 def show_bytes(count: int) -> str:
