@@ -162,3 +162,22 @@ def test_a_bag_of_embeddings_is_said_to_accumulate_and_a_maximum_not_to_round():
 
 def test_a_short_row_is_not_said_to_be_scanned_in_several_pieces():
     assert "has several pieces" in texts("cumsum")["error pre-analysis"]  # rows of 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_operator_is_defined_by_itself(name):
+    """Functions of mathematics have no other name, and of a placement all is said with its index mapping."""
+    known = "|".join(["exp", "log", "tanh", "sin", "cos", "erf", "sign", "floor", "ceil", "round"])
+    for line in texts(name)["scalar mathematics"].splitlines():
+        match = re.match(r"- `([a-z]\w*?)(?:_\d+)?`(?:\[[^]]*\])? = \1\(", line)
+        assert match is None or re.match(known, match[1]) or line.endswith("a copy, no arithmetic"), line
+
+
+def test_a_weight_of_a_loss_is_part_of_its_formula():
+    text = texts("margins")["scalar mathematics"]
+    assert "(1 + (pos_weight − 1)·y)" in text
+    assert "the mean over all rows of Σ max(0, 1.0 − x[row, t[row]] + x[row, j])^1" in text
+
+
+def test_the_largest_few_are_said_to_be_so():
+    assert "`topk` = the first 3 of x along its axis, largest first" in texts("largest")["scalar mathematics"]

@@ -89,7 +89,8 @@ def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
         idle = block - total
         guard = "" if brief else f": {_GUARD}"
         spare = f"{block} − {total} = {idle} of them must do nothing{guard}" if idle else "all of them work"
-        return f"{total} {what}, a thread for each, fit into one block of {block} threads; {spare}."
+        each = f"1 {what.rstrip('s')} fits" if total == 1 else f"{total} {what}, a thread for each, fit"
+        return f"{each} into one block of {block} threads; {spare}."
     text = (
         f"With a thread for each of the {what} and {block} threads a block, ⌈{total} / {block}⌉ = {blocks} blocks "
         f"start {blocks} × {block} = "

@@ -8,6 +8,8 @@ from musadata.teacher.reasoning.study import Study, group_row, join, product_tex
 
 _FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
 _LOSSES: dict[str, str] = KNOWLEDGE["losses"]
+_LOOPS: dict[str, str] = KNOWLEDGE["loops"]
+_ROW_LOSSES: dict[str, str] = KNOWLEDGE["row_losses"]
 _DEFAULTS: dict[str, str] = KNOWLEDGE["defaults"]
 _LONGEST = 150
 _MOST_REPETITIONS = 3
@@ -56,6 +58,10 @@ def elementwise(call: Call, operands: list[str]) -> str:
     if template is None:
         inner = ", ".join([*operands, *([call.arguments] if call.arguments else [])])
         return f"{call.packet}({inner})"
+    return _filled(template, call, operands)
+
+
+def _filled(template: str, call: Call, operands: list[str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: _fill(match[1], call, operands), template)
 
 
@@ -116,8 +122,14 @@ def _reduction(call: Call) -> str:
     correction = call.argument("correction", "1")
     if call.packet.startswith("nll_loss"):
         return _class_loss(call)
+    if call.packet in _ROW_LOSSES:
+        term = _filled(_ROW_LOSSES[call.packet], call, [fact.name for fact in call.operands])
+        how = {"2": "the sum over all rows of", "0": "for every row"}.get(
+            call.argument("reduction"), "the mean over all rows of"
+        )
+        return f"{name} = {how} {term}"
     if call.packet in _LOSSES:
-        term = elementwise(call, [fact.name for fact in call.operands])
+        term = _loss_of_one(call)
         total = f"Σ {term}" if call.argument("reduction") == "2" else f"(Σ {term}) / {length}"
         return f"{name} = {total}, {over}"
     formula = {
@@ -139,6 +151,16 @@ def _reduction(call: Call) -> str:
         "norm": _norm(source, call.argument("p", "2")),
     }.get(call.packet, f"{call.packet}({', '.join(fact.name for fact in call.operands)})")
     return f"{name} = {formula}, {over}"
+
+
+def _loss_of_one(call: Call) -> str:
+    """What one element adds to a loss, with its weight where there is one."""
+    operands = [fact.name for fact in call.operands]
+    if len(operands) > 2 and operands[2].endswith("pos_weight"):
+        x, y, weight = operands[:3]
+        return f"((1 − {y})·{x} + (1 + ({weight} − 1)·{y})·(log(1 + exp(−|{x}|)) + max(−{x}, 0)))"
+    term = elementwise(call, operands)
+    return f"{operands[2]}·({term})" if len(operands) > 2 else term
 
 
 def _class_loss(call: Call) -> str:
@@ -259,6 +281,10 @@ def _constant(call: Call) -> str:
 def _other(call: Call) -> str:
     operands = [fact.name for fact in call.operands]
     names = ", ".join(operands)
+    if call.packet in _LOOPS:
+        falls = call.argument("largest", "True") if call.packet == "topk" else call.argument("descending")
+        template = _LOOPS[call.packet].replace("{order}", "largest" if falls == "True" else "smallest")
+        return f"{_code(call.output.name)} = {_filled(template, call, operands)}"
     if call.packet == "glu":
         return (
             f"{_code(call.output.name)}[j] = {names}[j] / (1 + exp(−{names}[j + half])): the first half, "

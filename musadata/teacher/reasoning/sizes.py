@@ -184,6 +184,8 @@ def _view(call: Call) -> str:
 
 def _rest(call: Call) -> str:
     out = call.output
+    if not out.shape:
+        return f"`{out.name}` is a single number."
     return f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}."
 
 
