@@ -219,6 +219,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     run_unseen(lambda: (run.model(*values), getattr(torch, run.backend.DEVICE).synchronize()), call["unseen"])
     run.backend.configure(**modes)
     run.backend.take_records()
+    run.backend.guard_memory(call["poison"])
     facts: dict[str, Any] = {"set": index}
     result: Any = None
     kept = kept_state(run.module, run.model, held) if call["settled"] else {}

@@ -7,7 +7,7 @@ from musadata.verifier.trial import Compilations, Trial
 
 
 def open_trial(contexts: threading.Semaphore) -> Trial:
-    return Trial(VerifierConfig(), Compilations(Mock(), True), Future(), 1, None, None, contexts)
+    return Trial(VerifierConfig(), Compilations(Mock(), True), Future(), 1, None, None, None, contexts)
 
 
 def test_context_is_free_again_once_it_has_been_made() -> None:

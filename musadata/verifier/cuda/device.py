@@ -20,6 +20,7 @@ class _Loaded:
         self.modules: list[types.ModuleType] = []  # kept: registered operators live as long as these
         self.pinned = 0  # bytes of pinned memory that PyTorch has handed out, ever
         self.pinned_before = 0  # that were handed out when last asked
+        self.overruns: Any = None  # an OverrunWatch, once there is a context
 
 
 _loaded = _Loaded()
@@ -84,6 +85,14 @@ def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghos
     del blocks
 
 
+def guard_memory(poison: int) -> None:
+    """Have writes outside of all allocations reported by the next `take_records`."""
+    from musadata.verifier.cuda.overruns import OverrunWatch
+
+    _loaded.overruns = _loaded.overruns or OverrunWatch()
+    _loaded.overruns.begin(poison)
+
+
 def keep_memory() -> None:
     """On a device nothing is kept: what a program counts there is seen when it is timed, and every call checked."""
 
@@ -118,7 +127,9 @@ def take_records() -> dict[str, Any]:
             )
     host_bytes = sum(library.musadata_take_host_bytes() for library in _loaded.libraries)
     # Operators are seen by the caller's DispatchWatch.
-    records: dict[str, Any] = {"operators": {}, "kernels": launches, "faults": [], "reports": []}
+    overruns = _loaded.overruns.end() if _loaded.overruns else []
+    reports = [{"kind": "out_of_bounds", "message": message} for message in overruns]
+    records: dict[str, Any] = {"operators": {}, "kernels": launches, "faults": [], "reports": reports}
     return {**records, "host_bytes": host_bytes, "pinned_bytes": _take_pinned_bytes()}
 
 

@@ -124,8 +124,8 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
 
 @cache
 def _own_sources() -> str:
-    """Of all that is compiled and linked with a candidate; read once, not for each."""
-    return hash_of(*support_folders(), *_WATCHED, _RECORDS, RULES)
+    """Of all that is compiled and linked with a candidate, and of what decides how; read once, not for each."""
+    return hash_of(*support_folders(), *_WATCHED, _RECORDS, *sorted(Path(__file__).parent.glob("*.py")), RULES)
 
 
 def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder: Path, limits: CompileLimits) -> Path:

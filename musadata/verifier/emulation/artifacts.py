@@ -5,9 +5,11 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
+from musadata.verifier import lexer
 from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
 from musadata.verifier.emulation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
 from musadata.verifier.emulation.errors import CompileError, Unsupported
@@ -55,7 +57,7 @@ def compile_sources(
     headers = build_headers(sources.kept(DEFAULT_DEFINES), lines, include=include)
     libraries = build_libraries()
     built = headers.prelude, libraries.runtime.parent.name, libraries.support.parent.name
-    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, RULES)
+    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, _rewriting(), RULES)
     folder = cache_folder() / "artifacts" / key[:2] / key
     if not folder.is_dir():
         _keep(folder, lambda partial: _compile_into(partial, sources, headers, lines, limits))
@@ -63,6 +65,12 @@ def compile_sources(
         refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
         raise {"CompileError": CompileError, "Unsupported": Unsupported}[refusal["kind"]](refusal["text"])
     return Artifact(folder / _LIBRARY, key)
+
+
+@cache
+def _rewriting() -> str:
+    """What of this package decides about what is compiled: a later version's rewriting is another."""
+    return hash_of(*sorted(Path(__file__).parent.glob("*.py")), Path(lexer.__file__))
 
 
 def _keep(folder: Path, build: Callable[[Path], None]) -> None:

@@ -112,7 +112,7 @@ def _drop_kernel_casts(tokens: Sequence[Token]) -> list[Token]:
     """`cudaLaunchKernel((void*)kernel, ...)` hides the kernel's type, which the emulation needs."""
     result = list(tokens)
     for index, token in enumerate(tokens):
-        if not token.is_word("cudaLaunchKernel"):
+        if not token.is_word("cudaLaunchKernel", "musaLaunchKernel"):  # ported kernels are tried here under an alias
             continue
         call = skip_space(tokens, index + 1)
         cast = skip_space(tokens, call + 1)
