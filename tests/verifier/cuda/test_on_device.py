@@ -68,7 +68,7 @@ def test_flag_may_be_read_back(verifier):
 
 def test_kernel_that_behaves_only_at_first_is_rejected(verifier):
     threads = "    const dim3 threads(TILE, TILE);"
-    late = (threads, f"    static int calls = 0;\n    const int size = ++calls > 60 ? K / 2 : K;\n{threads}")
+    late = (threads, f"    static int calls = 0;\n    const int size = ++calls > 200 ? K / 2 : K;\n{threads}")
     verdict, rules = judge(verifier, "matmul_tiled", late, ("M, N, K);\n    return c;", "M, N, size);\n    return c;"))
     assert rules == {"timing.unstable"}
     assert verdict.error_class is ErrorClass.CORRECTNESS
