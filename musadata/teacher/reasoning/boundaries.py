@@ -65,7 +65,7 @@ def launch(stage: Stage, brief: bool = False) -> str:
         groups, length = group_row(lead)
         shares = f"{count(lead.source)} / {groups} = {length}"
         return (
-            f"{groups} groups of {shares} elements{'' if brief else ': as many blocks, if each takes one'}. "
+            f"A group has {shares} elements{'' if brief else '; with a block for each, none is idle'}. "
             f"{_whole(length, '0', brief)}"
         )
     if lead.kind is CallKind.MATMUL and len(lead.output.shape) >= 2:

@@ -250,18 +250,17 @@ def _normalization(call: Call) -> str:
     if call.packet.startswith(("native_batch", "_native_batch", "_batch")) and len(source.shape) > 1:
         inner = source.stride[1]
         return (
-            f"{groups} channels, for instance a block for each: channel `c` owns the runs of {inner} elements that "
-            f"start at `n * {source.stride[0]} + c * {inner}`, one for each of the {source.shape[0]} samples, {length} "
-            f"elements together. Weight and bias are read at `c`."
+            f"A channel has {count(source)} / {groups} = {length} elements, which a block can share: `c` owns the "
+            f"runs of {inner} that start at `n * {source.stride[0]} + c * {inner}`, one for each of the "
+            f"{source.shape[0]} samples. Weight and bias are read at `c`."
         )
     weight = "Element `j` of it reads weight and bias at `j`."
     if call.packet == "native_group_norm":
         channel = f"`c = i / {source.stride[1]} % {source.shape[1]}`"
         weight = f"The element at flat index `i` reads weight and bias at {channel}."
     return (
-        f"{groups} groups, for instance a block for each: group `g` owns elements `g * {length}` to `g * {length} + "
-        f"{length} - 1` of "
-        f"`{source.name}`, which are contiguous. {weight}"
+        f"A group has {count(source)} / {groups} = {length} elements, which a block can share: group `g` owns elements "
+        f"`g * {length}` to `g * {length} + {length} - 1` of `{source.name}`, which are contiguous. {weight}"
     )
 
 
