@@ -96,7 +96,7 @@ def _wrong_floats(
     values, reference, truth = got.values.astype(wide), want.values.astype(wide), oracle.values.astype(wide)
     with np.errstate(all="ignore"):
         finite = np.isfinite(reference) & np.isfinite(truth)
-        allowed = tolerance.relative * np.abs(truth) + tolerance.slack
+        allowed = tolerance.relative * np.abs(truth) + _slack(tolerance, want.shape)
         allowed += REFERENCE_ERROR_FACTOR * np.abs(reference - truth) + CONDITION_FACTOR * condition.values
         wrong = finite & ~(np.abs(values - truth) <= allowed)
         # Where reference and oracle do not agree on what is infinite or NaN, neither is held against the candidate.
@@ -106,6 +106,14 @@ def _wrong_floats(
     if (wrong & ~np.isfinite(values)).any() or nonfinite.any():
         return wrong | nonfinite, "correctness.nonfinite"
     return wrong, "correctness.values"
+
+
+def _slack(tolerance: Tolerance, shape: tuple[int, ...]) -> np.ndarray:
+    """Of every element, the least that it is given by itself and by the slices that it is in."""
+    slack = np.full([1] * len(shape), tolerance.slack)
+    for axis, slacks in tolerance.slices:
+        slack = np.minimum(slack, np.reshape(slacks, [-1 if at == axis else 1 for at in range(len(shape))]))
+    return slack
 
 
 def _finding(name: str, rule: str, wrong: np.ndarray, got: Array, want: Array) -> Finding:

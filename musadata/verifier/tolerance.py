@@ -6,8 +6,10 @@ An element may differ from the oracle by
 
 with slack = 500 ulp of the output's root mean square, plus 8 times the typical error of the reference, plus 16 times
 what inputs changed by one ulp do to the oracle. A sum in another order stays within that; half precision, TF32 or an
-unstable formula does not. Where all zeros, the output's mean, or the result for other inputs would pass, the slack is
-tightened; where they pass even then, the set proves nothing and does not count.
+unstable formula does not. A slice of the output, as a row or a column, that is far smaller than the whole is given
+slack by its own size, if the reference is exact on that scale: large values beside it do not hide it. Where all zeros,
+the output's mean, or the result for other inputs would pass, the slack is tightened; where they pass even then, the set
+proves nothing and does not count.
 """
 
 from dataclasses import dataclass
@@ -21,6 +23,10 @@ CONDITION_FACTOR = 16.0
 _RELATIVE_ULPS = {"float64": 170.0, "float32": 170.0, "float16": 4.0, "bfloat16": 4.0}
 _SCALE_ULPS = {"float64": 500.0, "float32": 500.0, "float16": 2.0, "bfloat16": 2.0}
 _TIGHT_ULPS = 16.0
+_FEW, _MANY = 8, 4096  # elements of a slice at least, and slices along an axis at most
+_MUCH_SMALLER = 1 / 8  # than the whole output
+_EXACT_ULPS = 32.0
+_LEAST_ULPS = 8.0  # of the whole output: what an intermediate value of its size may lose
 _OUTLIER = 16.0  # a typical error is at most this many medians: steps of round() and the like are no errors
 
 
@@ -36,6 +42,7 @@ class Tolerance:
     slack: float
     discriminating: bool
     tight: bool = False
+    slices: tuple[tuple[int, tuple[float, ...]], ...] = ()  # (axis, slack of each slice along it)
 
 
 def measure_tolerance(
@@ -59,11 +66,46 @@ def measure_tolerance(
     relative = _RELATIVE_ULPS[kind] * unit
     wide = _SCALE_ULPS[kind] * unit * scale + REFERENCE_ERROR_FACTOR * own_error + CONDITION_FACTOR * condition
     tight = _TIGHT_ULPS * unit * scale + REFERENCE_ERROR_FACTOR * own_error
+    slices = _measure_slices(reference, oracle, shaken, (wide, scale * unit), kind, unit)
     rival = other[finite] if other is not None else None
     for share, slack in ((relative, wide), (_TIGHT_ULPS * unit / 4, tight)):
         if _fools_fail(truth, rival, share, slack):
-            return Tolerance(share, slack, True, slack != wide)
+            return Tolerance(share, slack, True, slack != wide, slices)
     return Tolerance(relative, tight, False, True)
+
+
+def _measure_slices(
+    reference: "torch.Tensor",
+    oracle: "torch.Tensor",
+    shaken: "torch.Tensor",
+    whole: tuple[float, float],
+    kind: str,
+    unit: float,
+) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """The slack of slices much smaller than the whole output; `whole` is its slack, and an ulp of its size."""
+    import torch
+
+    finite = torch.isfinite(oracle) & torch.isfinite(reference)
+    truth, errors, moves = (
+        torch.where(finite, value, 0.0).abs().nan_to_num(0.0, 0.0, 0.0)
+        for value in (oracle, reference.to(oracle.dtype) - oracle, shaken - oracle)
+    )
+    found = []
+    for axis, count in enumerate(truth.shape):
+        if not 2 <= count <= _MANY or truth.numel() < _FEW * count:
+            continue
+        rows, off, moved = (value.movedim(axis, 0).reshape(count, -1) for value in (truth, errors, moves))
+        sizes = rows.square().mean(1).sqrt()
+        own = (sizes > 0) & (sizes * unit < _MUCH_SMALLER * whole[1]) & (off.amax(1) <= _EXACT_ULPS * unit * sizes)
+        slacks = [whole[0]] * count
+        for index in own.nonzero().flatten().tolist():
+            slack = _SCALE_ULPS[kind] * unit * float(sizes[index])
+            slack += REFERENCE_ERROR_FACTOR * _typical(off[index], rows[index])
+            slack += CONDITION_FACTOR * _typical(moved[index], rows[index])
+            slacks[index] = min(whole[0], max(slack, _LEAST_ULPS * whole[1]))
+        if min(slacks) < whole[0]:
+            found.append((axis, tuple(slacks)))
+    return tuple(found)
 
 
 def _typical(errors: "torch.Tensor", truth: "torch.Tensor") -> float:

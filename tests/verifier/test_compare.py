@@ -66,6 +66,24 @@ def test_zeros_and_constants_never_pass_whatever_the_scale(values, scale):
         assert check(expected, reference.mean().expand_as(reference).contiguous()) != ()
 
 
+def test_large_columns_do_not_hide_small_ones_that_the_reference_has_exactly(values):
+    scales = 10.0 ** torch.linspace(0, -6, 50)
+    expected = expect(values * scales, values.double() * scales.double())
+    assert check(expected, values * (scales * (1 + 1e-6))) == ()
+    for column in (20, 40, 45):
+        without = values * scales
+        without[:, column] = 0.0
+        assert check(expected, without) != ()
+
+
+def test_small_columns_of_rounding_only_are_left_alone(values):
+    oracle = values.double()
+    oracle[:, 7] = 1e-12  # nothing is left where large values cancel: reference and candidate have an error there
+    reference, candidate = oracle.float(), oracle.float()
+    reference[:, 7], candidate[:, 7] = 2e-7, -3e-6
+    assert check(expect(reference, oracle), candidate) == ()
+
+
 def test_set_on_which_zeros_are_right_proves_nothing():
     zeros = torch.zeros(10)
     assert not measure_tolerance(zeros, zeros.double(), zeros.double(), None).discriminating
