@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 PLAIN, SCALED, SMALL, OFFSET, INFINITE = "plain", "scaled by -3", "scaled by 0.01", "offset", "partly infinite"
 # exp() of large values overflows, so that a softmax without its maximum shows; far from zero also one with a rounded
-# maximum. The latter is only for functions that ignore a shift of all inputs: they must cancel it.
+# maximum, or one that starts with 0. The latter is only for functions that ignore a shift of all inputs: they must
+# cancel it.
 LARGE, FAR = "large", "large and far from zero"
 SHIFTED = "shifted by one"  # never judged: tells which functions those are
 # Equal values, zeros and halves: rounding, comparisons and the first of several maxima show. The second is for
@@ -73,7 +74,7 @@ def _change(spec: InputSpec, value: Any, variant: str) -> Any:
         SMALL: lambda: value * 0.01,
         OFFSET: lambda: value + _OFFSETS[spec.dtype],
         LARGE: lambda: value * _LARGE[spec.dtype],
-        FAR: lambda: value * 3e3 + 1e5 if value.element_size() > 2 else value * _LARGE[spec.dtype],
+        FAR: lambda: value * 3e3 - 1e5 if value.element_size() > 2 else value * _LARGE[spec.dtype],
         SHIFTED: lambda: value + 1.0,
         TIES: lambda: _empty_first(_with_extremes(_in_halves(value))),
         NONZERO_TIES: lambda: _with_extremes(value.floor() + 0.5),

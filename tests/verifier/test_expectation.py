@@ -111,3 +111,13 @@ def test_what_a_mask_takes_out_need_not_become_nan(tmp_path, monkeypatch):
     assert nan.any()
     assert (oracle[nan][:, 20:] == 0).all()
     assert (oracle[nan][:, :20] != oracle[nan][:, :20]).all()
+
+
+def test_what_is_multiplied_by_zero_need_not_become_nan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("torch.tril(torch.ones(4, 4, dtype=x.dtype)) @ x", (INFINITE,))
+    oracle = unpack((tmp_path / "oracle0").read_bytes())["0"].values
+    expected = unpack((tmp_path / "expected0").read_bytes())["0"].values
+    assert expected[0, 16] != expected[0, 16]  # 0 · inf, from the row below
+    assert oracle[0, 16] == 0
+    assert expected[1, 16] == oracle[1, 16] == float("inf")
