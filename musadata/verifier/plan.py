@@ -64,15 +64,23 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
     return [*sets, InputSet(0, INFINITE, derive_seed(config, task_id, "inputs", 0, 0))]
 
 
-def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list[Call]:
-    """Every set once, then the first again: threads in reverse order over other memory, inputs that are not contiguous,
-    and a ghost replay. `shapes` holds each set's shape; a brief check of accesses sees the first set of each. `unseen`
-    calls come before the last plain one: who behaves only at first has stopped to by then."""
-    rest = "off" if checks == "brief" else checks
-    calls = [
-        Call(index, f"output{index}", check=rest if shape in shapes[:index] else checks)
+def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:
+    """Every set once. `shapes` holds each set's shape; a brief check of accesses sees the first set of each."""
+    return [
+        Call(index, f"output{index}", check=_after_first(checks) if shape in shapes[:index] else checks)
         for index, shape in enumerate(shapes)
     ]
+
+
+def _after_first(checks: str) -> str:
+    return "off" if checks == "brief" else checks
+
+
+def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list[Call]:
+    """Every set once, then the first again: threads in reverse order over other memory, inputs that are not contiguous,
+    and a ghost replay. `unseen` calls come before the last plain one: who behaves only at first has stopped to by then.
+    """
+    rest, calls = _after_first(checks), plan_once(shapes, checks)
     settled = shapes[-1] == shapes[0]
     again = Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled, unseen=unseen)
     calls.append(again)

@@ -79,8 +79,29 @@ def rejected(stage: VerifyStage, error_class: ErrorClass, findings: Sequence[Fin
     return Judgement(stage, error_class, 0.0, tuple(findings))
 
 
+def describe_plan(
+    expectation: Expectation, calls: Sequence[Call], seed: int, timed: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The answer to a child that asks for its plan; see `execute.run_candidate`."""
+    plan = {
+        "init": expectation.init_arguments,
+        "parameters": list(expectation.parameters),
+        "seed": seed,
+        "sets": [
+            {"literals": list(item.literals), "shape": item.plan.shape, "handed_on": list(item.handed_on)}
+            for item in expectation.sets
+        ],
+        "calls": [call.as_dict() for call in calls],
+        "timed": timed,
+    }
+    inputs = {f"inputs{index}": item.inputs for index, item in enumerate(expectation.sets)}
+    return {"plan": plan, "state": expectation.state, **inputs}
+
+
 # Starts to time a judged candidate.
 StartTiming = Callable[[Expectation], Driver]
+# Looks again at the judgement of a candidate with which nothing is wrong.
+Reconsider = Callable[[Judgement], Judgement]
 
 
 class Trial:
@@ -100,6 +121,7 @@ class Trial:
         seat: DeviceSeat | None,
         timing: StartTiming | None,
         contexts: threading.Semaphore,
+        reconsider: Reconsider | None = None,
     ):
         self._config = config
         self._compilations = compilations
@@ -110,6 +132,7 @@ class Trial:
         self._timing = timing
         self._contexts: threading.Semaphore | None = contexts  # None once it has had leave
         self._leave: threading.Semaphore | None = None
+        self._reconsider = reconsider
         self._judgement: Judgement | None = None
         self._driver: Driver | None = None
 
@@ -144,19 +167,8 @@ class Trial:
             self._leave = None
 
     def _plan(self, expectation: Expectation) -> dict[str, Any]:
-        plan = {
-            "init": expectation.init_arguments,
-            "parameters": list(expectation.parameters),
-            "seed": self._seed,
-            "sets": [
-                {"literals": list(item.literals), "shape": item.plan.shape, "handed_on": list(item.handed_on)}
-                for item in expectation.sets
-            ],
-            "calls": [call.as_dict() for call in self._calls(expectation)],
-            "timed": self._plan_timing(expectation) if self._timing else None,
-        }
-        inputs = {f"inputs{index}": item.inputs for index, item in enumerate(expectation.sets)}
-        return {"plan": plan, "state": expectation.state, **inputs}
+        timed = self._plan_timing(expectation) if self._timing else None
+        return describe_plan(expectation, self._calls(expectation), self._seed, timed)
 
     def _plan_timing(self, expectation: Expectation) -> dict[str, Any]:
         return {"sets": timed_sets(expectation), "flush_bytes": self._compilations.backend.flush_bytes}
@@ -191,7 +203,10 @@ class Trial:
         if early:
             return early
         calls = self._calls(expectation)
-        return judge(outcome, read_report(outcome, calls), calls, expectation, self._config.strict)
+        judgement = judge(outcome, read_report(outcome, calls), calls, expectation, self._config.strict)
+        if self._reconsider is None or judgement.error_class is not None:
+            return judgement
+        return self._reconsider(judgement)
 
     def conclude(self, outcome: Outcome) -> Judgement:
         """The judgement, now that the process has ended.

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Self
@@ -28,6 +28,7 @@ from musadata.verifier.plan import SEED_POLICY, collect_shapes, derive_seed, pla
 from musadata.verifier.reference import BadReference, Expectation, ReferenceRunner
 from musadata.verifier.reward import reward
 from musadata.verifier.rivals import Rivals
+from musadata.verifier.second_opinion import SecondOpinion
 from musadata.verifier.trial import Compilations, Trial, native_texts, rejected
 
 _MOST_THREADS = 64
@@ -65,6 +66,7 @@ class Verifier:
         self._reference_sandbox: Sandbox | None = None
         self._references: ReferenceRunner | None = None
         self._rivals: Rivals | None = None
+        self._second: SecondOpinion | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._foreseen: set[str] = set()
         self._contexts = threading.Semaphore(_CONTEXTS_AT_ONCE)
@@ -104,6 +106,9 @@ class Verifier:
         if backend.times:
             self._rivals = Rivals(self._config, backend, references)
             self._stack.callback(self._rivals.close)
+        if backend.second_opinion:
+            self._second = SecondOpinion(self._config, self._pool)
+            self._stack.callback(self._second.close)
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -136,10 +141,10 @@ class Verifier:
         findings = check_legality(extraction.source, self._config.strict).findings
         if findings:
             return self._verdict(rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings))
-        extraction = self._port(extraction)
-        self._foresee(extraction)
+        ported = self._port(extraction)
+        self._foresee(ported)
         try:
-            return self._verdict(self._run(exercise, extraction))
+            return self._verdict(self._run(exercise, extraction.source, ported.source))
         except (BadReference, MusadataError) as error:
             rule = "reference.fails" if isinstance(error, BadReference) else "infra.host"
             return self.give_up(Finding(rule, str(error)))
@@ -198,13 +203,13 @@ class Verifier:
             self._foreseen.add(digest)
             self._pool.submit(self._backend.compile, request)
 
-    def _run(self, exercise: "_Exercise", extraction: Extraction) -> Judgement:
+    def _run(self, exercise: "_Exercise", source: str, ported: str) -> Judgement:
         """The judgement, and whose fault it is: not the candidate's if the device is gone, or others fill it."""
         assert self._backend is not None
-        judgement = self._execute(exercise, extraction)
+        judgement = self._execute(exercise, source, ported)
         if self._backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
             self._wait_for_memory(self._backend)
-            judgement = self._execute(exercise, extraction)
+            judgement = self._execute(exercise, source, ported)
         if judgement.error_class is not ErrorClass.RUNTIME:
             return judgement
         if self._backend.is_lost():
@@ -218,23 +223,25 @@ class Verifier:
         while backend.is_full() and time.monotonic() < end:
             time.sleep(1.0)
 
-    def _execute(self, exercise: "_Exercise", extraction: Extraction) -> Judgement:
+    def _execute(self, exercise: "_Exercise", source: str, ported: str) -> Judgement:
         assert self._candidates is not None and self._backend is not None and self._pool is not None
         seed = derive_seed(self._config, exercise.task_id, "state")
         expected = self._pool.submit(self._expect, exercise, seed)
+        second = self._second.ask(source, exercise.shapes, expected, seed) if self._second else nullcontext()
         compilations = Compilations(self._backend, self._config.strict)
         rivals = self._rivals
         lock, seat = (rivals.lock(), rivals.seat()) if rivals else (None, None)
         timing = partial(rivals.start, exercise.reference, seed) if rivals else None
-        with released(lock, seat):
-            trial = Trial(self._config, compilations, expected, seed, lock, seat, timing, self._contexts)
-            try:
-                outcome = self._candidates.call(
-                    "musadata.verifier.execute:run_candidate", extraction.source, self._backend.child, serve=trial.serve
-                )
-            finally:
-                trial.leave()
-        return trial.conclude(outcome)
+        with second as reconsider:
+            trial = Trial(self._config, compilations, expected, seed, lock, seat, timing, self._contexts, reconsider)
+            with released(lock, seat):
+                try:
+                    outcome = self._candidates.call(
+                        "musadata.verifier.execute:run_candidate", ported, self._backend.child, serve=trial.serve
+                    )
+                finally:
+                    trial.leave()
+            return trial.conclude(outcome)
 
     def _expect(self, exercise: "_Exercise", seed: int) -> Expectation:
         """What the reference says, found out while the candidate compiles and starts."""

@@ -91,6 +91,18 @@ def test_work_on_a_stream_that_events_do_not_see_is_rejected(verifier):
     assert verdict.error_class is ErrorClass.CHEATING
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("if (i < n) ", ""), ("x[i] < 0.0f ?", "x[i + 1] == 1e30f || x[i] < 0.0f ?")],
+    ids=["missing bounds check", "read past the end"],
+)
+def test_what_only_leaves_the_bounds_is_rejected(verifier, relu_task, relu, old, new):
+    assert old in relu
+    verdict = verifier.verify(relu_task, relu.replace(old, new))
+    assert (verdict.stage, verdict.error_class) == (VerifyStage.EXECUTE, ErrorClass.RUNTIME)
+    assert {finding.rule.split(".")[0] for finding in verdict.findings} == {"device"}
+
+
 def test_torch_compile_is_a_baseline_where_the_config_says_so():
     pytest.importorskip("triton")
     with Verifier(VerifierConfig(backend=BackendType.CUDA, torch_compile=True)) as verifier:

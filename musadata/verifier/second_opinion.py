@@ -1,0 +1,164 @@
+"""What the emulator sees of a candidate while a device, which cannot see it, runs the same one.
+
+On a device memory goes on behind an allocation, so that nothing shows who reads or writes past its end; and threads
+that do not wait for each other may happen to come in the right order every time.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from musadata.config import VerifierConfig
+from musadata.errors import MusadataError
+from musadata.records import ErrorClass, Finding, InputSpec, VerifyStage
+from musadata.sandbox import Limits, Sandbox
+from musadata.verifier.emulated import open_emulated
+from musadata.verifier.judge import Judgement, judge, read_report
+from musadata.verifier.plan import Call, plan_once
+from musadata.verifier.reference import BadReference, Expectation
+from musadata.verifier.trial import Compilations, Reconsider, describe_plan
+from musadata.verifier.variants import PLAIN
+
+_LIMITS = Limits(seconds=5.0, memory_mb=2048)
+_MOST_ELEMENTS = 1 << 20  # of a set of inputs: kernels over more would take the emulator seconds
+# Mistakes that a device lets pass. Whatever else the emulator says, the device knows better: what it cannot run or only
+# refuses by limits of its own, wrong values, and what ends on a device too.
+_UNNOTICED = frozenset(
+    f"device.{kind}"
+    for kind in (
+        "out_of_bounds",
+        "out_of_bounds_write",
+        "illegal_access",
+        "misaligned",
+        "local_overflow",
+        "shared_overflow",
+        "uninitialised_shared",
+        "race_in_block",
+        "race_between_blocks",
+        "barrier_divergence",
+        "warp_divergence",
+        "division_by_zero",
+    )
+)
+_OWN_LIMIT = "stack overflow"  # a device's threads have more room for local variables
+_REMARK = "Seen in emulation, where every access is checked: the device does not notice it."
+
+
+class SecondOpinion:
+    """Runs candidates in the emulator, from the threads of `pool`; its warm process starts in the background.
+
+    Raises:
+        MusadataError: this machine has no C++ compiler.
+    """
+
+    def __init__(self, config: VerifierConfig, pool: ThreadPoolExecutor):
+        backend = open_emulated(config)
+        self._backend = backend
+        self._strict = config.strict
+        self._pool = pool
+        self._closed = False
+        self._sandbox = Sandbox(
+            backend.preload,
+            setup=backend.setup,
+            readable=backend.readable,
+            environment=dict(backend.environment),
+        )
+        self._sandbox.launch()
+
+    @contextmanager
+    def ask(
+        self,
+        source: str,
+        shapes: Callable[[], Sequence[Sequence[InputSpec]]],
+        expected: "Future[Expectation]",
+        seed: int,
+    ) -> Iterator[Reconsider]:
+        """Begin to run a candidate on the plain inputs of each set of shapes that is small enough; gives what waits for
+        the end and adds what was seen to a judgement. Who does not wait has no interest: it need not begin then.
+
+        `expected` must have been given to the pool before: what runs there waits for it.
+        """
+        opinion = self._pool.submit(self._examine, source, shapes, expected, seed)
+        try:
+            yield lambda judgement: _reconsider(judgement, opinion.result())
+        finally:
+            opinion.cancel()
+
+    def close(self) -> None:
+        """End its processes; opinions that are under way come to nothing."""
+        self._closed = True
+        self._sandbox.close()
+
+    def _examine(
+        self,
+        source: str,
+        shapes: Callable[[], Sequence[Sequence[InputSpec]]],
+        expected: "Future[Expectation]",
+        seed: int,
+    ) -> tuple[Finding, ...]:
+        """What the candidate does that a device lets pass; nothing if the emulator cannot say."""
+        try:
+            small = {index for index, specs in enumerate(shapes()) if _count(specs) <= _MOST_ELEMENTS}
+            return self._run(source, small, expected, seed) if small and not self._closed else ()
+        except BadReference:
+            return ()
+        except MusadataError as error:
+            if not self._closed:
+                warnings.warn(f"no second opinion: {error}", RuntimeWarning, stacklevel=2)
+            return ()
+        finally:
+            if self._closed:  # a call that came late has started the sandbox anew
+                self._sandbox.close()
+
+    def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> tuple[Finding, ...]:
+        compilations = Compilations(self._backend, self._strict)
+
+        def serve(question: dict[str, Any]) -> dict[str, Any]:
+            if isinstance(question, dict) and "plan" in question:
+                excerpt = _excerpt(expected.result(), small)
+                return describe_plan(excerpt, self._plan(excerpt), seed)
+            return compilations.serve(question)
+
+        outcome = self._sandbox.call(
+            "musadata.verifier.execute:run_candidate", source, self._backend.child, limits=_LIMITS, serve=serve
+        )
+        if compilations.judge(outcome):
+            return ()
+        excerpt = _excerpt(expected.result(), small)
+        calls = self._plan(excerpt)
+        judgement = judge(outcome, read_report(outcome, calls), calls, excerpt, self._strict)
+        return tuple(filter(_is_unnoticed, judgement.findings))
+
+    def _plan(self, excerpt: Expectation) -> list[Call]:
+        return plan_once([item.plan.shape for item in excerpt.sets], self._backend.checks)
+
+
+def _reconsider(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:
+    if not findings:
+        return judgement
+    first = replace(findings[0], message=f"{findings[0].message} {_REMARK}")
+    return replace(
+        judgement,
+        stage=VerifyStage.EXECUTE,
+        error_class=ErrorClass.RUNTIME,
+        test_share=0.0,
+        findings=(first, *findings[1:]),
+    )
+
+
+def _count(specs: Sequence[InputSpec]) -> int:
+    return sum(math.prod(spec.shape) for spec in specs)
+
+
+def _excerpt(expectation: Expectation, small: "set[int]") -> Expectation:
+    """Only the plain inputs of these sets of shapes, the quickest first: what was found before time is up, counts."""
+    chosen = [item for item in expectation.sets if item.plan.variant == PLAIN and item.plan.shape in small]
+    return replace(expectation, sets=tuple(sorted(chosen, key=lambda item: len(item.inputs))))
+
+
+def _is_unnoticed(finding: Finding) -> bool:
+    return finding.rule in _UNNOTICED and _OWN_LIMIT not in finding.message
