@@ -144,7 +144,7 @@ def test_share_of_own_kernels_is_what_is_saved_without_them():
 
 def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question():
     leaves = threading.Semaphore(1)
-    trials = [Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, leaves) for _ in range(2)]
+    trials = [Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves) for _ in range(2)]
     for trial in trials:
         assert trial.serve({"context": "wanted"}) == {}
         assert not leaves.acquire(blocking=False)
@@ -152,5 +152,5 @@ def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question()
         assert trial.serve({"context": "wanted"}) == {}  # a candidate that asks again holds nobody up
         assert leaves.acquire(blocking=False)
         leaves.release()
-    Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, leaves).leave()
+    Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves).leave()
     assert leaves._value == 1
