@@ -95,29 +95,26 @@ def mutate(number: str, choice: random.Random) -> str:
     return str(choice.choice([option for option in options if option != value]))
 
 
-@given(st.sampled_from(NAMES), st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
-def test_mutated_shapes_and_counts_are_caught(name, seed):
-    """In 95 of 100 cases and more (see the next test); the rest happen to be other true figures."""
-    choice = random.Random(seed)
+def count_caught(name: str, choice: random.Random) -> tuple[int, int]:
+    """Of figures drawn from an example's reasoning and changed one at a time: how many are noticed, and of how many."""
     steps, traces = write_reasoning(example(name), traces_of(name)), traces_of(name)
     places = [(index, span) for index, step in enumerate(steps) for span in figures_of(step.text)]
     caught = 0
-    sampled = choice.sample(places, min(40, len(places)))
+    sampled = choice.sample(places, min(60, len(places)))
     for index, (start, end) in sampled:
         text = steps[index].text
         wrong = text[:start] + mutate(text[start:end], choice) + text[end:]
         changed = (*steps[:index], ReasoningStep(steps[index].step, wrong), *steps[index + 1 :])
         caught += check_grounding(changed, traces) != ()
-    TALLY.append((caught, len(sampled)))
+    return caught, len(sampled)
 
 
-TALLY: list[tuple[int, int]] = []
-
-
-def test_at_least_95_percent_of_the_mutations_above_were_caught():
-    caught, mutated = (sum(part) for part in zip(*TALLY, strict=True))
-    assert mutated > 300
+def test_at_least_95_percent_of_mutated_shapes_and_counts_are_caught():
+    """The rest happen to be other true figures. Always the same draws: so near to the bound, chance would decide."""
+    caught, mutated = (
+        sum(part) for part in zip(*(count_caught(name, random.Random(name)) for name in NAMES), strict=True)
+    )
+    assert mutated > 1500
     assert caught / mutated >= 0.95, f"{caught} of {mutated}"
 
 
