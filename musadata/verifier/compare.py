@@ -83,7 +83,7 @@ def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | N
 def _wrong_integers(got: Array, want: Array, oracle: Array, condition: Array) -> np.ndarray:
     """Integers are equal, but where the reference's own rounding, or that of its inputs, decides what they are."""
     truth = oracle.values.astype(np.float64)
-    allowed = REFERENCE_ERROR_FACTOR * np.abs(want.values - truth) + CONDITION_FACTOR * condition.values
+    allowed = np.abs(want.values - truth) + CONDITION_FACTOR * condition.values
     far = (np.abs(got.values - truth) > allowed) | (allowed == 0)
     wrong: np.ndarray = (got.values != want.values) & far
     return wrong

@@ -37,22 +37,24 @@ def measure_conditions(
             moves = [_settle(move, *pair) for move, *pair in zip(moves, moved, truth, strict=True)]
             shaken = [torch.where(_jumps(*pair), pair[1], far) for far, *pair in zip(shaken, moved, truth, strict=True)]
     else:
-        share = REFERENCE_ERROR_FACTOR / CONDITION_FACTOR
         for errors in (_rounding(reference, oracle, values, alternate) for alternate in (ALTERNATE, ALIKE)):
-            moves = [torch.maximum(move, share * error) for move, error in zip(moves, errors or moves, strict=True)]
+            moves = [torch.maximum(*pair) for pair in zip(moves, errors or moves, strict=True)]
     return shaken, [move.float() for move in moves]
 
 
 def _rounding(reference: Oracle, oracle: Oracle, values: list[Any], alternate: bool) -> list[torch.Tensor]:
     """How far the reference's own rounding takes it from the truth next to these inputs, since on just these an element
-    may be right by luck; nothing if it does not run there."""
+    may be right by luck, in terms of a condition; nothing if it does not run there."""
     shaken = _shake(values, -1.0, alternate, _FAR)
     near = [
         moved.to(value.dtype) if isinstance(value, torch.Tensor) else moved
         for moved, value in zip(shaken, values, strict=True)
     ]
     try:
-        return [_distance(own, right) for own, right in zip(reference(near), oracle(near), strict=True)]
+        return [
+            _distance(own, right) * ((1.0 if _is_discrete(right) else REFERENCE_ERROR_FACTOR) / CONDITION_FACTOR)
+            for own, right in zip(reference(near), oracle(near), strict=True)
+        ]
     except Exception:  # whatever the reference raises, or another shape
         return []
 
@@ -65,7 +67,9 @@ def _measure_steps(oracle: Oracle, values: list[Any], truth: list[torch.Tensor])
         for at, right in enumerate(truth):
             jump = torch.maximum(_distance(there[at], right), _distance(back[at], right))
             bent = ((there[at] - right) + (back[at] - right)).abs() > _BENT * jump
-            steps[at] = torch.maximum(steps[at], torch.where(bent, jump, 0.0))
+            # Integers move by steps only; where these are narrow, by one up and one down, as if they were smooth.
+            is_step = torch.ones_like(bent) if _is_discrete(right) else bent
+            steps[at] = torch.maximum(steps[at], torch.where(is_step, jump, 0.0))
         if not any(bool(_is_discrete(right)) or bool(step.any()) for right, step in zip(truth, steps, strict=True)):
             break  # a smooth function: other directions would show no more
     return steps

@@ -26,6 +26,12 @@ def test_next_to_a_step_its_height_is_allowed_and_elsewhere_nothing():
     assert (conditions(lambda x: torch.round(x).long(), values) * CONDITION_FACTOR).tolist() == [0, 1, 1, 0]
 
 
+def test_integers_of_narrow_steps_may_be_next_door():
+    values = 100.0 + torch.rand(300, generator=torch.Generator().manual_seed(0))
+    found = conditions(lambda x: torch.floor(x * 1000).to(torch.int32), values) * CONDITION_FACTOR
+    assert float(found.min()) >= 1 and float(found.max()) <= 3
+
+
 def test_on_a_step_nothing_is_allowed_if_inputs_are_exact():
     values = torch.tensor([0.3, 2.5, 0.5, -1.25])
     assert conditions(torch.round, values, exact=True).tolist() == [0, 0, 0, 0]
