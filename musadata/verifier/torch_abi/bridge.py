@@ -127,7 +127,10 @@ def load_module(path: str | Path, name: str) -> types.ModuleType:
     module = types.ModuleType(name, documentation or None)
     module.__file__ = str(path)
     for key, function in functions.items():
-        setattr(module, key, function)
+        if key.startswith("="):
+            setattr(module, key[1:], function())
+        else:
+            setattr(module, key, function)
     module.__dict__["_libraries"] = _register(entries)
     return module
 

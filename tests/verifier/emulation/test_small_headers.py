@@ -63,6 +63,9 @@ torch::Tensor identity(torch::Tensor x) { return x; }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.doc() = "a module";
+  m.attr("version") = 3;
+  m.attr("scale") = 0.5;
+  m.attr("author") = "somebody";
   m.def("accessor", &accessor, "fills", py::arg("like"), py::arg("value") = 1);
   m.def("tuple_of", &tuple_of);
   m.def("describe", &describe, py::arg("x") = py::none(), py::arg("sizes") = std::vector<int64_t>{1, 2},
@@ -121,6 +124,10 @@ def test_results_of_every_kind_come_back_as_python_has_them(run):
     assert evaluate(run, "[type(m.tuple_of(x)).__name__, *m.tuple_of(x)[1:]]") == ["tuple", 6, 2.5]
     assert evaluate(run, "[m.twice(21), m.twice(x).sum().item(), m.nothing()]") == [42, 30, None]
     assert evaluate(run, "[m.identity(x) is x, m.same([x, x])[1] is x, len(m.same(()))]") == [True, True, 0]
+
+
+def test_attributes_of_the_module_are_values(run):
+    assert evaluate(run, "[m.version, m.scale, m.author, m.__doc__]") == [3, 0.5, "somebody", "a module"]
 
 
 def test_arguments_of_every_kind_are_understood(run):

@@ -90,7 +90,22 @@ const Function* bind(const char* name, Callable callable, const Extras&... extra
 }
 
 class Module {
+  // `m.attr("version") = 3`: a function of no arguments, which the Python side calls at once.
+  struct Attribute {
+    Module& module;
+    std::string name;
+    template <class T>
+    void operator=(const T& value) {
+      if constexpr (std::is_array_v<T>) {
+        *this = std::string(value);
+      } else {
+        module.def((new std::string("=" + name))->c_str(), [value]() -> T { return value; });
+      }
+    }
+  };
+
  public:
+  Attribute attr(const char* name) { return {*this, name}; }
   template <class Callable, class... Extras>
   Module& def(const char* name, Callable callable, const Extras&... extras) {
     add_function(bind(name, callable, extras...));
