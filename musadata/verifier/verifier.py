@@ -35,7 +35,7 @@ _MOST_THREADS = 64
 # A driver makes one context at a time, whoever asks: sixteen at once are all late, of four the first is there soon.
 _CONTEXTS_AT_ONCE = 4
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
-REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.reference")  # what a sandbox for references should import once
+REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.oracle")  # what a sandbox for references should import once
 
 
 @dataclass(frozen=True)

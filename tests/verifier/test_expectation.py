@@ -7,7 +7,7 @@ import torch
 
 from musadata.records import InputSpec
 from musadata.rows import plain
-from musadata.verifier.reference import run_reference
+from musadata.verifier.oracle import run_reference
 from musadata.verifier.tensors import unpack
 from musadata.verifier.variants import (
     BELOW,
