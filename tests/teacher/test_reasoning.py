@@ -29,6 +29,13 @@ def test_the_index_mapping_reads_a_broadcast_operand_at_its_own_axis_and_checks_
     assert row * 33 + column == flat
 
 
+def test_an_axis_of_1_on_one_set_of_shapes_is_a_coordinate_where_the_other_has_more():
+    text = texts("upsample")["index mapping"]  # (1, 3, 10, 10) and (3, 5, 14, 6)
+    first, second = text.split("With the second set of shapes it reads differently")
+    assert "`n = i /" not in first and "`n = i / 420`" in second
+    assert "reads differently" not in texts("gelu_chain")["index mapping"]
+
+
 def test_the_mathematics_is_the_formula_of_the_whole_chain():
     assert "`add = ((0.5·x·(1 + erf(x / √2)))·2) + y`" in texts("gelu_chain")["scalar mathematics"]
 

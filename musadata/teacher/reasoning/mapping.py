@@ -1,5 +1,6 @@
 """Step 4: from a thread to the element that it owns, and from there to the elements that it reads."""
 
+import re
 from collections.abc import Sequence
 
 from musadata.records import TensorFact
@@ -17,16 +18,26 @@ from musadata.teacher.reasoning.study import (
 )
 
 _NAMES = ("n", "c", "d", "h", "w")
+_NUMBER = re.compile(r"[0-9]+")
 
 
 def write_mapping(study: Study) -> str:
-    parts = [map_stage(stage) for stage, _ in study.distinct]
+    parts = [_on_both_sets(stage, twin) for stage, twin in study.distinct]
     if not parts:
         out = study.outputs[0]
         parts = [f"Thread `i` copies element `i` of `{out.name}`. {example(out.shape)}"]
     if len(parts) > 1:
         parts = [f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(study.distinct, parts, strict=True)]
     return "\n\n".join(parts)
+
+
+def _on_both_sets(stage: Stage, twin: Stage | None) -> str:
+    """The second set is only spoken of where more than sizes differ: an axis of 1 needs no coordinate and no stride."""
+    text = map_stage(stage)
+    other = map_stage(twin) if twin else text
+    if _NUMBER.sub("", text) == _NUMBER.sub("", other):
+        return text
+    return f"{text} With the second set of shapes it reads differently, and a kernel has to serve both. {other}"
 
 
 def map_stage(stage: Stage) -> str:
