@@ -50,7 +50,7 @@ def _infer(name: str, values: list[Any]) -> dict[str, Any]:
     spec = {"name": name, "kind": "choice", "dtype": dtype, "shape": list(first.shape), "low": 0.0, "high": 0.0}
     drawn = torch.stack([value.detach() for value in values])
     chosen = _choices(drawn)
-    if chosen and _order(drawn) == "integers":
+    if chosen and (drawn.is_floating_point() or _order(drawn) == "integers"):
         return {**spec, "literal": repr(chosen)}
     spec["kind"], spec["low"], spec["high"] = _distribution(drawn)
     return spec
@@ -123,10 +123,11 @@ def _order(drawn: torch.Tensor) -> str:
     """
     if drawn.dim() != 2 or drawn.shape[1] < _ORDERED:
         return "integers"
-    ranks = torch.arange(drawn.shape[1], dtype=drawn.dtype) + drawn.min()
-    steps = drawn.diff(dim=1)
+    values = drawn.long()  # differences of bytes are never negative
+    ranks = torch.arange(values.shape[1]) + values.min()
+    steps = values.diff(dim=1)
     rising = bool((steps >= 0).all()) and bool((steps > 0).any())
-    if bool((drawn.sort(1).values == ranks).all()):
+    if bool((values.sort(1).values == ranks).all()):
         return "integers" if rising else "permutation"
     if rising:
         return "offsets" if bool((steps > 0).all()) else "segments"

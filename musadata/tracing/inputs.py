@@ -87,16 +87,18 @@ def _integers(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
 
 def _offsets(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     """Rising without repeats, as long as the range has room for that."""
+    _check_range(spec)
     count = math.prod(spec.shape)
     room = max(spec.low + 1.0, spec.high - count + 1.0)
     values = _integers(bits, replace(spec, high=room)).sort().values + torch.arange(count)
+    values = values.clamp(max=math.ceil(spec.high) - 1)
     return _between_bounds(values, spec)
 
 
 def _segments(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
     values = _between_bounds(_integers(bits, spec).sort().values, spec)
-    middle = len(values) // 2
-    values[middle : middle + 1] = values[middle - 1 : middle]  # an empty segment
+    if len(values) >= 3:
+        values[len(values) // 2] = values[len(values) // 2 - 1]  # an empty segment
     return values
 
 

@@ -259,6 +259,8 @@ def test_values_that_are_all_there_are_stay_all_there_are(examine, drawn, dtype,
         (lambda: torch.tensor([0, 3, 3, 9, 20]), "segments"),
         (lambda: torch.randint(0, 5, (40,)).sort().values, "segments"),
         (lambda: torch.randint(0, 5, (40,)), "integers"),
+        (lambda: torch.randint(0, 250, (40,)).byte(), "integers"),  # no difference of bytes is below 0
+        (lambda: torch.tensor([-1.0, 1.0]).repeat_interleave(8), "choice"),
         (lambda: torch.cat([torch.randint(0, 10, (200,)), torch.full((8,), -100)]), "choice"),
     ],
 )
