@@ -17,6 +17,8 @@ Range = tuple[int, int]  # addresses: first, one past the last
 _record_history = torch.cuda.memory._record_memory_history
 _take_snapshot = torch.cuda.memory._snapshot
 _MOST_EVENTS = 100_000
+# An allocator that finds no memory returns what it keeps to the driver: to read it then would break the context.
+_GIVEN_BACK = ("segment_free", "segment_unmap")
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ class OverrunWatch:
         _record_history(None)
         if len(memory.events) >= _MOST_EVENTS:
             return []
-        allocated = [_event_range(event) for event in memory.events[self._events :] if event["action"] == "alloc"]
-        untouched = _without(free, allocated)
+        events = memory.events[self._events :]
+        allocated = _ranges(events, ("alloc",))
+        untouched = _without(free, [*allocated, *_ranges(events, _GIVEN_BACK)])
         if not untouched:
             return []
         with torch.cuda.use_mem_pool(self._pool):
@@ -91,8 +94,8 @@ def _tensor(low: int, high: int) -> torch.Tensor:
     return torch.as_tensor(_Bytes(low, high), device="cuda")
 
 
-def _event_range(event: dict[str, Any]) -> Range:
-    return event["addr"], event["addr"] + event["size"]
+def _ranges(events: Sequence[dict[str, Any]], actions: Sequence[str]) -> list[Range]:
+    return [(event["addr"], event["addr"] + event["size"]) for event in events if event["action"] in actions]
 
 
 def _look() -> _Memory:

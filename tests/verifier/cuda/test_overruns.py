@@ -1,10 +1,13 @@
 """What is written where nothing is allocated; the arithmetic of ranges anywhere, the rest on a device."""
 
+import contextlib
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from musadata.verifier.cuda import overruns
 from musadata.verifier.cuda.backend import find_device
 from musadata.verifier.cuda.overruns import OverrunWatch, _tensor, _without
 
@@ -20,6 +23,28 @@ def test_what_is_left_of_ranges_is_what_no_other_touches(ranges, taken):
         wanted = set(range(low, high)) - covered
         assert wanted <= {at for start, end in left for at in range(start, end)}
     assert all(start < end and not covered & set(range(start, end)) for start, end in left)
+
+
+def test_memory_that_the_call_has_given_back_is_not_read(monkeypatch):
+    looked_at = []
+
+    class Pattern:
+        def __ne__(self, other):
+            return torch.zeros(1, dtype=torch.bool)
+
+    memory = overruns._Memory((), (), (
+        {"action": "segment_free", "addr": 100, "size": 50},
+        {"action": "alloc", "addr": 200, "size": 10},
+        {"action": "oom", "device_free": 0, "size": 10},
+    ))  # fmt: skip
+    monkeypatch.setattr(overruns, "_look", lambda: memory)
+    monkeypatch.setattr(overruns, "_record_history", lambda enabled: None)
+    monkeypatch.setattr(overruns, "_tensor", lambda low, high: looked_at.append((low, high)) or Pattern())
+    monkeypatch.setattr(torch.cuda, "use_mem_pool", lambda pool: contextlib.nullcontext())
+    watch = object.__new__(OverrunWatch)
+    watch._events, watch._pattern, watch._pool = 0, 0xFF, None
+    assert watch._find([(100, 150), (200, 220), (300, 310)]) == []
+    assert looked_at == [(210, 220), (300, 310)]
 
 
 @pytest.fixture
