@@ -1,0 +1,56 @@
+"""From a flat index to coordinates and back, as text."""
+
+from collections.abc import Sequence
+from string import ascii_lowercase
+
+from musadata.records import TensorFact
+from musadata.teacher.reasoning.study import join, shape_text, strides_of
+
+
+def coordinates(shape: Sequence[int]) -> str:
+    """How a flat index falls apart into coordinates, with one worked example."""
+    if len([size for size in shape if size > 1]) < 2:
+        return "The index is the place itself."
+    names, strides = axis_names(len(shape)), strides_of(shape)
+    parts = []
+    for axis, (name, stride, size) in enumerate(zip(names, strides, shape, strict=True)):
+        if size == 1:
+            continue
+        quotient = "i" if stride == 1 else f"i / {stride}"
+        parts.append(f"`{name} = {quotient}{f' % {size}' if axis else ''}`")
+    return f"For {shape_text(shape)}: {join(parts)}. {example(shape)}"
+
+
+def axis_names(rank: int) -> list[str]:
+    """What the axes of a tensor are called."""
+    if rank == 2:
+        return ["r", "c"]
+    if rank == 3:
+        return ["n", "r", "c"]
+    if rank == 4:
+        return ["n", "c", "h", "w"]
+    return [f"i{letter}" for letter in ascii_lowercase[:rank]]
+
+
+def offset_of(fact: TensorFact, names: Sequence[str]) -> str:
+    """Where the element at the coordinates `names`, one per axis, lies in the memory of a tensor."""
+    terms = [
+        name if step == 1 else f"{name} * {step}"
+        for name, size, step in zip(names, fact.shape, fact.stride, strict=True)
+        if size > 1
+    ]
+    return " + ".join(terms) or "0"
+
+
+def example(shape: Sequence[int]) -> str:
+    """A worked example away from the corners: an element's coordinates and its flat index."""
+    if len(shape) < 2 or max(shape) < 2:
+        return ""
+    place = tuple(size * 2 // 3 if size > 2 else size - 1 for size in shape)
+    strides = strides_of(shape)
+    terms = [(at, step) for at, step in zip(place, strides, strict=True) if at]
+    if not terms:
+        return ""
+    sum_text = " + ".join(str(at) if step == 1 else f"{at} × {step}" for at, step in terms)
+    flat = sum(at * step for at, step in terms)
+    return f"Check: element {shape_text(place)} is at {sum_text} = {flat}." if sum_text != str(flat) else ""

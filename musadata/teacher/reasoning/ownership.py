@@ -1,0 +1,277 @@
+"""What a thread owns of a call's result and which elements of the operands it reads for that, by kind of call."""
+
+from musadata.records import TensorFact
+from musadata.teacher.reasoning.coordinates import axis_names, coordinates
+from musadata.teacher.reasoning.graph import SCATTERS, Call, CallKind, count
+from musadata.teacher.reasoning.study import group_row, is_whole, join, named, row_of, shape_text, strides_of, unique
+
+
+def map_call(call: Call) -> str:
+    """The text about the call that decides how threads are dealt out."""
+    return _WRITERS.get(call.kind, _elementwise)(call)
+
+
+def _elementwise(call: Call) -> str:
+    out = call.output
+    return (
+        f"Let `i` be the flat index of an element of `{out.name}`; with a thread for each, it is "
+        f"`blockIdx.x * blockDim.x + threadIdx.x`. {coordinates(out.shape)}"
+    )
+
+
+def _flat(out: TensorFact) -> str:
+    return f"Let `i` be the flat index of an element of `{out.name}`. {coordinates(out.shape)}"
+
+
+def _reduction(call: Call) -> str:
+    rows, length, step = row_of(call)
+    source = call.source
+    if is_whole(call):
+        text = f"All {length} elements of `{source.name}` go into one result."
+        if call.packet.startswith("nll_loss") and len(call.operands) > 1:
+            text = f"Each of the {length} classes in `{call.operands[1].name}` picks one element of {named(source)}."
+        text += (
+            " If a block of 256 threads shares them, thread `t` takes number `t`, `t + blockDim.x`, …; the block then "
+            "combines its partial results."
+        )
+        return text + (" With several blocks, a second pass joins what they leave." if length > 4096 else "")
+    kept_behind = any(
+        source.shape[axis] > 1 for axis in range(call.axes[0], len(source.shape)) if axis not in call.axes
+    )
+    contiguous = step == 1 and not kept_behind
+    base = _row_base(call)
+    if contiguous:
+        results = "1 result" if rows == 1 else f"{rows} results"
+        team = "a warp" if length <= 1024 else "a block"
+        return (
+            f"{results}: row `o` starts at `o * {length}` of `{source.name}`, and its element `t` lies at "
+            f"`o * {length} + t`. If {team} shares a row, its thread `t` starts there and goes on by as many elements "
+            "as there are threads, so that neighbours read neighbouring addresses; one thread alone runs from `t = 0`."
+        )
+    stride = shape_text(source.stride)
+    return (
+        f"Result `o`, one of {rows}, takes {length} elements of `{source.name}`, stride {stride}, from `{base}` on"
+        f"{f', {step} elements apart along the last reduced axis' if step != 1 else ''}. With one thread per result, "
+        "neighbours own neighbouring results, so their loads coalesce although each walks with a stride."
+    )
+
+
+def _row_base(call: Call) -> str:
+    source = call.source
+    kept = [axis for axis in range(len(source.shape)) if axis not in call.axes and source.shape[axis] > 1]
+    names = axis_names(len(source.shape))
+    terms = [names[axis] if source.stride[axis] == 1 else f"{names[axis]} * {source.stride[axis]}" for axis in kept]
+    return " + ".join(terms) or "0"
+
+
+def _softmax(call: Call) -> str:
+    rows, length, step = row_of(call)
+    if step == 1:
+        return (
+            f"{rows} rows: row `r` is `{call.source.name}[r * {length}]` to `[r * {length} + {length} - 1]`. It takes "
+            "three passes (maximum, sum of exponentials, division). A warp or block that shares the row and keeps its "
+            "elements in registers reads it once; else every pass reads it again."
+        )
+    return (
+        f"The axis is not the last one: neighbours in a row lie {step} elements apart. There are {rows} rows; row `r` "
+        f"starts at `r / {step} * {step * length} + r % {step}`, so with one thread per row those of a warp read side "
+        "by side."
+    )
+
+
+def _normalization(call: Call) -> str:
+    groups, length = group_row(call)
+    source = call.source
+    if call.packet.startswith(("native_batch", "_native_batch", "_batch")) and len(source.shape) > 1:
+        inner = source.stride[1]
+        return (
+            f"A channel has {count(source)} / {groups} = {length} elements, which a block can share: `c` owns the "
+            f"runs of {inner} that start at `n * {source.stride[0]} + c * {inner}`, one for each of the "
+            f"{source.shape[0]} samples. Weight and bias are read at `c`."
+        )
+    weight = "Element `j` of it reads weight and bias at `j`."
+    if call.packet == "native_group_norm":
+        channel = f"`c = i / {source.stride[1]} % {source.shape[1]}`"
+        weight = f"The element at flat index `i` reads weight and bias at {channel}."
+    return (
+        f"A group has {count(source)} / {groups} = {length} elements, which a block can share: group `g` owns elements "
+        f"`g * {length}` to `g * {length} + {length} - 1` of `{source.name}`, which are contiguous. {weight}"
+    )
+
+
+def _matmul(call: Call) -> str:
+    left, right = call.operands[-2:] if len(call.operands) > 1 else (call.source, call.source)
+    out = call.output
+    if len(left.shape) < 2 or len(right.shape) < 2:
+        return (
+            f"Every element of `{out.name}` is a sum of {left.shape[-1]} products; a warp can share them, or one "
+            "thread go through them."
+        )
+    columns, inner = out.shape[-1], right.shape[-2]
+    batch = f"`b = blockIdx.z`, {out.shape[0]} products; " if len(out.shape) == 3 else ""
+    lead = "b * {} + ".format
+    a = (lead(left.stride[0]) if batch else "") + f"m * {left.stride[-2]} + k * {left.stride[-1]}"
+    b = (lead(right.stride[0]) if batch else "") + f"k * {right.stride[-2]} + n * {right.stride[-1]}"
+    a, b = a.replace(" * 1 ", " ").removesuffix(" * 1"), b.replace(" * 1 ", " ").removesuffix(" * 1")
+    tile = (
+        "If a block of 16 × 16 = 256 threads owns a tile of the output and stages tiles of both operands in shared "
+        "memory, every loaded value is used sixteen times."
+    )
+    bias = ""
+    if call.packet in ("addmm", "baddbmm") and len(call.operands) > 2:
+        bias = f" `{call.operands[0].name}` {shape_text(call.operands[0].shape)} is added at `n`."
+    transposed = (
+        f" `{right.name}` has stride {shape_text(right.stride)}: it is a transposed view, read along `k` "
+        f"without a copy."
+        if right.stride[-1] != 1 and right.shape[-1] > 1
+        else ""
+    )
+    return (
+        f"{batch}`m` is the row and `n` the column of `{out.name}` {shape_text(out.shape)}, stored at `m * "
+        f"{columns} + n`. "
+        f"For k below {inner}: `{left.name}` at `{a}`, `{right.name}` at `{b}`.{transposed}{bias} {tile}"
+    )
+
+
+def _convolution(call: Call) -> str:
+    out, source = call.output, call.source
+    weight = call.operands[1] if len(call.operands) > 1 else source
+    rank = len(weight.shape) - 2
+    if call.argument("transposed") == "True" or rank not in (1, 2):
+        stride, pad, step = (call.integers(name) for name in ("stride", "padding", "dilation"))
+        moves = ""
+        if call.argument("transposed") == "True":
+            moves = (
+                f" Tap `s` of the last axis comes from `(w + {pad[-1]} - s * {step[-1]}) / {stride[-1]}`, if "
+                f"that divides "
+                f"and lies below {source.shape[-1]}."
+            )
+        return (
+            f"{_flat(out)} It gathers from {named(source)} and "
+            f"{named(weight)}, so that no two threads write to one place and no atomics are needed.{moves}"
+        )
+    stride, pad, step = (call.integers(name) for name in ("stride", "padding", "dilation"))
+    axes = ("h", "w")[-rank:]
+    taps = ("r", "s")[-rank:]
+    places = [
+        _place_text(axis, tap, *(numbers[min(index, len(numbers) - 1)] for numbers in (stride, pad, step)))
+        for index, (axis, tap) in enumerate(zip(axes, taps, strict=True))
+    ]
+    groups = call.integers("groups") or (1,)
+    first = f" Filter `c` sees only the {weight.shape[1]} channels of its own group." if groups[0] > 1 else ""
+    names = join(["`n`", "`c` (the filter)", *(f"`{axis}`" for axis in axes)])
+    return (
+        f"An element of `{out.name}`, at flat index `i`, has the coordinates {names}. {coordinates(out.shape)} A tap "
+        f"reads `{source.name}` at {join(places)}, offset `n * {source.stride[0]} + k * {source.stride[1]} + …`, and "
+        f"`{weight.name}` at `c * {weight.stride[0]} + k * {weight.stride[1]} + …`, `k` below {weight.shape[1]}.{first}"
+    )
+
+
+def _place_text(axis: str, tap: str, stride: int, pad: int, step: int) -> str:
+    scaled = axis if stride == 1 else f"{axis} * {stride}"
+    less = f" - {pad}" if pad else ""
+    return f"`{axis}_in = {scaled}{less} + {tap if step == 1 else f'{tap} * {step}'}`"
+
+
+def _pooling(call: Call) -> str:
+    out, source = call.output, call.source
+    if call.packet.lstrip("_").startswith("adaptive") and len(out.shape) > 2:
+        size, made, last = source.shape[-1], out.shape[-1], axis_names(len(out.shape))[-1]
+        return (
+            f"{_flat(out)} Its window along the last axis of {named(source)} goes from the floor of "
+            f"`{last} * {size} / {made}` to the ceiling of `({last} + 1) * {size} "
+            f"/ {made}`, "
+            "exclusive; windows differ in size and may overlap. Other axes likewise."
+        )
+    window, stride = call.integers("kernel_size"), call.integers("stride") or call.integers("kernel_size")
+    names = axis_names(len(out.shape))[-len(stride) :]
+    places = [f"`{name} * {step}`" for name, step in zip(names, stride, strict=True)]
+    start = f"starts at {join(places)} less the padding" if window else "has a size of its own"
+    plane = strides_of(source.shape)[-3] if len(source.shape) > 2 else count(source)
+    return (
+        f"{_flat(out)} Its window {start}, in the plane of {plane} "
+        f"elements that the same sample and channel have in `{source.name}`."
+    )
+
+
+def _scan(call: Call) -> str:
+    rows, length, step = row_of(call)
+    apart = "next to each other" if step == 1 else f"{step} elements apart"
+    return (
+        f"{rows} rows of {length} elements, neighbours {apart}. One thread can run along a row and keep the value so "
+        "far; a warp goes along it in pieces of 32: an inclusive scan by shuffles in the piece, plus the carry of the "
+        "piece before."
+    )
+
+
+def _lookup(call: Call) -> str:
+    out = call.output
+    if call.packet in SCATTERS:
+        return _scatter(call)
+    source = call.operands[0] if call.operands else out
+    text = f"{_flat(out)}"
+    if call.packet == "embedding":
+        return f"{text} Row `idx` of `{source.name}` starts at `idx * {source.stride[0]}`; `idx` is 64-bit."
+    return (
+        f"{text} The place that is read in {named(source)} is computed or loaded first, with its strides "
+        f"{shape_text(source.stride)}."
+    )
+
+
+def _scatter(call: Call) -> str:
+    """Values that are written or added where an index says."""
+    out, where = call.output, [fact for fact in call.operands[1:] if fact.dtype == "int64"]
+    index = join([f"`{fact.name}`" for fact in where]) if where else "the index"
+    verb, needs = ("add up", "an atomic") if call.packet.endswith("_add") else ("keep", "indices that do not repeat")
+    return (
+        f"{_flat(out)} A thread can go through the places of {index} that may name it and {verb} what they send there: "
+        "then no two threads write to one place. A thread for each value that is written is less work, but needs "
+        f"{needs}."
+    )
+
+
+def _placement(call: Call) -> str:
+    out = call.output
+    if "_pad" in call.packet and (pads := call.integers("pad") or call.integers("padding")):
+        return f"{_flat(out)} {_padding(call, pads[0])}"
+    if call.packet == "cat" and len(call.operands) > 1 and out.shape:
+        axis = (call.integers("dim") or (0,))[0] % len(out.shape)
+        first = call.operands[0]
+        return (
+            f"{_flat(out)} Along axis {axis}, places below "
+            f"{first.shape[axis]} come from `{first.name}`; the others from the next operand, that much further on."
+        )
+    return f"{_flat(out)} It has one source in {named(call.source)}."
+
+
+def _padding(call: Call, before: int) -> str:
+    """Where an element of a padded tensor comes from, along the last axis."""
+    size = call.source.shape[-1]
+    name = axis_names(len(call.output.shape))[-1]
+    outside = {
+        "reflection": f"below 0 it is `-{name}_in`, from {size} on `2 * ({size} - 1) - {name}_in`",
+        "replication": f"below 0 it is 0, from {size} on it is the last place",
+    }.get(call.packet.split("_")[0], f"below 0 and from {size} on, the padding value is stored without a load")
+    return f"Its source along the last axis is `{name}_in = {name} - {before}`; {outside}. Other axes likewise."
+
+
+def _other(call: Call) -> str:
+    out = call.output
+    reads = join(unique([named(fact) for fact in call.operands])) if call.operands else "no operand"
+    return (
+        f"{_flat(out)} Whoever makes it gathers what it needs from {reads}, so that no two threads write to one place."
+    )
+
+
+_WRITERS = {
+    CallKind.REDUCTION: _reduction,
+    CallKind.SOFTMAX: _softmax,
+    CallKind.NORMALIZATION: _normalization,
+    CallKind.MATMUL: _matmul,
+    CallKind.CONVOLUTION: _convolution,
+    CallKind.POOLING: _pooling,
+    CallKind.SCAN: _scan,
+    CallKind.LOOKUP: _lookup,
+    CallKind.PLACEMENT: _placement,
+    CallKind.OTHER: _other,
+}
