@@ -203,6 +203,25 @@ torch::Tensor run(torch::Tensor x) {
         wrong_order="forward",
         reports=("race_in_block",),
     ),
+    "no barrier after storing a fragment": Bug(
+        """
+#include <mma.h>
+using namespace nvcuda;
+__global__ void kernel(const float* x, float* y, int n) {
+  __shared__ float tile[256];
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+  wmma::load_matrix_sync(sum, x, 16, wmma::mem_row_major);
+  for (float& value : sum.x) value *= 2;
+  wmma::store_matrix_sync(tile, sum, 16, wmma::mem_row_major);
+  for (int i = threadIdx.x; i < 256; i += 32) y[i] = tile[i];
+}
+""",
+        ELEMENTWISE.replace("(n + 255) / 256, 256", "1, 32"),
+        "x * 2",
+        (16, 16),
+        wrong_order="forward",
+        reports=("race_in_block", "uninitialised_shared"),
+    ),
     "race between blocks": Bug(
         elementwise("if (i < n) y[0] += x[i];"),
         ELEMENTWISE.replace("torch::empty_like(x)", "torch::zeros({1}, x.options())"),

@@ -1,5 +1,6 @@
-// wmma on a warp of fibers: element i of a fragment, in row-major order, lives in lane i % 32 at place i / 32. A
-// device places them differently, and says so: only load, store and mma know where they are.
+// wmma on a warp of fibers: element i of a fragment, in row-major order, lives in lane 31 - i % 32 at place i / 32. A
+// device places them differently, and says so: only load, store and mma know where they are. Mirrored, since a loop
+// over a stored tile in steps of 32 would else find in each lane what this lane has stored, and need no barrier.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -68,10 +69,14 @@ inline T narrow(float value) {
   }
 }
 
+inline int lane_of(int element) { return 31 - element % 32; }
+// Which element is this lane's i-th.
+inline int element_of(int i) { return i * 32 + 31 - emulator::musadata_lane(); }
+
 // Where this lane's i-th element lies in memory.
 template <class Fragment>
 inline size_t offset_of(int i, unsigned leading, bool column_major) {
-  const int element = i * 32 + emulator::musadata_lane();
+  const int element = element_of(i);
   const size_t row = element / Fragment::columns;
   const size_t column = element % Fragment::columns;
   return column_major ? column * leading + row : row * leading + column;
@@ -103,6 +108,7 @@ inline void load_matrix_sync(fragment<accumulator, M, N, K, T>& target, const Me
   }
   __syncwarp();
 }
+// Waits for the warp before it stores, as a device does, and not after: who reads what others stored must wait itself.
 template <int M, int N, int K, class T, class Memory>
 inline void store_matrix_sync(Memory* target, const fragment<accumulator, M, N, K, T>& source, unsigned leading,
                               layout_t layout) {
@@ -111,7 +117,6 @@ inline void store_matrix_sync(Memory* target, const fragment<accumulator, M, N, 
   for (int i = 0; i < Fragment::num_elements; i++) {
     target[offset_of<Fragment>(i, leading, layout == mem_col_major)] = source.x[i];
   }
-  __syncwarp();
 }
 
 // target = a * b + c. Products of integers are exact in double; products of 16-bit floats are exact in float.
@@ -130,10 +135,10 @@ EMULATOR_UNSANITIZED inline void mma_sync(fragment<accumulator, M, N, K, D>& tar
   exchange.in = &own;
   exchange.size = sizeof own;
   emulator::musadata_collective(~0u, &exchange);
-#define operands_of(element) static_cast<const Operands*>(exchange.inputs[(element) % 32])
+#define operands_of(element) static_cast<const Operands*>(exchange.inputs[lane_of(element)])
   Result result;
   for (int i = 0; i < Result::num_elements; i++) {
-    const int element = i * 32 + emulator::musadata_lane();
+    const int element = element_of(i);
     const int row = element / Result::columns;
     const int column = element % Result::columns;
     float sum = widen(c.x[i]);
