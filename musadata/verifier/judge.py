@@ -181,7 +181,12 @@ def _counts(report: Report) -> list[str]:
     return list(dict.fromkeys(found))[:4]
 
 
-_CUDA_ERRORS = {1: "invalid argument", 2: "out of memory", 9: "invalid configuration", 98: "invalid device function"}
+_CUDA_ERRORS = {
+    "1": "invalid argument",
+    "2": "out of memory",
+    "9": "invalid configuration",
+    "98": "invalid device function",
+}
 
 
 def _refused_launches(report: Report) -> list[Finding]:
@@ -190,7 +195,7 @@ def _refused_launches(report: Report) -> list[Finding]:
     for item in _honest_calls(report):
         for launch in _records(item, "refused"):
             if isinstance(launch, dict):
-                why = _CUDA_ERRORS.get(launch.get("error", 0), "refused")
+                why = _CUDA_ERRORS.get(str(launch.get("error")), "refused")
                 text = f"kernel {launch.get('name')} cannot be launched ({why}): grid {launch.get('grid')}, "
                 text += f"block {launch.get('block')}, {launch.get('shared_bytes')} bytes of dynamic shared memory."
                 found.append(Finding("device.launch", text[:400]))

@@ -44,7 +44,11 @@ class Compilations:
         if self.count > _MOST_COMPILATIONS:
             self.errors.append(Built(error=f"The candidate compiles more than {_MOST_COMPILATIONS} extensions."))
             return {"error": "too many extensions"}
-        illegal = check_native_code(native_texts(sources), self.strict)
+        try:
+            texts = native_texts(sources)
+        except (TypeError, ValueError):
+            return {"error": "not a request to compile"}
+        illegal = check_native_code(texts, self.strict)
         if illegal:
             self.findings += illegal
             return {"error": "the sources are not allowed"}
@@ -63,14 +67,22 @@ class Compilations:
                 finding = Finding("compile.unsupported", f"This backend cannot judge the candidate: {built.error}")
                 return rejected(VerifyStage.COMPILE, ErrorClass.INFRA, [finding])
             return rejected(VerifyStage.COMPILE, ErrorClass.COMPILE, [Finding("compile.error", built.error)])
-        if self.count == 0 and outcome.ok and "error" not in (outcome.value or {}):
+        if self.count == 0 and outcome.ok and "error" not in _facts(outcome):
             finding = Finding("legality.no_kernel", "The program compiled no CUDA source.")
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, [finding])
         return None
 
 
+def _facts(outcome: Outcome) -> dict[str, Any]:
+    return outcome.value if isinstance(outcome.value, dict) else {}
+
+
 def native_texts(sources: dict[str, Any]) -> list[str]:
-    """All C++ and CUDA texts of a request to compile."""
+    """All C++ and CUDA texts of a request to compile.
+
+    Raises:
+        TypeError, ValueError: it is not made like one.
+    """
     texts = [str(text) for key in ("cpp", "cuda") for text in sources.get(key) or ()]
     return texts + [str(text) for _, text in sources.get("headers") or ()]
 
@@ -226,12 +238,13 @@ class Trial:
 def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | None) -> Judgement:
     """What timing adds to a judgement that found nothing."""
     found = measured or Measured()
-    facts = outcome.value if isinstance(outcome.value, dict) else {}
+    tampered = _facts(outcome).get("tampered")
     if not outcome.ok:
         what = outcome.message or outcome.status
         found.blame(ErrorClass.RUNTIME, f"timing.{outcome.status}", f"When called many times its process ends: {what}.")
-    elif facts.get("tampered"):
-        found.blame(ErrorClass.CHEATING, "runtime.tampered", f"The candidate replaced {facts['tampered'][0]}.")
+    elif tampered:
+        name = str(tampered[0] if isinstance(tampered, list) else tampered)[:200]
+        found.blame(ErrorClass.CHEATING, "runtime.tampered", f"The candidate replaced {name}.")
     elif measured is None:
         found.blame(ErrorClass.RUNTIME, "timing.exception", "Its process ends before it has been timed.")
     return replace(

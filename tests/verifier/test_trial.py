@@ -2,8 +2,13 @@ import threading
 from concurrent.futures import Future
 from unittest.mock import Mock
 
+import pytest
+
 from musadata.config import VerifierConfig
-from musadata.verifier.trial import Compilations, Trial
+from musadata.records import VerifyStage
+from musadata.sandbox import Outcome
+from musadata.verifier.judge import Judgement, Report, _judge_end
+from musadata.verifier.trial import Compilations, Trial, _with_times
 
 
 def open_trial(contexts: threading.Semaphore) -> Trial:
@@ -34,3 +39,25 @@ def test_context_of_a_process_that_ends_is_free_again() -> None:
     trial.leave()
     trial.leave()
     assert contexts.acquire(blocking=False) and not contexts.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("sources", [5, [], {"cpp": 5}, {"cuda": True}, {"headers": 5}, {"headers": [1]}])
+def test_request_to_compile_that_is_none_is_refused(sources: object) -> None:
+    compilations = Compilations(Mock(), True)
+    assert compilations.serve({"compile": sources}) == {"error": "not a request to compile"}
+    assert not compilations.findings
+
+
+@pytest.mark.parametrize("value", [5, True, "text", [1], {"tampered": 5}, {"tampered": {"a": 1}}, {"tampered": [[]]}])
+def test_whatever_a_process_says_of_itself_it_is_judged(value: object) -> None:
+    outcome = Outcome("ok", value)
+    assert Compilations(Mock(), True).judge(outcome) is not None
+    assert _with_times(Judgement(VerifyStage.PROFILE, None, 1.0, ()), outcome, None).error_class is not None
+
+
+@pytest.mark.parametrize("error", [{}, [], None, "x", 9])
+def test_whatever_is_said_of_a_refused_launch_is_told(error: object) -> None:
+    report = Report({}, {"output0": {"records": {"refused": [{"error": error, "name": "k"}]}}}, {}, ())
+    (finding,) = _judge_end(Outcome("ok", {}), report)
+    assert finding.rule == "device.launch"
+    assert ("(invalid configuration)" in finding.message) == (error == 9)
