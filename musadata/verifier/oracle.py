@@ -73,7 +73,7 @@ def _stable_model(
         except Exception as error:
             failure = failure or error
             continue
-        if all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.dtype.is_floating_point):
+        if all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.dtype.is_floating_point and leaf.numel()):
             return model
     raise failure or ValueError("the reference gives no finite result")
 

@@ -96,6 +96,12 @@ def test_ties_of_bounded_values_stay_in_their_range_and_meet_its_lower_bound():
         assert float(tied.max()) < 1.0
 
 
+def test_an_empty_result_beside_another_says_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (found,) = run("(x.exp(), x[:0])", (PLAIN,))
+    assert [tolerance["discriminating"] for tolerance in found["tolerances"]] == [True, False]
+
+
 def test_results_that_are_inputs_may_be_inputs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("(torch.relu(x), x, x.t(), x + 1)", (PLAIN,))[0]["handed_on"] == [1, 2]
