@@ -99,8 +99,7 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
 _SURE_CHEATS = ("runtime.operator", "runtime.tampered", "runtime.no_launch", "runtime.host")
 # A forward may read a few sizes or flags; more than these is work that kernels should do.
 _HOST_ELEMENTS = 16
-# It may also put the results of many launches into their places; filling or copying far more parts of tensors than it
-# launches kernels is PyTorch doing the work.
+# Filling or copying far more parts of tensors than it launches kernels is PyTorch doing the work.
 _MOST_PARTS = 16
 _PARTS_PER_LAUNCH = 4
 

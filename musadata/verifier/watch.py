@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 # Namespaces that PyTorch itself fills; a candidate's own operators live in others.
 BUILTIN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "onednn", "_quantized", "_nnpack", "sparse"})
 
-_WRITES = frozenset({torch.ops.aten.zero_, torch.ops.aten.fill_, torch.ops.aten.copy_})
+_FILLS = frozenset({torch.ops.aten.zero_, torch.ops.aten.fill_})
 
 _print_tensor = torch._tensor_str._str
 _watching: list["DispatchWatch"] = []
@@ -23,7 +23,7 @@ _watching: list["DispatchWatch"] = []
 
 class DispatchWatch(TorchDispatchMode):
     """`operators`: names as "aten.mul.Tensor". `to_host`: what was copied, read or printed from a device. `parts`: how
-    often a part of a tensor was filled or copied into."""
+    often a part of a tensor was filled, or copied from a part; putting a whole tensor into its place is no work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class DispatchWatch(TorchDispatchMode):
         if func.namespace not in BUILTIN:
             return self._run_own(func, args, kwargs or {})
         self.operators.add(str(func))
-        self.parts += func.overloadpacket in _WRITES and _is_part(args[0])
+        self.parts += _writes_part(func, args)
         result = func(*args, **(kwargs or {}))
         given = [value for value in args if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
         if given and not (isinstance(result, torch.Tensor) and result.device.type != "cpu"):
@@ -75,8 +75,14 @@ def _print_watched(tensor: torch.Tensor, *, tensor_contents: Any = None) -> str:
     return _print_tensor(tensor, tensor_contents=tensor_contents)
 
 
+def _writes_part(func: Any, args: tuple[Any, ...]) -> bool:
+    packet = func.overloadpacket
+    return (packet in _FILLS and _is_part(args[0])) or (packet is torch.ops.aten.copy_ and all(map(_is_part, args[:2])))
+
+
 def _is_part(tensor: torch.Tensor) -> bool:
-    return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+    is_dense = tensor.layout == torch.strided
+    return is_dense and tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
 
 
 def _moved(result: Any) -> int:

@@ -43,7 +43,8 @@ def write_rows(x: torch.Tensor) -> None:
     x.zero_()
     for row in x:
         row.fill_(2.0)
-    x[1:, 1:] = x[:-1, :-1].clone()
+    x[0] = x[1]
+    x[1:, 1:] = x[:-1, :-1].clone()  # a whole tensor
 
 
 def test_writes_into_parts_of_tensors_are_counted_and_those_of_whole_ones_are_not():

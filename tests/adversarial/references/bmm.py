@@ -1,5 +1,6 @@
 # also: [(2, 17, 9), (2, 9, 33)]
 # also: [(2, 3, 9), (2, 9, 141)]
+# also: [(2, 5, 70), (2, 70, 37)]
 import torch
 from torch import nn
 

@@ -1,5 +1,6 @@
 # also: [(33, 256)]
 # also: [(65, 256)]
+# also: [(130, 256)]
 import torch
 from torch import nn
 

@@ -132,6 +132,17 @@ BUGS = {
         (1000,),
         fault="shared_overflow",
     ),
+    "read far outside of shared memory": Bug(
+        elementwise("""
+  __shared__ float s[64];
+  if (threadIdx.x < 64) s[threadIdx.x] = 1.0f;
+  __syncthreads();
+  if (i < n) y[i] = x[i] + s[2 * threadIdx.x] * 0;"""),
+        ELEMENTWISE,
+        "x * 1",
+        (1000,),
+        reports=("shared_overflow",),
+    ),
     "overflow of dynamic shared memory": Bug(
         elementwise("""
   extern __shared__ float s[];

@@ -321,6 +321,10 @@ void check_access(uintptr_t address, size_t bytes, bool is_write, bool is_aligne
   const bool is_shared = shared_offset(reinterpret_cast<void*>(address), &offset);
   if (is_shared) {
     check_initialised(offset, bytes, is_write, code);
+  } else if (in_shared_arena(reinterpret_cast<void*>(address))) {
+    // Not "past the end of an allocation", which may lie next to it in one process and not in another.
+    report("shared_overflow", size_text(bytes, is_write) + " outside of the block's shared variables", code);
+    return;
   } else {
     check_bounds(address, bytes, is_write, code);
   }

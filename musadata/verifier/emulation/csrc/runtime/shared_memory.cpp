@@ -123,6 +123,11 @@ bool shared_offset(const void* address, size_t* offset) {
   return false;
 }
 
+bool in_shared_arena(const void* address) {
+  const char* where = static_cast<const char*>(address);
+  return g_static_base != nullptr && where >= g_static_base - g_guard && where < g_dynamic_end + g_guard;
+}
+
 bool is_shared_slot(const void* address) {
   const char* where = static_cast<const char*>(address);
   auto next = g_slots.upper_bound(where);

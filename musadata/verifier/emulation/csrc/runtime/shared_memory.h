@@ -26,6 +26,9 @@ bool past_dynamic_shared(const void* address, size_t* offset);
 bool shared_offset(const void* address, size_t* offset);
 constexpr size_t kSharedOffsets = 2 * 256 * 1024;
 
+// Whether an address lies where shared memory is, used or not, or between and around its parts.
+bool in_shared_arena(const void* address);
+
 // Whether the emulator keeps there, among a candidate's own variables, where it has placed shared ones.
 bool is_shared_slot(const void* address);
 
