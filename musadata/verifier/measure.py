@@ -39,10 +39,10 @@ class Stopwatch:
         """One call of `forward` with a cold cache: milliseconds, and its result. `ahead`: without the host's share."""
         if self._flush is not None:
             self._flush.zero_()
-        if ahead:
-            self._sleep(_AHEAD_CYCLES)
         if self._event is None:
             return _time_on_host(forward)
+        if ahead:
+            self._sleep(_AHEAD_CYCLES)
         start, end = self._event(enable_timing=True), self._event(enable_timing=True)
         start.record()
         result = forward()
