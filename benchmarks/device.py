@@ -37,8 +37,8 @@ class Part:
     results: str = ""
 
 
-def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int) -> list[Part]:
-    """The parts in the order in which they matter."""
+def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int, annotated: Path | None) -> list[Part]:
+    """The parts in the order in which they matter; a corpus only where there is one of the quickstart to begin with."""
     backend = "emulated" if dry else "cuda"
     module = (_PYTHON, "-m")
     to = lambda name: ("--output", str(output / f"{name}.json"))  # noqa: E731
@@ -48,6 +48,7 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int) -> lis
     spread = (*module, "benchmarks.timing_spread", "--backend", backend, *to("timing_spread"))
     agreement = (*module, "benchmarks.agreement", "--workers", str(cores), *to("agreement"))
     agreement += ("--limit", "4", "--second", "emulated") if dry else ()
+    corpus = (*module, "benchmarks.device_corpus", "--annotated", str(annotated), "--backend", backend, *to("corpus"))
     tests = (*module, "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/verifier")
     return [
         Part(
@@ -63,6 +64,7 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int) -> lis
         Part("timing spread", spread if not dry else (*spread, "--runs", "2"), 150, "timing_spread"),
         Part("throughput", throughput, 420, "throughput"),
         Part("agreement", agreement, 150, "agreement"),
+        *([Part("corpus", corpus, 420, "corpus")] if annotated else []),
     ]
 
 
@@ -71,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--harness", type=Path, help="a checkout of ScalingIntelligence/KernelBench")
+    parser.add_argument("--annotated", type=Path, help="a corpus of the quickstart, to judge its candidates here")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--minutes", type=float, default=9.0, help="for all parts together")
     parser.add_argument("--only", default="", help="names of parts, separated by commas")
@@ -83,7 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     output: Path = arguments.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * arguments.minutes
-    parts = plan_parts(output, harness, arguments.dry_run, os.cpu_count() or 1)
+    annotated = arguments.annotated.resolve() if arguments.annotated else None
+    parts = plan_parts(output, harness, arguments.dry_run, os.cpu_count() or 1, annotated)
     chosen = [name.strip() for name in arguments.only.split(",") if name.strip()]
     found: dict[str, Any] = {"machine": describe_machine(), "parts": {}}
     for part in parts:
