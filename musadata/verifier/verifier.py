@@ -208,7 +208,7 @@ class Verifier:
         assert self._backend is not None
         judgement = self._execute(exercise, source, ported)
         if self._backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
-            self._wait_for_memory(self._backend)
+            _wait_for_memory(self._backend)
             judgement = self._execute(exercise, source, ported)
         if judgement.error_class is not ErrorClass.RUNTIME:
             return judgement
@@ -217,11 +217,6 @@ class Verifier:
         if self._backend.seats and _finds_no_memory(judgement) and self._backend.is_full():
             return _infra(judgement, f"Other programs fill the memory of {self._backend.device}.")
         return judgement
-
-    def _wait_for_memory(self, backend: Backend) -> None:
-        end = time.monotonic() + _LONGEST_WAIT_SECONDS
-        while backend.is_full() and time.monotonic() < end:
-            time.sleep(1.0)
 
     def _execute(self, exercise: "_Exercise", source: str, ported: str) -> Judgement:
         assert self._candidates is not None and self._backend is not None and self._pool is not None
@@ -282,6 +277,12 @@ def _finds_no_memory(judgement: Judgement) -> bool:
     return judgement.error_class is ErrorClass.RUNTIME and any(
         "out of memory" in finding.message for finding in judgement.findings
     )
+
+
+def _wait_for_memory(backend: Backend) -> None:
+    end = time.monotonic() + _LONGEST_WAIT_SECONDS
+    while backend.is_full() and time.monotonic() < end:
+        time.sleep(1.0)
 
 
 def _infra(judgement: Judgement, message: str) -> Judgement:
