@@ -151,7 +151,7 @@ def _get_ready(run: _Run, timed: dict[str, Any]) -> tuple[Turns, Stopwatch]:
     device = run.backend.DEVICE
     sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in timed["sets"]]
     watch = Stopwatch(device, timed["flush_bytes"])
-    watch.time(lambda: None, ahead=True)
+    watch.time(lambda: None, lead_ms=0.1)
     return Turns(run.model, sets, run.literals[timed["sets"][0]]), watch
 
 

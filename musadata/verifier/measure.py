@@ -1,13 +1,16 @@
 """Inside the sandbox: how long a forward takes, a turn at a time, as the trusted side asks.
 
 Events around each call; before it its inputs are written anew, with other values than the last time, and the L2 cache
-is flushed, so nothing that was kept helps. What the candidate's own process says of its times is not believed as it is:
-the trusted side holds it against the clock on the wall (`musadata.verifier.timing`).
+is flushed, so nothing that was kept helps. The host is given a lead, so that the device does not wait for it: what is
+timed is the device's work, and a host that is busy compiling for others makes no reference look slow. What the
+candidate's own process says of its times is not believed as it is: the trusted side holds it against the clock on the
+wall (`musadata.verifier.timing`).
 """
 
 import importlib
 import os
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,11 +25,19 @@ from musadata.verifier.structure import flatten
 from musadata.verifier.tensors import pack, unpack_torch
 
 _DRIVER_FOLDERS = (Path("/usr/local/nvidia/lib64"), Path("/usr/local/nvidia/lib"))  # beside the linker's own
-_AHEAD_CYCLES = 600_000  # about 0.3 ms: the host queues a whole forward meanwhile, and no gap between kernels is left
+_CYCLES_PER_MS = 2_000_000  # about; of a device that sleeps
+_LEAD_MS = 0.3  # for what is not known to take the host longer
+_LONGEST_LEAD_MS = 0.5  # not so long that it could be taken for hidden work
+_FLUSH_MS = 0.05  # a lead that the flush of the cache gives on any device
+_CALLS_TO_LEARN = 8  # how long the host takes
 
 
 class Stopwatch:
-    """Milliseconds between two points of the device's work, or of the host's where `device` is "cpu"."""
+    """Milliseconds between two points of the device's work, or of the host's where `device` is "cpu".
+
+    Attributes:
+        host_ms: what the host needed to queue the last call.
+    """
 
     def __init__(self, device: str, flush_bytes: int):
         self._flush = torch.empty(flush_bytes, dtype=torch.uint8, device=device) if flush_bytes else None
@@ -34,26 +45,28 @@ class Stopwatch:
         self._event = getattr(module, "Event", None)
         self._synchronize = getattr(module, "synchronize", lambda: None)
         self._sleep = getattr(torch._C, "_cuda_sleep", lambda cycles: None)
+        self.host_ms = 0.0
 
-    def time(self, forward: Callable[[], Any], ahead: bool = False) -> tuple[float, Any]:
-        """One call of `forward` with a cold cache: milliseconds, and its result. `ahead`: without the host's share."""
+    def time(self, forward: Callable[[], Any], lead_ms: float = 0.0) -> tuple[float, Any]:
+        """One call of `forward` with a cold cache: milliseconds, and its result. The device begins `lead_ms` later than
+        the host."""
         if self._flush is not None:
             self._flush.zero_()
         if self._event is None:
             return _time_on_host(forward)
-        if ahead:
-            self._sleep(_AHEAD_CYCLES)
+        if lead_ms:
+            self._sleep(int(lead_ms * _CYCLES_PER_MS))
         start, end = self._event(enable_timing=True), self._event(enable_timing=True)
         start.record()
+        began = time.perf_counter()
         result = forward()
+        self.host_ms = (time.perf_counter() - began) * 1e3
         end.record()
         self._synchronize()
         return float(start.elapsed_time(end)), result
 
 
 def _time_on_host(forward: Callable[[], Any]) -> tuple[float, Any]:
-    import time
-
     start = time.perf_counter()
     result = forward()
     return (time.perf_counter() - start) * 1e3, result
@@ -71,6 +84,7 @@ class Turns:
             for number, literal in enumerate(literals)
         ]
         self._call = 0
+        self._host_ms = float("inf")  # that queueing a call takes at the least
 
     def _forward(self) -> Any:
         return self._model(*self._arguments)
@@ -79,14 +93,24 @@ class Turns:
         for name, value in self._sets[index].items():
             self._held[name].copy_(value)
 
-    def measure(self, watch: Stopwatch, count: int, ahead: bool = False) -> list[float]:
+    def measure(self, watch: Stopwatch, count: int) -> list[float]:
         """Milliseconds of `count` calls; see `Stopwatch.time`."""
         times = []
         for _ in range(count):
             self._call += 1
             self._fill(self._call % len(self._sets))
-            times.append(watch.time(self._forward, ahead)[0])
+            times.append(watch.time(self._forward, self._lead_ms)[0])
+            if self._call <= _CALLS_TO_LEARN:
+                self._host_ms = min(self._host_ms, watch.host_ms)
         return times
+
+    @property
+    def _lead_ms(self) -> float:
+        """Twice what the host needs, as it may be busy; nothing while that is not known: a call that waits for the
+        device would wait for the lead, too."""
+        if self._call <= _CALLS_TO_LEARN:
+            return 0.0
+        return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), _LONGEST_LEAD_MS)
 
     def check(self, watch: Stopwatch, index: int) -> tuple[object, bytes]:
         """One more call like the timed ones: structure and packed values of its result."""
@@ -97,7 +121,7 @@ class Turns:
     def device_time(self, watch: Stopwatch, count: int) -> float:
         """Median milliseconds that the device is busy with one call."""
         self._fill(0)
-        return statistics.median(watch.time(self._forward, ahead=True)[0] for _ in range(count))
+        return statistics.median(watch.time(self._forward, _LEAD_MS)[0] for _ in range(count))
 
 
 def time_candidate(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], None]) -> None:
@@ -125,7 +149,7 @@ def time_candidate(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], N
 def _own_share(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], None], count: int) -> dict[str, Any]:
     """Device time of a call, of one whose own kernels do nothing, and of none at all."""
     whole = turns.device_time(watch, count)
-    empty = statistics.median(watch.time(lambda: None, ahead=True)[0] for _ in range(count))
+    empty = statistics.median(watch.time(lambda: None, _LEAD_MS)[0] for _ in range(count))
     set_ghost(True)
     try:
         rest = turns.device_time(watch, count)
@@ -154,7 +178,7 @@ def serve_reference(device: str) -> None:
                     model, turns = _prepare_reference(request, device)
                 elif "measure" in request:
                     assert turns is not None and watch is not None
-                    answer = {"times": turns.measure(watch, request["measure"], request["ahead"])}
+                    answer = {"times": turns.measure(watch, request["measure"])}
                 elif "traffic" in request:
                     assert turns is not None
                     answer = {"bytes": _least_traffic(model, turns)}

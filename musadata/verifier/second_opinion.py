@@ -20,7 +20,7 @@ from musadata.verifier.emulated import open_emulated
 from musadata.verifier.judge import Judgement, judge, read_report
 from musadata.verifier.plan import Call, plan_once
 from musadata.verifier.reference import BadReference, Expectation
-from musadata.verifier.trial import Compilations, Reconsider, describe_plan
+from musadata.verifier.trial import Compilations, describe_plan
 from musadata.verifier.variants import PLAIN
 
 _LIMITS = Limits(seconds=5.0, memory_mb=2048)
@@ -46,6 +46,32 @@ _UNNOTICED = frozenset(
 )
 _OWN_LIMIT = "stack overflow"  # a device's threads have more room for local variables
 _REMARK = "Seen in emulation, where every access is checked: the device does not notice it."
+
+
+class Opinion:
+    """What the emulator has to say of one candidate, now or later."""
+
+    def __init__(self, findings: "Future[tuple[Finding, ...]]"):
+        self._findings = findings
+
+    @property
+    def is_there(self) -> bool:
+        """Whether nobody would have to wait for it."""
+        return self._findings.done()
+
+    def reconsider(self, judgement: Judgement) -> Judgement:
+        """The judgement of a device that found nothing wrong, with what was seen here; waits for it."""
+        findings = self._findings.result()
+        if not findings:
+            return judgement
+        first = replace(findings[0], message=f"{findings[0].message} {_REMARK}")
+        return replace(
+            judgement,
+            stage=VerifyStage.EXECUTE,
+            error_class=ErrorClass.RUNTIME,
+            test_share=0.0,
+            findings=(first, *findings[1:]),
+        )
 
 
 class SecondOpinion:
@@ -76,17 +102,17 @@ class SecondOpinion:
         shapes: Callable[[], Sequence[Sequence[InputSpec]]],
         expected: "Future[Expectation]",
         seed: int,
-    ) -> Iterator[Reconsider]:
-        """Begin to run a candidate on the plain inputs of each set of shapes that is small enough; gives what waits for
-        the end and adds what was seen to a judgement. Who does not wait has no interest: it need not begin then.
+    ) -> Iterator[Opinion]:
+        """Begin to run a candidate on the plain inputs of each set of shapes that is small enough. Who does not wait
+        for the opinion has no interest: it need not begin then.
 
         `expected` must have been given to the pool before: what runs there waits for it.
         """
-        opinion = self._pool.submit(self._examine, source, shapes, expected, seed)
+        findings = self._pool.submit(self._examine, source, shapes, expected, seed)
         try:
-            yield lambda judgement: _reconsider(judgement, opinion.result())
+            yield Opinion(findings)
         finally:
-            opinion.cancel()
+            findings.cancel()
 
     def close(self) -> None:
         """End its processes; opinions that are under way come to nothing."""
@@ -135,19 +161,6 @@ class SecondOpinion:
 
     def _plan(self, excerpt: Expectation) -> list[Call]:
         return plan_once([item.plan.shape for item in excerpt.sets], self._backend.checks)
-
-
-def _reconsider(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:
-    if not findings:
-        return judgement
-    first = replace(findings[0], message=f"{findings[0].message} {_REMARK}")
-    return replace(
-        judgement,
-        stage=VerifyStage.EXECUTE,
-        error_class=ErrorClass.RUNTIME,
-        test_share=0.0,
-        findings=(first, *findings[1:]),
-    )
 
 
 def _count(specs: Sequence[InputSpec]) -> int:

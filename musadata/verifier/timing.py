@@ -41,6 +41,8 @@ class TimingPolicy:
         turn: calls in a row before the other side has its turn.
         steady: how far the medians of two turns may differ for the warm-up to be over, relatively.
         noisy: half width of a median's confidence interval above which all is measured once more, relatively.
+        clock_ms: the same, absolutely: what two events cannot tell apart ("a resolution of around 0.5 microseconds",
+            says CUDA's documentation of cudaEventElapsedTime), no repetition can.
         warm_up_turns: the most of them.
         warm_up_ms: by the wall, the least that they take; clocks rise under load only.
         takes: how often all repetitions are taken at the most.
@@ -51,6 +53,7 @@ class TimingPolicy:
     turn: int = 20
     steady: float = 0.02
     noisy: float = 0.02
+    clock_ms: float = 0.00025
     warm_up_turns: int = 12
     warm_up_ms: float = 30.0
     takes: int = 3
@@ -185,7 +188,7 @@ def _pool(turns: Sequence[Turn]) -> list[float]:
 
 def _is_noisy(turns: Sequence[Turn], policy: TimingPolicy) -> bool:
     timing = summarise("", _pool(turns))
-    return timing.high_ms - timing.low_ms > 2 * policy.noisy * timing.median_ms
+    return timing.high_ms - timing.low_ms > 2 * max(policy.noisy * timing.median_ms, policy.clock_ms)
 
 
 def summarise(name: str, times: Sequence[float]) -> Timing:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from musadata.config import VerifierConfig
 from musadata.records import ErrorClass, Finding, VerifyStage
@@ -112,15 +112,23 @@ def describe_plan(
 
 # Starts to time a judged candidate.
 StartTiming = Callable[[Expectation], Driver]
-# Looks again at the judgement of a candidate with which nothing is wrong.
-Reconsider = Callable[[Judgement], Judgement]
+
+
+class Opinion(Protocol):
+    """What somebody else sees of a candidate with which nothing is wrong so far; see `second_opinion`."""
+
+    @property
+    def is_there(self) -> bool: ...
+
+    def reconsider(self, judgement: Judgement) -> Judgement: ...
 
 
 class Trial:
     """Serves one candidate's process. `timing` is None where times mean nothing.
 
-    `lock` is shared while the candidate is executed, and held alone while it is timed. `seat` is its place on the
-    device, from before its context is made until its process ends; `contexts` bounds how many make theirs at a time.
+    `lock` is shared while its context is made and while it is executed, and held alone while it is timed. `seat` is its
+    place on the device, from before its context is made until its process ends; `contexts` bounds how many make theirs
+    at a time.
     """
 
     def __init__(
@@ -133,7 +141,7 @@ class Trial:
         seat: DeviceSeat | None,
         timing: StartTiming | None,
         contexts: threading.Semaphore,
-        reconsider: Reconsider | None = None,
+        opinion: Opinion | None = None,
     ):
         self._config = config
         self._compilations = compilations
@@ -144,7 +152,7 @@ class Trial:
         self._timing = timing
         self._contexts: threading.Semaphore | None = contexts  # None once it has had leave
         self._leave: threading.Semaphore | None = None
-        self._reconsider = reconsider
+        self._opinion = opinion
         self._judgement: Judgement | None = None
         self._driver: Driver | None = None
 
@@ -159,6 +167,8 @@ class Trial:
                     self._seat.take()
                 self._contexts.acquire()
                 self._leave, self._contexts = self._contexts, None
+                if self._lock is not None:  # who is timed beside it would wait for the driver
+                    self._lock.share()
             return {}
         if "plan" in question:
             return self._plan(self._expected.result())
@@ -175,6 +185,8 @@ class Trial:
     def leave(self) -> None:
         """Its process has made its context, or has ended."""
         if self._leave is not None:
+            if self._lock is not None:
+                self._lock.release()
             self._leave.release()
             self._leave = None
 
@@ -194,10 +206,15 @@ class Trial:
             self._lock.release()
         files = {name: value for name, value in question.items() if isinstance(value, bytes)}
         self._judgement = self._judge_outcome(Outcome("ok", question["judge"], files=files))
+        if self._judgement.error_class is None:
+            if self._lock is not None:
+                self._lock.take_alone()
+            if self._opinion is not None and self._opinion.is_there:  # else `conclude` waits for it
+                self._judgement = self._opinion.reconsider(self._judgement)
         if self._judgement.error_class is not None:
+            if self._lock is not None:
+                self._lock.release()
             return {"stop": True}
-        if self._lock is not None:
-            self._lock.take_alone()
         self._driver = timing(self._expected.result())
         return {"time": True}
 
@@ -215,10 +232,7 @@ class Trial:
         if early:
             return early
         calls = self._calls(expectation)
-        judgement = judge(outcome, read_report(outcome, calls), calls, expectation, self._config.strict)
-        if self._reconsider is None or judgement.error_class is not None:
-            return judgement
-        return self._reconsider(judgement)
+        return judge(outcome, read_report(outcome, calls), calls, expectation, self._config.strict)
 
     def conclude(self, outcome: Outcome) -> Judgement:
         """The judgement, now that the process has ended.
@@ -229,10 +243,12 @@ class Trial:
         if self._compilations.findings:  # whatever the reference does
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self._compilations.findings)
         self._expected.result()
-        if self._judgement is None or self._judgement.error_class is not None:
-            return self._judgement or self._judge_outcome(outcome)
-        measured = self._driver.measured if self._driver else None
-        return _with_times(self._judgement, outcome, measured)
+        judgement = self._judgement or self._judge_outcome(outcome)
+        if self._opinion is not None and judgement.error_class is None:
+            judgement = self._opinion.reconsider(judgement)
+        if self._judgement is None or judgement.error_class is not None:
+            return judgement
+        return _with_times(judgement, outcome, self._driver.measured if self._driver else None)
 
 
 def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | None) -> Judgement:

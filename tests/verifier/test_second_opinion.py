@@ -146,9 +146,9 @@ def test_nothing_is_left_when_it_is_closed_while_it_runs(relu: str) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         second = SecondOpinion(CONFIG, pool)
-        with second.ask(relu, shapes, expected, 1) as reconsider:
+        with second.ask(relu, shapes, expected, 1) as opinion:
             assert reached.wait(60)
             second.close()
             expected.set_exception(MusadataError("closed"))
-            assert reconsider("unchanged") == "unchanged"
+            assert opinion.reconsider("unchanged") == "unchanged"
     assert second._sandbox._process is None

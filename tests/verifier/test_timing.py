@@ -86,6 +86,18 @@ def test_noisy_times_are_taken_again_within_bounds():
     assert measured.timings[0].repetitions == POLICY.takes * POLICY.repetitions
 
 
+def test_times_that_differ_by_less_than_events_can_tell_are_not_taken_again():
+    microseconds = [3.4, 3.7]  # of a kernel so short that this is more than `noisy`
+
+    def jittery(turn, count):
+        return Reply({"times": [microseconds[i % 2] * 1e-3 for i in range(count)]}, 0.1 * count)
+
+    measured, _ = drive(Rival(1.0), jittery)
+    timing = measured.timings[0]
+    assert timing.high_ms - timing.low_ms > 2 * POLICY.noisy * timing.median_ms
+    assert timing.repetitions == POLICY.repetitions
+
+
 def test_slow_kernels_are_called_less_often():
     measured, _ = drive(Rival(400.0), steady(400.0))
     assert measured.timings[0].repetitions < POLICY.repetitions

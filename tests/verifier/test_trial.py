@@ -1,11 +1,11 @@
 import threading
 from concurrent.futures import Future
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
 from musadata.config import VerifierConfig
-from musadata.records import VerifyStage
+from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.judge import Judgement, Report, _judge_end
 from musadata.verifier.trial import Compilations, Trial, _with_times
@@ -24,6 +24,16 @@ def test_context_is_free_again_once_it_has_been_made() -> None:
     assert contexts.acquire(blocking=False)
 
 
+def test_nobody_is_timed_while_a_context_is_made() -> None:
+    lock = Mock()
+    trial = Trial(VerifierConfig(), Compilations(Mock(), True), Future(), 1, lock, None, None, threading.Semaphore(1))
+    trial.serve({"context": "wanted"})
+    assert [call[0] for call in lock.method_calls] == ["share"]
+    trial.serve({"context": "made"})
+    trial.leave()
+    assert [call[0] for call in lock.method_calls] == ["share", "release"]
+
+
 def test_candidate_that_asks_for_a_context_again_keeps_nobody_waiting() -> None:
     contexts = threading.Semaphore(1)
     trial = open_trial(contexts)
@@ -39,6 +49,22 @@ def test_context_of_a_process_that_ends_is_free_again() -> None:
     trial.leave()
     trial.leave()
     assert contexts.acquire(blocking=False) and not contexts.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_candidate_is_rejected_by_an_opinion_that_comes_before_it_is_timed_or_later(in_time: bool) -> None:
+    good = Judgement(VerifyStage.PROFILE, None, 1.0, ())
+    bad = Judgement(VerifyStage.EXECUTE, ErrorClass.RUNTIME, 0.0, (Finding("device.race_in_block", "a race"),))
+    expected: Future[Mock] = Future()
+    expected.set_result(Mock())
+    lock, timing, opinion = Mock(), Mock(), Mock(is_there=in_time, reconsider=Mock(return_value=bad))
+    compilations, contexts = Compilations(Mock(), True), threading.Semaphore(1)
+    trial = Trial(VerifierConfig(), compilations, expected, 1, lock, None, timing, contexts, opinion)
+    with patch.object(trial, "_judge_outcome", return_value=good):
+        assert trial.serve({"judge": {}}) == ({"stop": True} if in_time else {"time": True})
+        assert timing.called is not in_time
+        assert trial.conclude(Outcome("ok", {})) == bad
+    assert [call[0] for call in lock.method_calls] == ["release", "take_alone", *(["release"] if in_time else [])]
 
 
 @pytest.mark.parametrize("sources", [5, [], {"cpp": 5}, {"cuda": True}, {"headers": 5}, {"headers": [1]}])

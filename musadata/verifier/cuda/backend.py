@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ _LONGEST_ANSWER_SECONDS = 60.0
 _BELIEVED_SECONDS = 10.0  # that a device which was there still is
 # A candidate's context, what it allocates, and what flushes the cache between timed calls; measured on an H200: 0.8 GB.
 _MEMORY_PER_CANDIDATE_MB = 1536
+# Work queues of a context, 8 by default. Making them is most of what a context takes, one after another for all
+# processes: with two a driver makes twice as many contexts a second. Kernels on more than two streams may wait for each
+# other without need.
+_CONNECTIONS = "2"
 _FULL = 0.1  # of the memory: with less than that free, who finds none may have found it taken
 
 
@@ -127,7 +132,7 @@ def open_cuda(config: VerifierConfig) -> Backend:
         compile=_compiler(config, device.architecture),
         readable=tuple(map(str, [*shown, *_compiler_folders()])),
         devices=tuple(str(path) for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()),
-        environment=(("MUSADATA_CACHE", str(cache)),),
+        environment=(("MUSADATA_CACHE", str(cache)), ("CUDA_DEVICE_MAX_CONNECTIONS", _CONNECTIONS)),
         times=True,
         second_opinion=True,
         identity=device.uuid,
@@ -150,11 +155,15 @@ def _compiler(config: VerifierConfig, architecture: str) -> Callable[[dict[str, 
     from musadata.verifier.emulation.sources import CandidateSources
 
     limits = CompileLimits(seconds=max(1, round(config.compile_seconds)), memory_mb=16384)
+    # nvcc's phases for host and device go side by side. Where more compile than there are cores for, all of them are
+    # done late, and the device waits.
+    turns = threading.Semaphore(max(2, len(os.sched_getaffinity(0)) // 2))
 
     def compile_sources(sources: dict[str, Any]) -> Built:
         try:
             parsed = CandidateSources.from_dict(sources)
-            return Built(path=str(compile_candidate(parsed, find_nvcc(architecture), limits)))
+            with turns:
+                return Built(path=str(compile_candidate(parsed, find_nvcc(architecture), limits)))
         except CompileError as error:
             return Built(error=str(error))
         except (KeyError, TypeError, ValueError):
