@@ -12,7 +12,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -22,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import ROOT
+from benchmarks.measuring import ROOT, describe_machine
 
 _PYTHON = sys.executable
+_NEEDING_ALL = ("relu_float4", "row_sum_labelled_tiles")  # common headers and others
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int, annota
     to = lambda name: ("--output", str(output / f"{name}.json"))  # noqa: E731
     throughput = (*module, "benchmarks.throughput", "--backend", backend, "--cores", str(cores), *to("throughput"))
     throughput += ("--harness", str(harness)) if harness else ()
-    throughput += ("--candidates", "3") if dry else ()
+    throughput += ("--candidates", "3") if dry else ("--candidates", "32", "--harness-seconds", "250")
     spread = (*module, "benchmarks.timing_spread", "--backend", backend, *to("timing_spread"))
     agreement = (*module, "benchmarks.agreement", "--workers", str(cores), *to("agreement"))
     agreement += ("--limit", "4", "--second", "emulated") if dry else ()
@@ -89,7 +89,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     annotated = arguments.annotated.resolve() if arguments.annotated else None
     parts = plan_parts(output, harness, arguments.dry_run, os.cpu_count() or 1, annotated)
     chosen = [name.strip() for name in arguments.only.split(",") if name.strip()]
-    found: dict[str, Any] = {"machine": describe_machine(), "parts": {}}
+    found: dict[str, Any] = {
+        "machine": describe_machine(),
+        "started": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        "parts": {},
+    }
     for part in parts:
         if chosen and part.name not in chosen:
             continue
@@ -131,36 +135,6 @@ def _end_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def describe_machine() -> dict[str, str]:
-    """Device, driver, CUDA, torch, Python, system, cores."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"]
-    return {
-        "device": _first_line(query),
-        "nvcc": _last_line(["nvcc", "--version"]),
-        "torch": _first_line([_PYTHON, "-c", "import torch; print(torch.__version__, torch.version.cuda)"]),
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "cores": str(os.cpu_count()),
-        "started": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
-    }
-
-
-def _lines(command: Sequence[str]) -> list[str]:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return [""]
-    return done.stdout.strip().splitlines() or [""]
-
-
-def _first_line(command: Sequence[str]) -> str:
-    return _lines(command)[0]
-
-
-def _last_line(command: Sequence[str]) -> str:
-    return _lines(command)[-1]
-
-
 def compile_bytecode() -> None:
     """What an installation leaves behind and a copied environment may lack: else every process, ours and the
     harness's, compiles PyTorch's Python anew."""
@@ -173,25 +147,25 @@ def compile_bytecode() -> None:
 
 
 def build_libraries(backend: str, output: Path) -> int:
-    """Build what is built once per machine, by a first verdict, and note how long that takes."""
+    """Build what is built once per machine, by first verdicts, and note how long that takes."""
     from musadata.config import BackendType, VerifierConfig
     from musadata.rows import plain
     from musadata.verifier import Verifier
     from tests.adversarial.programs import read_exercise, read_programs
 
     compile_bytecode()
-    program = next(item for item in read_programs("honest") if item.name == "relu_float4")
-    exercise = read_exercise(program.value("task"))
+    programs = [item for item in read_programs("honest") if item.name in _NEEDING_ALL]
     seconds = {}
     verdicts = {}
     for kind in dict.fromkeys([backend, "emulated"]):
-        start = time.monotonic()
         with Verifier(VerifierConfig(backend=BackendType(kind))) as verifier:
-            verdict = verifier.verify(exercise.task, program.source, exercise.shape_sets)
-        seconds[kind] = time.monotonic() - start
-        verdicts[kind] = plain(verdict)
-        print(f"{kind}: first verdict after {seconds[kind]:.1f} s: {verdict.stage} {verdict.findings}")
-        print(f"  {[(t.name, t.median_ms, t.low_ms, t.high_ms) for t in verdict.timings]} own {verdict.own_share}")
+            for program in programs:
+                start = time.monotonic()
+                exercise = read_exercise(program.value("task"))
+                verdict = verifier.verify(exercise.task, program.source, exercise.shape_sets)
+                name = f"{kind} {program.name}"
+                seconds[name], verdicts[name] = time.monotonic() - start, plain(verdict)
+                print(f"{name}: first verdict after {seconds[name]:.1f} s: {verdict.stage} {verdict.findings}")
     output.write_text(json.dumps({"seconds": seconds, "verdicts": verdicts}, indent=1) + "\n")
     return 0 if all(verdict["accepted"] for verdict in verdicts.values()) else 1
 

@@ -1,5 +1,6 @@
 """What the benchmarks share: running a command while watching its whole process tree, and printing results."""
 
+import importlib.metadata
 import json
 import platform
 import subprocess
@@ -77,6 +78,28 @@ class _Peak:
         return self._peak
 
 
+def describe_machine() -> dict[str, str]:
+    """Cores, Python, system and torch; with a GPU, also its name, driver and clocks, and nvcc's version."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem", "--format=csv,noheader"]
+    device = _lines(query)[0]
+    found = {
+        "cores": str(psutil.cpu_count()),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "torch": importlib.metadata.version("torch"),
+    }
+    return {**found, "device": device, "nvcc": _lines(["nvcc", "--version"])[-1]} if device else found
+
+
+def _lines(command: Sequence[str]) -> list[str]:
+    """What it prints; one empty line if it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return [""]
+    return done.stdout.strip().splitlines() or [""]
+
+
 def report(name: str, rows: Sequence[tuple[str, str, str, bool]], details: dict[str, Any], output: Path | None) -> None:
     """Print (what, promised, measured, reached) as a table; write it and `details` as JSON."""
     table = Table(title=name)
@@ -88,11 +111,7 @@ def report(name: str, rows: Sequence[tuple[str, str, str, bool]], details: dict[
     if output:
         data = {
             "benchmark": name,
-            "machine": {
-                "cores": psutil.cpu_count(),
-                "python": platform.python_version(),
-                "system": platform.platform(),
-            },
+            "machine": describe_machine(),
             "rows": [dict(zip(("what", "promised", "measured", "reached"), row, strict=True)) for row in rows],
             **details,
         }
