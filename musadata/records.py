@@ -242,7 +242,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds on a device: median and spread over repetitions."""
+    """Milliseconds of a device's work, without the host's share: median, and a 95 % confidence interval for it."""
 
     name: str  # "candidate", "eager", "compile"
     median_ms: float
@@ -270,7 +270,7 @@ class Verdict:
     operators: tuple[str, ...]  # aten operators that the candidate dispatched
     kernels: tuple[str, ...]  # its own kernels that were launched
     timings: tuple[Timing, ...]
-    speedup: float | None  # over eager; None where nothing was timed
+    speedup: float | None  # eager's median by the candidate's, see `Timing`; None where nothing was timed
     reward: float
     own_share: float | None = None  # of the device's time, in own kernels; None where it was not measured
 

@@ -141,7 +141,10 @@ def _render_funnel(funnel: dict[str, Any]) -> str:
 
 def _render_speed(facts: Facts) -> str:
     if facts.timed:
-        return f"{facts.timed:,} candidates were timed on a device; `speedup` is null for all others."
+        return (
+            f"{facts.timed:,} candidates were timed on a device; `speedup` is null for all others. It compares the "
+            "device's work: what the host takes to queue it is left out."
+        )
     emulated = "emulated" in {backend for _, backend, _, _ in facts.teachers}
     how = (
         "The emulated backend really compiles and executes CUDA C++, but on the CPU: it proves function, never speed. "
