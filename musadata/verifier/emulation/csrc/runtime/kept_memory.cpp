@@ -32,7 +32,7 @@ void keep(char* base, size_t bytes, uint64_t serial) {
   g_kept.push_back({base, serial, std::vector<char>(base, base + count)});
 }
 
-// The writable segments of every candidate's library.
+// The writable segments of every candidate's library, and its variables of this thread.
 int keep_variables(dl_phdr_info* library, size_t, void*) {
   const std::string name = library->dlpi_name == nullptr ? "" : library->dlpi_name;
   const std::string ending = "/candidate.so";
@@ -43,6 +43,8 @@ int keep_variables(dl_phdr_info* library, size_t, void*) {
     const auto& part = library->dlpi_phdr[i];
     if (part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0) {
       keep(reinterpret_cast<char*>(library->dlpi_addr + part.p_vaddr), part.p_memsz, 0);
+    } else if (part.p_type == PT_TLS && library->dlpi_tls_data != nullptr) {
+      keep(static_cast<char*>(library->dlpi_tls_data), part.p_memsz, 0);
     }
   }
   return 0;
