@@ -227,8 +227,10 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
         run.backend.keep_memory()
     watch = DispatchWatch()
     try:
+        run.backend.begin_call()
         with torch.no_grad(), watch:
             result = run.model(*values)
+        run.backend.end_call()
         getattr(torch, run.backend.DEVICE).synchronize()
     except Exception as error:
         facts["error"] = describe_error(error)

@@ -39,6 +39,7 @@ _UNNOTICED = frozenset(
         "uninitialised_shared",
         "race_in_block",
         "race_between_blocks",
+        "unordered_streams",
         "barrier_divergence",
         "warp_divergence",
         "division_by_zero",

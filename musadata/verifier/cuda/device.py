@@ -93,6 +93,14 @@ def guard_memory(poison: int) -> None:
     _loaded.overruns.begin(poison)
 
 
+def begin_call() -> None:
+    """Nothing to do: a device keeps no account of what waits for what; see `second_opinion`."""
+
+
+def end_call() -> None:
+    """Nothing to do; see `begin_call`."""
+
+
 def keep_memory() -> None:
     """On a device nothing is kept: what a program counts there is seen when it is timed, and every call checked."""
 

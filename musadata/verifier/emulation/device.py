@@ -1,14 +1,15 @@
 """`torch.cuda` over the emulated device: what Python code asks of it, answered without a driver.
 
-Everything is finished when a call returns, so streams and events only keep their promises; properties are those of a
-compute capability 9.0 device, because candidates choose their launch geometry from them.
+Properties are those of a compute capability 9.0 device, because candidates choose their launch geometry from them.
 """
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+
+from musadata.verifier.emulation import streams
+from musadata.verifier.emulation.runtime import Runtime
 
 _MEMORY_BYTES = 8 << 30
 
@@ -32,68 +33,8 @@ PROPERTIES = SimpleNamespace(
 )
 
 
-class Event:
-    """Stands for `torch.cuda.Event`; measures the host's time, which says nothing about a GPU."""
-
-    def __init__(self, enable_timing: bool = False, *_: Any, **__: Any):
-        self.cuda_event = 0
-        self.device = torch.device("cuda", 0)
-        self._seconds = 0.0
-
-    def record(self, stream: Any = None) -> None:
-        self._seconds = time.perf_counter()
-
-    def wait(self, stream: Any = None) -> None:
-        pass
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        pass
-
-    def elapsed_time(self, end: "Event") -> float:
-        """Milliseconds."""
-        return (end._seconds - self._seconds) * 1e3
-
-
-class Stream:
-    """Stands for `torch.cuda.Stream`: all of them are the one in which everything is already done."""
-
-    def __init__(self, *_: Any, **__: Any):
-        self.cuda_stream = 0
-        self.stream_id = 0
-        self.device = torch.device("cuda", 0)
-        self.device_index = 0
-        self.device_type = 1
-        self.priority = 0
-
-    def synchronize(self) -> None:
-        pass
-
-    def wait_stream(self, stream: Any) -> None:
-        pass
-
-    def wait_event(self, event: Any) -> None:
-        pass
-
-    def record_event(self, event: Event | None = None) -> Event:
-        event = event or Event()
-        event.record()
-        return event
-
-    def query(self) -> bool:
-        return True
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-
 class _NoChange:
-    """A context in which nothing changes: there is one device and one stream."""
+    """A context in which nothing changes: there is one device."""
 
     def __init__(self, *_: Any, **__: Any):
         self.idx = 0
@@ -106,15 +47,13 @@ class _NoChange:
         pass
 
 
-def patch_torch(peak_bytes: Any, live_bytes: Any, reset_peak: Any, last_error: Any) -> None:
-    """Make `torch.cuda` answer for the emulated device, in this process, for good.
-
-    `last_error()` gives a sentence about a fault of an earlier kernel, or ""; `synchronize` raises it as CUDA does.
-    """
-    stream = Stream()
+def patch_torch(runtime: Runtime) -> None:
+    """Make `torch.cuda` answer for the emulated device, in this process, for good."""
+    streams.keep_order(runtime.order)
 
     def synchronize(*_: Any) -> None:
-        message = last_error()
+        runtime.order.await_device()
+        message = runtime.sticky_error()
         if message:
             raise torch.AcceleratorError(message) if hasattr(torch, "AcceleratorError") else RuntimeError(message)
 
@@ -133,23 +72,23 @@ def patch_torch(peak_bytes: Any, live_bytes: Any, reset_peak: Any, last_error: A
         "get_device_capability": lambda device=None: (PROPERTIES.major, PROPERTIES.minor),
         "get_arch_list": lambda: ["sm_90"],
         "is_bf16_supported": lambda *_, **__: True,
-        "mem_get_info": lambda device=None: (_MEMORY_BYTES - live_bytes(), _MEMORY_BYTES),
-        "memory_allocated": lambda device=None: live_bytes(),
-        "max_memory_allocated": lambda device=None: peak_bytes(),
-        "memory_reserved": lambda device=None: live_bytes(),
-        "max_memory_reserved": lambda device=None: peak_bytes(),
-        "reset_peak_memory_stats": lambda device=None: reset_peak(),
+        "mem_get_info": lambda device=None: (_MEMORY_BYTES - runtime.live_bytes(), _MEMORY_BYTES),
+        "memory_allocated": lambda device=None: runtime.live_bytes(),
+        "max_memory_allocated": lambda device=None: runtime.peak_bytes(),
+        "memory_reserved": lambda device=None: runtime.live_bytes(),
+        "max_memory_reserved": lambda device=None: runtime.peak_bytes(),
+        "reset_peak_memory_stats": lambda device=None: runtime.reset_peak(),
         "empty_cache": lambda: None,
         "ipc_collect": lambda: None,
-        "current_stream": lambda device=None: stream,
-        "default_stream": lambda device=None: stream,
-        "set_stream": lambda stream: None,
-        "stream": lambda stream: _NoChange(),
+        "current_stream": streams.current_stream,
+        "default_stream": streams.default_stream,
+        "set_stream": streams.set_stream,
+        "stream": streams.StreamContext,
         "device": _NoChange,
         "device_of": _NoChange,
-        "Stream": Stream,
-        "ExternalStream": Stream,
-        "Event": Event,
+        "Stream": streams.Stream,
+        "ExternalStream": streams.external_stream,
+        "Event": streams.Event,
         "manual_seed": torch.default_generator.manual_seed,
         "manual_seed_all": torch.default_generator.manual_seed,
         "seed": torch.default_generator.seed,

@@ -64,7 +64,7 @@ def prepare() -> Runtime:
 
     runtime = Runtime(build_libraries())
     load_bridge()
-    patch_torch(runtime.peak_bytes, runtime.live_bytes, runtime.reset_peak, runtime.sticky_error)
+    patch_torch(runtime)
     patch_cpp_extension()
     return runtime
 
@@ -118,6 +118,16 @@ def configure(
     runtime = prepare()
     runtime.configure(ORDERS.index(order), seed, poison, ghost, CHECKS.index(check), settled)
     runtime.reset_errors()
+
+
+def begin_call() -> None:
+    """What runs until `end_call` is one call of a forward, whose inputs are queued on PyTorch's current stream."""
+    prepare().order.begin_call()
+
+
+def end_call() -> None:
+    """Report what the current stream does not wait for."""
+    prepare().order.end_call()
 
 
 def take_records() -> Records:

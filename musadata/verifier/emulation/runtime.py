@@ -4,6 +4,7 @@ import ctypes
 from dataclasses import dataclass
 
 from musadata.verifier.emulation.lines import find_line
+from musadata.verifier.emulation.streams import Order
 from musadata.verifier.emulation.toolchain import Libraries
 
 
@@ -52,6 +53,7 @@ class Runtime:
             getattr(self._runtime, name).restype = ctypes.c_size_t
         self._runtime.musadata_configure.argtypes = [ctypes.c_int, ctypes.c_uint64, *[ctypes.c_int] * 4]
         self._device.musadata_device_install()
+        self.order = Order(self._runtime)
 
     def configure(self, order: int, seed: int, poison: int, ghost: bool, check: int, settled: bool) -> None:
         self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(ghost), check, int(settled))

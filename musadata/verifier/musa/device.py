@@ -3,12 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
-from musadata.verifier.cuda.device import keep_memory, kept_memory_changed, replace_loaders, set_ghost, take_records
+from musadata.verifier.cuda.device import (
+    begin_call,
+    end_call,
+    keep_memory,
+    kept_memory_changed,
+    replace_loaders,
+    set_ghost,
+    take_records,
+)
 
 __all__ = [
     "DEVICE",
     "activate",
+    "begin_call",
     "configure",
+    "end_call",
     "guard_memory",
     "keep_memory",
     "kept_memory_changed",

@@ -171,6 +171,10 @@ const char* torch_abi_dtype_name(int dtype) { return c10::toString(static_cast<c
 int torch_abi_element_size(int dtype) { return static_cast<int>(c10::elementSize(static_cast<c10::ScalarType>(dtype))); }
 
 void* torch_abi_current_stream(int device) {
+  static const auto emulated = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "musadata_current_stream"));
+  if (emulated != nullptr) {
+    return emulated();
+  }
   // Exported by CUDA builds of PyTorch for its own ahead-of-time compiler; absent, there is only the default stream.
   using Get = int (*)(int, void**);
   static const auto get = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream"));

@@ -14,6 +14,7 @@
 #include "records.h"
 #include "scheduler.h"
 #include "shared_memory.h"
+#include "streams.h"
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
@@ -234,6 +235,7 @@ void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arg
     fail(error, false);
     return;
   }
+  queue_kernel(config->stream, name);
   if (g_ghost) {
     return;
   }

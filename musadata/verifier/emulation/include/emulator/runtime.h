@@ -85,6 +85,17 @@ int musadata_release(void* address);  // 0 if it was device memory
 void musadata_note_copy(const void* target, const void* source, size_t bytes, bool stated);
 void musadata_move(void* target, const void* source, size_t bytes);  // memmove, which candidates may not use for this
 void musadata_adopt_symbol(const void* address, size_t bytes);
+// Streams and events: which work waits for which.
+void* musadata_open_stream(int blocking);
+void musadata_close_stream(void* stream);
+void* musadata_open_event();
+void musadata_close_event(void* event);
+void musadata_queue(void* stream, const char* what);  // anything but a kernel
+void musadata_record_event(void* event, void* stream);
+void musadata_wait_event(void* stream, void* event);
+void musadata_await_stream(void* stream);  // what the host waits for
+void musadata_await_event(void* event);
+void musadata_await_device();
 // That a kernel is given this address, which must be null or one of the device's memory.
 void musadata_note_argument(const char* kernel, const void* address);
 }

@@ -157,8 +157,8 @@ EMULATOR_UNSANITIZED inline cudaError_t copy(void* target, const void* source, s
 }
 }  // namespace emulator
 
-static inline cudaError_t cudaDeviceSynchronize() { return emulator::finished(); }
-static inline cudaError_t cudaThreadSynchronize() { return emulator::finished(); }
+static inline cudaError_t cudaDeviceSynchronize() { return emulator::musadata_await_device(), emulator::finished(); }
+static inline cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 static inline cudaError_t cudaDeviceReset() { return cudaSuccess; }
 
 static inline cudaError_t cudaSetDevice(int device) {
@@ -177,12 +177,14 @@ static inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 // ---- memory
-static inline cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {
+static inline cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind kind,
+                                          cudaStream_t stream = nullptr) {
+  emulator::musadata_queue(stream, "cudaMemcpyAsync");
   return emulator::copy(target, source, bytes, kind);
 }
-static inline cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind kind,
-                                          cudaStream_t = nullptr) {
-  return emulator::copy(target, source, bytes, kind);
+static inline cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpyAsync(target, source, bytes, kind);
+  return emulator::musadata_await_stream(nullptr), error;
 }
 EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, const void* source, size_t source_pitch,
                                        size_t width, size_t height, cudaMemcpyKind kind) {
@@ -191,14 +193,17 @@ EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2D(void* target, size_t
     emulator::musadata_move(static_cast<char*>(target) + row * target_pitch,
                             static_cast<const char*>(source) + row * source_pitch, width);
   }
-  return emulator::finished();
+  emulator::musadata_queue(nullptr, "cudaMemcpy2D");
+  return emulator::musadata_await_stream(nullptr), emulator::finished();
 }
-EMULATOR_UNSANITIZED static inline cudaError_t cudaMemset(void* target, int value, size_t bytes) {
+EMULATOR_UNSANITIZED static inline cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes,
+                                                               cudaStream_t stream = nullptr) {
+  emulator::musadata_queue(stream, "cudaMemsetAsync");
   memset(target, value, bytes);
   return emulator::finished();
 }
-static inline cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t = nullptr) {
-  return cudaMemset(target, value, bytes);
+static inline cudaError_t cudaMemset(void* target, int value, size_t bytes) {
+  return cudaMemsetAsync(target, value, bytes);
 }
 template <class T>
 static inline cudaError_t cudaMalloc(T** pointer, size_t bytes) {
@@ -214,10 +219,12 @@ static inline cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned 
   *pointer = bytes == 0 ? nullptr : static_cast<T*>(emulator::musadata_allocate_managed(bytes));
   return bytes == 0 || *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
-static inline cudaError_t cudaFree(void* pointer) {
+static inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) {
   return static_cast<cudaError_t>(emulator::musadata_release(pointer));
 }
-static inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
+static inline cudaError_t cudaFree(void* pointer) {  // waits until nobody can use it any more
+  return emulator::musadata_await_device(), cudaFreeAsync(pointer, nullptr);
+}
 template <class T>
 static inline cudaError_t cudaMallocHost(T** pointer, size_t bytes, unsigned = 0) {
   return cudaMallocManaged(pointer, bytes);  // kernels may use pinned memory, too
@@ -226,7 +233,7 @@ template <class T>
 static inline cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned) {
   return cudaMallocHost(pointer, bytes);
 }
-static inline cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
+static inline cudaError_t cudaFreeHost(void* pointer) { return cudaFreeAsync(pointer, nullptr); }
 
 // ---- __constant__ and __device__ variables
 namespace emulator {
@@ -247,7 +254,8 @@ static inline cudaError_t cudaMemcpyToSymbol(T& symbol, const void* source, size
 template <class T>
 static inline cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* source, size_t bytes, size_t offset = 0,
                                                   cudaMemcpyKind kind = cudaMemcpyHostToDevice,
-                                                  cudaStream_t = nullptr) {
+                                                  cudaStream_t stream = nullptr) {
+  emulator::musadata_queue(stream, "cudaMemcpyToSymbolAsync");
   return cudaMemcpyToSymbol(symbol, source, bytes, offset, kind);
 }
 template <class T>
@@ -389,21 +397,41 @@ static inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attrib
 }
 
 // ---- streams and events
-static inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = nullptr, cudaSuccess; }
-static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) { return *s = nullptr, cudaSuccess; }
-static inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int) {
-  return *s = nullptr, cudaSuccess;
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  const bool blocking = !(flags & cudaStreamNonBlocking);
+  return *stream = static_cast<cudaStream_t>(emulator::musadata_open_stream(blocking)), cudaSuccess;
 }
-static inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return emulator::finished(); }
-static inline cudaError_t cudaStreamQuery(cudaStream_t) { return emulator::finished(); }
-static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
-static inline cudaError_t cudaEventCreate(cudaEvent_t* event) { return *event = nullptr, cudaSuccess; }
-static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return *e = nullptr, cudaSuccess; }
-static inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-static inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr) { return cudaSuccess; }
-static inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return emulator::finished(); }
-static inline cudaError_t cudaEventQuery(cudaEvent_t) { return emulator::finished(); }
+static inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, 0); }
+static inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+static inline cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  return *lowest = 0, *highest = -5, cudaSuccess;
+}
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return emulator::musadata_close_stream(stream), cudaSuccess;
+}
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return emulator::musadata_await_stream(stream), emulator::finished();
+}
+static inline cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
+  return emulator::musadata_wait_event(stream, event), cudaSuccess;
+}
+static inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return *event = static_cast<cudaEvent_t>(emulator::musadata_open_event()), cudaSuccess;
+}
+static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+static inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return emulator::musadata_close_event(event), cudaSuccess;
+}
+static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
+  return emulator::musadata_record_event(event, stream), cudaSuccess;
+}
+static inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return emulator::musadata_await_event(event), emulator::finished();
+}
+static inline cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 static inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   return *milliseconds = 1.0f, cudaSuccess;
 }

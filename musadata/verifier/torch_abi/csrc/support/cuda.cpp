@@ -1,6 +1,8 @@
 // Streams, guards and errors of CUDA; see torch_abi/cuda.h.
 #include <torch_abi/cuda.h>
 
+#include <mutex>
+
 namespace c10::cuda {
 
 void CUDAStream::synchronize() const { cudaStreamSynchronize(stream_); }
@@ -10,6 +12,28 @@ CUDAStream getCurrentCUDAStream(int device) {
   return CUDAStream(static_cast<cudaStream_t>(torch_abi::torch_abi_current_stream(device)), device < 0 ? 0 : device);
 }
 CUDAStream getDefaultCUDAStream(int device) { return CUDAStream(nullptr, device < 0 ? 0 : device); }
+
+// As PyTorch's: 32 streams per priority, made when first asked for, handed out in turn and never destroyed. On the heap:
+// whose turn it is is nothing that the candidate keeps.
+CUDAStream getStreamFromPool(int priority, int device) {
+  constexpr unsigned streams = 32;
+  struct Pool {
+    std::mutex mutex;
+    cudaStream_t made[streams] = {};
+    unsigned next = 0;
+  };
+  static Pool* const pools = new Pool[2];
+  Pool& pool = pools[priority < 0];
+  const std::lock_guard<std::mutex> lock(pool.mutex);
+  cudaStream_t& stream = pool.made[pool.next++ % streams];
+  if (stream == nullptr) {
+    int lowest = 0, highest = 0;
+    cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+    cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority < 0 ? highest : 0);
+  }
+  return CUDAStream(stream, device < 0 ? 0 : device);
+}
+CUDAStream getStreamFromPool(bool high_priority, int device) { return getStreamFromPool(high_priority ? -1 : 0, device); }
 int current_device() {
   int device = 0;
   cudaGetDevice(&device);

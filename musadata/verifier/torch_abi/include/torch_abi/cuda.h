@@ -21,6 +21,8 @@ class CUDAStream {
 
 CUDAStream getCurrentCUDAStream(int device = -1);
 CUDAStream getDefaultCUDAStream(int device = -1);
+CUDAStream getStreamFromPool(bool high_priority = false, int device = -1);
+CUDAStream getStreamFromPool(int priority, int device = -1);
 int current_device();
 int device_count();
 void set_device(int device);

@@ -1,0 +1,10 @@
+// Which work on the device waits for which. Here all of it is done when a call returns; on a device, work on a stream
+// that nobody waits for may still be under way when its result is read.
+#pragma once
+
+namespace emulator {
+
+// A kernel's launch on a stream.
+void queue_kernel(void* stream, const char* name);
+
+}  // namespace emulator
