@@ -22,7 +22,8 @@ _CPU_SECONDS = 1800.0
 
 @dataclass(frozen=True)
 class Turn:
-    """Some calls in a row: milliseconds of each, and by the wall what all of them took together, fills included."""
+    """Some calls in a row: milliseconds of each, and by the wall what all of them took together: fills included, the
+    lead that a reference's host is given left out."""
 
     times: tuple[float, ...]
     wall_ms: float
@@ -114,7 +115,8 @@ class Baseline:
         """
         start = time.perf_counter()
         answer = self._ask({"measure": count})
-        return Turn(tuple(float(value) for value in answer["times"]), (time.perf_counter() - start) * 1e3)
+        wall_ms = (time.perf_counter() - start) * 1e3 - answer["led_ms"]
+        return Turn(tuple(float(value) for value in answer["times"]), wall_ms)
 
     def least_traffic(self) -> int:
         """Bytes that every correct candidate must read, see `measure`; 0 if that cannot be told."""

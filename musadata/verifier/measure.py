@@ -27,7 +27,8 @@ from musadata.verifier.tensors import pack, unpack_torch
 _DRIVER_FOLDERS = (Path("/usr/local/nvidia/lib64"), Path("/usr/local/nvidia/lib"))  # beside the linker's own
 _CYCLES_PER_MS = 2_000_000  # about; of a device that sleeps
 _LEAD_MS = 0.3  # for what is not known to take the host longer
-_LONGEST_LEAD_MS = 0.5  # not so long that it could be taken for hidden work
+_LONGEST_LEAD_MS = 0.5  # of a candidate: not so long that it could be taken for hidden work
+_LONGEST_LEAD_OF_REFERENCE_MS = 5.0
 _FLUSH_MS = 0.05  # a lead that the flush of the cache gives on any device
 _CALLS_TO_LEARN = 8  # how long the host takes
 
@@ -73,9 +74,21 @@ def _time_on_host(forward: Callable[[], Any]) -> tuple[float, Any]:
 
 
 class Turns:
-    """A model and the input sets that its calls go through in turn, in the same memory for all of them."""
+    """A model and the input sets that its calls go through in turn, in the same memory for all of them.
 
-    def __init__(self, model: Callable[..., Any], sets: Sequence[dict[str, torch.Tensor]], literals: Sequence[Any]):
+    Attributes:
+        led_ms: by how much the device began later than the host, all calls of the last `measure` together.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        sets: Sequence[dict[str, torch.Tensor]],
+        literals: Sequence[Any],
+        longest_lead_ms: float = _LONGEST_LEAD_MS,
+    ):
+        self.led_ms = 0.0
+        self._longest_lead_ms = longest_lead_ms
         self._model = model
         self._sets = sets
         self._held = {name: torch.empty_like(value) for name, value in sets[0].items()}
@@ -96,9 +109,11 @@ class Turns:
     def measure(self, watch: Stopwatch, count: int) -> list[float]:
         """Milliseconds of `count` calls; see `Stopwatch.time`."""
         times = []
+        self.led_ms = 0.0
         for _ in range(count):
             self._call += 1
             self._fill(self._call % len(self._sets))
+            self.led_ms += self._lead_ms
             times.append(watch.time(self._forward, self._lead_ms)[0])
             if self._call <= _CALLS_TO_LEARN:
                 self._host_ms = min(self._host_ms, watch.host_ms)
@@ -110,7 +125,7 @@ class Turns:
         device would wait for the lead, too."""
         if self._call <= _CALLS_TO_LEARN:
             return 0.0
-        return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), _LONGEST_LEAD_MS)
+        return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), self._longest_lead_ms)
 
     def check(self, watch: Stopwatch, index: int) -> tuple[object, bytes]:
         """One more call like the timed ones: structure and packed values of its result."""
@@ -178,7 +193,7 @@ def serve_reference(device: str) -> None:
                     model, turns = _prepare_reference(request, device)
                 elif "measure" in request:
                     assert turns is not None and watch is not None
-                    answer = {"times": turns.measure(watch, request["measure"])}
+                    answer = {"times": turns.measure(watch, request["measure"]), "led_ms": turns.led_ms}
                 elif "traffic" in request:
                     assert turns is not None
                     answer = {"bytes": _least_traffic(model, turns)}
@@ -216,7 +231,8 @@ def _prepare_reference(request: dict[str, Any], device: str) -> tuple[Any, Turns
     for name, value in unpack_torch(request["state"]).items():
         own[name].copy_(value)
     sets = unpack_sets(request, device)
-    turns = Turns(torch.compile(model) if request["compiled"] else model, sets, request["literals"])
+    forward = torch.compile(model) if request["compiled"] else model
+    turns = Turns(forward, sets, request["literals"], _LONGEST_LEAD_OF_REFERENCE_MS)
     turns.measure(Stopwatch(device, 0), len(sets))  # compiles, and loads what is loaded on first use
     return model, turns
 

@@ -22,11 +22,12 @@ class Watch(Stopwatch):
         return super().time(forward, lead_ms)
 
 
-def leads(*host_ms, calls=12):
+def leads(*host_ms, calls=12, **options):
     watch = Watch(*host_ms)
-    turns = Turns(torch.relu, [{"0": torch.ones(4)}], [None])
+    turns = Turns(torch.relu, [{"0": torch.ones(4)}], [None], **options)
     turns.measure(watch, 1)
     turns.measure(watch, calls - 1)
+    assert turns.led_ms == pytest.approx(sum(watch.leads[1:]))
     return watch.leads
 
 
@@ -42,6 +43,7 @@ def test_lead_is_twice_what_the_host_needs_at_the_least_once_that_is_known():
 
 def test_lead_has_an_end_and_is_not_learned_from_calls_that_wait_for_it():
     assert leads(*[0.4] * 8, 0.01)[8:] == [0.5] * 4
+    assert leads(*[0.4] * 8, 0.01, longest_lead_ms=5.0)[8:] == [pytest.approx(0.75)] * 4
 
 
 @pytest.mark.gpu
