@@ -1,7 +1,8 @@
 """What the emulator sees of a candidate while a device, which cannot see it, runs the same one.
 
-On a device memory goes on behind an allocation, so that nothing shows who reads or writes past its end; and threads
-that do not wait for each other may happen to come in the right order every time.
+On a device memory goes on behind an allocation, so that nothing shows who reads or writes past its end; threads and
+streams that do not wait for each other may happen to come in the right order every time; and nobody looks through all
+memory for what a program keeps from call to call.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import Any
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass, Finding, InputSpec, VerifyStage
+from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.emulated import open_emulated
 from musadata.verifier.judge import Judgement, judge, read_report
@@ -27,7 +28,7 @@ _LIMITS = Limits(seconds=5.0, memory_mb=2048)
 _MOST_ELEMENTS = 1 << 20  # of a set of inputs: kernels over more would take the emulator seconds
 # Mistakes that a device lets pass. Whatever else the emulator says, the device knows better: what it cannot run or only
 # refuses by limits of its own, wrong values, and what ends on a device too.
-_UNNOTICED = frozenset(
+_UNNOTICED = frozenset({"runtime.state"}) | frozenset(
     f"device.{kind}"
     for kind in (
         "out_of_bounds",
@@ -46,33 +47,28 @@ _UNNOTICED = frozenset(
     )
 )
 _OWN_LIMIT = "stack overflow"  # a device's threads have more room for local variables
-_REMARK = "Seen in emulation, where every access is checked: the device does not notice it."
+_REMARK = "Seen in emulation: the device does not notice it."
 
 
 class Opinion:
     """What the emulator has to say of one candidate, now or later."""
 
-    def __init__(self, findings: "Future[tuple[Finding, ...]]"):
-        self._findings = findings
+    def __init__(self, judgement: "Future[Judgement | None]"):
+        self._judgement = judgement
 
     @property
     def is_there(self) -> bool:
         """Whether nobody would have to wait for it."""
-        return self._findings.done()
+        return self._judgement.done()
 
     def reconsider(self, judgement: Judgement) -> Judgement:
         """The judgement of a device that found nothing wrong, with what was seen here; waits for it."""
-        findings = self._findings.result()
-        if not findings:
+        found = self._judgement.result()
+        if found is None:
             return judgement
-        first = replace(findings[0], message=f"{findings[0].message} {_REMARK}")
-        return replace(
-            judgement,
-            stage=VerifyStage.EXECUTE,
-            error_class=ErrorClass.RUNTIME,
-            test_share=0.0,
-            findings=(first, *findings[1:]),
-        )
+        first = replace(found.findings[0], message=f"{found.findings[0].message} {_REMARK}")
+        findings = (first, *found.findings[1:])
+        return replace(judgement, stage=found.stage, error_class=found.error_class, test_share=0.0, findings=findings)
 
 
 class SecondOpinion:
@@ -109,11 +105,11 @@ class SecondOpinion:
 
         `expected` must have been given to the pool before: what runs there waits for it.
         """
-        findings = self._pool.submit(self._examine, source, shapes, expected, seed)
+        judgement = self._pool.submit(self._examine, source, shapes, expected, seed)
         try:
-            yield Opinion(findings)
+            yield Opinion(judgement)
         finally:
-            findings.cancel()
+            judgement.cancel()
 
     def close(self) -> None:
         """End its processes; opinions that are under way come to nothing."""
@@ -126,22 +122,22 @@ class SecondOpinion:
         shapes: Callable[[], Sequence[Sequence[InputSpec]]],
         expected: "Future[Expectation]",
         seed: int,
-    ) -> tuple[Finding, ...]:
-        """What the candidate does that a device lets pass; nothing if the emulator cannot say."""
+    ) -> Judgement | None:
+        """What the candidate does that a device lets pass; None if that is nothing, or the emulator cannot say."""
         try:
             small = {index for index, specs in enumerate(shapes()) if _count(specs) <= _MOST_ELEMENTS}
-            return self._run(source, small, expected, seed) if small and not self._closed else ()
+            return self._run(source, small, expected, seed) if small and not self._closed else None
         except BadReference:
-            return ()
+            return None
         except MusadataError as error:
             if not self._closed:
                 warnings.warn(f"no second opinion: {error}", RuntimeWarning, stacklevel=2)
-            return ()
+            return None
         finally:
             if self._closed:  # a call that came late has started the sandbox anew
                 self._sandbox.close()
 
-    def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> tuple[Finding, ...]:
+    def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> Judgement | None:
         compilations = Compilations(self._backend, self._strict)
 
         def serve(question: dict[str, Any]) -> dict[str, Any]:
@@ -154,14 +150,17 @@ class SecondOpinion:
             "musadata.verifier.execute:run_candidate", source, self._backend.child, limits=_LIMITS, serve=serve
         )
         if compilations.judge(outcome):
-            return ()
+            return None
         excerpt = _excerpt(expected.result(), small)
         calls = self._plan(excerpt)
         judgement = judge(outcome, read_report(outcome, calls), calls, excerpt, self._strict)
-        return tuple(filter(_is_unnoticed, judgement.findings))
+        findings = tuple(filter(_is_unnoticed, judgement.findings))
+        return replace(judgement, findings=findings) if findings else None
 
     def _plan(self, excerpt: Expectation) -> list[Call]:
-        return plan_once([item.plan.shape for item in excerpt.sets], self._backend.checks)
+        """Every set once, and the first twice more: the second time nothing that is kept has a reason to change."""
+        calls = plan_once([item.plan.shape for item in excerpt.sets], self._backend.checks)
+        return [*calls, replace(calls[0], name="again"), replace(calls[0], name="settled", settled=True)]
 
 
 def _count(specs: Sequence[InputSpec]) -> int:

@@ -12,8 +12,9 @@ from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Task, VerifyStage
 from musadata.sandbox import Limits, Outcome
-from musadata.verifier import Verifier, second_opinion, verifier
+from musadata.verifier import Verifier, second_opinion, trial, verifier
 from musadata.verifier.backends import Backend, Built, open_backend
+from musadata.verifier.plan import Call, plan_calls
 from musadata.verifier.second_opinion import SecondOpinion
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=10.0)
@@ -57,6 +58,23 @@ def test_read_past_the_end_is_rejected_each_time(blind: Verifier, relu_task: Tas
     assert verdict.feedback.count("Seen in emulation") == 1
     assert verdict.reward == -1.0
     assert blind.verify(relu_task, faulty) == verdict
+
+
+COUNTS = ("int n = dense.numel();", "static int calls = 0;\n  int n = dense.numel() - (++calls > 5000);")
+
+
+def test_program_that_keeps_count_is_cheating(
+    blind: Verifier, relu_task: Task, relu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan_as_on_a_device(*arguments: object) -> list[Call]:
+        return [dataclasses.replace(call, settled=False) for call in plan_calls(*arguments)]
+
+    monkeypatch.setattr(trial, "plan_calls", plan_as_on_a_device)
+    assert COUNTS[0] in relu
+    verdict = blind.verify(relu_task, relu.replace(*COUNTS))
+    assert (verdict.stage, verdict.error_class) == (VerifyStage.PROFILE, ErrorClass.CHEATING)
+    assert {finding.rule for finding in verdict.findings} == {"runtime.state"}
+    assert "Seen in emulation" in verdict.feedback
 
 
 def test_backend_that_asks_for_no_opinion_gets_none(blind: Verifier, relu_task: Task, faulty: str) -> None:
