@@ -12,6 +12,7 @@ from musadata.rows import restore
 from musadata.tracing.inputs import draw
 from musadata.tracing.reference import load_reference
 from musadata.verifier.condition import measure_conditions
+from musadata.verifier.infinities import forgive_numbers
 from musadata.verifier.model_state import randomise, tensors_of
 from musadata.verifier.plain_values import encode
 from musadata.verifier.structure import flatten
@@ -119,7 +120,8 @@ def _run_set(
         tolerances.append(asdict(measure_tolerance(leaf, truth, moved, rival)))
     tensors = {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
     if variant == INFINITE:
-        _forgive_masked(model, values, _draw(specs, plan, PLAIN), leaves, oracle)
+        plain = _draw(specs, plan, PLAIN)
+        forgive_numbers(lambda given: flatten(_call(model, given))[1], values, plain, leaves, oracle)
     _write(f"inputs{index}", pack(tensors))
     _write(f"expected{index}", pack({str(i): leaf for i, leaf in enumerate(leaves)}))
     _write(f"oracle{index}", pack({str(i): leaf for i, leaf in enumerate(oracle)}))
@@ -219,29 +221,6 @@ def _run_variant(
         if variant in (PLAIN, INFINITE) or (max(bad, default=0.0) <= _MOST_NONFINITE and not _vanishes(floats, usual)):
             return variant, values, given, result
     raise AssertionError("unreachable")
-
-
-def _forgive_masked(
-    model: torch.nn.Module,
-    values: list[Any],
-    plain_values: list[Any],
-    leaves: list[torch.Tensor],
-    oracle: list[torch.Tensor],
-) -> None:
-    """A result that is NaN, but would not care if what is infinite were some other number, may be finite: a kernel need
-    not multiply what a mask takes out by 0. There `oracle` becomes 0, in place."""
-    moved = [
-        torch.where(value.isinf(), 2.0 * usual + 1.0, usual) if _is_float(value) else value
-        for value, usual in zip(values, plain_values, strict=True)
-    ]
-    results = [flatten(_call(model, given))[1] for given in (plain_values, moved)]
-    for leaf, truth, one, other in zip(leaves, oracle, *results, strict=True):
-        if leaf.dtype.is_floating_point and leaf.shape == one.shape == other.shape:
-            truth[leaf.isnan() & (one == other)] = 0.0
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _handed_on(given: list[Any], values: list[Any], leaves: list[torch.Tensor]) -> list[int]:

@@ -127,3 +127,14 @@ def test_what_is_multiplied_by_zero_need_not_become_nan(tmp_path, monkeypatch):
     assert expected[0, 16] != expected[0, 16]  # 0 · inf, from the row below
     assert oracle[0, 16] == 0
     assert expected[1, 16] == oracle[1, 16] == float("inf")
+
+
+def test_what_a_clamp_takes_may_be_a_number_where_it_was_nan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("torch.stack([torch.relu(x - x.mean(1, True)), (x - x.mean(1, True)).exp()])", (INFINITE,))
+    oracle = unpack((tmp_path / "oracle0").read_bytes())["0"].values
+    expected = unpack((tmp_path / "expected0").read_bytes())["0"].values
+    nan = expected != expected
+    assert nan[0].any() and nan[1].any()
+    assert (oracle[0][nan[0]] == 0).all()
+    assert (oracle[1][nan[1]] != oracle[1][nan[1]]).all()
