@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from musadata.records import Finding
+from musadata.verifier.computed_names import Beginnings
 from musadata.verifier.python_names import Names
 
 _IMPORTS = frozenset({
@@ -58,6 +59,11 @@ _ALLOWED_DUNDERS = frozenset({
 
 # What may be called, but not handed on: `reduce(getattr, names, torch)` reads what nobody sees.
 _ONLY_CALLED = frozenset({*_FORBIDDEN_CALLS, "getattr", "setattr", "delattr"})
+# What a name that is partly computed must not become. Operators may: those are seen when they are dispatched.
+_NOT_COMPUTED = frozenset({
+    *_FRAMES, *_HELD_MODULES, *_ONLY_CALLED, "modules",
+    *(part for path in (*_TORCH_ESCAPES, *_EVALUATORS) for part in path.split(".")[1:]),
+})  # fmt: skip
 # Their names are not hidden in another module's by a star.
 _STARRED = frozenset({"math", "torch", "torch.nn", "torch.nn.functional", "typing"})
 
@@ -65,6 +71,7 @@ _STARRED = frozenset({"math", "torch", "torch.nn", "torch.nn.functional", "typin
 def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
     """Findings about every line, whether or not the forward reaches it."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    beginnings = Beginnings(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -72,7 +79,7 @@ def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
         elif isinstance(node, ast.ImportFrom):
             yield from _check_import_from(node)
         elif isinstance(node, ast.Call):
-            yield from _check_call(node, names)
+            yield from _check_call(node, names, beginnings)
         elif isinstance(node, ast.Attribute):
             yield from _check_attribute(node, names)
             if _is_inner(node.attr) and not (node.attr == "modules" and id(node) in called):
@@ -132,12 +139,12 @@ def _check_path(path: str, line: int) -> Iterator[Finding]:
         yield Finding("legality.escape", f"{path} is not part of PyTorch's interface.", line)
 
 
-def _check_call(node: ast.Call, names: Names) -> Iterator[Finding]:
+def _check_call(node: ast.Call, names: Names, beginnings: Beginnings) -> Iterator[Finding]:
     for path in sorted(names.resolve(node.func)):
         name = path.removeprefix("builtins.")
         if name in _FORBIDDEN_CALLS:
             yield Finding("legality.dynamic", f"{name}() {_FORBIDDEN_CALLS[name]}.", node.lineno)
-        if name == "getattr" and not _names_attribute(node):
+        if name == "getattr" and not (_names_attribute(node) or _leads_nowhere(node, names, beginnings)):
             yield Finding("legality.dynamic", "getattr() with a computed name hides what is called.", node.lineno)
         if name in ("setattr", "delattr") and _is_torch(node.args[:1], names):
             yield Finding("legality.patch", f"{name}() changes PyTorch itself.", node.lineno)
@@ -151,6 +158,17 @@ def _names_attribute(node: ast.Call) -> bool:
     if name.startswith("__"):
         return name in _ALLOWED_DUNDERS
     return not _is_inner(name)
+
+
+def _leads_nowhere(node: ast.Call, names: Names, beginnings: Beginnings) -> bool:
+    """Whether a getattr() with a computed name can only read what is harmless, such as a layer's `weight_ih_l{n}`."""
+    if len(node.args) < 2 or any("()" not in path for path in names.resolve(node.args[0])):
+        return False  # of a module
+    found = beginnings.of(node.args[1])
+    return bool(found) and not any(
+        len(start) < 2 or start.startswith("_") or any(name.startswith(start) for name in _NOT_COMPUTED)
+        for start in found
+    )
 
 
 def _check_attribute(node: ast.Attribute, names: Names) -> Iterator[Finding]:
