@@ -77,7 +77,8 @@ class InputSpec:
     to `high` - 1), `segments` (the same, but some are equal), `permutation` (as many integers as it has elements, from
     `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `bool`, or `literal` for an
     argument that is not a tensor, whose Python expression then stands in `literal`. Integers and choices may have a
-    floating dtype: labels, signs and masks often do.
+    floating dtype: labels, signs and masks often do. Normal and uniform matrices that are always `diagonal`, `upper` or
+    `lower` triangular, or `symmetric`, say so in `literal`.
     """
 
     name: str

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from musadata.tasks.matrices import find_structure
 from musadata.tasks.reference import Unfit
 
 _FEW = 8  # more values than these are a range
@@ -53,7 +54,8 @@ def _infer(name: str, values: list[Any]) -> dict[str, Any]:
     if chosen and (drawn.is_floating_point() or _order(drawn) == "integers"):
         return {**spec, "literal": repr(chosen)}
     spec["kind"], spec["low"], spec["high"] = _distribution(drawn)
-    return spec
+    structure = _matrix_structure(drawn) if spec["kind"] in ("normal", "uniform") else ""
+    return {**spec, "literal": structure} if structure else spec
 
 
 def _literal(name: str, values: list[Any]) -> dict[str, Any]:
@@ -84,6 +86,17 @@ def _choices(drawn: torch.Tensor) -> tuple[float, ...] | None:
     if (without_gaps and not drawn.is_floating_point()) or not bool(torch.isin(drawn, distinct.to(drawn.dtype)).all()):
         return None
     return tuple(value if drawn.is_floating_point() else int(value) for value in distinct.tolist())
+
+
+def _matrix_structure(drawn: torch.Tensor) -> str:
+    """What all drawn matrices have in common: kernels may leave out the zeros of triangular ones, or the half of a
+    symmetric one that repeats the other.
+
+    `drawn`: (draws, *shape).
+    """
+    square = drawn.dim() >= 3 and drawn.shape[-1] == drawn.shape[-2] >= _ORDERED
+    constant = bool((drawn == drawn.flatten()[0]).all())
+    return find_structure(drawn) if square and not constant else ""
 
 
 def _sample(values: torch.Tensor) -> torch.Tensor:

@@ -109,8 +109,16 @@ def _describe_input(spec: InputSpec) -> str:
         "segments": f", integers rising from {spec.low:g} to below {spec.high:g}, some of them equal",
         "permutation": f", the integers from {spec.low:g} on, each once",
         "choice": f", each value one of {spec.literal}",
+        "normal": _structure(spec),
+        "uniform": _structure(spec),
     }.get(spec.kind, "")
     return f"`{spec.name}`: {spec.dtype} {_tuple(spec.shape)}{values}"
+
+
+def _structure(spec: InputSpec) -> str:
+    if not spec.literal:
+        return ""
+    return f", {spec.literal} triangular" if spec.literal in ("upper", "lower") else f", {spec.literal}"
 
 
 def _render_rows(tensors: Sequence[TensorFact]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from musadata.records import InputSpec
+from musadata.tasks.matrices import with_structure
 
 _NAMED = {"inf": math.inf, "nan": math.nan}
 
@@ -43,7 +44,12 @@ def _draw_one(spec: InputSpec, seed: int, index: int) -> Any:
     values = _KINDS[spec.kind](bits, spec).to(dtype)
     if spec.kind == "uniform":
         values[values >= spec.high] = spec.low  # rounding to a short dtype may reach the bound, which is excluded
-    return values.reshape(spec.shape)
+    return keep_structure(spec, values.reshape(spec.shape))
+
+
+def keep_structure(spec: InputSpec, values: torch.Tensor) -> torch.Tensor:
+    """Values with the structure that a spec promises of its matrices, if any."""
+    return with_structure(values, spec.literal) if spec.kind in ("normal", "uniform") and spec.literal else values
 
 
 def parse_literal(expression: str) -> Any:

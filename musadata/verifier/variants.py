@@ -57,7 +57,9 @@ def can_tie(specs: Sequence[InputSpec]) -> bool:
 
 def apply_variant(specs: Sequence[InputSpec], values: Sequence[Any], variant: str) -> list[Any]:
     """The values changed within what their specs allow: integers stay, ranges are kept."""
-    return [_change(spec, value, variant) for spec, value in zip(specs, values, strict=True)]
+    from musadata.tracing.inputs import keep_structure
+
+    return [keep_structure(spec, _change(spec, value, variant)) for spec, value in zip(specs, values, strict=True)]
 
 
 def _change(spec: InputSpec, value: Any, variant: str) -> Any:

@@ -102,13 +102,14 @@ def read_exercise(name: str) -> Exercise:
 
 
 def _spec(program: Program, number: int, value: object) -> InputSpec:
-    """How fresh values of an argument are drawn: normal for floats, else what the header says (`# input 0: …`)."""
+    """How fresh values of an argument are drawn: normal for floats, else what the header says (`# input 0: …`):
+    its kind, and bounds, choices, or the structure of matrices."""
     name = f"argument{number}"
     if not isinstance(value, torch.Tensor):
         return InputSpec(name, "literal", "", (), literal=repr(value))
     dtype, shape = str(value.dtype).removeprefix("torch."), tuple(value.shape)
     kind, *bounds = (program.value(f"input {number}") or "normal").split()
-    if kind == "choice":
+    if kind == "choice" or (bounds and bounds[0].isalpha()):
         return InputSpec(name, kind, dtype, shape, literal=" ".join(bounds))
     low, high = (float(bound) for bound in bounds or ("0", "0"))
     return InputSpec(name, kind, dtype, shape, low, high)

@@ -270,6 +270,24 @@ def test_order_among_integers_is_kept(drawn, kind):
     assert spec["kind"] == kind
 
 
+@pytest.mark.parametrize(
+    ("drawn", "kind", "structure"),
+    [
+        (lambda: torch.randn(9, 9).triu(), "normal", "upper"),
+        (lambda: torch.rand(3, 9, 9).tril(), "uniform", "lower"),
+        (lambda: torch.randn(9, 9).triu().tril(), "uniform", "diagonal"),
+        (lambda: (a := torch.randn(9, 9)) + a.T, "normal", "symmetric"),
+        (lambda: torch.randn(9, 9), "normal", ""),
+        (lambda: torch.randn(7, 9).triu(), "normal", ""),
+        (lambda: torch.ones(9, 9), "uniform", ""),
+    ],
+)
+def test_structure_of_matrices_is_kept(drawn, kind, structure):
+    torch.manual_seed(0)
+    (spec,) = infer_specs(torch.nn.Identity(), [[drawn()] for _ in range(3)])
+    assert (spec["kind"], spec.get("literal", "")) == (kind, structure)
+
+
 def test_unknown_licence_is_dropped(sandbox):
     from musadata.records import Draft, SourceKind
     from musadata.tasks.probe import probe

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import InputSpec
+from musadata.tasks.matrices import with_structure
 from musadata.tracing.inputs import draw
+from musadata.verifier.variants import OFFSET, TIES, apply_variant
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
@@ -106,6 +108,15 @@ def test_an_argument_depends_on_its_own_spec_and_place_only():
     large = draw([spec("normal", "float32", (400,)), spec("normal", "float32", (6,))], 3)
     assert torch.equal(small[1], large[1])
     assert not torch.equal(small[0], small[1][:4])
+
+
+@pytest.mark.parametrize("name", ["diagonal", "upper", "lower", "symmetric"])
+def test_matrices_have_the_structure_that_their_spec_promises_also_where_values_are_changed(name):
+    promised = InputSpec("x", "normal", "float32", (2, 9, 9), literal=name)
+    drawn = draw([promised], 5)
+    for (value,) in (drawn, apply_variant([promised], drawn, OFFSET), apply_variant([promised], drawn, TIES)):
+        assert torch.equal(with_structure(value, name), value)
+        assert bool((value[-1] != 0).any())
 
 
 @pytest.mark.parametrize(
