@@ -61,7 +61,7 @@ _REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
 # The verifier's own names, and what would hide code from its checks.
 _VERIFIER = re.compile(r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+)$")
-_RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device)\w*|__(real|wrap)_\w+")
+_RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
 # C++ names in at:: and torch:: that are also operators, but not these.

@@ -26,6 +26,7 @@ def look_at(folder, source):
         ("int {}()", "()", ("fo", "rk")),
         ("void {}(int)", "(0)", ("musa", "data_set_ghost")),
         ("unsigned long {}()", "()", ("musadata_take", "_host_bytes")),
+        ("void {}()", "()", ("musadata_end", "_call")),
         ("int {}(void*, const void*, long, int)", "(nullptr, nullptr, 4, 2)", ("cuda", "Memcpy_ptds")),
         ("int {}(void*, long, unsigned)", "(nullptr, 4, 0)", ("cuda", "HostRegister")),
         ("int {}(void*)", "(nullptr)", ("cuda", "GraphLaunch")),
