@@ -4,6 +4,7 @@ Everything here is only as trustworthy as the process that it shares with the ca
 """
 
 import contextlib
+import hashlib
 import importlib
 import json
 import linecache
@@ -21,6 +22,7 @@ import torch
 
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
+from musadata.verifier.audit import Audit
 from musadata.verifier.kept_state import kept_state
 from musadata.verifier.measure import Stopwatch, Turns, time_candidate
 from musadata.verifier.model_state import copy_state
@@ -69,6 +71,7 @@ class _Belongings:
     def __init__(self) -> None:
         self._originals = [(place, name, getattr(place, name)) for place, name in _watched()]
         self._operators = frozenset(_python_operators())
+        self._audit = Audit(FILE)
 
     def look_around(self, facts: dict[str, Any]) -> None:
         facts["tampered"] = [
@@ -77,7 +80,7 @@ class _Belongings:
             if getattr(place, name, None) is not original
         ]
         facts["tampered"] += [name for name in _python_operators() if name not in self._operators]
-        facts["threads"] = threading.active_count() - 1
+        facts["threads"] = max(self._audit.threads, threading.active_count() - 1)
 
 
 @dataclass
@@ -221,15 +224,15 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     run.backend.take_records()
     run.backend.guard_memory(call["poison"])
     facts: dict[str, Any] = {"set": index}
-    result: Any = None
     kept = kept_state(run.module, run.model, held) if call["settled"] else {}
     if call["settled"]:
         run.backend.keep_memory()
     watch = DispatchWatch()
+    leaves: list[Any] = []
     try:
         run.backend.begin_call()
         with torch.no_grad(), watch:
-            result = run.model(*values)
+            facts |= _run_forward(run, values, leaves)
         run.backend.end_call()
         getattr(torch, run.backend.DEVICE).synchronize()
     except Exception as error:
@@ -241,20 +244,29 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
         if "error" not in facts and _counts_on_device(run, values, modes):
             facts["counts"].append("what it keeps on the device")
     run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
-    if "error" in facts:
+    if "error" in facts or "structure" not in facts:
         return facts
-    try:
-        facts["structure"], leaves = flatten(result)
-    except BadStructure as error:
-        return {**facts, "bad": [f"The forward's result cannot be compared: {error}."]}
     leaves = [_own_copy(leaf) if at in run.handed_on[index] else leaf for at, leaf in enumerate(leaves)]
     facts["bad"] = _check_leaves(run, leaves, held)
     facts["changed_inputs"] = _changed_inputs(held, run.inputs[index])
     data = _pack(leaves)
     Path(call["name"]).write_bytes(data)
+    facts["digest"] = hashlib.sha256(data).hexdigest()
     if not call["ghost"]:
         run.outputs.append((call["name"], leaves, data))
     return facts
+
+
+def _run_forward(run: _Run, values: list[Any], leaves: list[torch.Tensor]) -> dict[str, Any]:
+    """One forward, and the nesting of its result: a container of the candidate's own class may compute when it is read.
+    Its tensors go into `leaves`."""
+    result = run.model(*values)
+    try:
+        structure, found = flatten(result)
+    except BadStructure as error:
+        return {"bad": [f"The forward's result cannot be compared: {error}."]}
+    leaves += found
+    return {"structure": structure}
 
 
 def run_unseen(forward: Callable[[], Any], most: int) -> None:

@@ -1,5 +1,6 @@
 """From what came back of a run to findings and an error class: the reports are not to be trusted."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ def read_report(outcome: Outcome, calls: Sequence[Call]) -> Report:
     results = {}
     for call in calls:
         data = outcome.files.get(call.name)
-        if data is None or call.name not in by_name:
+        if data is None or call.name not in by_name or not _is_as_written(data, by_name[call.name]):
             continue
         try:
             arrays = unpack(data)
@@ -60,6 +61,11 @@ def read_report(outcome: Outcome, calls: Sequence[Call]) -> Report:
             continue
     faults = outcome.files.get("faults", b"").decode("utf-8", "replace").strip().splitlines()
     return Report(facts, by_name, results, tuple(line[:400] for line in faults[:4]))
+
+
+def _is_as_written(data: bytes, item: dict[str, Any]) -> bool:
+    """Whether nobody has changed a result after its call."""
+    return item.get("digest") == hashlib.sha256(data).hexdigest()
 
 
 def _list(value: Any) -> list[Any]:
@@ -145,6 +151,12 @@ def _candidate_line(traceback: str) -> int:
         return 0
 
 
+def _work(report: Report) -> list[dict[str, Any]]:
+    """Calls whose operators count: those that must not fail, and the one that may refuse its inputs, if it does not."""
+    strided = report.calls.get("strided", {"error": ""})
+    return [*_honest_calls(report), *([] if "error" in strided else [strided])]
+
+
 def _honest_calls(report: Report) -> list[dict[str, Any]]:
     """Those that must not fail; `plan_calls` gives the names of the two that may."""
     return [item for name, item in report.calls.items() if name not in ("ghost", "strided")]
@@ -215,7 +227,7 @@ def _count(item: dict[str, Any], key: str) -> int:
 
 
 def _operators(report: Report) -> tuple[str, ...]:
-    names = [str(name).replace("::", ".") for item in _honest_calls(report) for name in _records(item, "operators")]
+    names = [str(name).replace("::", ".") for item in _work(report) for name in _records(item, "operators")]
     return tuple(sorted(set(names)))
 
 
@@ -330,7 +342,7 @@ def _judge_conduct(
     for name in _list(report.facts.get("tampered")):
         findings.append(Finding("runtime.tampered", f"The candidate replaced {name}."))
     if report.facts.get("threads"):
-        findings.append(Finding("runtime.threads", "The candidate leaves threads running."))
+        findings.append(Finding("runtime.threads", "The candidate starts threads of its own."))
     for name in _counts(report):
         text = f"The forward changes {name} whenever it is called again: a result must depend on the inputs alone."
         findings.append(Finding("runtime.state", text))
@@ -340,7 +352,7 @@ def _judge_conduct(
                 text = f"The forward computes with PyTorch's {name} instead of a kernel of its own."
                 findings.append(Finding("runtime.operator", text, 0, name))
         findings += _written_by_parts(report)
-        moved = max((_count(item, "to_host") for item in _honest_calls(report)), default=0)
+        moved = max((_count(item, "to_host") for item in _work(report)), default=0)
         if moved > _HOST_ELEMENTS:
             text = f"The forward moves {moved} values to the host; the work must be done by kernels."
             findings.append(Finding("runtime.host", text))

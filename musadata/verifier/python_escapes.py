@@ -9,16 +9,10 @@ from collections.abc import Iterator
 
 from musadata.records import Finding
 from musadata.verifier.computed_names import Beginnings
+from musadata.verifier.python_modules import STANDARD, check_modules, check_path
 from musadata.verifier.python_names import Names
 
-_IMPORTS = frozenset({
-    "__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "enum", "functools", "hashlib",
-    "itertools", "logging", "math", "numbers", "os", "pathlib", "re", "string", "tempfile", "textwrap", "time",
-    "torch", "types", "typing", "typing_extensions", "warnings",
-})  # fmt: skip
-_OS_ATTRIBUTES = frozenset({
-    "environ", "path", "makedirs", "getenv", "getcwd", "sep", "linesep", "name", "cpu_count",
-})  # fmt: skip
+_IMPORTS = frozenset({*STANDARD, "torch", "typing", "typing_extensions"})
 _TORCH_ESCAPES = (
     "torch.compile", "torch.jit", "torch.fx", "torch._dynamo", "torch._inductor", "torch.multiprocessing",
     "torch.distributed", "torch.hub", "torch.load", "torch.save", "torch.package", "torch.export", "torch.func",
@@ -28,12 +22,6 @@ _TORCH_ESCAPES = (
     "torch.utils.cpp_extension._import_module_from_library",
 )  # fmt: skip
 _TORCH_PRIVATE = ("torch._assert", "torch._check", "torch.utils.cpp_extension._")  # those that are harmless
-# Library functions that evaluate strings, or read attributes that a string names.
-_EVALUATORS = (
-    "typing.get_type_hints", "typing_extensions.get_type_hints", "typing.ForwardRef", "typing_extensions.ForwardRef",
-    "typing.evaluate_forward_ref", "typing_extensions.evaluate_forward_ref", "functools.singledispatch",
-    "functools.singledispatchmethod", "types.FunctionType", "types.LambdaType", "types.CodeType", "string.Formatter",
-)  # fmt: skip
 # Modules that others hold as attributes: torch.os, warnings.sys.
 _HELD_MODULES = frozenset({
     "atexit", "builtins", "codeop", "copyreg", "ctypes", "gc", "importlib", "inspect", "linecache", "multiprocessing",
@@ -51,6 +39,8 @@ _FORBIDDEN_CALLS = {
     "globals": "reaches into the program itself",
     "locals": "reaches into the program itself",
     "vars": "reaches into the program itself",
+    "breakpoint": "runs what the environment names",
+    "help": "imports what a string names",
 }
 _ALLOWED_DUNDERS = frozenset({
     "__init__", "__name__", "__file__", "__doc__", "__version__", "__call__",
@@ -62,17 +52,22 @@ _ONLY_CALLED = frozenset({*_FORBIDDEN_CALLS, "getattr", "setattr", "delattr"})
 # What a name that is partly computed must not become. Operators may: those are seen when they are dispatched.
 _NOT_COMPUTED = frozenset({
     *_FRAMES, *_HELD_MODULES, *_ONLY_CALLED, "modules",
-    *(part for path in (*_TORCH_ESCAPES, *_EVALUATORS) for part in path.split(".")[1:]),
+    *(part for path in _TORCH_ESCAPES for part in path.split(".")[1:]),
 })  # fmt: skip
+_RULES = {"os": "legality.system", "torch": "legality.escape"}  # by root of a path
 # Their names are not hidden in another module's by a star.
 _STARRED = frozenset({"math", "torch", "torch.nn", "torch.nn.functional", "typing"})
 
 
 def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
     """Findings about every line, whether or not the forward reaches it."""
+    yield from check_modules(tree, names)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     beginnings = Beginnings(tree)
+    plain = _plain_decorators(tree)
     for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in plain:
+            yield from _check_dataclass(node, names)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _check_import(alias.name, node.lineno)
@@ -92,6 +87,19 @@ def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
             yield from _check_name(node, id(node) in called)
         elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)):
             yield from _check_patching(node, names)
+
+
+def _plain_decorators(tree: ast.Module) -> set[int]:
+    """The only decorators of classes without bases, whose annotations are all there to be read."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    decorators = [node.decorator_list[0] for node in classes if len(node.decorator_list) == 1 and not node.bases]
+    return {id(node.func if isinstance(node, ast.Call) else node) for node in decorators}
+
+
+def _check_dataclass(node: ast.Name | ast.Attribute, names: Names) -> Iterator[Finding]:
+    if "dataclasses.dataclass" in names.resolve(node):
+        text = "dataclass makes code of a class's annotations: only as the one decorator of a class of its own."
+        yield Finding("legality.dynamic", text, node.lineno)
 
 
 def _is_inner(name: str) -> bool:
@@ -117,7 +125,7 @@ def _check_import_from(node: ast.ImportFrom) -> Iterator[Finding]:
 def _check_name(node: ast.Name, is_called: bool) -> Iterator[Finding]:
     if node.id in _ONLY_CALLED and isinstance(node.ctx, ast.Load) and not is_called:
         yield Finding("legality.dynamic", f"{node.id} without a call hides what it is used for.", node.lineno)
-    if node.id in ("__builtins__", "__loader__", "__spec__", "__match_args__"):
+    if node.id in ("__builtins__", "__loader__", "__spec__", "__match_args__", "__annotations__"):
         yield _introspection(node.id, node.lineno)
 
 
@@ -132,8 +140,10 @@ def _check_path(path: str, line: int) -> Iterator[Finding]:
         if path == escape or path.startswith(escape + "."):
             yield Finding("legality.escape", f"{escape} is not allowed: the work must be done by your kernels.", line)
             return
-    if path in _EVALUATORS:
-        yield Finding("legality.dynamic", f"{path} runs code that cannot be read.", line)
+    problem = check_path(path)
+    if problem:
+        yield Finding(_RULES.get(path.split(".")[0], "legality.dynamic"), problem, line)
+        return
     private = path.startswith("torch.") and "()" not in path and not path.startswith(_TORCH_PRIVATE)
     if private and any(name.startswith("_") and not _is_dunder(name) for name in path.split(".")):
         yield Finding("legality.escape", f"{path} is not part of PyTorch's interface.", line)
@@ -148,6 +158,10 @@ def _check_call(node: ast.Call, names: Names, beginnings: Beginnings) -> Iterato
             yield Finding("legality.dynamic", "getattr() with a computed name hides what is called.", node.lineno)
         if name in ("setattr", "delattr") and _is_torch(node.args[:1], names):
             yield Finding("legality.patch", f"{name}() changes PyTorch itself.", node.lineno)
+        if name in ("setattr", "delattr") and not _may_be_set(node):
+            yield Finding("legality.dynamic", f"{name}() changes what Python itself reads.", node.lineno)
+        if name == "functools.wraps" and (len(node.args) != 1 or node.keywords):
+            yield Finding("legality.dynamic", "wraps() of chosen attributes hides what is read.", node.lineno)
 
 
 def _names_attribute(node: ast.Call) -> bool:
@@ -171,13 +185,23 @@ def _leads_nowhere(node: ast.Call, names: Names, beginnings: Beginnings) -> bool
     )
 
 
+def _may_be_set(node: ast.Call) -> bool:
+    """Whether a setattr() surely leaves alone what begins with two underscores, or is one of a module's own."""
+    name = node.args[1] if len(node.args) > 1 else None
+    if isinstance(name, ast.JoinedStr):
+        name = name.values[0] if name.values else None
+    while isinstance(name, ast.BinOp):
+        name = name.left
+    if isinstance(name, ast.Constant):
+        return not str(name.value).startswith("__") and str(name.value) != ""
+    return isinstance(node.args[0], ast.Name) and node.args[0].id == "self" if node.args else False
+
+
 def _check_attribute(node: ast.Attribute, names: Names) -> Iterator[Finding]:
     name = node.attr
     if _is_dunder(name) and not _is_allowed_dunder(node):
         yield _introspection(name, node.lineno)
     for path in sorted(names.resolve(node)):
-        if path.startswith("os.") and path.split(".")[1] not in _OS_ATTRIBUTES:
-            yield Finding("legality.system", f"{path} is not needed to compute.", node.lineno)
         yield from _check_path(path, node.lineno)
 
 

@@ -14,11 +14,15 @@ class Names:
 
     paths: dict[str, set[str]] = field(default_factory=dict)
     attributes: dict[str, set[str]] = field(default_factory=dict)
+    starred: set[str] = field(default_factory=set)  # modules all of whose names were imported
+    own: set[str] = field(default_factory=set)  # names that the program defines, which stand for nothing of theirs
 
     def resolve(self, node: ast.AST) -> set[str]:
         """The dotted paths that an expression may stand for; empty if unknown."""
         if isinstance(node, ast.Name):
-            return self.paths.get(node.id, set())
+            if node.id in self.paths or node.id in self.own:
+                return self.paths.get(node.id, set())
+            return {f"{module}.{node.id}" for module in self.starred}
         if isinstance(node, ast.Attribute):
             if isinstance(node.value, ast.Name) and node.value.id == "self":
                 return self.attributes.get(node.attr, set())
@@ -60,6 +64,8 @@ _BUILTINS = (
     "locals",
     "vars",
     "delattr",
+    "breakpoint",
+    "help",
     "id",
 )
 
@@ -69,6 +75,7 @@ def collect_names(tree: ast.Module) -> Names:
     names = Names({name: {f"builtins.{name}"} for name in _BUILTINS})
     for node in ast.walk(tree):
         _add_import(names, node)
+        _add_own(names, node)
     for _ in range(4):  # aliases of aliases; deeper chains are seen at run time
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
@@ -81,6 +88,15 @@ def collect_names(tree: ast.Module) -> Names:
     return names
 
 
+def _add_own(names: Names, node: ast.AST) -> None:
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        names.own.add(node.name)
+    elif isinstance(node, ast.arg):
+        names.own.add(node.arg)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        names.own.add(node.id)
+
+
 def _add_import(names: Names, node: ast.AST) -> None:
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -88,7 +104,10 @@ def _add_import(names: Names, node: ast.AST) -> None:
             names.paths.setdefault(bound, set()).add(alias.name if alias.asname else bound)
     elif isinstance(node, ast.ImportFrom) and node.module:
         for alias in node.names:
-            names.paths.setdefault(alias.asname or alias.name, set()).add(f"{node.module}.{alias.name}")
+            if alias.name == "*":
+                names.starred.add(node.module)
+            else:
+                names.paths.setdefault(alias.asname or alias.name, set()).add(f"{node.module}.{alias.name}")
 
 
 def _bind(names: Names, target: ast.AST, value: ast.expr) -> None:

@@ -240,3 +240,43 @@ def test_tokens_survive_any_text():
 )
 def test_list_of_operators_is_read_by_base_name(operator, allowed):
     assert is_allowed(operator) is allowed
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "import functools\nfunctools.update_wrapper(ext, nn.Linear, assigned=('forward',))",
+        "import functools\nfunctools.wraps(ext, assigned=('__globals__',))(ext)",
+        "import functools\n[functools][0].update_wrapper(ext, ext)",
+        "import logging.config",
+        "from torch.utils import benchmark",
+        "(lambda m: m.benchmark)(torch.utils)",
+        "class Held:\n    m = torch.utils",
+        "class Held:\n    import functools",
+        "from torch.nn import *\nrun = parallel.parallel_apply",
+        "torch.nn.modules.module.functools.partial(print)",
+        "breakpoint()",
+        "import dataclasses\ndataclasses.dataclass(type('A', (), {}))",
+        "from dataclasses import dataclass\nclass A:\n    __annotations__ = {'x': int}\ndataclass(A)",
+        "setattr(ext, '__anno' + 'tations__', {})",
+    ],
+)
+def test_what_reads_by_name_or_evaluates_text_is_refused(head):
+    assert rules("return ext.run(x)", head) & {"legality.dynamic", "legality.escape", "legality.introspection"}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "import functools\nclass A:\n    @functools.lru_cache(None)\n    def f(self):\n        return 1",
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Config:\n    block: int = 256",
+        "amp = torch.cuda.amp if hasattr(torch, 'amp') else torch\nf = amp.custom_fwd",
+        "from torch.nn import *\ndef parallel(x):\n    return x\nparallel(1)",
+        "import logging\nlog = logging.getLogger(__name__)\nlog.setLevel(logging.INFO)",
+        "import os\nhere = os.path.join(os.getcwd(), 'build')",
+        "class A(nn.Module):\n    def fill(self, n):\n        setattr(self, f'w{n}', n)",
+        "@torch.compiler.disable\ndef f(x):\n    return x",
+    ],
+)
+def test_usual_use_of_libraries_is_allowed(head):
+    assert rules("return ext.run(x)", head) == set()
