@@ -13,11 +13,16 @@ from musadata.verifier import lexer
 from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
 from musadata.verifier.emulation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
 from musadata.verifier.emulation.errors import CompileError, Unsupported
-from musadata.verifier.emulation.gaps import explain_gap, may_clash, may_need_full_headers
+from musadata.verifier.emulation.gaps import (
+    explain_gap,
+    may_clash,
+    may_lack_standard_headers,
+    may_need_full_headers,
+)
 from musadata.verifier.emulation.lines import write_lines
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES, Headers, build_headers, build_libraries
-from musadata.verifier.emulation.units import Units, assemble
+from musadata.verifier.emulation.units import Units, assemble, begin_with_standard_headers
 from musadata.verifier.linked_names import RULES, refuse_hidden_calls
 from musadata.verifier.torch_abi.toolchain import cache_folder, find_toolchain, hash_of
 
@@ -114,6 +119,11 @@ def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: boo
     if run.attempt([units.together], headers).code == 0:
         return run.library
     errors = read_diagnostics(run.last.stderr, units.shown)
+    if may_lack_standard_headers(errors):
+        units = begin_with_standard_headers(units)
+        if run.attempt([units.together], headers).code == 0:
+            return run.library
+        errors = read_diagnostics(run.last.stderr, units.shown)
     if len(units.apart) > 1 and may_clash(errors):
         if run.attempt(units.apart, headers).code == 0:
             return run.library

@@ -16,7 +16,10 @@ _MISSING_FROM_TORCH = re.compile(
     r"|no matching function for call to '(at|torch|c10|pybind11)::"
     r"|is ambiguous|no match for 'operator|incomplete type 'torch_abi::|torch_abi::"
     r"|(from|to) '?(const )?(at|c10|torch)::\w+.*' to '?(const )?(at|c10|torch)::"
+    r"|reference of type '(const )?(at|c10|torch)::\w+"
 )
+# Names of the C++ library whose header was not included, or only declares them.
+_MISSING_FROM_STD = re.compile(r"'std'|'std::\w+' has not been declared|\bstd::.*\bincomplete|\bincomplete.*\bstd::")
 _MISSING_HEADER = re.compile(r"(torch|ATen|c10|caffe2|pybind11)/\S+: No such file")
 _UNKNOWN_NAME = re.compile(
     r"'(?:\w+::)*(\w+)' (?:was not declared|does not name a type|has not been declared|is not a member)"
@@ -30,6 +33,9 @@ _CLASH = re.compile(
 )
 
 
+_GRID_BARRIER = re.compile(r"grid_group' has no member named '(sync|barrier_arrive|barrier_wait)'")
+
+
 def may_clash(errors: tuple[Diagnostic, ...]) -> bool:
     """Whether the errors may come from compiling sources together that PyTorch compiles apart."""
     return not errors or any(_CLASH.search(error.message) for error in errors)
@@ -37,7 +43,14 @@ def may_clash(errors: tuple[Diagnostic, ...]) -> bool:
 
 def may_need_full_headers(errors: tuple[Diagnostic, ...], stderr: str) -> bool:
     """Whether the errors are about PyTorch's names, of which the small headers hold only the common ones."""
+    if any(_GRID_BARRIER.search(error.message) for error in errors):
+        return False
     return bool(_MISSING_HEADER.search(stderr)) or any(_MISSING_FROM_TORCH.search(error.message) for error in errors)
+
+
+def may_lack_standard_headers(errors: tuple[Diagnostic, ...]) -> bool:
+    """Whether the errors may be about names of the C++ library that PyTorch's own headers happen to bring along."""
+    return any(_MISSING_FROM_STD.search(error.message) for error in errors)
 
 
 def explain_gap(errors: tuple[Diagnostic, ...]) -> str:
@@ -46,6 +59,9 @@ def explain_gap(errors: tuple[Diagnostic, ...]) -> str:
         header = _FOREIGN_HEADER.match(error.message)
         if header:
             return f"header {header[1]} (line {error.line})"
+        barrier = _GRID_BARRIER.search(error.message)
+        if barrier:
+            return f"synchronisation of a whole grid ({barrier[1]}, line {error.line})"
         unknown = _UNKNOWN_NAME.search(error.message)
         if unknown and unknown[1] in _cuda_names():
             return f"{unknown[1]} (line {error.line})"

@@ -24,7 +24,8 @@ from musadata.verifier.lexer import (
 
 # What has a header on a CUDA machine but no emulation here: the candidate may well be right.
 _FOREIGN_HEADERS = re.compile(
-    r"^(cublas|cublasLt|curand|cudnn|cusparse|cusolver|cufft|nccl|nvrtc|cutlass/|cute/|thrust/|cuda/|nvtx3?/"
+    r"^(cublas|cublasLt|curand|cudnn|cusparse|cusolver|cufft|nccl|nvrtc|cutlass/|cute/|thrust/|nvtx3?/"
+    r"|cuda/(?!std/(array|cmath|cstddef|cstdint|limits|tuple|type_traits|utility)$)"
     r"|cuda_pipeline_cub|texture|surface|cudaGL|nvml|npp|cub/)"
 )
 _FOREIGN_NAMES = {
@@ -37,7 +38,6 @@ _FOREIGN_NAMES = {
     "cudaLaunchKernelEx": "launch attributes",
     "cudaGraphLaunch": "CUDA graphs",
     "cudaStreamBeginCapture": "CUDA graphs",
-    "this_grid": "synchronisation of a whole grid",
     "this_cluster": "thread block clusters",
     "CUtensorMap": "tensor maps",
 }

@@ -105,6 +105,37 @@ def test_defines_reach_the_sources():
     compile_sources(sources(cuda, defines=["-DTILE=16"]))
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "static std::unordered_map<int64_t, int> seen; seen[1] = 2;",
+        "std::function<int(int)> twice = [](int a) { return 2 * a; };",
+        "std::vector<int> v(3); std::iota(v.begin(), v.end(), 0);",
+        "auto y = torch::tensor({1, 2, 3}, torch::dtype(torch::kInt32));",
+    ],
+)
+def test_what_pytorchs_headers_bring_along_needs_no_include(use):
+    compile_sources(sources(KERNEL.replace("return x;", use + " return x;")))
+
+
+def test_unknown_name_of_the_standard_library_is_an_error_of_the_candidates():
+    assert "is not a member of 'std'" in error_of(sources(KERNEL.replace("return x;", "std::unknown(1); return x;")))
+
+
+def test_plain_headers_of_libcu_are_those_of_the_standard_library():
+    head = "#include <cuda/std/cmath>\n#include <cuda/std/limits>\n"
+    use = "x[0] = cuda::std::fmax(x[1], -::cuda::std::numeric_limits<float>::infinity());"
+    compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", use)))
+
+
+def test_grid_is_a_group_but_not_one_that_waits():
+    head = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+    ranks = "auto grid = cg::this_grid(); x[grid.thread_rank() % grid.size()] = grid.num_blocks();"
+    compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", ranks)))
+    with pytest.raises(Unsupported, match="synchronisation of a whole grid"):
+        compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", "cg::this_grid().sync();")))
+
+
 def test_unknown_cuda_function_is_unsupported_and_unknown_other_function_is_wrong():
     with pytest.raises(Unsupported, match="cudaGraph_t"):
         compile_sources(sources(KERNEL.replace("return x;", "cudaGraph_t g; cudaGraphCreate(&g, 0); return x;")))

@@ -24,6 +24,23 @@ class thread_block {
 };
 inline thread_block this_thread_block() { return {}; }
 
+// All threads of a launch. Without sync(): blocks run one after the other; see gaps.py.
+class grid_group {
+ public:
+  static constexpr bool is_valid() { return false; }  // as of every launch that is not cooperative
+  static unsigned long long block_rank() {
+    return blockIdx.x + gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
+  }
+  static unsigned long long thread_rank() { return block_rank() * thread_block::size() + thread_block::thread_rank(); }
+  static unsigned long long num_blocks() { return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z; }
+  static unsigned long long num_threads() { return num_blocks() * thread_block::size(); }
+  static unsigned long long size() { return num_threads(); }
+  static dim3 block_index() { return dim3(blockIdx); }
+  static dim3 dim_blocks() { return gridDim; }
+  static dim3 group_dim() { return gridDim; }
+};
+inline grid_group this_grid() { return {}; }
+
 // A set of lanes of one warp; ranks count the lanes of the mask from below.
 class lane_group {
  public:

@@ -2,6 +2,7 @@
 // kept out of the sanitiser's sight, because it is no race.
 #pragma once
 #include <emulator/qualifiers.h>
+#include <emulator/vector_types.h>
 
 #define EMULATOR_NOTE_ATOMIC(address) emulator::musadata_note_atomic((void*)(address), sizeof *(address))
 
@@ -82,6 +83,15 @@ static inline T gpuAtomicAdd(T* address, emulator::exactly_t<T> value) {
 template <class T>
 static inline void gpuAtomicAddNoReturn(T* address, emulator::exactly_t<T> value) {
   atomicAdd(address, value);
+}
+
+// Of vectors, each component is added for itself.
+static inline float2 atomicAdd(float2* address, float2 value) {
+  return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};
+}
+static inline float4 atomicAdd(float4* address, float4 value) {
+  return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y), atomicAdd(&address->z, value.z),
+          atomicAdd(&address->w, value.w)};
 }
 
 // Loads and stores with cache hints.
