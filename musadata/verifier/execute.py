@@ -227,7 +227,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     kept = kept_state(run.module, run.model, held) if call["settled"] else {}
     if call["settled"]:
         run.backend.keep_memory()
-    watch = DispatchWatch()
+    watch = DispatchWatch(keep=call["ghost"])
     leaves: list[Any] = []
     try:
         run.backend.begin_call()
@@ -244,6 +244,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
         if "error" not in facts and _counts_on_device(run, values, modes):
             facts["counts"].append("what it keeps on the device")
     run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
+    facts["written"] = watch.written()
     if "error" in facts or "structure" not in facts:
         return facts
     leaves = [_own_copy(leaf) if at in run.handed_on[index] else leaf for at, leaf in enumerate(leaves)]

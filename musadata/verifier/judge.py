@@ -14,7 +14,7 @@ from musadata.verifier.compare import Result, compare_result, same_bits
 from musadata.verifier.operators import is_allowed
 from musadata.verifier.plan import Call
 from musadata.verifier.reference import Expectation
-from musadata.verifier.tensors import BadTensors, unpack
+from musadata.verifier.tensors import Array, BadTensors, unpack
 from musadata.verifier.variants import INFINITE
 
 
@@ -65,7 +65,7 @@ def read_report(outcome: Outcome, calls: Sequence[Call]) -> Report:
 
 def _is_as_written(data: bytes, item: dict[str, Any]) -> bool:
     """Whether nobody has changed a result after its call."""
-    return item.get("digest") == hashlib.sha256(data).hexdigest()
+    return item.get("digest") == _digest(data)
 
 
 def _list(value: Any) -> list[Any]:
@@ -84,7 +84,7 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
     operators, kernels = _operators(report), _kernels(report)
     share, wrong = _judge_results(report, calls, expectation)
     crash = _judge_end(outcome, report)
-    cheats = _judge_conduct(report, calls, strict, operators, kernels)
+    cheats = _judge_conduct(report, calls, expectation, strict, operators, kernels)
     found = [
         (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _sentences(report, "interface", "interface.state"), 0.0),
         (VerifyStage.EXECUTE, ErrorClass.RUNTIME, crash, share),
@@ -335,7 +335,12 @@ def _judge_strided(report: Report, call: Call, expectation: Expectation) -> list
 
 
 def _judge_conduct(
-    report: Report, calls: Sequence[Call], strict: bool, operators: Sequence[str], kernels: Sequence[str]
+    report: Report,
+    calls: Sequence[Call],
+    expectation: Expectation,
+    strict: bool,
+    operators: Sequence[str],
+    kernels: Sequence[str],
 ) -> list[Finding]:
     """Legality at run time: operators, launches, the ghost replay, and what became of torch's own functions."""
     findings = []
@@ -362,7 +367,7 @@ def _judge_conduct(
     if _keeps_results(report, calls):
         text = "Called again with the same inputs the forward launches no kernel: it keeps its result."
         findings.append(Finding("runtime.state", text))
-    findings += _judge_ghost(report, calls)
+    findings += _judge_ghost(report, calls, expectation, strict)
     return findings
 
 
@@ -385,17 +390,40 @@ def _keeps_results(report: Report, calls: Sequence[Call]) -> bool:
     return any(new[call.set] and not launched[call.name] for call in again)
 
 
-def _judge_ghost(report: Report, calls: Sequence[Call]) -> list[Finding]:
+def _judge_ghost(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
+    """What the results are when its kernels do nothing."""
     ghost = next((call for call in calls if call.ghost), None)
-    if ghost is None or ghost.name not in report.results:
-        return []  # without its kernels it may well fail
-    honest = next(call for call in calls if call.set == ghost.set)
-    if honest.name not in report.results:
+    honest = next((call for call in calls if ghost and call.set == ghost.set), None)
+    if ghost is None or honest is None or honest.name not in report.results:
         return []
-    pairs = zip(report.results[ghost.name].arrays, report.results[honest.name].arrays, strict=False)
     # Constant outputs say nothing, and copies that PyTorch may make are the same either way.
-    telling = [(a, b) for a, b in pairs if b.values.size and (b.values.size == 1 or np.ptp(b.values.real) != 0)]
-    if telling and all(a.raw == b.raw for a, b in telling):
+    arrays = report.results[honest.name].arrays
+    telling = [index for index, array in enumerate(arrays) if _is_telling(array)]
+    replayed = report.results[ghost.name].arrays if ghost.name in report.results else ()
+    same = {index for index, array in enumerate(replayed[: len(arrays)]) if array.raw == arrays[index].raw}
+    if telling and same.issuperset(telling):
         text = "The result is the same when its kernels do nothing: they are not what computes it."
         return [Finding("runtime.decoy", text)]
+    there = _written_by_operators(
+        report.calls.get(ghost.name, {}), expectation.sets[ghost.set].inputs, expectation.state
+    )
+    if strict and telling and all(index in same or _digest(arrays[index].raw) in there for index in telling):
+        text = (
+            "PyTorch's copies have put the result together when its kernels have done nothing yet: these only copy it."
+        )
+        return [Finding("runtime.decoy", text)]
     return []
+
+
+def _is_telling(array: Array) -> bool:
+    return bool(array.values.size) and (array.values.size == 1 or bool(np.ptp(array.values.real) != 0))
+
+
+def _written_by_operators(item: dict[str, Any], *given: bytes) -> set[str]:
+    """Digests of what PyTorch's operators wrote, but for what was there before."""
+    before = {_digest(array.raw) for data in given for array in unpack(data).values()}
+    return {str(digest) for digest in _list(item.get("written"))} - before
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -50,7 +50,7 @@ _SYSTEM_CALLS = frozenset({
     "openat", "openat64", "creat", "mmap64", "dlvsym", "execle", "execlp", "execvpe", "posix_spawnp", "memfd_create",
 })  # fmt: skip
 # Python's C API, but for what defines a module by hand and what raises an exception.
-_PYTHON_CALLS = re.compile(r"^_?Py(?!Init_|Module_Create|Err_(?:SetString|Format)$)[A-Z][A-Za-z]*_\w+$")
+_PYTHON_CALLS = re.compile(r"^_?Py(?!Init_|Module_Create|ModuleDef_|Exc_|Err_(?:SetString|Format)$)[A-Z][A-Za-z]*_\w+$")
 # What keeps an operator from the record of those that were dispatched.
 _DISPATCH_GUARDS = frozenset({
     "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "ForceDispatchKeyGuard", "StashTorchDispatchModeGuard",
@@ -60,7 +60,10 @@ _DISPATCH_GUARDS = frozenset({
 _REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
 # The verifier's own names, and what would hide code from its checks.
-_VERIFIER = re.compile(r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+)$")
+_VERIFIER = re.compile(
+    r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+"
+    r"|__SANITIZE_\w+|\w*thread_sanitizer\w*)$"
+)
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
@@ -190,7 +193,7 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
         return Finding("legality.system", f"{name} reaches for the verifier itself.", token.line)
     if qualifier == "std" and name in _STD_THREADS:
         return Finding("legality.system", f"std::{name}: no threads or files of its own.", token.line)
-    if _PYTHON_CALLS.match(name) and called:
+    if _PYTHON_CALLS.match(name):
         return Finding("legality.python_escape", f"{name}() calls back into Python.", token.line)
     if qualifier in ("py", "pybind11", "module_", "module") and name in (
         "exec",

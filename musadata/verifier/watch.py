@@ -4,6 +4,7 @@ The device's own record cannot know of tensors on the CPU, where a candidate cou
 the sandbox.
 """
 
+import hashlib
 from types import TracebackType
 from typing import Any
 
@@ -12,9 +13,12 @@ import torch._tensor_str
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from musadata.verifier.tensors import pack
+
 # Namespaces that PyTorch itself fills; a candidate's own operators live in others.
 BUILTIN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "onednn", "_quantized", "_nnpack", "sparse"})
 
+_MOST_KEPT = 64  # results of one operator
 _FILLS = frozenset({torch.ops.aten.zero_, torch.ops.aten.fill_})
 
 _print_tensor = torch._tensor_str._str
@@ -23,13 +27,23 @@ _watching: list["DispatchWatch"] = []
 
 class DispatchWatch(TorchDispatchMode):
     """`operators`: names as "aten.mul.Tensor". `to_host`: what was copied, read or printed from a device. `parts`: how
-    often a part of a tensor was filled, or copied from a part; putting a whole tensor into its place is no work."""
+    often a part of a tensor was filled, or copied from a part; putting a whole tensor into its place is no work.
 
-    def __init__(self) -> None:
+    With `keep`, what the operators have written stays, for `written`.
+    """
+
+    def __init__(self, keep: bool = False) -> None:
         super().__init__()
         self.operators: set[str] = set()
         self.to_host = 0
         self.parts = 0
+        self._keep = keep
+        self._kept: dict[int, torch.Tensor] = {}  # by where its memory begins
+
+    def written(self) -> list[str]:
+        """Digests of the whole memory of each tensor on a device that operators have returned."""
+        with torch.no_grad():
+            return sorted({_digest_memory(tensor) for tensor in self._kept.values() if tensor.numel()})
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -53,6 +67,11 @@ class DispatchWatch(TorchDispatchMode):
         self.operators.add(str(func))
         self.parts += _writes_part(func, args)
         result = func(*args, **(kwargs or {}))
+        if self._keep:
+            leaves = [
+                leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu"
+            ]
+            self._kept |= {leaf.untyped_storage().data_ptr(): leaf.detach() for leaf in leaves[:_MOST_KEPT]}
         given = [value for value in args if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
         if given and not (isinstance(result, torch.Tensor) and result.device.type != "cpu"):
             self.to_host += _moved(result)
@@ -66,6 +85,13 @@ class DispatchWatch(TorchDispatchMode):
         key = torch._C._dispatch_key_for_device(max(devices - {"cpu"}, default="cpu"))
         with self:
             return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
+
+
+def _digest_memory(tensor: torch.Tensor) -> str:
+    """Of all that its storage holds, wherever in it the tensor lies."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    whole = tensor.as_strided((count,), (1,), 0).cpu()
+    return hashlib.sha256(pack({"": whole})[-count * tensor.element_size() :]).hexdigest()
 
 
 def _print_watched(tensor: torch.Tensor, *, tensor_contents: Any = None) -> str:

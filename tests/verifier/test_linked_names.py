@@ -23,6 +23,10 @@ def look_at(folder, source):
     [
         ("void* {}(void*, const char*)", "(nullptr, nullptr)", ("dl", "sym")),
         ("int {}(const char*)", "(nullptr)", ("sys", "tem")),
+        ("int {}(const char*, void*)", "(nullptr, nullptr)", ("PyRun_Simple", "StringFlags")),
+        ("long {}(int, const void*, unsigned long)", "(3, nullptr, 0)", ("wri", "te")),
+        ("void {}()", "()", ("_ZN8emulator12", "cover_memoryEb")),
+        ("void {}()", "()", ("sge", "mm_")),
         ("int {}()", "()", ("fo", "rk")),
         ("void {}(int)", "(0)", ("musa", "data_set_ghost")),
         ("unsigned long {}()", "()", ("musadata_take", "_host_bytes")),

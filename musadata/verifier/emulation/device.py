@@ -13,8 +13,9 @@ from musadata.verifier.emulation.runtime import Runtime
 
 _MEMORY_BYTES = 8 << 30
 
+# As a real device says, so that no candidate behaves for the emulator only.
 PROPERTIES = SimpleNamespace(
-    name="musadata emulated device",
+    name="NVIDIA H100 80GB HBM3",
     major=9,
     minor=0,
     total_memory=_MEMORY_BYTES,

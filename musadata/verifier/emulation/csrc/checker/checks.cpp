@@ -285,6 +285,7 @@ void check_host(uintptr_t address, size_t bytes, bool is_write, const void* code
   BlockRange block{};
   if (find_block(where, &block) == Lookup::kInside) {
     if (!block.managed) {
+      cover_memory(false);  // once is enough
       report("host_access", "the host's code makes " + size_text(bytes, is_write) + " of device memory through a pointer",
              code, true);
     }

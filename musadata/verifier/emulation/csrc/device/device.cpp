@@ -13,6 +13,11 @@
 namespace emulator {
 namespace {
 
+void copy_bytes(void* target, const void* source, size_t bytes) {
+  const Uncovered uncovered;
+  memcpy(target, source, bytes);
+}
+
 struct DeviceAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) {
@@ -28,7 +33,7 @@ struct DeviceAllocator final : c10::Allocator {
     }
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* target, const void* source, size_t bytes) const override { memcpy(target, source, bytes); }
+  void copy_data(void* target, const void* source, size_t bytes) const override { copy_bytes(target, source, bytes); }
 };
 
 DeviceAllocator g_allocator;
@@ -41,7 +46,7 @@ struct PinnedAllocator final : c10::Allocator {
     return {address, address, &DeviceAllocator::release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &DeviceAllocator::release; }
-  void copy_data(void* target, const void* source, size_t bytes) const override { memcpy(target, source, bytes); }
+  void copy_data(void* target, const void* source, size_t bytes) const override { copy_bytes(target, source, bytes); }
 };
 
 PinnedAllocator g_pinned;

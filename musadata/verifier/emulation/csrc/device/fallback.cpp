@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -59,6 +60,11 @@ struct Adopted {
 };
 
 c10::DataPtr adopt(const c10::Storage& storage) {
+  if (musadata_device_is_covered()) {
+    c10::DataPtr copied = device_allocator()->allocate(storage.nbytes());
+    memcpy(copied.get(), storage.data(), storage.nbytes());
+    return copied;
+  }
   auto* adopted = new Adopted{storage};
   musadata_device_adopt(storage.mutable_data(), storage.nbytes());
   return c10::DataPtr(storage.mutable_data(), adopted, &Adopted::release, cuda_device());
@@ -178,6 +184,7 @@ void result_to_cuda(c10::IValue& value, const Aliases& aliases) {
 
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   record(op.operator_name());
+  const Uncovered uncovered;
   const c10::FunctionSchema& schema = op.schema();
   Aliases aliases;
   const size_t first_argument = stack->size() - schema.arguments().size();

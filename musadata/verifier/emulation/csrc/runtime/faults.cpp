@@ -104,6 +104,12 @@ void on_trap(int signal, siginfo_t* info, void* context) {
     write_to_descriptor(g_current);
     _exit(128 + signal);
   }
+  BlockRange block{};
+  if (signal == SIGSEGV && is_covered() && find_block(info->si_addr, &block) == Lookup::kInside) {
+    cover_memory(false);  // the instruction runs again
+    record_report({"host_access", "", "", "the host's code has a library touch device memory through a pointer"});
+    return;
+  }
   write_to_descriptor({"host_crash", "", "", std::string("the host code crashes with signal ") + std::to_string(signal)});
   // The instruction runs again and traps again, now into whoever was there before us.
   sigaction(signal, &g_previous[signal], nullptr);

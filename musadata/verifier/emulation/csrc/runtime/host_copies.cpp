@@ -17,6 +17,7 @@ void check(const void* address, size_t bytes, const char* what, const void* code
   if (bytes == 0 || find_block(address, &block) != Lookup::kInside || block.managed) {
     return;
   }
+  cover_memory(false);  // once is enough
   Dl_info where{};
   dladdr(code, &where);
   const std::string message =

@@ -77,12 +77,14 @@ bool has_changed(const Kept& kept) {
 }  // namespace
 
 bool kept_memory_changed() {
+  const Uncovered uncovered;
   return std::any_of(g_kept.begin(), g_kept.end(), [](const Kept& kept) {
     return (kept.serial == 0 || block_serial_at(kept.base) == kept.serial) && has_changed(kept);
   });
 }
 
 void keep_memory() {
+  const Uncovered uncovered;
   g_kept.clear();
   g_left = kMostKept;
   dl_iterate_phdr(&keep_variables, nullptr);

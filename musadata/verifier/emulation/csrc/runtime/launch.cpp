@@ -240,6 +240,7 @@ void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arg
     return;
   }
   begin_faults(name);
+  const Uncovered uncovered;
   run_kernel(*config, entry, arguments);
   if (const Fault* fault = current_fault()) {
     raise_fault(*fault);
@@ -289,7 +290,15 @@ void musadata_note_copy(const void* target, const void* source, size_t bytes, bo
   }
 }
 
-void musadata_move(void* target, const void* source, size_t bytes) { memmove(target, source, bytes); }
+void musadata_move(void* target, const void* source, size_t bytes) {
+  const Uncovered uncovered;
+  memmove(target, source, bytes);
+}
+
+void musadata_fill(void* target, int value, size_t bytes) {
+  const Uncovered uncovered;
+  memset(target, value, bytes);
+}
 
 void musadata_adopt_symbol(const void* address, size_t bytes) { adopt_symbol(const_cast<void*>(address), bytes); }
 

@@ -42,6 +42,8 @@ size_t g_peak = 0;
 int g_poison = 0xFF;
 std::atomic<size_t> g_host_bytes{0};
 size_t g_shared_before = 0;
+bool g_covered = false;
+int g_uncovered = 0;  // by how many at a time
 
 // The watched surroundings keep a byte of their own: a candidate may legally write the poison byte.
 constexpr unsigned char kWatchByte = 0xC5;
@@ -80,7 +82,43 @@ bool first_changed(const char* begin, size_t bytes, size_t* index) {
   return false;
 }
 
+// Neither memory that the host may touch, too, nor results of operators that another allocator made.
+void protect_blocks(bool covered) {
+  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  for (const auto& [address, block] : g_blocks) {
+    if (block.mapping != nullptr && !block.managed) {
+      const uintptr_t begin = address / page * page;
+      const uintptr_t end = (address + block.bytes + page - 1) / page * page;
+      mprotect(reinterpret_cast<void*>(begin), end - begin, covered ? PROT_NONE : PROT_READ | PROT_WRITE);
+    }
+  }
+}
+
 }  // namespace
+
+void cover_memory(bool covered) {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  if (covered != g_covered && g_uncovered == 0) {
+    protect_blocks(covered);
+  }
+  g_covered = covered;
+}
+
+bool is_covered() { return g_covered; }
+
+Uncovered::Uncovered() {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  if (g_uncovered++ == 0 && g_covered) {
+    protect_blocks(false);
+  }
+}
+
+Uncovered::~Uncovered() {
+  std::lock_guard<std::mutex> lock(g_mutex);
+  if (--g_uncovered == 0 && g_covered) {
+    protect_blocks(true);
+  }
+}
 
 void* allocate_device(size_t bytes) {
   static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -226,6 +264,7 @@ void* musadata_device_allocate_shared(size_t bytes) {
   emulator::make_managed(address);
   return address;
 }
+int musadata_device_is_covered() { return emulator::is_covered(); }
 int musadata_device_is_shared(const void* address) {
   emulator::BlockRange range;
   return emulator::find_block(address, &range) == emulator::Lookup::kInside && range.managed;

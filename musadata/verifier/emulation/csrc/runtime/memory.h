@@ -46,6 +46,20 @@ void note_host_bytes(size_t bytes);
 // Those since the last call, and what was shared then already.
 size_t take_host_bytes();
 
+// Covered, the device's memory cannot be touched but by kernels, operators and the runtime, as on a real machine: not
+// even by a library that the host's code hands a pointer. What does touch it uncovers it; see faults.cpp.
+void cover_memory(bool covered);
+bool is_covered();
+
+// The time in which somebody may touch it.
+class Uncovered {
+ public:
+  Uncovered();
+  ~Uncovered();
+  Uncovered(const Uncovered&) = delete;
+  Uncovered& operator=(const Uncovered&) = delete;
+};
+
 void set_poison(int byte);  // 0..255, or -1 for none
 int poison();
 
@@ -59,6 +73,7 @@ void musadata_device_disown(void* address);
 // Memory that kernels and the host may both touch, as pinned memory is.
 void* musadata_device_allocate_shared(size_t bytes);
 int musadata_device_is_shared(const void* address);
+int musadata_device_is_covered();
 size_t musadata_device_peak();
 void musadata_device_reset_peak();
 size_t musadata_device_live();

@@ -115,6 +115,7 @@ void musadata_configure(int order, uint64_t seed, int poison, int ghost, int che
   set_poison(poison);
   set_ghost(ghost != 0);
   set_checking(static_cast<Checking>(checking));
+  cover_memory(static_cast<Checking>(checking) != Checking::kOff);
   settle_checker();
   set_settled(settled != 0);
 }

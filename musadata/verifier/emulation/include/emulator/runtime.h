@@ -84,6 +84,7 @@ int musadata_release(void* address);  // 0 if it was device memory
 // where the two lie.
 void musadata_note_copy(const void* target, const void* source, size_t bytes, bool stated);
 void musadata_move(void* target, const void* source, size_t bytes);  // memmove, which candidates may not use for this
+void musadata_fill(void* target, int value, size_t bytes);
 void musadata_adopt_symbol(const void* address, size_t bytes);
 // Streams and events: which work waits for which.
 void* musadata_open_stream(int blocking);

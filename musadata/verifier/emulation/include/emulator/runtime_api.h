@@ -199,7 +199,7 @@ EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2D(void* target, size_t
 EMULATOR_UNSANITIZED static inline cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes,
                                                                cudaStream_t stream = nullptr) {
   emulator::musadata_queue(stream, "cudaMemsetAsync");
-  memset(target, value, bytes);
+  emulator::musadata_fill(target, value, bytes);
   return emulator::finished();
 }
 static inline cudaError_t cudaMemset(void* target, int value, size_t bytes) {
@@ -346,7 +346,7 @@ static inline cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 g
 // ---- device properties: those of compute capability 9.0
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
-  strcpy(properties->name, "musadata emulated device");
+  strcpy(properties->name, "NVIDIA H100 80GB HBM3");
   properties->totalGlobalMem = size_t{8} << 30;
   properties->totalConstMem = 64 * 1024;
   properties->sharedMemPerBlock = 48 * 1024;
