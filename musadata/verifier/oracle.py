@@ -158,7 +158,7 @@ def _alternatives(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.
     if plan.variant in (LARGE, TIES) and _breaks_ties_at_will(plan, specs, model):
         return ()  # of large values, too, many softmaxes are 0
     if plan.variant == LARGE:
-        return (FAR, LARGE) if _ignores_shifts(plan, specs, model) else (LARGE,)
+        return (FAR, LARGE) if _follows_shifts(plan, specs, model) else (LARGE,)
     if plan.variant == TIES:
         return (TIES, NONZERO_TIES)
     return (plan.variant,)
@@ -171,8 +171,9 @@ def _breaks_ties_at_will(plan: InputSet, specs: list[list[InputSpec]], model: to
     return any(name.split(".")[1] in _UNSTABLE for name in watch.operators)
 
 
-def _ignores_shifts(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module) -> bool:
-    """Whether adding a constant to all float inputs changes nothing, as for a softmax."""
+def _follows_shifts(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module) -> bool:
+    """Whether adding a constant to all float inputs changes nothing, as for a softmax, or adds it to all results, as
+    for a maximum."""
     try:
         plain, moved = (
             _oracle(model, values, flatten(_call(model, values))[1])
@@ -182,7 +183,8 @@ def _ignores_shifts(plan: InputSet, specs: list[list[InputSpec]], model: torch.n
         return False
     floats = [(a, b) for a, b in zip(plain, moved, strict=True) if a.dtype.is_floating_point and a.numel()]
     return bool(floats) and all(
-        a.shape == b.shape and bool(((a - b).abs() <= 1e-6 * a.abs().max()).all()) for a, b in floats
+        a.shape == b.shape and any(bool(((b - a - shift).abs() <= 1e-6 * a.abs().max()).all()) for shift in (0.0, 1.0))
+        for a, b in floats
     )
 
 

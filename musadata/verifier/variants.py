@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 PLAIN, SCALED, SMALL, OFFSET, INFINITE = "plain", "scaled by -3", "scaled by 0.01", "offset", "partly infinite"
 # exp() of large values overflows, so that a softmax without its maximum shows; far from zero also one with a rounded
-# maximum, or one that starts with 0. The latter is only for functions that ignore a shift of all inputs: they must
-# cancel it.
+# maximum, or one that starts with 0. The latter is only for functions that ignore a shift of all inputs, which they
+# must cancel, or follow it, as a maximum does: what it takes for less than all values is not.
 LARGE, FAR = "large", "large and far from zero"
 SHIFTED = "shifted by one"  # never judged: tells which functions those are
 # Equal values, zeros and halves: rounding, comparisons and the first of several maxima show. The second is for

@@ -30,7 +30,7 @@ _UNARY = {
     "rsqrt.approx.ftz.f32": "rsqrtf",
     "sqrt.approx.f32": "sqrtf",
     "sqrt.rn.f32": "sqrtf",
-    "tanh.approx.f32": "tanhf",
+    "tanh.approx.f32": "__tanhf",
     "sin.approx.f32": "sinf",
     "cos.approx.f32": "cosf",
 }

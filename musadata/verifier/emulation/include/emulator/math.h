@@ -34,7 +34,16 @@ static inline float __powf(float x, float y) { return powf(x, y); }
 static inline float __sinf(float x) { return sinf(x); }
 static inline float __cosf(float x) { return cosf(x); }
 static inline float __tanf(float x) { return tanf(x); }
-static inline float __tanhf(float x) { return tanhf(x); }
+// But this one, which is wrong by up to 2^-11.
+static inline float __tanhf(float x) {
+  const float y = tanhf(x);
+  uint32_t bits;
+  __builtin_memcpy(&bits, &y, 4);
+  bits = (bits + 0x1000) & ~0x1FFFu;
+  float rounded;
+  __builtin_memcpy(&rounded, &bits, 4);
+  return y != y ? y : rounded;
+}
 static inline void __sincosf(float x, float* sine, float* cosine) {
   *sine = sinf(x);
   *cosine = cosf(x);
