@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from musadata.errors import MusadataError
+from musadata.verifier.emulation import artifacts
 from musadata.verifier.emulation.artifacts import CompileLimits, compile_sources
 from musadata.verifier.emulation.contained import Finished, run_contained
 from musadata.verifier.emulation.errors import CompileError, Unsupported
@@ -115,6 +116,19 @@ def test_defines_reach_the_sources():
     ],
 )
 def test_what_pytorchs_headers_bring_along_needs_no_include(use):
+    compile_sources(sources(KERNEL.replace("return x;", use + " return x;")))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "at::DeviceGuard guard(x.device()); torch::InferenceMode mode; at::NoGradGuard none;",
+        "TORCH_CHECK(at::maybe_wrap_dim(-1, x.dim()) >= 0);",
+        "auto y = torch::empty({1}, at::device(at::kCUDA).dtype(at::kFloat));",
+    ],
+)
+def test_common_names_of_pytorch_need_none_of_its_own_headers(use, monkeypatch):
+    monkeypatch.setattr(artifacts, "may_need_full_headers", lambda *_: False)
     compile_sources(sources(KERNEL.replace("return x;", use + " return x;")))
 
 

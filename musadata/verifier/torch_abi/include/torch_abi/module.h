@@ -175,8 +175,37 @@ struct ModuleInit {
 #define TORCH_LIBRARY_IMPL(library, key, variable) TORCH_ABI_LIBRARY_(library, #key, variable, __COUNTER__)
 #define TORCH_FN(function) (&function)
 
+// Guards of one device, and of a dispatcher that no candidate calls with gradients.
+namespace torch_abi {
+struct NoEffect {
+  explicit NoEffect(bool = true) {}
+  ~NoEffect() {}
+};
+}  // namespace torch_abi
+namespace c10 {
+using DeviceGuard = cuda::CUDAGuard;
+using OptionalDeviceGuard = cuda::OptionalCUDAGuard;
+using InferenceMode = torch_abi::NoEffect;
+inline int64_t maybe_wrap_dim(int64_t d, int64_t rank) {
+  TORCH_CHECK_INDEX(-rank <= d && d < rank, "Dimension out of range (got ", d, " of ", rank, ")");
+  return d < 0 ? d + rank : d;
+}
+}  // namespace c10
+namespace at {
+using c10::DeviceGuard;
+using c10::maybe_wrap_dim;
+using c10::OptionalDeviceGuard;
+using NoGradGuard = torch_abi::NoEffect;
+using AutoDispatchBelowADInplaceOrView = torch_abi::NoEffect;
+using AutoDispatchBelowAutograd = torch_abi::NoEffect;
+inline TensorOptions dtype(ScalarType type) { return TensorOptions(type); }
+inline TensorOptions device(Device device) { return TensorOptions(device); }
+inline TensorOptions device(DeviceType type) { return TensorOptions(type); }
+}  // namespace at
+
 namespace torch {
 using namespace at;
+using InferenceMode = torch_abi::NoEffect;
 using at::Tensor;
 using at::TensorOptions;
 using Dtype = c10::ScalarType;
