@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from musadata.records import Finding
 from musadata.verifier.computed_names import Beginnings
-from musadata.verifier.python_modules import STANDARD, check_modules, check_path
+from musadata.verifier.python_modules import STANDARD, check_modules, check_path, unused_imports
 from musadata.verifier.python_names import Names
 
 _IMPORTS = frozenset({*STANDARD, "torch", "typing", "typing_extensions"})
@@ -65,12 +65,14 @@ def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     beginnings = Beginnings(tree)
     plain = _plain_decorators(tree)
+    unused = set(unused_imports(tree))
     for node in ast.walk(tree):
         if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in plain:
             yield from _check_dataclass(node, names)
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _check_import(alias.name, node.lineno)
+                if alias not in unused:
+                    yield from _check_import(alias.name, node.lineno)
         elif isinstance(node, ast.ImportFrom):
             yield from _check_import_from(node)
         elif isinstance(node, ast.Call):

@@ -7,6 +7,7 @@ whatever else is done with it hides what is read from it.
 
 import ast
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -73,6 +74,7 @@ _TORCH = frozenset({
     "utils.dlpack", "version",
 })  # fmt: skip
 _TORCH_WHOLE = ("backends.", "nn.modules.", "optim.", "signal.")  # with all that is below them
+_LONGEST_ANNOTATION = 200
 _LIKESTANDARD = frozenset({"select", "signal", "random", "types", "math", "copy", "abc"})  # PyTorch's own names
 
 
@@ -104,6 +106,22 @@ def _is_followed(node: ast.expr, parents: dict[int, ast.AST]) -> bool:
         in_class = isinstance(parents.get(id(parent)), ast.ClassDef)
         return not in_class and all(isinstance(target, ast.Name) for target in targets)
     return isinstance(parent, (ast.Expr, ast.Compare, ast.If, ast.UnaryOp, ast.Delete))
+
+
+def unused_imports(tree: ast.Module) -> Iterator[ast.alias]:
+    """Imports of harmless modules by names that nothing in the program says: habit, like `import numpy as np`."""
+    said = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            said.update(node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= _LONGEST_ANNOTATION:
+            said.update(re.findall(r"\w+", node.value))  # it may be an annotation that somebody evaluates
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                harmless = alias.name in sys.stdlib_module_names or alias.name == "numpy"
+                if harmless and (alias.asname or alias.name) not in said:
+                    yield alias
 
 
 def check_path(path: str) -> str:

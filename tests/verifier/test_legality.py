@@ -76,6 +76,7 @@ def test_allocation_views_copies_and_casts_are_allowed(forward):
         "layer = nn.LSTM(3, 4)\nw = [getattr(layer, f'{n}_l0') for n in ('weight_ih', 'bias_ih')]",
         "layer = nn.LSTM(3, 4)\nw = getattr(layer, 'bias_hh_l%d' % 0) + getattr(layer, 'bias_hh_l{}'.format(0))",
         "class One:\n    def __new__(cls):\n        return super().__new__(cls)",
+        "import numpy as np\nimport sys, json\nimport os.path",
     ],
 )
 def test_usual_use_of_pytorch_is_allowed(head):
@@ -109,7 +110,7 @@ def test_layer_may_hold_parameters_but_not_be_called():
         ),
         ("exec('pass')\nreturn ext.run(x)", "", "legality.dynamic"),
         ("return getattr(torch, 're' + 'lu')(x)", "", "legality.dynamic"),
-        ("return ext.run(x)", "import ctypes", "legality.import"),
+        ("return ext.run(x)", "import ctypes\nctypes.CDLL(None)", "legality.import"),
         ("return ext.run(x)", "from warnings import sys", "legality.import"),
         ("return ext.run(x)", "from shutil import *", "legality.import"),
         ("return ext.run(x)", "from collections import *", "legality.dynamic"),
@@ -130,7 +131,10 @@ def test_layer_may_hold_parameters_but_not_be_called():
         ("return ext.run(x)", "match ext:\n    case object(__globals__=g):\n        pass", "legality.introspection"),
         ("return ext.run(x)", "from torch.utils._mode_utils import no_dispatch", "legality.escape"),
         ("now = time.monotonic()\nreturn ext.run(x)", "import time", "legality.clock"),
-        ("return ext.run(x)", "import numpy as np", "legality.import"),
+        ("return ext.run(x)", "import numpy as np\nnp.exp(1.0)", "legality.import"),
+        ("return ext.run(x)", "import numpy as np\nstep: 'np.exp(1.0)' = 1", "legality.import"),
+        ("return ext.run(x)", "def late():\n    import numpy", "legality.import"),
+        ("return ext.run(x)", "import pandas", "legality.import"),
         ("return ext.run(x)", "import os\nos.system('ls')", "legality.system"),
         ("return ext.run(x)", "torch.allclose = lambda *a: True", "legality.patch"),
         ("return ext.run(x)", "setattr(torch, 'equal', None)", "legality.patch"),
