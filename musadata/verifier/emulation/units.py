@@ -28,6 +28,18 @@ class Units:
     headers: dict[str, str]
 
 
+# What nvcc defines, so that nothing but a device's program is looked at. Behind the headers, which are for g++ here.
+_AS_NVCC = """
+#ifndef __CUDACC__
+#define __NVCC__ 1
+#define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDA_ARCH__ 900
+#endif
+"""
+
+
 def assemble(sources: CandidateSources) -> Units:
     """Translation units with every line mapped to the candidate's own.
 
@@ -40,7 +52,7 @@ def assemble(sources: CandidateSources) -> Units:
     for name, text in (*zip(cpp_names, sources.cpp, strict=True), *zip(cuda_names, sources.cuda, strict=True)):
         _check_includes(text, name)
     cpp = [_placed(name, text) for name, text in zip(cpp_names, sources.cpp, strict=True)]
-    cuda = [_placed(name, rewrite(text)) for name, text in zip(cuda_names, sources.cuda, strict=True)]
+    cuda = [_AS_NVCC + _placed(name, rewrite(text)) for name, text in zip(cuda_names, sources.cuda, strict=True)]
     start = definitions(sources)
     bindings = _bindings(sources)
     apart = [*cpp, *cuda] if sources.separate else ["".join(cpp) + bindings, "".join(cuda)]
