@@ -18,9 +18,10 @@ from musadata.errors import MusadataError
 from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.emulated import open_emulated
-from musadata.verifier.judge import Judgement, judge, read_report
+from musadata.verifier.judge import Judgement, judge
 from musadata.verifier.plan import Call, plan_once
 from musadata.verifier.reference import BadReference, Expectation
+from musadata.verifier.report import read_report
 from musadata.verifier.trial import Compilations, describe_plan
 from musadata.verifier.variants import PLAIN
 

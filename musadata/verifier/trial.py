@@ -15,10 +15,11 @@ from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends import Backend, Built
 from musadata.verifier.device_lock import DeviceLock, DeviceSeat
-from musadata.verifier.judge import Judgement, judge, read_report
+from musadata.verifier.judge import Judgement, judge
 from musadata.verifier.native_code import check_native_code
 from musadata.verifier.plan import Call, plan_calls
 from musadata.verifier.reference import Expectation
+from musadata.verifier.report import read_report
 from musadata.verifier.timing import Driver, Measured, timed_sets
 
 _MOST_COMPILATIONS = 16

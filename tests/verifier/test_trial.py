@@ -7,7 +7,8 @@ import pytest
 from musadata.config import VerifierConfig
 from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
-from musadata.verifier.judge import Judgement, Report, _judge_end
+from musadata.verifier.judge import Judgement, _judge_end
+from musadata.verifier.report import Report
 from musadata.verifier.trial import Compilations, Trial, _with_times
 
 
