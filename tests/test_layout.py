@@ -8,7 +8,7 @@ import musadata
 
 ROOT = Path(musadata.__file__).parent
 WAY = ("sources", "mining", "tasks", "tracing", "teacher", "verifier", "sampling", "corpus")
-BELOW = ("sandbox", "config", "errors", "journal", "records", "rows", "schema")  # what all of them stand on
+BELOW = ("sandbox", "config", "dispatch", "errors", "journal", "records", "rows", "schema")  # what all of them stand on
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -40,3 +40,8 @@ def test_a_package_imports_only_from_packages_to_its_left():
 def test_no_package_knows_of_beam_or_the_pipelines():
     for path, _, name in imports():
         assert name.partition(".")[0] not in ("apache_beam", "pipelines"), f"{path} imports {name}"
+
+
+def test_every_dispatch_mode_is_one_that_does_not_import_the_compiler():
+    for path, room, name in imports():
+        assert room == "dispatch" or not name.endswith("TorchDispatchMode"), f"{path} imports {name}"

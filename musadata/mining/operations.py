@@ -4,19 +4,16 @@ import math
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from musadata.dispatch import DispatchMode
 
 
-class OperationCounter(TorchDispatchMode):
+class OperationCounter(DispatchMode):
     """Counts while it is entered. Torch's own counter would import the compiler first, which takes seconds."""
 
     def __init__(self) -> None:
         super().__init__()
         self.total = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from musadata.dispatch import DispatchMode
 from musadata.tasks.graph import ValueGraph, attributes_of, is_silent, normal_name
 
 MAX_OPERATORS = 2000  # a loop unrolled in Python, such as a recurrent network over a long sequence, is no kernel
@@ -16,7 +16,7 @@ class TooLarge(Exception):
     """A tensor has more elements than a task may hold, or there are more operators than that."""
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(DispatchMode):
     """Records operators by name ("aten.mul.Tensor") and the value graph, up to a bound on the size of tensors.
 
     Use it without gradients, so that composite operators arrive decomposed.
@@ -35,11 +35,6 @@ class Recorder(TorchDispatchMode):
             self._remember(tensor, self.graph.add_leaf("input"))
         for tensor in state:
             self._remember(tensor, self.graph.add_leaf("state"))
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and telling dynamo to stay away would first import it: 3 s in every child."""
-        return False
 
     def finish(self, outputs: Iterable[torch.Tensor]) -> None:
         """Mark what the reference returned."""

@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from musadata.dispatch import DispatchMode
 from musadata.records import InputSpec, TensorFact, Trace
 from musadata.tracing.cost import operator_flops
 from musadata.tracing.inputs import draw
@@ -31,7 +31,7 @@ class Untraceable(Exception):
         super().__init__(f"{reason}: {detail}")
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(DispatchMode):
     """Records each dispatched operator, the tensors that it made and their facts; keeps every tensor alive."""
 
     def __init__(self, named: Mapping[str, tuple[str, torch.Tensor]]):
@@ -45,11 +45,6 @@ class Recorder(TorchDispatchMode):
         self._names = {id(tensor): name for name, (_, tensor) in named.items()}
         self._alive: list[torch.Tensor] = []
         self._taken = {name.replace(".", "_") for name in named}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its compiler, three seconds, to keep that from looking at this method."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
+
+from musadata.dispatch import DispatchMode
 
 # Operators that choose among values, and so may leave out a NaN: a kernel's fmaxf(x, 0) and x > 0 ? x : 0 do.
 _CHOOSING = frozenset({
@@ -57,7 +58,7 @@ def _without_nans(run: Results, values: list[Any], leaves: Sequence[torch.Tensor
     ]
 
 
-class _NansLeftOut(TorchDispatchMode):
+class _NansLeftOut(DispatchMode):
     """Operators that choose among values are given zeros for NaNs."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 import torch._tensor_str
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from musadata.dispatch import DispatchMode
 from musadata.verifier.tensors import pack
 
 # Namespaces that PyTorch itself fills; a candidate's own operators live in others.
@@ -25,7 +25,7 @@ _print_tensor = torch._tensor_str._str
 _watching: list["DispatchWatch"] = []
 
 
-class DispatchWatch(TorchDispatchMode):
+class DispatchWatch(DispatchMode):
     """`operators`: names as "aten.mul.Tensor". `to_host`: what was copied, read or printed from a device. `parts`: how
     often a part of a tensor was filled, or copied from a part; putting a whole tensor into its place is no work.
 
@@ -44,10 +44,6 @@ class DispatchWatch(TorchDispatchMode):
         """Digests of the whole memory of each tensor on a device that operators have returned."""
         with torch.no_grad():
             return sorted({_digest_memory(tensor) for tensor in self._kept.values() if tensor.numel()})
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch._dynamo is imported on entry: seconds, in every fork
 
     def __enter__(self) -> "DispatchWatch":
         _watching.append(self)

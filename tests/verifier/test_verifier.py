@@ -174,6 +174,13 @@ def test_a_text_that_does_not_run_is_an_error_whatever_the_candidate_is(verifier
             verifier.verify_text("raise ValueError('no')", source)
 
 
+def test_running_a_reference_does_not_load_the_compiler_of_torch(verifier, make_task, relu, relu_reference):
+    """A second for each reference; a dispatch mode that PyTorch's compiler shall stay away from would load it."""
+    watched = "import sys; assert 'torch._dynamo' not in sys.modules; return torch.relu(x)"
+    verdict = verifier.verify(make_task(relu_reference.replace("return torch.relu(x)", watched)), relu)
+    assert verdict.accepted, verdict.findings
+
+
 def test_task_that_zeros_would_pass_cannot_be_judged(verifier, relu_task, relu):
     reference = relu_task.reference.replace("torch.relu(x)", "torch.relu(x).clamp(max=0)")
     verdict, rules = judge(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from musadata.dispatch import DispatchMode
 from musadata.mining.attempts import Attempt
 from musadata.mining.execution import HELPERS, tensors
 from musadata.mining.lasting import lasting_objects
@@ -25,16 +25,12 @@ MAX_SETS = 3  # of inputs, the reference's own included
 _FILE = "<pruned>"
 
 
-class Operators(TorchDispatchMode):
+class Operators(DispatchMode):
     """The aten operators that are dispatched, with the shapes that they make."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[tuple[str, tuple[int, ...]]] = []
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
