@@ -39,6 +39,7 @@ _TYPES = {"f32": "float", "f64": "double", "u32": "unsigned", "s32": "int", "b32
 _CACHE_HINTS = r"(\.(nc|ca|cg|cs|cv|lu|wb|wt|relaxed|weak|volatile|gpu|L[12]::\w+|L1::no_allocate))*"
 _LOAD = re.compile(rf"ld{_CACHE_HINTS}\.global{_CACHE_HINTS}\.({'|'.join(_TYPES)})")
 _STORE = re.compile(rf"st{_CACHE_HINTS}\.global{_CACHE_HINTS}\.({'|'.join(_TYPES)})")
+_WHOLE_NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)[uU]?")
 _COPY_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(\.\w+)*\.global(\.[\w:]+)*")
 
 
@@ -87,7 +88,18 @@ def _operand(tokens: Sequence[Token]) -> str:
 def _instruction(text: str, operands: Sequence[str], line: int) -> str:
     text = re.sub(r"//[^\n]*", "", text.replace("%%", "%")).strip()
     opcode, _, rest = text.partition(" ")
-    values = [_value(part.strip(), operands) for part in rest.split(",")] if rest.strip() else []
+    parts = [part.strip("[] ") for part in rest.split(",")] if rest.strip() else []
+    values = [_value(part, operands) for part in parts]
+    statement = _statement(opcode, [value or "" for value in values])
+    if not statement:
+        raise Unsupported(f"inline PTX {opcode} (line {line})")
+    if None in values:
+        raise Unsupported(f"{parts[values.index(None)]} in inline PTX (line {line})")
+    return statement
+
+
+def _statement(opcode: str, values: Sequence[str]) -> str:
+    """Nothing if the instruction is not known."""
     if opcode.startswith("cp.async") and _COPY_ASYNC.fullmatch(opcode) and len(values) >= 3:
         return f"emulator::copy_async({', '.join(values)})"
     if re.fullmatch(r"cp\.async\.(commit_group|wait_group|wait_all)|(membar|fence)\..*", opcode):
@@ -104,14 +116,17 @@ def _instruction(text: str, operands: Sequence[str], line: int) -> str:
         return f"{values[0]} = {values[1]} {_BINARY[opcode]} {values[2]}"
     if opcode.startswith("fma.rn") and opcode.endswith("f32") and len(values) == 4:
         return f"{values[0]} = fmaf({values[1]}, {values[2]}, {values[3]})"
-    raise Unsupported(f"inline PTX {opcode} (line {line})")
+    return ""
 
 
-def _value(text: str, operands: Sequence[str]) -> str:
-    text = text.strip("[] ")
+def _value(text: str, operands: Sequence[str]) -> str | None:
+    """What is neither a known register, an operand by its number, nor a number, cannot be said in C++."""
     if text in _SPECIAL:
         return _SPECIAL[text]
     numbered = re.fullmatch(r"%(\d+)", text)
     if numbered and int(numbered[1]) < len(operands):
         return operands[int(numbered[1])]
-    return text
+    bits = re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", text)
+    if bits:
+        return f"__uint_as_float(0x{bits[1]}u)"
+    return text if _WHOLE_NUMBER.fullmatch(text) else None
