@@ -73,7 +73,7 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
     asked: set[str] = set()
 
     def serve(self: trial.Trial, question: dict[str, Any]) -> dict[str, Any]:
-        kind = next((key for key in ("compile", "plan", "enter", "judge") if key in question), "timing")
+        kind = next((key for key in ("context", "compile", "plan", "enter", "judge") if key in question), "timing")
         if kind not in asked:
             note(f"asks: {kind}")
         answer = served(self, question)
@@ -89,6 +89,8 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
         assert opened is not None
         object.__setattr__(opened, "compile", _noted(opened.compile, "compiler ends", note))
         object.__setattr__(verifier, "read_task", _noted(verifier.read_task, "reference read", note))
+        if verifier._second is not None:
+            object.__setattr__(verifier._second, "_run", _noted(verifier._second._run, "second opinion", note))
         assert verifier._references is not None
         object.__setattr__(verifier._references, "_run", _noted(verifier._references._run, "reference run", note))
         verdict = verifier.verify_text(reference, source)
@@ -98,8 +100,8 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
 
 
 def _noted(function: Callable[..., Any], what: str, note: Callable[[str], None]) -> Callable[..., Any]:
-    def watched(*arguments: Any) -> Any:
-        result = function(*arguments)
+    def watched(*arguments: Any, **named: Any) -> Any:
+        result = function(*arguments, **named)
         note(what)
         return result
 

@@ -17,6 +17,14 @@ def verifier():
         yield verifier
 
 
+# An instruction that the emulator does not know, so that it has no opinion: timing alone must find what is wrong.
+UNKNOWN_TO_THE_EMULATOR = (
+    "__global__ void matmul_tiled(",
+    '__device__ int where() {\n    int id;\n    asm("mov.u32 %0, %%smid;" : "=r"(id));\n    return id;\n}\n'
+    "__global__ void matmul_tiled(",
+)
+
+
 def judge(verifier, name, *changes):
     program = next(item for item in read_programs("honest") if item.name == name)
     exercise = read_exercise(program.value("task"))
@@ -69,7 +77,8 @@ def test_flag_may_be_read_back(verifier):
 def test_kernel_that_behaves_only_at_first_is_rejected(verifier):
     threads = "    const dim3 threads(TILE, TILE);"
     late = (threads, f"    static int calls = 0;\n    const int size = ++calls > 200 ? K / 2 : K;\n{threads}")
-    verdict, rules = judge(verifier, "matmul_tiled", late, ("M, N, K);\n    return c;", "M, N, size);\n    return c;"))
+    wrong = ("M, N, K);\n    return c;", "M, N, size);\n    return c;")
+    verdict, rules = judge(verifier, "matmul_tiled", UNKNOWN_TO_THE_EMULATOR, late, wrong)
     assert rules == {"timing.unstable"}
     assert verdict.error_class is ErrorClass.CORRECTNESS
 
@@ -86,7 +95,7 @@ def test_work_on_a_stream_that_events_do_not_see_is_rejected(verifier):
         "    if (!side) cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);\n"
         "    spin<<<1, 1, 0, side>>>(c.data_ptr<float>());\n    return c;\n}",
     )
-    verdict, rules = judge(verifier, "matmul_tiled", spin, side)
+    verdict, rules = judge(verifier, "matmul_tiled", UNKNOWN_TO_THE_EMULATOR, spin, side)
     assert rules == {"timing.hidden_work"}
     assert verdict.error_class is ErrorClass.CHEATING
 
