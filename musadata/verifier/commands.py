@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 import tokenize
 from pathlib import Path
@@ -89,13 +90,22 @@ def run(arguments: argparse.Namespace) -> int:
     reference = _read_reference(arguments.reference)
     candidate = _read(arguments.candidate, MAX_CHARACTERS * _MOST_BYTES_PER_CHARACTER)
     config = _config(arguments)
-    start_ahead(2)  # for candidates and for references: they import torch while this process gets ready
+    _start_processes(config)
     from musadata.verifier import Verifier
 
     with Verifier(config) as verifier:
         verdict = verifier.verify_text(reference, candidate)
     print(json.dumps(plain(verdict), indent=2) if arguments.json else _render(verdict))
     return _exit_code(verdict)
+
+
+def _start_processes(config: VerifierConfig) -> None:
+    """Of candidates, of references and, where a device judges, of the second opinion: they import torch while this
+    process gets ready."""
+    judged_by_device = config.backend in (BackendType.CUDA, BackendType.MUSA) or (
+        config.backend is BackendType.AUTO and shutil.which("nvidia-smi") is not None
+    )
+    start_ahead(3 if judged_by_device else 2)
 
 
 def _exit_code(verdict: Verdict) -> int:
@@ -154,12 +164,13 @@ def _render(verdict: Verdict) -> str:
 
 def run_batch(arguments: argparse.Namespace) -> int:
     """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`."""
+    config = _config(arguments)
     if not arguments.devices:
-        start_ahead(2)
+        _start_processes(config)
     from musadata.verifier.backends import open_backend
     from musadata.verifier.batch import Batch, judge_batch, parse_devices
 
-    devices, config = parse_devices(arguments.devices), _config(arguments)
+    devices = parse_devices(arguments.devices)
     if devices and config.backend is BackendType.AUTO and open_backend(config).name == BackendType.EMULATED.value:
         remedy = "leave it out to run the kernels on the CPU"
         raise MusadataError("there is no CUDA device here", where="--devices", remedy=remedy)

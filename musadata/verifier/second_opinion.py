@@ -17,6 +17,7 @@ from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits, Sandbox
+from musadata.verifier.compiling import SharedCompile
 from musadata.verifier.emulated import open_emulated
 from musadata.verifier.judge import Judgement, judge
 from musadata.verifier.plan import Call, plan_once
@@ -75,12 +76,17 @@ class Opinion:
 class SecondOpinion:
     """Runs candidates in the emulator, from the threads of `pool`; its warm process starts in the background.
 
+    Attributes:
+        compile: makes what its candidates need, ahead of them.
+
     Raises:
         MusadataError: this machine has no C++ compiler.
     """
 
     def __init__(self, config: VerifierConfig, pool: ThreadPoolExecutor):
-        backend = open_emulated(config)
+        opened = open_emulated(config)
+        backend = replace(opened, compile=SharedCompile(opened.compile))
+        self.compile = backend.compile
         self._backend = backend
         self._strict = config.strict
         self._pool = pool

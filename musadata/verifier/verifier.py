@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Self
+from typing import Any, Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.adhoc import PRELOAD, read_task, task_id
-from musadata.verifier.backends import Backend, open_backend
+from musadata.verifier.backends import Backend, Built, open_backend
 from musadata.verifier.compiling import SharedCompile
 from musadata.verifier.device_lock import released
 from musadata.verifier.extract import Extraction, extract
@@ -69,7 +69,7 @@ class Verifier:
         self._rivals: Rivals | None = None
         self._second: SecondOpinion | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._foreseen: set[str] = set()
+        self._foreseen: set[tuple[str, str]] = set()
         self._contexts = threading.Semaphore(_CONTEXTS_AT_ONCE)
 
     def __enter__(self) -> Self:
@@ -147,7 +147,7 @@ class Verifier:
         if findings:
             return self._verdict(rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings))
         ported = self._port(extraction)
-        self._foresee(ported)
+        self._foresee(extraction, ported)
         try:
             return self._verdict(self._run(exercise, extraction.source, ported.source))
         except (BadReference, MusadataError) as error:
@@ -197,16 +197,22 @@ class Verifier:
         """Start to compile what the candidate seems to hold, so that it is there when its process asks for it."""
         extraction = extract(candidate)
         if not extraction.finding and not check_legality(extraction.source, self._config.strict).findings:
-            self._foresee(self._port(extraction))
+            self._foresee(extraction, self._port(extraction))
 
-    def _foresee(self, extraction: Extraction) -> None:
-        assert self._backend is not None and self._pool is not None
-        for sources in foresee_sources(extraction.source):
-            request, digest = sources.to_dict(), sources.digest()
-            if digest in self._foreseen or check_native_code(native_texts(request), self._config.strict):
+    def _foresee(self, extraction: Extraction, ported: Extraction) -> None:
+        assert self._backend is not None
+        self._start_compiling(ported.source, self._backend.name, self._backend.compile)
+        if self._second is not None:
+            self._start_compiling(extraction.source, "second opinion", self._second.compile)
+
+    def _start_compiling(self, source: str, whose: str, compile_sources: Callable[[dict[str, Any]], Built]) -> None:
+        assert self._pool is not None
+        for sources in foresee_sources(source):
+            request, key = sources.to_dict(), (whose, sources.digest())
+            if key in self._foreseen or check_native_code(native_texts(request), self._config.strict):
                 continue
-            self._foreseen.add(digest)
-            self._pool.submit(self._backend.compile, request)
+            self._foreseen.add(key)
+            self._pool.submit(compile_sources, request)
 
     def _run(self, exercise: "_Exercise", source: str, ported: str) -> Judgement:
         """The judgement, and whose fault it is: not the candidate's if the device is gone, or others fill it."""

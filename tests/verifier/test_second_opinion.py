@@ -77,6 +77,30 @@ def test_program_that_keeps_count_is_cheating(
     assert "Seen in emulation" in verdict.feedback
 
 
+def test_the_emulator_compiles_ahead_and_once(relu_task: Task, relu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_emulated, compiled, begun = second_opinion.open_emulated, [], threading.Event()
+
+    def open_counting(config: VerifierConfig) -> Backend:
+        backend = open_emulated(config)
+
+        def compile_sources(sources: dict[str, object]) -> Built:
+            compiled.append(sources["name"])
+            begun.set()
+            return backend.compile(sources)
+
+        return dataclasses.replace(backend, compile=compile_sources)
+
+    monkeypatch.setattr(second_opinion, "open_emulated", open_counting)
+    monkeypatch.setattr(
+        verifier, "open_backend", lambda config: dataclasses.replace(open_backend(config), second_opinion=True)
+    )
+    with Verifier(CONFIG) as opened:
+        opened.foresee(relu)
+        assert begun.wait(30)
+        assert opened.verify(relu_task, relu).accepted
+    assert len(compiled) <= 2  # the second time what is there already is only looked up
+
+
 def test_backend_that_asks_for_no_opinion_gets_none(blind: Verifier, relu_task: Task, faulty: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blind, "_second", None)
