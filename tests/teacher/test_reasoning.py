@@ -188,3 +188,11 @@ def test_a_weight_of_a_loss_is_part_of_its_formula():
 
 def test_the_largest_few_are_said_to_be_so():
     assert "`topk` = the first 3 of x along its axis, largest first" in texts("largest")["scalar mathematics"]
+
+
+def test_what_changes_place_on_the_way_is_mapped_to_where_it_comes_from():
+    assert "`roll[n, c, h, w]` is `x[n, c, h, (w - 2 + 20) % 20]`" in texts("rolled_maximum")["index mapping"]
+    assert (
+        "`channel_shuffle[n, c, h, w] = x[n, c % 2 * (6 / 2) + c / 2, h, w]`"
+        in (texts("channel_shuffle")["scalar mathematics"])
+    )

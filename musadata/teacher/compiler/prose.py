@@ -10,6 +10,7 @@ from musadata.records import ErrorClass
 from musadata.teacher.compiler.candidate import Candidate
 from musadata.teacher.compiler.faults import FaultKind
 from musadata.teacher.compiler.kernels import Kernel, Stage
+from musadata.teacher.compiler.scalar import Load
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
 _MOST_READS = 6  # names of tensors in one sentence
@@ -95,7 +96,9 @@ def _work(kernel: Kernel) -> str:
     if not kernel.reductions:
         return f"it computes {_listed(stores)}{_reading('from', kernel.stores)}, element by element"
     results = [f"`{stage.local}` ({_REDUCTIONS[stage.kind]})" for stage in kernel.reductions]
-    made = f"it makes {_listed(results)}{_reading('of', kernel.reductions)}"
+    plain = any(isinstance(stage.value, Load) or stage.contraction for stage in kernel.reductions)
+    word = "of" if plain else "of values that it computes on the way from"
+    made = f"it makes {_listed(results)}{_reading(word, kernel.reductions)}"
     whence = f"from {'it' if len(results) == 1 else 'them'}{_reading('and', kernel.stores)}"
     return f"{made}, then writes {_listed(stores)} {whence}" if stores else made
 

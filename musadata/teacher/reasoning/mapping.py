@@ -7,6 +7,7 @@ from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, example, offset_of
 from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count
 from musadata.teacher.reasoning.ownership import map_call
+from musadata.teacher.reasoning.placing import element_of, origin_of
 from musadata.teacher.reasoning.study import Study, join, shape_text, unique
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -43,7 +44,14 @@ def _map_stage(stage: Stage) -> str:
         later = [call for call in fused if call not in before]
         reads = [_prologue(stage.anchor, [call for call in fused if call in before], made)]
         reads += [_beside(fact) for call in later for fact in call.operands if fact.name not in made]
-    return " ".join([text, *unique([read for read in reads if read])]) + _epilogue(stage)
+    moved = [_moved(call) for call in stage.calls if call is not lead]
+    return " ".join([text, *unique([part for part in [*reads, *moved] if part])]) + _epilogue(stage)
+
+
+def _moved(call: Call) -> str:
+    """What is put in other places on the way, and so never stored."""
+    origin = origin_of(call) if call.kind is CallKind.PLACEMENT else ""
+    return f"`{call.output.name}` is not stored: `{element_of(call)}` is `{origin}`." if origin else ""
 
 
 def _made(stage: Stage) -> set[str]:

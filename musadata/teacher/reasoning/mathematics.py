@@ -4,6 +4,7 @@ import math
 import re
 
 from musadata.teacher.reasoning.graph import KNOWLEDGE, Call, CallKind, Stage
+from musadata.teacher.reasoning.placing import element_of, origin_of
 from musadata.teacher.reasoning.study import Study, group_row, join, product_text, row_of, unique
 
 _FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
@@ -270,6 +271,9 @@ def _lookup(call: Call) -> str:
 
 
 def _placement(call: Call) -> str:
+    origin = origin_of(call)
+    if origin:
+        return f"`{element_of(call)} = {origin}`: a copy, no arithmetic"
     names = ", ".join(fact.name for fact in call.operands)
     return f"{_code(call.output.name)} = {call.packet}({names}): a copy, no arithmetic"
 

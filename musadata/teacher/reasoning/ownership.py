@@ -3,6 +3,7 @@
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, coordinates
 from musadata.teacher.reasoning.graph import SCATTERS, Call, CallKind, count
+from musadata.teacher.reasoning.placing import element_of, origin_of
 from musadata.teacher.reasoning.study import group_row, is_whole, join, named, row_of, shape_text, strides_of, unique
 
 
@@ -241,7 +242,9 @@ def _placement(call: Call) -> str:
             f"{_flat(out)} Along axis {axis}, places below "
             f"{first.shape[axis]} come from `{first.name}`; the others from the next operand, that much further on."
         )
-    return f"{_flat(out)} It has one source in {named(call.source)}."
+    origin = origin_of(call)
+    source = f"`{element_of(call)}` is `{origin}`" if origin else f"It has one source in {named(call.source)}"
+    return f"{_flat(out)} {source}."
 
 
 def _padding(call: Call, before: int) -> str:

@@ -82,6 +82,8 @@ def test_a_description_says_what_each_kernel_computes_of_what(candidate_of):
     fused, unfused = (next(plan for plan in PLANS if plan.fuse == wanted) for wanted in (True, False))
     said = describe(candidate_of("softmax", fused))
     assert "it makes `softmax_max` (a maximum) and `softmax_sum` (a sum) of `x`, then writes `softmax`" in said
+    rows = describe(candidate_of("normalised rows", fused))
+    assert "`norm_sum` (a sum) of values that it computes on the way from `x`" in rows
     assert "it computes `mul` from `relu`, element by element" in describe(candidate_of("chain", unfused))
 
 

@@ -1,0 +1,95 @@
+"""Where each element of a result comes from that only changes place."""
+
+from collections.abc import Callable
+
+from musadata.teacher.reasoning.coordinates import axis_names
+from musadata.teacher.reasoning.graph import Call
+
+# The names of an element's coordinates, and the call -> its coordinates in the first operand, where it can say.
+_Places = Callable[[list[str], Call], list[str]]
+
+
+def element_of(call: Call) -> str:
+    """An element of the call's result in coordinates, as `roll[r, c]`."""
+    return f"{call.output.name}[{', '.join(axis_names(len(call.output.shape)))}]"
+
+
+def origin_of(call: Call) -> str:
+    """The element that `element_of` is a copy of, as `x[r, (c - 2 + 20) % 20]`; empty where that is not one formula."""
+    names = axis_names(len(call.output.shape))
+    if call.packet in ("tril", "triu"):
+        return _triangle(names, call)
+    if call.packet == "stack":
+        axis = (call.integers("dim") or (0,))[0] % len(names)
+        inner = ", ".join(names[:axis] + names[axis + 1 :])
+        return f"operand {names[axis]} of {', '.join(fact.name for fact in call.operands)} at [{inner}]"
+    write = _PLACES.get(call.packet)
+    places = write(names, call) if write else None
+    return f"{call.source.name}[{', '.join(places)}]" if places else ""
+
+
+def _roll(names: list[str], call: Call) -> list[str]:
+    axes = call.integers("dims")
+    if not axes:  # it rolls the flat tensor
+        return []
+    for shift, axis in zip(call.integers("shifts"), axes, strict=True):
+        size, name = call.source.shape[axis], names[axis]
+        ahead = shift % size
+        names[axis] = f"({name} - {ahead} + {size}) % {size}" if ahead else name
+    return names
+
+
+def _flip(names: list[str], call: Call) -> list[str]:
+    for axis in call.integers("dims"):
+        names[axis] = f"{call.source.shape[axis]} - 1 - {names[axis]}"
+    return names
+
+
+def _repeat(names: list[str], call: Call) -> list[str]:
+    sizes = call.source.shape
+    added = len(names) - len(sizes)
+    return [
+        name if size == made else ("0" if size == 1 else f"{name} % {size}")
+        for name, size, made in zip(names[added:], sizes, call.output.shape[added:], strict=True)
+    ]
+
+
+def _channel_shuffle(names: list[str], call: Call) -> list[str]:
+    groups = call.integers("groups")[0]
+    names[1] = f"{names[1]} % {groups} * ({call.source.shape[1]} / {groups}) + {names[1]} / {groups}"
+    return names
+
+
+def _pixel_shuffle(names: list[str], call: Call) -> list[str]:
+    *before, channel, row, column = names
+    by = call.integers("upscale_factor")[0]
+    within = f"{row} % {by} * {by} + {column} % {by}"
+    return [*before, f"{channel} * {by} * {by} + {within}", f"{row} / {by}", f"{column} / {by}"]
+
+
+def _pixel_unshuffle(names: list[str], call: Call) -> list[str]:
+    *before, channel, row, column = names
+    by = call.integers("downscale_factor")[0]
+    return [
+        *before,
+        f"{channel} / ({by} * {by})",
+        f"{row} * {by} + {channel} / {by} % {by}",
+        f"{column} * {by} + {channel} % {by}",
+    ]
+
+
+def _triangle(names: list[str], call: Call) -> str:
+    (diagonal,) = call.integers("diagonal") or (0,)
+    side = "<=" if call.packet == "tril" else ">="
+    offset = f" + {diagonal}" if diagonal > 0 else f" - {-diagonal}" if diagonal else ""
+    return f"({names[-1]} {side} {names[-2]}{offset} ? {call.source.name}[{', '.join(names)}] : 0)"
+
+
+_PLACES: dict[str, _Places] = {
+    "roll": _roll,
+    "flip": _flip,
+    "repeat": _repeat,
+    "channel_shuffle": _channel_shuffle,
+    "pixel_shuffle": _pixel_shuffle,
+    "pixel_unshuffle": _pixel_unshuffle,
+}
