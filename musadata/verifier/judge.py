@@ -37,6 +37,10 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
     share, wrong = _judge_results(report, calls, expectation)
     crash = _judge_end(outcome, report)
     cheats = judge_conduct(report, calls, expectation, strict)
+    missing = [text for kind, text in report.kernel_faults() if kind == "unsupported"]
+    if missing:
+        finding = Finding("execute.unsupported", f"This backend cannot judge the candidate: {missing[0]}")
+        return Judgement(VerifyStage.EXECUTE, ErrorClass.INFRA, share, (finding,), operators, kernels)
     found = [
         (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _sentences(report, "interface", "interface.state"), 0.0),
         (VerifyStage.EXECUTE, ErrorClass.RUNTIME, crash, share),
@@ -99,6 +103,7 @@ _CUDA_ERRORS = {
     "2": "out of memory",
     "9": "invalid configuration",
     "98": "invalid device function",
+    "720": "more blocks than the device holds at the same time, as a cooperative launch needs",
 }
 
 

@@ -33,9 +33,6 @@ _CLASH = re.compile(
 )
 
 
-_GRID_BARRIER = re.compile(r"grid_group' has no member named '(sync|barrier_arrive|barrier_wait)'")
-
-
 def may_clash(errors: tuple[Diagnostic, ...]) -> bool:
     """Whether the errors may come from compiling sources together that PyTorch compiles apart."""
     return not errors or any(_CLASH.search(error.message) for error in errors)
@@ -43,8 +40,6 @@ def may_clash(errors: tuple[Diagnostic, ...]) -> bool:
 
 def may_need_full_headers(errors: tuple[Diagnostic, ...], stderr: str) -> bool:
     """Whether the errors are about PyTorch's names, of which the small headers hold only the common ones."""
-    if any(_GRID_BARRIER.search(error.message) for error in errors):
-        return False
     return bool(_MISSING_HEADER.search(stderr)) or any(_MISSING_FROM_TORCH.search(error.message) for error in errors)
 
 
@@ -59,9 +54,6 @@ def explain_gap(errors: tuple[Diagnostic, ...]) -> str:
         header = _FOREIGN_HEADER.match(error.message)
         if header:
             return f"header {header[1]} (line {error.line})"
-        barrier = _GRID_BARRIER.search(error.message)
-        if barrier:
-            return f"synchronisation of a whole grid ({barrier[1]}, line {error.line})"
         unknown = _UNKNOWN_NAME.search(error.message)
         if unknown and unknown[1] in _cuda_names():
             return f"{unknown[1]} (line {error.line})"

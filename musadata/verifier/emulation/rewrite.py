@@ -20,6 +20,7 @@ from musadata.verifier.lexer import (
     skip_space,
     skip_space_back,
     split,
+    split_commas,
 )
 
 # What has a header on a CUDA machine but no emulation here: the candidate may well be right.
@@ -34,8 +35,6 @@ _FOREIGN_NAMES = {
     "tex1Dfetch": "textures",
     "tex2D": "textures",
     "tex3D": "textures",
-    "cudaLaunchCooperativeKernel": "cooperative launches",
-    "cudaLaunchKernelEx": "launch attributes",
     "cudaGraphLaunch": "CUDA graphs",
     "cudaStreamBeginCapture": "CUDA graphs",
     "this_cluster": "thread block clusters",
@@ -108,19 +107,33 @@ def _rewrite_assembly(tokens: Sequence[Token]) -> list[Token]:
     return result
 
 
+# Calls that launch a kernel, and which of their arguments it is; ported kernels are tried here under an alias.
+_LAUNCH_CALL = re.compile(r"(?:cuda|musa)Launch(Kernel|CooperativeKernel|KernelExC|KernelEx)")
+_KERNEL_POSITIONS = {"Kernel": 0, "CooperativeKernel": 0, "KernelExC": 1, "KernelEx": 1}
+_POINTER_CAST = re.compile(
+    r"\s*(\(\s*(const\s+)?void\s*(const\s*)?\*\s*\)"
+    r"|(reinterpret|static)_cast\s*<\s*(const\s+)?void\s*(const\s*)?\*\s*>)"
+)
+
+
 def _drop_kernel_casts(tokens: Sequence[Token]) -> list[Token]:
     """`cudaLaunchKernel((void*)kernel, ...)` hides the kernel's type, which the emulation needs."""
     result = list(tokens)
     for index, token in enumerate(tokens):
-        if not token.is_word("cudaLaunchKernel", "musaLaunchKernel"):  # ported kernels are tried here under an alias
-            continue
+        called = _LAUNCH_CALL.fullmatch(token.text) if token.kind is Kind.WORD else None
         call = skip_space(tokens, index + 1)
-        cast = skip_space(tokens, call + 1)
-        if cast < len(tokens) and tokens[cast].is_sign("("):
-            end = closing_index(tokens, cast)
-            if re.fullmatch(r"\(\s*(const\s+)?void\s*(const\s*)?\*\s*\)", join(tokens[cast : end + 1])):
-                for position in range(cast, end + 1):
-                    result[position] = Token(Kind.SPACE, " ", token.line)
+        if called is None or call >= len(tokens) or not tokens[call].is_sign("("):
+            continue
+        start = call + 1
+        arguments = split_commas(tokens[start : closing_index(tokens, call)])
+        for argument in arguments[: _KERNEL_POSITIONS[called[1]]]:
+            start += len(argument) + 1
+        cast = _POINTER_CAST.match(join(tokens[start : start + 16]))
+        left = cast.end() if cast else 0
+        while left > 0:
+            left -= len(tokens[start].text)
+            result[start] = Token(Kind.SPACE, re.sub(r"[^\n]", " ", tokens[start].text), token.line)
+            start += 1
     return result
 
 

@@ -35,6 +35,33 @@ __global__ void kernel(const float* x, float* y, int n) {
 """)
 
 
+GRIDWISE = """
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x), parts = torch::empty({8}, x.options());
+  float *from = x.data_ptr<float>(), *to = y.data_ptr<float>(), *between = parts.data_ptr<float>();
+  int n = x.numel();
+  void* arguments[] = {&from, &to, &between, &n};
+  LAUNCH((void*)kernel, dim3(8), dim3(64), arguments, 0, nullptr);
+  return y;
+}
+"""
+
+
+def gridwise(barrier: str) -> str:
+    """Every block leaves a number for all others to read."""
+    return f"""
+#include <cooperative_groups.h>
+__global__ void kernel(const float* x, float* y, float* parts, int n) {{
+  auto grid = cooperative_groups::this_grid();
+  if (threadIdx.x == 0) parts[blockIdx.x] = blockIdx.x;
+  {barrier}
+  float sum = 0;
+  for (int b = 0; b < 8; b++) sum += parts[b];
+  for (int i = grid.thread_rank(); i < n; i += grid.size()) y[i] = x[i] * sum;
+}}
+"""
+
+
 @dataclass(frozen=True)
 class Bug:
     """Attributes:
@@ -181,6 +208,38 @@ BUGS = {
         "x * 1",
         (1000,),
         fault="deadlock",
+    ),
+    "no barrier of the grid": Bug(
+        gridwise("__syncthreads();"),
+        GRIDWISE.replace("LAUNCH", "cudaLaunchCooperativeKernel"),
+        "x * 28",
+        (1000,),
+        wrong_order="forward",
+        reports=("race_between_blocks",),
+    ),
+    "barrier of a grid that is not launched as one": Bug(
+        gridwise("grid.sync();"), GRIDWISE.replace("LAUNCH", "cudaLaunchKernel"), "x * 28", (1000,), fault="trap"
+    ),
+    "block that leaves before the grid's barrier": Bug(
+        gridwise("if (blockIdx.x == 3) return; grid.sync();"),
+        GRIDWISE.replace("LAUNCH", "cudaLaunchCooperativeKernel"),
+        "x * 28",
+        (1000,),
+        fault="deadlock",
+    ),
+    "barrier of the grid in a branch": Bug(
+        gridwise("if (threadIdx.x < 32) grid.sync(); else __syncthreads();"),
+        GRIDWISE.replace("LAUNCH", "cudaLaunchCooperativeKernel"),
+        "x * 28",
+        (1000,),
+        fault="barrier_divergence",
+    ),
+    "more blocks than can wait for each other": Bug(
+        gridwise("grid.sync();"),
+        GRIDWISE.replace("LAUNCH", "cudaLaunchCooperativeKernel").replace("dim3(8)", "dim3(8000)"),
+        "x * 28",
+        (1000,),
+        launch_error=720,
     ),
     "unwritten output": Bug(
         elementwise("if (i < n - 1) y[i] = x[i];"), ELEMENTWISE, "x * 1", (1000,), wrong_order="forward"

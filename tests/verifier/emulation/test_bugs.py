@@ -127,3 +127,34 @@ def answer():
 """
     )
     assert run(program)["value"] == "CUDA error: an illegal memory access was encountered"
+
+
+def test_a_kernel_whose_type_is_hidden_is_unsupported_and_not_wrong(run):
+    program = candidate("barrier of a grid that is not launched as one")
+    hidden = program.replace(
+        "cudaLaunchKernel((void*)kernel,", "void* hidden = (void*)kernel; cudaLaunchKernel(hidden,"
+    )
+    assert [fault["kind"] for fault in run(hidden)["records"]["faults"]] == ["unsupported"]
+
+
+def test_kernels_launched_by_calls_keep_their_names_and_their_shared_memory(run):
+    kernel = """
+#include <torch/extension.h>
+template <int N> __global__ void kernel(float* y, int n) {
+  extern __shared__ float s[];
+  for (int i = 0; i < n; i++) s[i] = i;
+  *y = s[n - 1];
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  float* to = y.data_ptr<float>();
+  int n = 15000;
+  void* arguments[] = {&to, &n};
+  cudaFuncSetAttribute((const void*)kernel<3>, cudaFuncAttributeMaxDynamicSharedMemorySize, n * 4);
+  cudaLaunchKernel((const void*)kernel<3>, 1, 1, arguments, n * 4, 0);
+  return y;
+}
+"""
+    answer = run(CANDIDATE.format(source=kernel, reference="x * 0 + 14999", shape=(1,)))
+    assert answer["close"], answer
+    assert [kernel["name"] for kernel in answer["records"]["kernels"]] == ["kernel"]

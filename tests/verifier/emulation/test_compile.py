@@ -142,12 +142,10 @@ def test_plain_headers_of_libcu_are_those_of_the_standard_library():
     compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", use)))
 
 
-def test_grid_is_a_group_but_not_one_that_waits():
+def test_grid_is_a_group():
     head = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
-    ranks = "auto grid = cg::this_grid(); x[grid.thread_rank() % grid.size()] = grid.num_blocks();"
+    ranks = "auto grid = cg::this_grid(); x[grid.thread_rank() % grid.size()] = grid.num_blocks(); grid.sync();"
     compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", ranks)))
-    with pytest.raises(Unsupported, match="synchronisation of a whole grid"):
-        compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", "cg::this_grid().sync();")))
 
 
 def test_unknown_cuda_function_is_unsupported_and_unknown_other_function_is_wrong():

@@ -24,10 +24,14 @@ class thread_block {
 };
 inline thread_block this_thread_block() { return {}; }
 
-// All threads of a launch. Without sync(): blocks run one after the other; see gaps.py.
+// All threads of a launch.
 class grid_group {
  public:
-  static constexpr bool is_valid() { return false; }  // as of every launch that is not cooperative
+  static bool is_valid() { return emulator::musadata_is_cooperative() != 0; }
+  static void sync() { emulator::musadata_grid_barrier(); }
+  struct arrival_token {};
+  static arrival_token barrier_arrive() { return {}; }
+  static void barrier_wait(arrival_token&&) { sync(); }
   static unsigned long long block_rank() {
     return blockIdx.x + gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
   }

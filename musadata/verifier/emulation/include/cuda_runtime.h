@@ -4,6 +4,7 @@
 #include <emulator/vector_types.h>
 #include <emulator/runtime_api.h>
 #include <emulator/launch.h>
+#include <emulator/launch_calls.h>
 #include <emulator/warp.h>
 #include <emulator/atomics.h>
 #include <emulator/math.h>

@@ -37,6 +37,7 @@
 #define musaGetDeviceProperties cudaGetDeviceProperties
 #define musaGetErrorString cudaGetErrorString
 #define musaGetLastError cudaGetLastError
+#define musaLaunchCooperativeKernel cudaLaunchCooperativeKernel
 #define musaLaunchKernel cudaLaunchKernel
 #define musaMalloc cudaMalloc
 #define musaMallocAsync cudaMallocAsync

@@ -130,7 +130,7 @@ void check_initialised(size_t offset, size_t bytes, bool is_write, const void* c
   }
   if (is_write) {
     note_shared_write(offset, bytes);
-  } else if (!g_brief && !shared_was_written(offset, bytes)) {
+  } else if (!g_brief && !block_continues() && !shared_was_written(offset, bytes)) {
     report("uninitialised_shared", size_text(bytes, is_write) + " of shared memory that no thread has written", code);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -144,6 +145,15 @@ int acquire_stack() {
 }
 
 void release_stack(int stack) { g_free_stacks.push_back(stack); }
+
+void claim_stacks(const std::vector<int>& stacks) {
+  std::vector<bool> claimed(g_stacks.size());
+  for (const int stack : stacks) {
+    claimed[stack] = true;
+  }
+  const auto is_claimed = [&](int stack) { return claimed[stack]; };
+  g_free_stacks.erase(std::remove_if(g_free_stacks.begin(), g_free_stacks.end(), is_claimed), g_free_stacks.end());
+}
 
 char* stack_base(int stack) { return g_stacks[stack]; }
 

@@ -1,6 +1,7 @@
 // Switching between stacks of one OS thread: about 15 ns in assembly, more where only ucontext is at hand.
 #pragma once
 #include <cstddef>
+#include <vector>
 
 namespace emulator {
 
@@ -19,6 +20,8 @@ void* new_fiber_state(char* stack_top, void (*entry)());
 int acquire_stack();
 void release_stack(int stack);
 char* stack_base(int stack);
+// Takes back stacks that were released, with whatever they hold then.
+void claim_stacks(const std::vector<int>& stacks);
 // Not all at the same offset in their pages: the frames of a block's threads would fight for the same cache sets.
 constexpr size_t kStagger = 128;
 constexpr size_t kMostStagger = 32 * kStagger;

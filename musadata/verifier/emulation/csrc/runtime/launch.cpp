@@ -2,10 +2,13 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <memory>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,6 +31,8 @@ bool g_in_kernel = false;
 pthread_t g_kernel_thread;
 uint64_t g_block_serial = 0;
 uint64_t g_first_block = 0;
+bool g_cooperative = false;
+bool g_continues = false;
 bool g_ghost = false;
 Checking g_checking = Checking::kOff;
 bool g_settled = false;
@@ -52,6 +57,16 @@ int check_geometry(const LaunchConfig& config) {
     return kInvalidConfiguration;
   }
   return kSuccess;
+}
+
+constexpr int kMultiprocessors = 132;
+
+// All blocks of a cooperative launch wait for each other, so that they must fit on the device together.
+int check_cooperative(const LaunchConfig& config) {
+  const int threads = static_cast<int>(config.block.x * config.block.y * config.block.z);
+  const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
+  const int fitting = kMultiprocessors * musadata_most_resident(threads, config.shared_bytes);
+  return config.cooperative && blocks > static_cast<uint64_t>(fitting) ? kCooperativeTooLarge : kSuccess;
 }
 
 int check_shared(const LaunchConfig& config, const std::string& name) {
@@ -112,17 +127,64 @@ struct BlockWalk {
   }
 };
 
+struct Waiting {
+  uint64_t linear;
+  std::shared_ptr<WaitingBlock> block;
+  std::string shared;
+};
+
+// After a block has run to its end or to a barrier of the grid, where it is put away.
+void end_turn(uint64_t linear, std::vector<Waiting>* waiting) {
+  if (current_fault() != nullptr) {
+    return;
+  }
+  check_overruns();
+  if (block_waits_for_grid()) {
+    waiting->push_back({linear, put_block_away(), keep_shared()});
+  }
+}
+
+// All blocks run from one barrier of the grid to the next, again in any order.
+void continue_blocks(std::vector<Waiting> waiting, uint64_t blocks, const dim3& grid) {
+  g_continues = true;
+  while (!waiting.empty() && current_fault() == nullptr) {
+    if (waiting.size() != blocks) {
+      report_fault("deadlock",
+                   "the grid can never go on: " + std::to_string(waiting.size()) + " of " + std::to_string(blocks) +
+                       " blocks wait at grid.sync(), the others have exited",
+                   false);
+      break;
+    }
+    g_first_block = g_block_serial + 1;
+    const BlockWalk walk(blocks);
+    std::vector<Waiting> next;
+    for (uint64_t i = 0; i < blocks && current_fault() == nullptr; i++) {
+      Waiting& turn = waiting[walk.at(i)];
+      set_block_index(turn.linear, grid);
+      g_block_serial++;
+      restore_shared(turn.shared);
+      continue_block(turn.block.get());
+      turn.block = nullptr;
+      end_turn(turn.linear, &next);
+    }
+    waiting = std::move(next);
+  }
+  g_continues = false;
+}
+
 void run_blocks(const LaunchConfig& config) {
   const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
   const BlockWalk walk(blocks);
+  std::vector<Waiting> waiting;
   for (uint64_t i = 0; i < blocks && current_fault() == nullptr; i++) {
     set_block_index(walk.at(i), config.grid);
     g_block_serial++;
     poison_shared();
     run_block();
-    if (current_fault() == nullptr) {
-      check_overruns();
-    }
+    end_turn(walk.at(i), &waiting);
+  }
+  if (!waiting.empty()) {
+    continue_blocks(std::move(waiting), blocks, config.grid);
   }
 }
 
@@ -154,6 +216,7 @@ void fail(int code, bool sticky) {
 void run_kernel(const LaunchConfig& config, void (*entry)(void*), void* arguments) {
   blockDim = config.block;
   gridDim = config.grid;
+  g_cooperative = config.cooperative;
   g_first_block = g_block_serial + 1;
   musadata_launch_serial++;
   begin_shared(config.shared_bytes);
@@ -187,6 +250,8 @@ std::string position() { return "block " + triple(blockIdx) + " thread " + tripl
 uint64_t block_serial() { return g_block_serial; }
 
 uint64_t first_block_of_launch() { return g_first_block; }
+
+bool block_continues() { return g_continues; }
 
 bool is_launch_frame(const void* address) {
   constexpr long kFrameBytes = 64 * 1024;
@@ -230,6 +295,9 @@ void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arg
   if (error == kSuccess) {
     error = check_shared(*config, name);
   }
+  if (error == kSuccess) {
+    error = check_cooperative(*config);
+  }
   record_launch(name, *config, error);
   if (error != kSuccess) {
     fail(error, false);
@@ -248,6 +316,28 @@ void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arg
 }
 
 int musadata_in_kernel() { return in_kernel(); }
+
+int musadata_is_cooperative() { return g_cooperative; }
+
+void musadata_unsupported(const char* what) {
+  begin_faults("");
+  const std::string text = std::string(what) + " is not emulated";
+  report_fault("unsupported", text, false);
+  throw std::runtime_error(text);
+}
+
+int musadata_most_resident(int threads, size_t shared_bytes) {
+  constexpr int kThreads = 2048;
+  constexpr int kBlocks = 32;
+  constexpr size_t kSharedBytes = 228 * 1024;
+  constexpr size_t kSharedOfSystem = 1024;  // that each block costs
+  if (threads <= 0 || threads > kLargestBlock) {
+    return 0;
+  }
+  const int by_threads = kThreads / ((threads + 31) / 32 * 32);
+  const auto by_shared = static_cast<int>(kSharedBytes / (shared_bytes + kSharedOfSystem));
+  return std::min({kBlocks, by_threads, by_shared});
+}
 
 int musadata_last_error(int clear) {
   const int error = g_error;

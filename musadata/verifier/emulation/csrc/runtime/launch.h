@@ -15,6 +15,7 @@ enum Error {
   kOutOfMemory = 2,
   kInvalidConfiguration = 9,
   kIllegalAddress = 700,
+  kCooperativeTooLarge = 720,
   kLaunchFailure = 719,
 };
 
@@ -24,9 +25,13 @@ bool in_kernel();
 // Block and thread that run, as text.
 std::string position();
 
-// Serial number of the running block over the life of the process, and of the first block of this launch.
+// Serial number of the running block over the life of the process, and of the first block of this launch. A block has
+// a new one after each barrier of the grid, as if what comes then were a launch of its own.
 uint64_t block_serial();
-uint64_t first_block_of_launch();
+uint64_t first_block_of_launch();  // or of what comes after the grid's last barrier
+
+// Whether the running block has waited for the grid before.
+bool block_continues();
 
 // Whether an address lies in the host frame of the running launch, where its arguments are.
 bool is_launch_frame(const void* address);

@@ -16,6 +16,7 @@ namespace emulator {
 namespace {
 
 constexpr int kWarpSize = 32;
+constexpr int kGridSite = -1;  // in place of a line
 
 enum class State : uint8_t { kReady, kAtBarrier, kInCollective, kAtActiveMask, kFinished };
 
@@ -51,6 +52,7 @@ int g_at_barrier;
 int g_barrier_kind;
 int g_barrier_result;
 uint32_t g_barrier_epoch;
+bool g_waits_for_grid;
 void* g_scheduler_stack;
 void (*g_entry)(void*);
 void* g_arguments;
@@ -148,6 +150,26 @@ void switch_away(void** save) {
 
 void wait() { switch_away(&current().stack_pointer); }
 
+std::string barrier_text(int site) { return site == kGridSite ? "grid.sync()" : "line " + std::to_string(site); }
+
+// A device lets one thread of each block arrive for all of it.
+void wait_for_grid() {
+  if (g_threads[0].state == State::kFinished) {
+    report_fault("deadlock", "the first thread of a block has exited before grid.sync(), for which the others wait", false);
+  }
+  g_waits_for_grid = true;
+}
+
+void open_barrier() {
+  for (int i = 0; i < thread_count(); i++) {
+    if (g_threads[i].state == State::kAtBarrier) {
+      wake(i);
+    }
+  }
+  g_at_barrier = 0;
+  g_barrier_epoch++;
+}
+
 void open_barrier_if_complete() {
   if (g_at_barrier == 0 || g_at_barrier != g_alive) {
     return;
@@ -160,9 +182,9 @@ void open_barrier_if_complete() {
     }
     if (site != 0 && thread.barrier_site != site) {
       report_fault("barrier_divergence",
-                   "threads of one block wait at different __syncthreads() (lines " +
-                       std::to_string(std::min(site, thread.barrier_site)) + " and " +
-                       std::to_string(std::max(site, thread.barrier_site)) + ")",
+                   "threads of one block wait at different __syncthreads() (" +
+                       barrier_text(std::min(site, thread.barrier_site)) + " and " +
+                       barrier_text(std::max(site, thread.barrier_site)) + ")",
                    false);
       return;
     }
@@ -170,13 +192,11 @@ void open_barrier_if_complete() {
     yes += thread.barrier_predicate != 0;
   }
   g_barrier_result = g_barrier_kind == kBarrierCount ? yes : g_barrier_kind == kBarrierAnd ? yes == g_alive : yes != 0;
-  for (int i = 0; i < thread_count(); i++) {
-    if (g_threads[i].state == State::kAtBarrier) {
-      wake(i);
-    }
+  if (site == kGridSite) {
+    wait_for_grid();
+  } else {
+    open_barrier();
   }
-  g_at_barrier = 0;
-  g_barrier_epoch++;
 }
 
 void shuffle(Collective** lanes, uint32_t mask) {
@@ -348,6 +368,12 @@ std::string counted(int count, const char* one, const char* many) {
   return std::to_string(count) + (count == 1 ? one : many);
 }
 
+// What lies below a fiber's state belongs to the function that switches.
+char* lowest_used(const Thread& thread) {
+  constexpr size_t kOfSwitch = 512;
+  return std::max(stack_base(thread.stack), static_cast<char*>(thread.stack_pointer) - kOfSwitch);
+}
+
 void report_deadlock() {
   int at_barrier = 0;
   int in_collective = 0;
@@ -362,11 +388,25 @@ void report_deadlock() {
   std::string message = "the block can never go on: ";
   message += counted(at_barrier, " thread waits", " threads wait") + " at __syncthreads()";
   if (line != 0) {
-    message += " (line " + std::to_string(line) + ")";
+    message += " (" + barrier_text(line) + ")";
   }
   message += ", " + std::to_string(in_collective) + " in a warp intrinsic, ";
   message += std::to_string(thread_count() - g_alive) + " of " + std::to_string(thread_count()) + " have exited";
   report_fault("deadlock", message, false);
+}
+
+// Until all have finished, or there is a fault, or all wait for the grid. What waits is put away before the next begins.
+void run_threads() {
+  g_waits_for_grid = false;
+  switch_away(&g_scheduler_stack);
+  if (g_alive > 0 && !g_waits_for_grid && current_fault() == nullptr) {
+    report_deadlock();
+  }
+  for (const Thread& thread : g_threads) {
+    if (thread.state != State::kFinished && thread.stack >= 0) {
+      release_stack(thread.stack);
+    }
+  }
 }
 
 }  // namespace
@@ -422,15 +462,48 @@ void run_block() {
   g_barrier_epoch = 0;
   g_ready.clear();
   g_ready_head = 0;
-  switch_away(&g_scheduler_stack);
-  if (g_alive > 0 && current_fault() == nullptr) {
-    report_deadlock();
-  }
+  run_threads();
+}
+
+bool block_waits_for_grid() { return g_waits_for_grid; }
+
+struct WaitingBlock {
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  std::vector<std::string> stacks;  // what is on them, of those threads that have not finished
+  int alive;
+  uint32_t barrier_epoch;
+};
+
+std::shared_ptr<WaitingBlock> put_block_away() {
+  auto block = std::make_shared<WaitingBlock>(WaitingBlock{g_threads, g_warps, {}, g_alive, g_barrier_epoch});
   for (const Thread& thread : g_threads) {
-    if (thread.state != State::kFinished && thread.stack >= 0) {
-      release_stack(thread.stack);
+    if (thread.state != State::kFinished) {
+      const char* low = lowest_used(thread);
+      block->stacks.emplace_back(low, stack_base(thread.stack) + kStackBytes - low);
     }
   }
+  return block;
+}
+
+void continue_block(WaitingBlock* block) {
+  g_threads = std::move(block->threads);
+  g_warps = std::move(block->warps);
+  g_alive = block->alive;
+  g_barrier_epoch = block->barrier_epoch;
+  g_next_fresh = thread_count();
+  std::vector<int> stacks;
+  size_t next = 0;
+  for (const Thread& thread : g_threads) {
+    if (thread.state != State::kFinished) {
+      const std::string& kept = block->stacks[next++];
+      memcpy(lowest_used(thread), kept.data(), kept.size());
+      stacks.push_back(thread.stack);
+    }
+  }
+  claim_stacks(stacks);
+  open_barrier();
+  run_threads();
 }
 
 void abandon_block() {
@@ -469,6 +542,13 @@ int musadata_barrier_reduce(int site, int kind, int predicate) {
 }
 
 void musadata_barrier(int site) { musadata_barrier_reduce(site, kBarrierCount, 0); }
+
+void musadata_grid_barrier() {
+  if (!musadata_is_cooperative()) {
+    musadata_kernel_fault("trap", "grid.sync() in a launch that is not cooperative: use cudaLaunchCooperativeKernel");
+  }
+  musadata_barrier(kGridSite);
+}
 
 void musadata_collective(uint32_t mask, Collective* collective) {
   Thread& thread = current();

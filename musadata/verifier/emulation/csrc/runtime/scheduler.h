@@ -1,6 +1,7 @@
 // Runs the threads of one block after the other on fibers; threads change only where CUDA lets them wait.
 #pragma once
 #include <cstdint>
+#include <memory>
 
 #define EMULATOR_RUNTIME_ITSELF
 #include "emulator/runtime.h"
@@ -17,8 +18,15 @@ Order order();
 // Prepares for blocks of `threads` threads that each call entry(arguments).
 void begin_threads(dim3 block, void (*entry)(void*), void* arguments);
 
-// Runs one block to its end, or until a fault is reported.
+// Runs one block to its end, or until a fault is reported, or until all of it waits for the grid.
 void run_block();
+
+// A block that waits for the grid, taken out of the way of others, which use the same stacks; and back in its place, to
+// run on from there.
+struct WaitingBlock;
+bool block_waits_for_grid();
+std::shared_ptr<WaitingBlock> put_block_away();
+void continue_block(WaitingBlock* block);
 
 // Leaves the running thread for ever; the block ends with the fault that was reported.
 [[noreturn]] void abandon_block();

@@ -81,6 +81,17 @@ void poison_shared() {
   }
 }
 
+std::string keep_shared() {
+  return std::string(g_dynamic, g_dynamic_end - g_dynamic) + std::string(g_static_base, g_used);
+}
+
+void restore_shared(const std::string& kept) {
+  poison_shared();  // what other blocks have declared since
+  const size_t dynamic_bytes = g_dynamic_end - g_dynamic;
+  memcpy(g_dynamic, kept.data(), dynamic_bytes);
+  memcpy(g_static_base, kept.data() + dynamic_bytes, kept.size() - dynamic_bytes);
+}
+
 bool red_zone_intact(size_t* bytes_of_variable) {
   for (const StaticVariable& variable : g_variables) {
     const char* zone = g_static_base + variable.offset + variable.bytes;

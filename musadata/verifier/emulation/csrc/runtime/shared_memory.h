@@ -1,6 +1,7 @@
 // The shared memory of the block that is running: static variables with red zones, dynamic memory before a guard page.
 #pragma once
 #include <cstddef>
+#include <string>
 
 namespace emulator {
 
@@ -31,5 +32,10 @@ bool in_shared_arena(const void* address);
 
 // Whether the emulator keeps there, among a candidate's own variables, where it has placed shared ones.
 bool is_shared_slot(const void* address);
+
+
+// What a block's shared memory holds, and that put back, for blocks that wait for each other.
+std::string keep_shared();
+void restore_shared(const std::string& kept);
 
 }  // namespace emulator

@@ -24,12 +24,6 @@ void launch(const char* name, const LaunchConfig& config, Kernel&& kernel, Argum
   musadata_launch(&config, [](void* untyped) { (*static_cast<decltype(call)*>(untyped))(); }, &call, name);
 }
 
-template <class... Parameters, size_t... Index>
-inline void launch_unpacked(void (*kernel)(Parameters...), const LaunchConfig& config, void** arguments,
-                            std::index_sequence<Index...>) {
-  launch("cudaLaunchKernel", config, kernel, *static_cast<std::decay_t<Parameters>*>(arguments[Index])...);
-}
-
 // The slot behind one `__shared__` declaration; constant-initialised, so a static of it costs no guard.
 template <class T>
 struct Shared {

@@ -27,6 +27,7 @@ struct LaunchConfig {
   dim3 grid, block;
   size_t shared_bytes;
   void* stream;
+  bool cooperative = false;
   LaunchConfig(dim3 grid_, dim3 block_, size_t shared_bytes_ = 0, void* stream_ = nullptr)
       : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_) {}
 };
@@ -61,6 +62,8 @@ char* musadata_shared_base();
 
 void musadata_barrier(int site);
 int musadata_barrier_reduce(int site, int kind, int predicate);  // kind 0 count, 1 and, 2 or
+void musadata_grid_barrier();  // of a cooperative launch
+int musadata_is_cooperative();
 void musadata_collective(uint32_t mask, Collective* collective);
 uint32_t musadata_active_mask();
 int musadata_lane();
@@ -68,6 +71,7 @@ int musadata_warp();
 void musadata_yield();
 
 [[noreturn]] void musadata_kernel_fault(const char* kind, const char* message);
+[[noreturn]] void musadata_unsupported(const char* what);  // the host's code needs something that is not emulated
 int musadata_in_kernel();
 
 // For the checker.
@@ -77,6 +81,7 @@ void musadata_note_fence();
 int musadata_last_error(int clear);
 void musadata_set_error(int code);
 void musadata_allow_shared(const char* function, size_t bytes);  // the 48 KB opt-in
+int musadata_most_resident(int threads, size_t shared_bytes);  // blocks that a multiprocessor holds at the same time
 void* musadata_allocate(size_t bytes);  // device memory; null if there is none left
 void* musadata_allocate_managed(size_t bytes);
 int musadata_release(void* address);  // 0 if it was device memory

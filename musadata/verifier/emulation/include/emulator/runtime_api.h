@@ -21,6 +21,7 @@ enum cudaError {
   cudaErrorLaunchTimeout = 702,
   cudaErrorAssert = 710,
   cudaErrorLaunchFailure = 719,
+  cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorNotSupported = 801,
   cudaErrorUnknown = 999
 };
@@ -118,6 +119,7 @@ static inline const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
     case cudaErrorAssert: return "device-side assert triggered";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorCooperativeLaunchTooLarge: return "too many blocks in cooperative launch";
     case cudaErrorNotSupported: return "operation not supported";
     default: return "unknown error";
   }
@@ -280,16 +282,28 @@ static inline cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) {
 // ---- functions
 namespace emulator {
 // The kernel's name in the text of a call's arguments: "&ns::kernel<float, 4>, attribute, bytes" -> "ns::kernel".
-inline void name_of_first_argument(const char* text, char* name, size_t bytes) {
+inline void name_of_argument(const char* text, int position, char* name, size_t bytes) {
   size_t length = 0;
-  while (*text == '&' || *text == ' ' || *text == '(') {
-    text++;
+  for (int depth = 0; position > 0 && *text != '\0'; text++) {
+    depth += (*text == '(' || *text == '[') - (*text == ')' || *text == ']');
+    position -= *text == ',' && depth == 0;
+  }
+  for (bool again = true; again;) {
+    text += strspn(text, "& (");
+    const size_t type = strspn(text, "constvid *");  // (const void*)
+    again = type > 0 && text[type] == ')' && text[type - 1] == '*';
+    text += again ? type + 1 : 0;
+    const bool is_cast = strncmp(text, "reinterpret_cast<", 17) == 0 || strncmp(text, "static_cast<", 12) == 0;
+    if (is_cast && strchr(text, '>') != nullptr) {
+      text = strchr(text, '>') + 1;
+      again = true;
+    }
   }
   while (length + 1 < bytes && (isalnum(static_cast<unsigned char>(*text)) || *text == '_' || *text == ':')) {
     name[length++] = *text++;
   }
-  // A cast or a call hides the kernel: then the opt-in holds for every kernel, so that no honest one is refused.
-  name[*text == '<' || *text == ',' || *text == ' ' ? length : 0] = '\0';
+  // A call hides the kernel: then the opt-in holds for every kernel, so that no honest one is refused.
+  name[*text == '<' || *text == ',' || *text == ' ' || *text == ')' ? length : 0] = '\0';
 }
 template <class Function, class Attribute>
 inline cudaError_t set_function_attribute(const char* text, Function&&, Attribute attribute, long long value) {
@@ -298,7 +312,7 @@ inline cudaError_t set_function_attribute(const char* text, Function&&, Attribut
       return fail(cudaErrorInvalidValue);
     }
     char name[256];
-    name_of_first_argument(text, name, sizeof name);
+    name_of_argument(text, 0, name, sizeof name);
     musadata_allow_shared(name, static_cast<size_t>(value));
   }
   return cudaSuccess;
@@ -317,31 +331,28 @@ template <class Function>
 static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Function&&) {
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
-  attributes->numRegs = 32;
+  attributes->numRegs = 64;
   attributes->maxDynamicSharedSizeBytes = 48 * 1024;
   return cudaSuccess;
 }
 template <class Function>
-static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function&&, int block, size_t) {
-  return *blocks = block > 0 ? std::max(1, 2048 / block) : 0, cudaSuccess;
+static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function&&, int threads,
+                                                                       size_t shared_bytes) {
+  constexpr int kByRegisters = 1024;  // threads
+  const int most = emulator::musadata_most_resident(threads, shared_bytes);
+  return *blocks = std::min(most, std::max(1, kByRegisters / std::max(1, threads))), cudaSuccess;
+}
+template <class Function>
+static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, Function&& function,
+                                                                                int threads, size_t shared_bytes,
+                                                                                unsigned) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
 }
 template <class Function>
 static inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, Function&&, size_t = 0, int = 0) {
   return *grid = 264, *block = 256, cudaSuccess;
 }
 
-namespace emulator {
-template <class... Parameters, size_t... Index>
-inline void launch_unpacked(void (*kernel)(Parameters...), const LaunchConfig& config, void** arguments,
-                            std::index_sequence<Index...>);
-}
-template <class... Parameters>
-static inline cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
-                                           size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
-  emulator::launch_unpacked(kernel, emulator::LaunchConfig(grid, block, shared_bytes, stream), arguments,
-                            std::index_sequence_for<Parameters...>());
-  return static_cast<cudaError_t>(emulator::musadata_last_error(0));
-}
 
 // ---- device properties: those of compute capability 9.0
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
@@ -360,7 +371,7 @@ static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, in
   properties->maxBlocksPerMultiProcessor = 32;
   properties->regsPerBlock = properties->regsPerMultiprocessor = 65536;
   properties->l2CacheSize = 50 << 20;
-  properties->concurrentKernels = 1;
+  properties->concurrentKernels = properties->cooperativeLaunch = 1;
   const int largest_grid[] = {2147483647, 65535, 65535};
   const int largest_block[] = {1024, 1024, 64};
   memcpy(properties->maxGridSize, largest_grid, sizeof largest_grid);
@@ -386,7 +397,7 @@ static inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr
     case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 228 * 1024; break;
     case cudaDevAttrMaxRegistersPerMultiprocessor: *value = 65536; break;
-    case cudaDevAttrCooperativeLaunch: *value = 0; break;
+    case cudaDevAttrCooperativeLaunch: *value = 1; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
   }
   return cudaSuccess;
