@@ -1,60 +1,52 @@
-"""Inline PTX into C++, for the few instructions that CUDA C++ has no other word for."""
+"""Inline PTX into C++: what each instruction does is in emulator/ptx.h, here is how it is written."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from musadata.verifier.emulation.errors import Unsupported
+from musadata.verifier.emulation.ptx_instructions import statement
+from musadata.verifier.emulation.ptx_operands import SPECIAL, TYPES, Operand
 from musadata.verifier.lexer import Kind, Token, closing_index, join, split_commas
 
-_SPECIAL = {
-    "%laneid": "emulator::musadata_lane()",
-    "%warpid": "emulator::musadata_warp()",
-    "%tid.x": "threadIdx.x",
-    "%tid.y": "threadIdx.y",
-    "%tid.z": "threadIdx.z",
-    "%ntid.x": "blockDim.x",
-    "%ctaid.x": "blockIdx.x",
-    "%ctaid.y": "blockIdx.y",
-    "%nctaid.x": "gridDim.x",
-    "%lanemask_lt": "((1u << emulator::musadata_lane()) - 1)",
-}
-_UNARY = {
-    "ex2.approx.f32": "exp2f",
-    "ex2.approx.ftz.f32": "exp2f",
-    "lg2.approx.f32": "log2f",
-    "lg2.approx.ftz.f32": "log2f",
-    "rcp.approx.f32": "__frcp_rn",
-    "rcp.approx.ftz.f32": "__frcp_rn",
-    "rcp.rn.f32": "__frcp_rn",
-    "rsqrt.approx.f32": "rsqrtf",
-    "rsqrt.approx.ftz.f32": "rsqrtf",
-    "sqrt.approx.f32": "sqrtf",
-    "sqrt.rn.f32": "sqrtf",
-    "tanh.approx.f32": "__tanhf",
-    "sin.approx.f32": "sinf",
-    "cos.approx.f32": "cosf",
-}
-_BINARY = {"add.f32": "+", "mul.f32": "*", "sub.f32": "-", "add.s32": "+", "mul.lo.s32": "*", "and.b32": "&"}
-_TYPES = {"f32": "float", "f64": "double", "u32": "unsigned", "s32": "int", "b32": "unsigned", "u64": "uint64_t"}
-_CACHE_HINTS = r"(\.(nc|ca|cg|cs|cv|lu|wb|wt|relaxed|weak|volatile|gpu|L[12]::\w+|L1::no_allocate))*"
-_LOAD = re.compile(rf"ld{_CACHE_HINTS}\.global{_CACHE_HINTS}\.({'|'.join(_TYPES)})")
-_STORE = re.compile(rf"st{_CACHE_HINTS}\.global{_CACHE_HINTS}\.({'|'.join(_TYPES)})")
+_CONSTRAINTS = {"h": "uint16_t", "r": "uint32_t", "l": "uint64_t", "f": "float", "d": "double"}
 _WHOLE_NUMBER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)[uU]?")
-_COPY_ASYNC = re.compile(r"cp\.async\.c[ag]\.shared(\.\w+)*\.global(\.[\w:]+)*")
+_DECIMAL = re.compile(r"-?\d+\.\d*([eE][+-]?\d+)?")
+_GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s+")
+_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.+)", re.DOTALL)
+_OFFSET = re.compile(r"(.+?)\s*\+\s*(-?\s*(?:0[xX][0-9a-fA-F]+|\d+))$")
+_RAW = re.compile(r'R"([^(]*)\((.*)\)\1"', re.DOTALL)
+
+
+@dataclass
+class _Scope:
+    """What the names in a template stand for, as C++."""
+
+    line: int
+    operands: list[str]
+    named: dict[str, str]
+    registers: dict[str, str] = field(default_factory=dict)
 
 
 def translate(tokens: Sequence[Token], line: int) -> str:
     """C++ for the inside of the brackets of an `asm` statement, without its semicolon.
 
     Raises:
-        Unsupported: an instruction is not among the few that are known.
+        Unsupported: an instruction, or how one is written, is not known.
     """
-    template, operands = _parse(tokens)
-    statements = [_instruction(text.strip(), operands, line) for text in template.split(";") if text.strip(" \t\n{}")]
-    return "do { " + " ".join(f"{statement};" for statement in statements) + " } while (0)"
+    template, scope = _parse(tokens, line)
+    texts = []
+    for piece in template.split(";"):
+        text = piece.strip()
+        while text[:1] in ("{", "}"):
+            texts.append(text[0])
+            text = text[1:].strip()
+        if text:
+            texts.append(_instruction(text, scope) + ";")
+    return "do { " + " ".join(texts) + " } while (0)"
 
 
-def _parse(tokens: Sequence[Token]) -> tuple[str, list[str]]:
+def _parse(tokens: Sequence[Token], line: int) -> tuple[str, _Scope]:
     sections: list[list[Token]] = [[]]
     index = 0
     while index < len(tokens):
@@ -71,62 +63,128 @@ def _parse(tokens: Sequence[Token]) -> tuple[str, list[str]]:
         else:
             sections[-1].append(token)
         index += 1
-    literals = [token.text for token in sections[0] if token.kind is Kind.STRING]
-    template = "".join(literal[1:-1] for literal in literals).replace("\\n", "\n").replace("\\t", " ")
-    operands = [operand for section in sections[1:3] for part in split_commas(section) if (operand := _operand(part))]
-    return template, operands
+    if any(token.kind not in (Kind.STRING, Kind.SPACE) for token in sections[0]):
+        raise Unsupported(f"inline PTX that a macro puts together (line {line})")
+    scope = _Scope(line, [], {})
+    for number, section in enumerate(sections[1:3]):
+        for part in split_commas(section):
+            _add_operand(part, number == 0, scope)
+    return _plain_text(sections[0]), scope
 
 
-def _operand(tokens: Sequence[Token]) -> str:
-    """`"=r"(lane)` without its constraint."""
-    for index, token in enumerate(tokens):
-        if token.is_sign("("):
-            return join(tokens[index : closing_index(tokens, index) + 1])
-    return ""
+def _plain_text(literals: Sequence[Token]) -> str:
+    template = ""
+    for token in literals:
+        raw = _RAW.fullmatch(token.text)
+        if raw:
+            template += raw[2]
+        elif token.kind is Kind.STRING:
+            text = token.text[1:-1].replace("\\\n", "").replace("\\n", "\n").replace("\\t", " ").replace("\\r", " ")
+            template += text.replace('\\"', '"')
+    template = re.sub(r"//[^\n]*|/\*.*?\*/", " ", template, flags=re.DOTALL)
+    return template.replace("%%", "%")
 
 
-def _instruction(text: str, operands: Sequence[str], line: int) -> str:
-    text = re.sub(r"//[^\n]*", "", text.replace("%%", "%")).strip()
-    opcode, _, rest = text.partition(" ")
-    parts = [part.strip("[] ") for part in rest.split(",")] if rest.strip() else []
-    values = [_value(part, operands) for part in parts]
-    statement = _statement(opcode, [value or "" for value in values])
-    if not statement:
-        raise Unsupported(f"inline PTX {opcode} (line {line})")
-    if None in values:
-        raise Unsupported(f"{parts[values.index(None)]} in inline PTX (line {line})")
-    return statement
+def _add_operand(tokens: Sequence[Token], is_output: bool, scope: _Scope) -> None:
+    """`[name] "=r"(lane)`: an output is the variable itself, an input the bits of its value."""
+    constraint = next((token.text for token in tokens if token.kind is Kind.STRING), "")
+    opening = next((index for index, token in enumerate(tokens) if token.is_sign("(")), None)
+    if opening is None:
+        return
+    text = join(tokens[opening : closing_index(tokens, opening) + 1])
+    letter = constraint.strip('"').lstrip("=+&")[:1]
+    if not is_output and letter in _CONSTRAINTS:
+        text = f"emulator::ptx::as<{_CONSTRAINTS[letter]}>({text})"
+    label = join(tokens[:opening]).strip()
+    if label.startswith("["):
+        scope.named[label[1:].split("]")[0].strip()] = text
+    scope.operands.append(text)
 
 
-def _statement(opcode: str, values: Sequence[str]) -> str:
-    """Nothing if the instruction is not known."""
-    if opcode.startswith("cp.async") and _COPY_ASYNC.fullmatch(opcode) and len(values) >= 3:
-        return f"emulator::copy_async({', '.join(values)})"
-    if re.fullmatch(r"cp\.async\.(commit_group|wait_group|wait_all)|(membar|fence)\..*", opcode):
+def _instruction(text: str, scope: _Scope) -> str:
+    declared = _REGISTERS.fullmatch(text)
+    if declared:
+        return _declare(declared[1], declared[2], scope)
+    if text.startswith(".pragma"):
         return "(void)0"
-    if re.fullmatch(r"mov\.[bus](32|64)", opcode) and len(values) == 2:
-        return f"{values[0]} = {values[1]}"
-    if _LOAD.fullmatch(opcode) and len(values) == 2:
-        return f"{values[0]} = *(const {_TYPES[opcode.rpartition('.')[2]]}*)({values[1]})"
-    if _STORE.fullmatch(opcode) and len(values) == 2:
-        return f"*({_TYPES[opcode.rpartition('.')[2]]}*)({values[0]}) = {values[1]}"
-    if opcode in _UNARY and len(values) == 2:
-        return f"{values[0]} = {_UNARY[opcode]}({values[1]})"
-    if opcode in _BINARY and len(values) == 3:
-        return f"{values[0]} = {values[1]} {_BINARY[opcode]} {values[2]}"
-    if opcode.startswith("fma.rn") and opcode.endswith("f32") and len(values) == 4:
-        return f"{values[0]} = fmaf({values[1]}, {values[2]}, {values[3]})"
-    return ""
+    guard = _GUARD.match(text)
+    condition = ""
+    if guard:
+        condition = f"if ({guard[1]}({_value(guard[2], scope)})) "
+        text = text[guard.end() :]
+    opcode, _, rest = " ".join(text.split()).partition(" ")
+    operands = [_operand(part, scope) for part in _split(rest)]
+    if any(operand is None for operand in operands):
+        unknown = _split(rest)[operands.index(None)]
+        raise Unsupported(f"{unknown} in inline PTX (line {scope.line})")
+    made = statement(opcode, [operand for operand in operands if operand is not None])
+    if not made:
+        raise Unsupported(f"inline PTX {opcode} (line {scope.line})")
+    return f"{condition}{{ {made}; }}" if condition else made
 
 
-def _value(text: str, operands: Sequence[str]) -> str | None:
-    """What is neither a known register, an operand by its number, nor a number, cannot be said in C++."""
-    if text in _SPECIAL:
-        return _SPECIAL[text]
+def _declare(kind: str, names: str, scope: _Scope) -> str:
+    """`.reg .pred p, q`: variables of C++, whose names may be its keywords."""
+    cpp = "bool" if kind == "pred" else TYPES.get(kind, "")
+    listed = [name.strip() for name in names.split(",")]
+    if not cpp or not all(re.fullmatch(r"[\w$%]+", name) for name in listed):
+        raise Unsupported(f"inline PTX .reg .{kind} {names} (line {scope.line})")
+    for name in listed:
+        scope.registers[name] = "emulator_ptx_" + re.sub(r"\W", "_", name)
+    return f"{cpp} " + ", ".join(f"{scope.registers[name]}{{}}" for name in listed)
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of braces and brackets, and between a register and its predicate."""
+    parts = [""]
+    depth = 0
+    for character in text:
+        depth += (character in "{[") - (character in "}]")
+        if character in ",|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts] if text.strip() else []
+
+
+def _operand(text: str, scope: _Scope) -> Operand | None:
+    if text.startswith("{") and text.endswith("}"):
+        values = [_value(part.strip(), scope) for part in text[1:-1].split(",")]
+        return None if None in values else Operand(tuple(value for value in values if value is not None))
+    if text.startswith("[") and text.endswith("]"):
+        inner = text[1:-1].strip()
+        offset = _OFFSET.fullmatch(inner)
+        base = _value(offset[1] if offset else inner, scope)
+        if base is None:
+            return None
+        shift = f" + ({offset[2]})" if offset else ""
+        return Operand((f"emulator::ptx::as<uint64_t>({base}){shift}",), is_address=True)
+    negated = text.startswith("!")
+    value = _value(text.lstrip("!"), scope)
+    return None if value is None else Operand((f"!({value})" if negated else value,))
+
+
+def _value(text: str, scope: _Scope) -> str | None:
+    """What is neither a register, an operand by its number or name, nor a number, cannot be said in C++."""
+    if text in scope.registers:
+        return scope.registers[text]
+    if text == "_":  # a result that nobody wants
+        return text
+    if text in SPECIAL:
+        return SPECIAL[text]
     numbered = re.fullmatch(r"%(\d+)", text)
-    if numbered and int(numbered[1]) < len(operands):
-        return operands[int(numbered[1])]
+    if numbered:
+        number = int(numbered[1])
+        return scope.operands[number] if number < len(scope.operands) else None
+    named = re.fullmatch(r"%\[(\w+)\]", text)
+    if named:
+        return scope.named.get(named[1])
     bits = re.fullmatch(r"0[fF]([0-9a-fA-F]{8})", text)
     if bits:
         return f"__uint_as_float(0x{bits[1]}u)"
-    return text if _WHOLE_NUMBER.fullmatch(text) else None
+    double = re.fullmatch(r"0[dD]([0-9a-fA-F]{16})", text)
+    if double:
+        return f"__longlong_as_double(0x{double[1]}ll)"
+    if _WHOLE_NUMBER.fullmatch(text):
+        return text
+    return text if _DECIMAL.fullmatch(text) else None

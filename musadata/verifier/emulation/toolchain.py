@@ -49,7 +49,7 @@ INSTRUMENT_FLAGS = (
     "--param=tsan-distinguish-volatile=0",
 )
 
-_SMALL_PRELUDE = "torch/extension.h", "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h"
+_SMALL_PRELUDE = "torch/extension.h", "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "emulator/ptx.h"
 _FULL_PRELUDE = (*_SMALL_PRELUDE, "emulator/full_torch.h")
 
 

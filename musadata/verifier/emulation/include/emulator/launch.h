@@ -81,3 +81,5 @@ static inline size_t __cvta_generic_to_shared(const void* pointer) {
   return static_cast<const char*>(pointer) - emulator::musadata_shared_base();
 }
 static inline void* __cvta_shared_to_generic(size_t offset) { return emulator::musadata_shared_base() + offset; }
+static inline size_t __cvta_generic_to_global(const void* pointer) { return reinterpret_cast<size_t>(pointer); }
+static inline void* __cvta_global_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
