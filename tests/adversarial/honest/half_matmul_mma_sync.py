@@ -1,5 +1,6 @@
 # task: half_matmul
 # style: tensor cores by inline PTX: cp.async with zero fill into two buffers, ldmatrix (also .trans), mma.sync m16n8k16
+# musa: inline PTX
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline

@@ -1,5 +1,6 @@
 # task: relu
 # style: vector loads and stores in inline PTX, with cache hints, an offset in the address, predicated tails and a prefetch
+# musa: inline PTX
 import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
