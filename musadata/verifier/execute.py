@@ -23,7 +23,7 @@ import torch
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
 from musadata.verifier.audit import Audit
-from musadata.verifier.kept_state import kept_state
+from musadata.verifier.kept_state import host_contents, kept_state
 from musadata.verifier.measure import Stopwatch, Turns, time_candidate
 from musadata.verifier.model_state import copy_state
 from musadata.verifier.plain_values import decode
@@ -225,6 +225,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     run.backend.guard_memory(call["poison"])
     facts: dict[str, Any] = {"set": index}
     kept = kept_state(run.module, run.model, held) if call["settled"] else {}
+    contents = host_contents(run.module, run.model, held) if call["settled"] else {}
     if call["settled"]:
         run.backend.keep_memory()
     watch = DispatchWatch(keep=call["ghost"])
@@ -241,8 +242,8 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     if call["settled"]:
         now = kept_state(run.module, run.model, held)
         facts["counts"] = sorted(name for name, value in now.items() if kept.get(name, value) != value)[:8]
-        if "error" not in facts and _counts_on_device(run, values, modes):
-            facts["counts"].append("what it keeps on the device")
+        if "error" not in facts and _counts_in_memory(run, values, held, contents, modes):
+            facts["counts"].append("what it keeps in memory")
     run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
     facts["written"] = watch.written()
     if "error" in facts or "structure" not in facts:
@@ -284,10 +285,13 @@ def run_unseen(forward: Callable[[], Any], most: int) -> None:
                 return
 
 
-def _counts_on_device(run: _Run, values: list[Any], modes: dict[str, Any]) -> bool:
-    """Whether the very same call, made once more, changes again what the program keeps on the device: scratch would
-    stay as it is."""
-    if not run.backend.kept_memory_changed():
+def _counts_in_memory(
+    run: _Run, values: list[Any], held: dict[str, torch.Tensor], before: dict[int, str], modes: dict[str, Any]
+) -> bool:
+    """Whether the very same call, made once more, changes again what the program keeps on the device or in tensors on
+    the host, where it held `before`: scratch would stay as it is."""
+    contents = host_contents(run.module, run.model, held)
+    if not run.backend.kept_memory_changed() and contents == before:
         return False
     run.backend.configure(**modes)
     run.backend.keep_memory()
@@ -296,7 +300,7 @@ def _counts_on_device(run: _Run, values: list[Any], modes: dict[str, Any]) -> bo
     getattr(torch, run.backend.DEVICE).synchronize()
     changed: bool = run.backend.kept_memory_changed()
     run.backend.take_records()
-    return changed
+    return changed or host_contents(run.module, run.model, held) != contents
 
 
 def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:

@@ -1,26 +1,42 @@
 """Inside the sandbox: what a candidate keeps from one call of its forward to the next, and could count its calls with.
 
-Finds what changes in Python's values, the environment and files. What C++ keeps is the checker's affair, and what a
-tensor holds nobody's: kernels may leave in their scratch what they like.
+Finds what changes in Python's values, PyTorch's settings, the environment and files. What C++ keeps is the checker's
+affair. What a tensor holds may be scratch, in which kernels may leave what they like: `host_contents` tells it apart.
 """
 
-import collections
-import functools
+import contextlib
+import gc
+import hashlib
+import io
 import itertools
+import logging
 import operator
 import os
 import sys
 import types
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
 import torch
 
-_DEEPEST = 6
-_MOST_ELEMENTS = 64  # of one container
+_MOST_VALUES = 20_000  # of one program, those that are next to it first
+_MOST_ELEMENTS = 1 << 16  # of one container
+_MOST_BYTES = 1 << 16  # of one tensor on the host
 _PLAIN = (bool, int, float, complex, str, bytes)
-_CONTAINERS = (list, tuple, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
+_SHOWN = (*_PLAIN, bytearray, range, slice, PurePath, torch.dtype, torch.device)  # a text says all that they hold
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+# Not the candidate's, and full of what changes: whoever puts something into them patches what is everybody's.
+_OTHERS = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, logging.Manager)
+_SETTINGS: dict[str, Callable[[], Any]] = {
+    "threads": torch.get_num_threads,
+    "threads between operators": torch.get_num_interop_threads,
+    "default type": torch.get_default_dtype,
+}
+_BACKENDS = ("", ".cpu", ".cuda", ".cuda.matmul", ".cudnn", ".mkl", ".mkldnn", ".mps", ".openmp", ".opt_einsum")
 
 
 def kept_state(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
@@ -28,76 +44,131 @@ def kept_state(module: types.ModuleType, model: torch.nn.Module, tensors: Mappin
 
     `module` is the candidate's program, `tensors` what it is called with.
     """
+    files = sorted(_describe_file(path) for path in Path().rglob("*"))
+    return {
+        **_walk(module, model, tensors).found,
+        "the environment": dict(os.environ),
+        "a file": files,
+        "PyTorch's settings": _settings(),
+        "the state of random numbers": (torch.initial_seed(), _digest(torch.get_rng_state())),
+    }
+
+
+def host_contents(
+    module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]
+) -> dict[int, str]:
+    """What the small tensors on the host hold that a program keeps: scratch for what it reads back, or a count."""
+    kept = _walk(module, model, tensors).tensors
+    return {id(tensor): _digest(tensor) for tensor in kept if tensor.nbytes <= _MOST_BYTES}
+
+
+def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> "_Walk":
     places: dict[str, Any] = {"the program": vars(module), "ModelNew": vars(type(model))}
     places |= {f"the module {name or 'ModelNew'}": vars(part) for name, part in model.named_modules()}
     places |= {f"input {name}": vars(tensor) for name, tensor in tensors.items()}
     walk = _Walk(module.__name__)
     for place, attributes in places.items():
         for name, value in list(attributes.items()):
-            walk.visit(f"{name} of {place}", value)
-    files = sorted((str(path), path.stat().st_size) for path in Path().rglob("*") if path.is_file())
-    return {**walk.found, "the environment": dict(os.environ), "a file": files}
+            walk.begin(f"{name} of {place}", value)
+    walk.go()
+    return walk
+
+
+def _describe_file(path: Path) -> tuple[Any, ...]:
+    about = path.lstat()
+    return str(path), about.st_mode, *(() if path.is_dir() else (about.st_size, about.st_mtime_ns))
+
+
+def _settings() -> dict[str, Any]:
+    found = {name: read() for name, read in _SETTINGS.items()}
+    for name in _BACKENDS:
+        place = operator.attrgetter(f"backends{name}")(torch)
+        for key in {*vars(type(place)), *vars(place)}:
+            with contextlib.suppress(Exception):  # a setting that this build of PyTorch lacks
+                value = getattr(place, key)
+                if isinstance(value, _PLAIN):
+                    found[f"backends{name}.{key}"] = value
+    return found
 
 
 class _Walk:
-    """Follows values into what holds them, each but once."""
+    """Follows values into what holds them, each but once, the nearest first."""
 
     def __init__(self, module: str):
         self.found: dict[str, list[Any]] = {}
+        self.tensors: list[torch.Tensor] = []  # on the host
         self._module = module
+        self._waiting: deque[tuple[str, Any]] = deque()
         self._seen: dict[int, Any] = {}  # with the values: the id of one that is gone is soon another's
 
-    def visit(self, place: str, value: Any, depth: int = 0) -> None:
-        plain = _plain_part(value)
-        if plain is not None:
-            self.found.setdefault(place, []).append(plain)
-        if isinstance(value, _PLAIN) or depth == _DEEPEST or id(value) in self._seen:
-            return
-        self._seen[id(value)] = value
-        for part in itertools.islice(self._parts(value), _MOST_ELEMENTS):
-            self.visit(place, part, depth + 1)
+    def begin(self, place: str, value: Any) -> None:
+        """What a place holds is to be followed."""
+        self._waiting.append((place, value))
+
+    def go(self) -> None:
+        while self._waiting and len(self._seen) < _MOST_VALUES:
+            place, value = self._waiting.popleft()
+            plain = _plain_part(value)
+            if plain is not None:
+                self.found.setdefault(place, []).append(plain)
+            if isinstance(value, _SHOWN) or id(value) in self._seen:
+                continue
+            self._seen[id(value)] = value
+            if isinstance(value, torch.Tensor) and value.device.type == "cpu":
+                self.tensors.append(value)
+            self._waiting += [(place, part) for part in itertools.islice(self._parts(value), _MOST_ELEMENTS)]
 
     def _parts(self, value: Any) -> Iterator[Any]:
         """What a value holds, where a candidate could have put it."""
-        if isinstance(value, dict):
-            yield from list(value.values())
-        elif isinstance(value, _CONTAINERS):
-            yield from list(value)
-        elif isinstance(value, types.FunctionType):
+        if isinstance(value, types.FunctionType):
             yield from (value.__defaults__ or (), value.__kwdefaults__ or {}, vars(value))
             yield from (cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType())
         elif isinstance(value, types.GeneratorType):
             yield from list(value.gi_frame.f_locals.values()) if value.gi_frame else ()
-        elif isinstance(value, functools.partial):
-            yield from (value.args, value.keywords)
-        elif isinstance(value, types.MethodType):
-            yield value.__func__
-        elif self._is_own(value):
+        elif isinstance(value, type):
+            yield from self._attributes(value)
+        elif isinstance(value, _OTHERS):
+            is_own = isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is not value
+            yield from [dict(vars(value))] if is_own else []
+        elif isinstance(value, torch.Tensor):
             yield dict(vars(value))
+            yield value.grad if value.is_leaf else None
+        elif isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools", "collections"):
+            with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
+                yield value.__reduce__()  # how far it has come stands nowhere else
+            yield from gc.get_referents(value)
+        else:
+            yield from gc.get_referents(value)
 
-    def _is_own(self, value: Any) -> bool:
-        """Whether it is the candidate's: a class, an object of one, its extension, or something to put values into."""
-        if isinstance(value, torch.nn.Module):
-            return False  # each is a place of its own
-        if isinstance(value, types.ModuleType):
-            return sys.modules.get(value.__name__) is not value
-        kind = value if isinstance(value, type) else type(value)
-        own = kind.__module__ == self._module or kind in (types.SimpleNamespace, torch.Tensor, torch.nn.Parameter)
-        return own and hasattr(value, "__dict__")
+    def _attributes(self, kind: type) -> Iterator[Any]:
+        """Of a class, all that there is if it is the candidate's, else what only stands in it since somebody put it
+        there: functions and the like lead to all of a library."""
+        values = list(vars(kind).values())
+        yield from values if kind.__module__ == self._module else [v for v in values if isinstance(v, _PLAIN)]
 
 
 def _plain_part(value: Any) -> Any:
     """What of a value can be compared: itself, how much it holds, or how far it has come."""
-    if isinstance(value, _PLAIN):
+    if isinstance(value, _SHOWN):
         return repr(value)  # NaN is not itself
-    if type(value) in _CONTAINERS:
-        return len(value)
     if isinstance(value, torch.Tensor):
-        return tuple(value.shape)
-    if isinstance(value, itertools.count):
-        return repr(value)
+        place = (value.storage_offset(), value.stride()) if value.layout == torch.strided else ()
+        return (tuple(value.shape), str(value.dtype), value.requires_grad, *place)
     if isinstance(value, types.GeneratorType):
         return value.gi_frame.f_lasti if value.gi_frame else -1
-    if isinstance(value, Iterator):
-        return operator.length_hint(value, 0)
+    with contextlib.suppress(Exception):  # of a closed file, or of a class with ideas of its own
+        if isinstance(value, _CONTAINERS):
+            return len(value)
+        if isinstance(value, torch.Generator):
+            return (value.initial_seed(), _digest(value.get_state()))
+        if isinstance(value, io.IOBase) and value not in (sys.stdin, sys.stdout, sys.stderr):
+            return value.tell()
+        if type(value).__module__ in ("_hashlib", "_sha1", "_sha2", "_md5", "_sha3", "_blake2"):
+            return value.hexdigest()
+        if isinstance(value, Iterator):
+            return operator.length_hint(value, 0)
     return None
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    return hashlib.sha256(repr(tensor.detach().tolist()).encode()).hexdigest()

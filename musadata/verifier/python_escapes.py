@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from musadata.records import Finding
 from musadata.verifier.computed_names import Beginnings
-from musadata.verifier.python_modules import STANDARD, check_modules, check_path, unused_imports
+from musadata.verifier.python_modules import STANDARD, check_modules, check_path, is_module, unused_imports
 from musadata.verifier.python_names import Names
 
 _IMPORTS = frozenset({*STANDARD, "torch", "typing", "typing_extensions"})
@@ -31,6 +31,8 @@ _FRAMES = frozenset({
     "f_back", "f_locals", "f_globals", "f_builtins", "tb_frame", "tb_next", "gi_frame", "cr_frame", "ag_frame",
     "_getframe",
 })  # fmt: skip
+# How often a tensor was written, or a function called: kept by Python and PyTorch themselves, where no change is seen.
+_COUNTS = frozenset({"_version", "cache_info"})
 _FORBIDDEN_CALLS = {
     "exec": "runs code that cannot be read",
     "eval": "runs code that cannot be read",
@@ -51,7 +53,7 @@ _ALLOWED_DUNDERS = frozenset({
 _ONLY_CALLED = frozenset({*_FORBIDDEN_CALLS, "getattr", "setattr", "delattr"})
 # What a name that is partly computed must not become. Operators may: those are seen when they are dispatched.
 _NOT_COMPUTED = frozenset({
-    *_FRAMES, *_HELD_MODULES, *_ONLY_CALLED, "modules",
+    *_FRAMES, *_COUNTS, *_HELD_MODULES, *_ONLY_CALLED, "modules",
     *(part for path in _TORCH_ESCAPES for part in path.split(".")[1:]),
 })  # fmt: skip
 _RULES = {"os": "legality.system", "torch": "legality.escape"}  # by root of a path
@@ -105,8 +107,8 @@ def _check_dataclass(node: ast.Name | ast.Attribute, names: Names) -> Iterator[F
 
 
 def _is_inner(name: str) -> bool:
-    """Frames, sys.modules, and modules of the standard library that other modules hold; `modules()` is PyTorch's."""
-    return name in _FRAMES or name == "modules" or name.lstrip("_") in _HELD_MODULES
+    """Frames, counts, sys.modules, and modules of the standard library that others hold; `modules()` is PyTorch's."""
+    return name in _FRAMES | _COUNTS or name == "modules" or name.lstrip("_") in _HELD_MODULES
 
 
 def _introspection(name: str, line: int) -> Finding:
@@ -158,8 +160,8 @@ def _check_call(node: ast.Call, names: Names, beginnings: Beginnings) -> Iterato
             yield Finding("legality.dynamic", f"{name}() {_FORBIDDEN_CALLS[name]}.", node.lineno)
         if name == "getattr" and not (_names_attribute(node) or _leads_nowhere(node, names, beginnings)):
             yield Finding("legality.dynamic", "getattr() with a computed name hides what is called.", node.lineno)
-        if name in ("setattr", "delattr") and _is_torch(node.args[:1], names):
-            yield Finding("legality.patch", f"{name}() changes PyTorch itself.", node.lineno)
+        if name in ("setattr", "delattr") and _is_everybodys(node.args[:1], names):
+            yield Finding("legality.patch", f"{name}() changes what is everybody's.", node.lineno)
         if name in ("setattr", "delattr") and not _may_be_set(node):
             yield Finding("legality.dynamic", f"{name}() changes what Python itself reads.", node.lineno)
         if name == "functools.wraps" and (len(node.args) != 1 or node.keywords):
@@ -220,14 +222,16 @@ def _is_allowed_dunder(node: ast.Attribute) -> bool:
     return node.attr == "__class__"  # as in self.__class__.__name__; what leads further is forbidden by itself
 
 
-def _is_torch(nodes: list[ast.expr], names: Names) -> bool:
-    return any(path.split(".")[0] in ("torch", "builtins", "time", "os") for n in nodes for path in names.resolve(n))
+def _is_everybodys(nodes: list[ast.expr], names: Names) -> bool:
+    """Whether it is PyTorch's, or a module: whatever is put there stays, and no change of it is seen."""
+    paths = [path for node in nodes for path in names.resolve(node)]
+    return any(path.split(".")[0] in ("torch", "builtins", "time", "os") or is_module(path) for path in paths)
 
 
 def _check_patching(node: ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Delete, names: Names) -> Iterator[Finding]:
     targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target]
     for target in targets:
-        if isinstance(target, ast.Attribute) and _is_torch([target.value], names):
+        if isinstance(target, ast.Attribute) and _is_everybodys([target.value], names):
             path = sorted(names.resolve(target.value))[0]
             if not path.startswith(("torch.backends", "os.environ")) and "()" not in path:
                 yield Finding(

@@ -1,6 +1,8 @@
 import functools
+import hashlib
 import itertools
 import types
+from collections import UserDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from musadata.verifier.kept_state import kept_state
+from musadata.verifier.kept_state import host_contents, kept_state
 
 PROGRAM = types.ModuleType("musadata_candidate")
 
@@ -18,6 +20,14 @@ class Holder:
 
 
 Holder.__module__ = PROGRAM.__name__
+
+
+class Slotted:
+    __slots__ = ("calls",)
+
+
+class Log(list[int]):
+    calls = 0
 
 
 def remember(seen: list[int] = []) -> None:  # noqa: B006 (what is tested)
@@ -75,6 +85,23 @@ CASES: dict[str, tuple[Any, Callable[[], None]]] = {
     "object": ((own := Holder()), bump(own)),
     "class": (Holder, bump(Holder)),
     "tensor's attribute": ((tensor := torch.zeros(2)), bump(tensor)),
+    "slot": ((slotted := Slotted()), bump(slotted)),
+    "attribute of a list": ((log := Log()), bump(log)),
+    "key": ((keyed := {0: None}), lambda: keyed.update({keyed.popitem()[0] + 1: None})),
+    "bytes": ((some_bytes := bytearray(1)), lambda: some_bytes.append(some_bytes.pop() + 1)),
+    "end of a long list": ((long := [0] * 100), lambda: long.append(long.pop() + 1)),
+    "wrapped dictionary": ((wrapped := UserDict(calls=0)), lambda: wrapped.update(calls=wrapped["calls"] + 1)),
+    "exception": ((unraised := ValueError(0)), lambda: setattr(unraised, "args", (unraised.args[0] + 1,))),
+    "range": ((ranged := [range(0)]), lambda: ranged.append(range(len(ranged.pop()) + 1))),
+    "cycle": ((turns := itertools.cycle([0, 0])), drain(turns)),
+    "enumerate": ((numbered := enumerate(itertools.repeat(None))), drain(numbered)),
+    "hash": ((hashed := hashlib.sha256()), lambda: hashed.update(b"|")),
+    "seed": ((noise := torch.Generator()), lambda: noise.manual_seed(noise.initial_seed() + 1)),
+    "loose module": ((loose := torch.nn.Identity()), bump(loose)),
+    "offset": (
+        (views := [torch.zeros(9)[:1]]),
+        lambda: views.append(torch.zeros(9)[views.pop().storage_offset() + 1 :][:1]),
+    ),
     "extension": ((extension := types.ModuleType("relu_ext")), bump(extension)),
 }
 
@@ -92,6 +119,35 @@ def test_nothing_is_seen_where_nothing_counts() -> None:
 
 def test_file_that_grows_is_seen(tmp_path: Path) -> None:
     assert changes(None, lambda: (tmp_path / "calls").write_text("|")) == ["a file"]
+
+
+def test_file_that_is_written_again_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "calls").write_text("1")
+    assert changes(None, lambda: (tmp_path / "calls").write_text("2")) == ["a file"]
+
+
+def test_folder_and_link_are_seen(tmp_path: Path) -> None:
+    assert changes(None, (tmp_path / "call").mkdir) == ["a file"]
+    assert changes(None, lambda: (tmp_path / "link").symlink_to("nowhere")) == ["a file"]
+
+
+def test_setting_of_pytorch_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert changes(None, lambda: monkeypatch.setattr(torch.backends, "calls", 1, raising=False)) == [
+        "PyTorch's settings"
+    ]
+
+
+def test_random_numbers_that_are_drawn_are_seen() -> None:
+    assert changes(None, lambda: torch.rand(1)) == ["the state of random numbers"]
+
+
+def test_contents_of_a_tensor_on_the_host_are_told_apart() -> None:
+    program = types.ModuleType(PROGRAM.__name__)
+    vars(program)["value"] = [torch.zeros(2)]
+    before = host_contents(program, torch.nn.Module(), {})
+    assert host_contents(program, torch.nn.Module(), {}) == before
+    vars(program)["value"][0].fill_(1.0)
+    assert host_contents(program, torch.nn.Module(), {}) != before
 
 
 def test_environment_that_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ class Order:
 
 
 _order: Order
+_recorded: dict[int, float] = {}  # by event, in seconds; apart from the events, whose attributes are the program's
 
 
 def keep_order(order: Order) -> None:
@@ -53,10 +54,10 @@ class Event:
     def __init__(self, enable_timing: bool = False, *_: Any, **__: Any):
         self.cuda_event = _order.open_event()
         self.device = torch.device("cuda", 0)
-        self._seconds = 0.0
+        _recorded[self.cuda_event] = 0.0
 
     def record(self, stream: "Stream | None" = None) -> None:
-        self._seconds = time.perf_counter()
+        _recorded[self.cuda_event] = time.perf_counter()
         _order.record_event(self.cuda_event, _handle(stream))
 
     def wait(self, stream: "Stream | None" = None) -> None:
@@ -71,7 +72,7 @@ class Event:
 
     def elapsed_time(self, end: "Event") -> float:
         """Milliseconds."""
-        return (end._seconds - self._seconds) * 1e3
+        return (_recorded[end.cuda_event] - _recorded[self.cuda_event]) * 1e3
 
 
 class Stream:
