@@ -155,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--harness", type=Path)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--candidates", type=int, default=40)
+    parser.add_argument("--candidates", type=int, default=48, help="whole rounds of the cores are fairest")
     parser.add_argument("--harness-seconds", type=float, default=430.0, help="after which what it has done counts")
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--output", type=Path)
