@@ -38,6 +38,12 @@ def look_at(folder, source):
         ("int {}(void*, unsigned long, long)", "(nullptr, 0, 4)", ("cu", "MemcpyDtoH_v2")),
         ("int {}(const char*, void**, int, long)", '("", nullptr, 0, 0)', ("cuGet", "ProcAddress")),
         ("void* {}(const char*, const char*)", '("", "")', ("fopen", "64")),
+        ("long {}(long*)", "(nullptr)", ("ti", "me")),
+        ("int {}()", "()", ("ra", "nd")),
+        ("long {}()", "()", ("_ZNSt6chrono3_V212steady_", "clock3nowEv")),
+        ("int {}(const char*, const char*, int)", '("", "", 1)', ("set", "env")),
+        ("int {}(int)", "(0)", ("feset", "round")),
+        ("void* {}(char**, unsigned long*)", "(nullptr, nullptr)", ("open_mem", "stream")),
     ],
 )
 def test_pasted_name_is_found(tmp_path, declared, call, name):

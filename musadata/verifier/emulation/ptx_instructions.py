@@ -11,7 +11,7 @@ from musadata.verifier.emulation.ptx_operands import Operand, Writer, put
 # What changes nothing but speed.
 _NO_EFFECT = re.compile(
     r"(prefetchu?|applypriority|griddepcontrol|setmaxnreg)\b.*"
-    r"|cp\.async\.(commit_group|wait_group|wait_all)|(membar|fence)\.cta|fence\.\w+\.cta|fence\.proxy\..*"
+    r"|(membar|fence)\.cta|fence\.\w+\.cta|fence\.proxy\..*"
 )
 _FENCE = re.compile(r"(membar|fence)\.(.*\.)?(gl|gpu|sys|cluster)")
 

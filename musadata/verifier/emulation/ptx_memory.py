@@ -89,6 +89,12 @@ def reduction(modifiers: list[str], operands: list[Operand]) -> str:
 
 
 def copy_async(modifiers: list[str], operands: list[Operand]) -> str:
+    if modifiers == ["async", "commit_group"]:
+        return "emulator::musadata_commit_copies()"
+    if modifiers == ["async", "wait_all"]:
+        return "emulator::musadata_await_copies(0, 1)"
+    if modifiers == ["async", "wait_group"]:
+        return f"emulator::musadata_await_copies({read(operands[0], 'uint64_t')}, 0)"
     if modifiers[:2] not in (["async", "ca"], ["async", "cg"]) or len(operands) < 3:
         return ""
     taken = operands[: len(operands) - ("L2::cache_hint" in modifiers)]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from musadata.verifier.emulation import ptx
+from musadata.verifier.emulation.declarations import in_directive
 from musadata.verifier.emulation.errors import Unsupported
 from musadata.verifier.emulation.shared import rewrite_shared
 from musadata.verifier.emulation.variables import announce_variables
@@ -53,7 +54,7 @@ def rewrite(source: str) -> str:
     tokens: Sequence[Token] = split(source)
     _refuse_foreign(tokens)
     try:
-        tokens = announce_variables(rewrite_shared(tokens))
+        tokens = _keep_launch_bounds(announce_variables(rewrite_shared(tokens)))
         tokens = _rewrite_assembly(tokens)
         tokens = _spell_noinline(_drop_kernel_casts(tokens))
         return join(_rewrite_launches(tokens))
@@ -134,6 +135,26 @@ def _drop_kernel_casts(tokens: Sequence[Token]) -> list[Token]:
             left -= len(tokens[start].text)
             result[start] = Token(Kind.SPACE, re.sub(r"[^\n]", " ", tokens[start].text), token.line)
             start += 1
+    return result
+
+
+def _keep_launch_bounds(tokens: Sequence[Token]) -> list[Token]:
+    """What `__launch_bounds__` promises is looked at where the kernel begins."""
+    result = list(tokens)
+    for index, token in enumerate(tokens):
+        opening = skip_space(tokens, index + 1)
+        if not token.is_word("__launch_bounds__") or in_directive(tokens[:index]):
+            continue
+        if opening >= len(tokens) or not tokens[opening].is_sign("("):
+            continue
+        closing = closing_index(tokens, opening)
+        parameters = next((at for at in range(closing + 1, len(tokens)) if tokens[at].text in ("(", ";")), len(tokens))
+        if parameters == len(tokens) or tokens[parameters].is_sign(";"):
+            continue
+        body = skip_space(tokens, closing_index(tokens, parameters) + 1)
+        if body < len(tokens) and tokens[body].is_sign("{"):
+            bounds = join(tokens[opening + 1 : closing]).replace("\n", " ")
+            result[body] = Token(Kind.SIGN, f"{{ emulator::keep_launch_bounds({bounds});", tokens[body].line)
     return result
 
 

@@ -14,6 +14,7 @@ from musadata.verifier.torch_abi.toolchain import (
     find_toolchain,
     hash_of,
     run_tool,
+    takes_flag,
 )
 
 _HERE = Path(__file__).parent
@@ -41,6 +42,8 @@ CANDIDATE_FLAGS = (
     "-fno-gnu-unique",
     "-fstack-protector-strong",  # a local array that is overrun; see emulator/launch.h
 )
+# A variable that nobody has set holds what no result can be made of, where the compiler is g++ 12 or later.
+_FILL_LOCALS = "-ftrivial-auto-var-init=pattern"
 # Every access asks the checker first, which mostly says at once that it is not looking; 5 % of the compilation. With
 # PyTorch's own headers it is four times the compilation, so there only for `sanitize`.
 INSTRUMENT_FLAGS = (
@@ -129,7 +132,8 @@ def build_headers(
     """
     toolchain = find_toolchain()
     instrument = INSTRUMENT_FLAGS if lines or not full else ()
-    flags = (*CANDIDATE_FLAGS, *instrument, *(("-g1",) if lines else ()), *defines)
+    fill = (_FILL_LOCALS,) if takes_flag(toolchain.compiler, _FILL_LOCALS) else ()
+    flags = (*CANDIDATE_FLAGS, *fill, *instrument, *(("-g1",) if lines else ()), *defines)
     if full:
         search = (f"-I{INCLUDE}", f"-I{INCLUDE / 'full'}", *toolchain.include_flags)
     else:

@@ -35,13 +35,19 @@ def announce_variables(tokens: Sequence[Token]) -> list[Token]:
             names = _names(_statement_before(result), tokens[index:end])
             if names:
                 result += tokens[index : end + 1]
-                result.append(Token(Kind.SIGN, " ".join(map(_announce, names)), tokens[end].line))
+                constant = any(found.is_word("__constant__") for found in (token, *tokens[index:end]))
+                text = " ".join(_announce(name) + (_limit(name) if constant else "") for name in names)
+                result.append(Token(Kind.SIGN, text, tokens[end].line))
                 index = end + 1
     return result
 
 
 def _announce(name: str) -> str:
     return f" static const int emulator_of_{name} = emulator::announce_variable((const void*)&{name}, sizeof({name}));"
+
+
+def _limit(name: str) -> str:
+    return f' static_assert(sizeof({name}) <= 65536, "there are 64 KB of __constant__ memory");'
 
 
 def _statement_before(tokens: Sequence[Token]) -> list[Token]:

@@ -95,6 +95,11 @@ def _fast_linker(compiler: str) -> tuple[str, ...]:
     return ()
 
 
+def takes_flag(compiler: str, flag: str) -> bool:
+    """Whether a compiler knows a flag that not all versions have."""
+    return _succeeds([compiler, flag, "-fsyntax-only", "-x", "c++", os.devnull])
+
+
 def _succeeds(command: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
 

@@ -183,15 +183,22 @@ inline T exclusive_scan(const Group& group, T value, Operation operation = {}) {
 template <class Group, class T>
 inline void memcpy_async(const Group& group, T* target, const T* source, size_t bytes) {
   for (size_t i = group.thread_rank(); i < bytes / sizeof(T); i += group.size()) {
-    target[i] = source[i];
+    if (emulator::musadata_copies_wait()) {
+      emulator::musadata_copy_later(target + i, source + i, sizeof(T), sizeof(T));
+    } else {
+      target[i] = source[i];
+    }
   }
+  emulator::musadata_commit_copies();
 }
 template <class Group>
 inline void wait(const Group& group) {
+  emulator::musadata_await_copies(0, 1);
   group.sync();
 }
 template <int Stage, class Group>
 inline void wait_prior(const Group& group) {
+  emulator::musadata_await_copies(Stage, 0);
   group.sync();
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "async_copies.h"
 #include "faults.h"
 #include "memory.h"
 #include "records.h"
@@ -69,20 +71,22 @@ int check_cooperative(const LaunchConfig& config) {
   return config.cooperative && blocks > static_cast<uint64_t>(fitting) ? kCooperativeTooLarge : kSuccess;
 }
 
-int check_shared(const LaunchConfig& config, const std::string& name) {
-  if (config.shared_bytes <= kDefaultSharedBytes) {
-    return kSuccess;
-  }
-  if (config.shared_bytes > kLargestSharedBytes) {
-    return kInvalidValue;
-  }
+// How much dynamic shared memory a kernel has opted into.
+size_t allowed_shared(const std::string& name) {
   auto named = g_allowed_shared.find(name);
   auto any = g_allowed_shared.find("");
   size_t allowed = named == g_allowed_shared.end() ? 0 : named->second;
   if (any != g_allowed_shared.end() && any->second > allowed) {
     allowed = any->second;
   }
-  return config.shared_bytes <= allowed ? kSuccess : kInvalidValue;
+  return allowed;
+}
+
+int check_shared(const LaunchConfig& config, const std::string& name) {
+  if (config.shared_bytes <= kDefaultSharedBytes) {
+    return kSuccess;
+  }
+  return config.shared_bytes <= std::min(kLargestSharedBytes, allowed_shared(name)) ? kSuccess : kInvalidValue;
 }
 
 void set_block_index(uint64_t linear, const dim3& grid) {
@@ -163,6 +167,7 @@ void continue_blocks(std::vector<Waiting> waiting, uint64_t blocks, const dim3& 
       set_block_index(turn.linear, grid);
       g_block_serial++;
       restore_shared(turn.shared);
+      forget_copies();
       continue_block(turn.block.get());
       turn.block = nullptr;
       end_turn(turn.linear, &next);
@@ -180,6 +185,7 @@ void run_blocks(const LaunchConfig& config) {
     set_block_index(walk.at(i), config.grid);
     g_block_serial++;
     poison_shared();
+    forget_copies();
     run_block();
     end_turn(walk.at(i), &waiting);
   }
@@ -213,13 +219,13 @@ void fail(int code, bool sticky) {
   throw std::runtime_error("CUDA error: " + describe(fault));
 }
 
-void run_kernel(const LaunchConfig& config, void (*entry)(void*), void* arguments) {
+void run_kernel(const LaunchConfig& config, void (*entry)(void*), void* arguments, const std::string& name) {
   blockDim = config.block;
   gridDim = config.grid;
   g_cooperative = config.cooperative;
   g_first_block = g_block_serial + 1;
   musadata_launch_serial++;
-  begin_shared(config.shared_bytes);
+  begin_shared(config.shared_bytes, allowed_shared(name) >= config.shared_bytes ? kLargestSharedBytes : kDefaultSharedBytes);
   begin_threads(config.block, entry, arguments);
   install_trap_handlers();
   if (g_checker != nullptr) {
@@ -309,7 +315,7 @@ void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arg
   }
   begin_faults(name);
   const Uncovered uncovered;
-  run_kernel(*config, entry, arguments);
+  run_kernel(*config, entry, arguments, name);
   if (const Fault* fault = current_fault()) {
     raise_fault(*fault);
   }

@@ -33,6 +33,7 @@ char* g_dynamic = nullptr;
 size_t g_dynamic_bytes = 0;
 size_t g_used = 0;  // bytes of the static arena, red zones included
 size_t g_declared = 0;  // bytes that the kernel asked for
+size_t g_most = kDefaultSharedBytes;  // static and dynamic ones together
 size_t g_guard = 0;
 std::vector<StaticVariable> g_variables;
 std::set<const char*> g_slots;  // of all launches
@@ -63,7 +64,8 @@ void poison_variable(const StaticVariable& variable) {
 
 }  // namespace
 
-void begin_shared(size_t dynamic_bytes) {
+void begin_shared(size_t dynamic_bytes, size_t most_bytes) {
+  g_most = most_bytes;
   map_arena();
   g_variables.clear();
   g_used = 0;
@@ -157,6 +159,12 @@ void* musadata_place_shared(emulator::SharedSlot* slot, size_t bytes, size_t ali
   if (g_declared > kDefaultSharedBytes) {
     const std::string message = "uses too much static shared memory (" + std::to_string(g_declared) + " bytes, " +
                                 std::to_string(kDefaultSharedBytes) + " max)";
+    musadata_kernel_fault("shared_memory", message.c_str());
+  }
+  if (g_declared + g_dynamic_bytes > g_most) {
+    const std::string message = "has " + std::to_string(g_declared) + " bytes of static shared memory beside " +
+                                std::to_string(g_dynamic_bytes) + " of dynamic, together at most " +
+                                std::to_string(g_most);
     musadata_kernel_fault("shared_memory", message.c_str());
   }
   g_used = offset + bytes + kRedZone;

@@ -8,8 +8,9 @@ namespace emulator {
 constexpr size_t kDefaultSharedBytes = 48 * 1024;  // what a kernel gets without asking
 constexpr size_t kLargestSharedBytes = 227 * 1024;  // the opt-in limit of compute capability 9.0
 
-// A launch begins: no static variable is placed yet, `dynamic_bytes` end at the guard page.
-void begin_shared(size_t dynamic_bytes);
+// A launch begins: no static variable is placed yet, `dynamic_bytes` end at the guard page; with the static ones they
+// may be `most_bytes`.
+void begin_shared(size_t dynamic_bytes, size_t most_bytes);
 
 // A block begins: everything holds poison.
 void poison_shared();

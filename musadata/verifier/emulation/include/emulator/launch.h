@@ -17,6 +17,7 @@ template <class Kernel, class... Arguments>
 void launch(const char* name, const LaunchConfig& config, Kernel&& kernel, Arguments&&... arguments) {
   // Parameters are copied once per launch, as a device copies them, and once more per thread by the call. They are
   // captured and not in a tuple, which took a fifth of a candidate's compilation.
+  static_assert((sizeof(std::decay_t<Arguments>) + ... + 0) <= 32764, "a kernel's parameters have at most 32764 bytes");
   (note_argument(name, arguments), ...);
   auto call = [&kernel, ... copies = std::decay_t<Arguments>(std::forward<Arguments>(arguments))]() mutable {
     kernel(copies...);
@@ -41,12 +42,27 @@ inline T* dynamic_shared() {
   return static_cast<T*>(musadata_dynamic_shared());
 }
 
-// cp.async: the copy is done when the instruction returns, which is one of the orders that the hardware may choose.
-inline void copy_async(unsigned shared_address, const void* source, int bytes, int source_bytes = -1) {
-  const int taken = source_bytes < 0 ? bytes : source_bytes;
-  char* target = musadata_shared_base() + shared_address;
+// The copy is done when this returns, or as late as the program lets it: both are orders that the hardware may choose.
+inline void copy_async(void* target, const void* source, size_t taken, size_t bytes) {
+  if (musadata_copies_wait()) {
+    musadata_copy_later(target, source, taken, bytes);
+    return;
+  }
   memcpy(target, source, taken);
-  memset(target + taken, 0, bytes - taken);
+  memset(static_cast<char*>(target) + taken, 0, bytes - taken);
+}
+
+// cp.async
+inline void copy_async(unsigned shared_address, const void* source, int bytes, int source_bytes = -1) {
+  copy_async(static_cast<void*>(musadata_shared_base() + shared_address), source,
+             static_cast<size_t>(source_bytes < 0 ? bytes : source_bytes), static_cast<size_t>(bytes));
+}
+
+// What `__launch_bounds__` promises, at the beginning of a kernel.
+inline void keep_launch_bounds(unsigned most_threads, ...) {
+  if (blockDim.x * blockDim.y * blockDim.z > most_threads) {
+    musadata_kernel_fault("launch_bounds", "launched with more threads a block than its __launch_bounds__ allows");
+  }
 }
 
 }  // namespace emulator

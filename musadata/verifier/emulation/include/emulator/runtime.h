@@ -70,6 +70,13 @@ int musadata_lane();
 int musadata_warp();
 void musadata_yield();
 
+// Asynchronous copies: done at once, or, where these say that they wait, when the thread that asked awaits all but so
+// many of the groups that it has committed.
+int musadata_copies_wait();
+void musadata_copy_later(void* target, const void* source, size_t taken, size_t bytes);
+void musadata_commit_copies();
+void musadata_await_copies(uint64_t groups_left, int uncommitted_too);
+
 [[noreturn]] void musadata_kernel_fault(const char* kind, const char* message);
 [[noreturn]] void musadata_unsupported(const char* what);  // the host's code needs something that is not emulated
 int musadata_in_kernel();
