@@ -25,9 +25,13 @@ from musadata.verifier.lexer import (
 )
 
 # What has a header on a CUDA machine but no emulation here: the candidate may well be right.
+_STANDARD = (
+    "algorithm|array|atomic|bit|cmath|complex|cstddef|cstdint|functional|initializer_list|iterator|limits|numeric"
+    "|optional|span|tuple|type_traits|utility"
+)
 _FOREIGN_HEADERS = re.compile(
     r"^(cublas|cublasLt|curand|cudnn|cusparse|cusolver|cufft|nccl|nvrtc|cutlass/|cute/|thrust/|nvtx3?/"
-    r"|cuda/(?!std/(array|cmath|cstddef|cstdint|limits|tuple|type_traits|utility)$)"
+    rf"|cuda/(?!(atomic|barrier|cmath|pipeline|std/({_STANDARD}))$)"
     r"|cuda_pipeline_cub|texture|surface|cudaGL|nvml|npp|cub/)"
 )
 _FOREIGN_NAMES = {

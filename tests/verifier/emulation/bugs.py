@@ -209,6 +209,23 @@ BUGS = {
         (1000,),
         fault="deadlock",
     ),
+    "no wait at a barrier in memory": Bug(
+        "#include <cuda/barrier>\n"
+        + elementwise("""
+  __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+  __shared__ float s[256];
+  if (threadIdx.x == 0) init(&barrier, blockDim.x);
+  __syncthreads();
+  s[threadIdx.x] = i < n ? x[i] : 0;
+  auto token = barrier.arrive();
+  float other = s[(threadIdx.x + 32) % 256];
+  barrier.wait(std::move(token));
+  if (i < n) y[i] = x[i] + other * 0;"""),
+        ELEMENTWISE,
+        "x * 1",
+        (1024,),
+        reports=("race_in_block", "uninitialised_shared"),
+    ),
     "no barrier of the grid": Bug(
         gridwise("__syncthreads();"),
         GRIDWISE.replace("LAUNCH", "cudaLaunchCooperativeKernel"),

@@ -148,6 +148,47 @@ def test_grid_is_a_group():
     compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", ranks)))
 
 
+@pytest.mark.parametrize(
+    ("headers", "use"),
+    [
+        ("", "half2 h = __hgt2(half2(), half2()); x[0] = __hbge2(h, __hfma2_relu(h, h, h)); h = __hmax2_nan(h, h);"),
+        (
+            "",
+            "auto b = __low2bfloat162(__hmul2_sat(__nv_bfloat162(), __nv_bfloat162())); x[0] = __bfloat162int_rz(b.x);",
+        ),
+        ("", "x[0] = norm3d(1, 2, 3) + __uhadd(1, 2) + __fns(7, 0, 2) + __isShared(x) + cyl_bessel_i0(1.0);"),
+        (
+            "cuComplex.h",
+            "cuFloatComplex z = cuCmulf(make_cuFloatComplex(1, 2), make_cuFloatComplex(3, 4)); x[0] = z.x;",
+        ),
+        ("cuda/cmath cuda/std/algorithm", "x[0] = cuda::ceil_div(3, 2) + cuda::std::max(1, 2);"),
+        ("cuda/atomic", "cuda::atomic_ref<float, cuda::thread_scope_device> a(x[0]); a.fetch_add(1.f);"),
+        (
+            "cooperative_groups.h",
+            "namespace cg = cooperative_groups; auto t = cg::tiled_partition(cg::this_thread_block(), 16); int all;"
+            "auto l = cg::labeled_partition(cg::coalesced_threads(), t.thread_rank() % 2); l.match_all(1, all);"
+            "cg::invoke_one(t, [&] { x[0] = cg::thread_rank(l); });",
+        ),
+        (
+            "cooperative_groups/memcpy_async.h",
+            "namespace cg = cooperative_groups; __shared__ float s[64]; auto b = cg::this_thread_block();"
+            "cg::memcpy_async(b, s, x, cuda::aligned_size_t<16>(64)); cg::memcpy_async(b, s, 32, x, 32); cg::wait(b);",
+        ),
+    ],
+)
+def test_rarer_names_of_cuda_are_known(headers, use):
+    head = "".join(f"#include <{header}>\n" for header in headers.split())
+    compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", use)))
+
+
+def test_what_our_headers_refuse_and_what_only_nvcc_knows_is_unsupported():
+    tiles = "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block());"
+    with pytest.raises(Unsupported, match=r"^tiles of more than a warp \(line"):
+        compile_sources(sources("#include <cooperative_groups.h>\n" + KERNEL.replace("x[threadIdx.x] = 1;", tiles)))
+    with pytest.raises(Unsupported, match="__vadd4"):
+        compile_sources(sources(KERNEL.replace("x[threadIdx.x] = 1;", "x[0] = __vadd4(1, 2);")))
+
+
 def test_unknown_cuda_function_is_unsupported_and_unknown_other_function_is_wrong():
     with pytest.raises(Unsupported, match="cudaGraph_t"):
         compile_sources(sources(KERNEL.replace("return x;", "cudaGraph_t g; cudaGraphCreate(&g, 0); return x;")))

@@ -76,11 +76,14 @@ class lane_group {
   unsigned match_any(T value) const {
     return ranks_of(__match_any_sync(mask_, value));
   }
+  template <class T>
+  unsigned match_all(T value, int& all_equal) const {
+    return ranks_of(__match_all_sync(mask_, value, &all_equal));
+  }
   unsigned meta_group_rank() const { return thread_block::thread_rank() / size_; }
   unsigned meta_group_size() const { return (thread_block::size() + size_ - 1) / size_; }
   unsigned mask() const { return mask_; }
 
- protected:
   lane_group(unsigned mask, unsigned size, unsigned rank) : mask_(mask), size_(size), rank_(rank) {}
 
  private:
@@ -123,6 +126,17 @@ template <unsigned Size, class Parent>
 inline thread_block_tile<Size, Parent> tiled_partition(const Parent&) {
   return {};
 }
+// Of a size that only the program knows.
+typedef lane_group thread_group;
+template <class Parent>
+inline lane_group tiled_partition(const Parent&, unsigned size) {
+  if (size == 0 || size > 32 || (size & (size - 1)) != 0) {
+    emulator::musadata_kernel_fault("unsupported", "a tile of more than a warp is not emulated");
+  }
+  const unsigned first = emulator::musadata_lane() / size * size;
+  const unsigned lanes = size == 32 ? ~0u : ((1u << size) - 1) << first;
+  return lane_group(lanes, size, emulator::musadata_lane() - first);
+}
 
 class coalesced_group : public lane_group {
  public:
@@ -135,6 +149,25 @@ template <class Predicate>
 inline coalesced_group binary_partition(const lane_group& group, Predicate predicate) {
   const unsigned yes = __ballot_sync(group.mask(), predicate);
   return coalesced_group(predicate ? yes : group.mask() & ~yes);
+}
+
+template <class Label>
+inline coalesced_group labeled_partition(const lane_group& group, Label label) {
+  return coalesced_group(__match_any_sync(group.mask(), label));
+}
+template <class Group, class Function>
+inline void invoke_one(const Group& group, Function&& function) {
+  if (group.thread_rank() == 0) {
+    function();
+  }
+}
+template <class Group>
+inline auto thread_rank(const Group& group) {
+  return group.thread_rank();
+}
+template <class Group>
+inline auto group_size(const Group& group) {
+  return group.size();
 }
 
 template <class Group>
@@ -181,7 +214,7 @@ inline T exclusive_scan(const Group& group, T value, Operation operation = {}) {
 
 // The group copies together; every thread copies its share, `wait` is where the data must be there.
 template <class Group, class T>
-inline void memcpy_async(const Group& group, T* target, const T* source, size_t bytes) {
+inline void copy_together(const Group& group, T* target, const T* source, size_t bytes) {
   for (size_t i = group.thread_rank(); i < bytes / sizeof(T); i += group.size()) {
     if (emulator::musadata_copies_wait()) {
       emulator::musadata_copy_later(target + i, source + i, sizeof(T), sizeof(T));
@@ -190,6 +223,17 @@ inline void memcpy_async(const Group& group, T* target, const T* source, size_t 
     }
   }
   emulator::musadata_commit_copies();
+}
+template <class Group, class T, class Size>
+inline void memcpy_async(const Group& group, T* target, const T* source, const Size& bytes) {
+  copy_together(group, target, source, static_cast<size_t>(bytes));
+}
+// Counted in elements, as much as fits on both sides.
+template <class Group, class T, class TargetCount, class SourceCount>
+inline void memcpy_async(const Group& group, T* target, const TargetCount& most, const T* source,
+                         const SourceCount& count) {
+  const size_t taken = std::min(static_cast<size_t>(most), static_cast<size_t>(count));
+  copy_together(group, target, source, taken * sizeof(T));
 }
 template <class Group>
 inline void wait(const Group& group) {

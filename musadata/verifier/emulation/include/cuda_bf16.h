@@ -7,6 +7,20 @@ static inline __nv_bfloat16 __float2bfloat16(float f) { return __nv_bfloat16::fr
 static inline __nv_bfloat16 __float2bfloat16_rn(float f) { return __nv_bfloat16::from_float(f); }
 static inline __nv_bfloat16 __double2bfloat16(double d) { return __nv_bfloat16::from_float(static_cast<float>(d)); }
 static inline __nv_bfloat16 __int2bfloat16_rn(int i) { return __nv_bfloat16::from_float(static_cast<float>(i)); }
+static inline __nv_bfloat16 __uint2bfloat16_rn(unsigned i) { return __nv_bfloat16::from_float(static_cast<float>(i)); }
+static inline __nv_bfloat16 __short2bfloat16_rn(short i) { return __nv_bfloat16::from_float(i); }
+static inline __nv_bfloat16 __ushort2bfloat16_rn(unsigned short i) { return __nv_bfloat16::from_float(i); }
+static inline __nv_bfloat16 __ll2bfloat16_rn(long long i) { return __nv_bfloat16::from_float(static_cast<float>(i)); }
+static inline int __bfloat162int_rz(__nv_bfloat16 h) { return __float2int_rz(h.to_float()); }
+static inline int __bfloat162int_rd(__nv_bfloat16 h) { return __float2int_rd(h.to_float()); }
+static inline int __bfloat162int_ru(__nv_bfloat16 h) { return __float2int_ru(h.to_float()); }
+static inline unsigned __bfloat162uint_rn(__nv_bfloat16 h) { return __float2uint_rn(h.to_float()); }
+static inline __nv_bfloat162 __low2bfloat162(__nv_bfloat162 h) { return {h.x, h.x}; }
+static inline __nv_bfloat162 __high2bfloat162(__nv_bfloat162 h) { return {h.y, h.y}; }
+static inline __nv_bfloat162 __lowhigh2highlow(__nv_bfloat162 h) { return {h.y, h.x}; }
+static inline __nv_bfloat162 __lows2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return {a.x, b.x}; }
+static inline __nv_bfloat162 __highs2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return {a.y, b.y}; }
+static inline short __bfloat16_as_short(__nv_bfloat16 h) { return static_cast<short>(h.bits); }
 static inline int __bfloat162int_rn(__nv_bfloat16 h) { return __float2int_rn(h.to_float()); }
 static inline float __low2float(__nv_bfloat162 h) { return h.x.to_float(); }
 static inline float __high2float(__nv_bfloat162 h) { return h.y.to_float(); }

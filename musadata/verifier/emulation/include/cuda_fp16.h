@@ -38,6 +38,12 @@ EMULATOR_FROM_INTEGER(long long, ll)
 #undef EMULATOR_FROM_INTEGER
 static inline int __half2int_rn(__half h) { return __float2int_rn(h.to_float()); }
 static inline int __half2int_rz(__half h) { return __float2int_rz(h.to_float()); }
+static inline int __half2int_rd(__half h) { return __float2int_rd(h.to_float()); }
+static inline int __half2int_ru(__half h) { return __float2int_ru(h.to_float()); }
+static inline short __half2short_rn(__half h) { return static_cast<short>(__float2int_rn(h.to_float())); }
+static inline short __half2short_rz(__half h) { return static_cast<short>(__float2int_rz(h.to_float())); }
+static inline long long __half2ll_rn(__half h) { return __float2ll_rn(h.to_float()); }
+static inline unsigned __half2uint_rz(__half h) { return __float2uint_rz(h.to_float()); }
 static inline unsigned __half2uint_rn(__half h) { return __float2uint_rn(h.to_float()); }
 
 #define CUDART_INF_FP16 __ushort_as_half(0x7C00U)

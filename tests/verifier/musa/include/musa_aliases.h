@@ -69,6 +69,7 @@
 #define __mt_bfloat16 __nv_bfloat16
 #define __mt_bfloat162 __nv_bfloat162
 #define MUSART_INF_F CUDART_INF_F
+#define MUSART_NAN_F CUDART_NAN_F
 #define MUSART_PI_F CUDART_PI_F
 
 // PyTorch

@@ -575,6 +575,8 @@ int musadata_lane() { return current().lane; }
 
 int musadata_warp() { return current().warp; }
 
+void musadata_pass_barrier() { g_barrier_epoch++; }
+
 void musadata_yield() {
   wake(g_current);
   wait();

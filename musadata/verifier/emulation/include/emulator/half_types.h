@@ -128,6 +128,7 @@ EMULATOR_OPERATORS(__nv_bfloat16)
 
 // The named functions exist for both formats, scalar and pairwise.
 #define EMULATOR_SCALAR_FUNCTIONS(scalar)                                                                   \
+  static inline bool __hisnan(scalar a) { return a.to_float() != a.to_float(); }                            \
   static inline scalar __hadd(scalar a, scalar b) { return scalar::from_float(a.to_float() + b.to_float()); } \
   static inline scalar __hsub(scalar a, scalar b) { return scalar::from_float(a.to_float() - b.to_float()); } \
   static inline scalar __hmul(scalar a, scalar b) { return scalar::from_float(a.to_float() * b.to_float()); } \
@@ -148,13 +149,23 @@ EMULATOR_OPERATORS(__nv_bfloat16)
   }                                                                                                         \
   static inline scalar __hmax(scalar a, scalar b) { return scalar::from_float(fmaxf(a.to_float(), b.to_float())); } \
   static inline scalar __hmin(scalar a, scalar b) { return scalar::from_float(fminf(a.to_float(), b.to_float())); } \
+  static inline scalar __hmax_nan(scalar a, scalar b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); } \
+  static inline scalar __hmin_nan(scalar a, scalar b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); } \
+  static inline scalar __hsub_sat(scalar a, scalar b) {                                                     \
+    return scalar::from_float(__saturatef(a.to_float() - b.to_float()));                                    \
+  }                                                                                                         \
+  static inline scalar __hmul_sat(scalar a, scalar b) {                                                     \
+    return scalar::from_float(__saturatef(a.to_float() * b.to_float()));                                    \
+  }                                                                                                         \
+  static inline scalar __hfma_sat(scalar a, scalar b, scalar c) {                                           \
+    return scalar::from_float(__saturatef(fmaf(a.to_float(), b.to_float(), c.to_float())));                 \
+  }                                                                                                         \
   static inline bool __heq(scalar a, scalar b) { return a.to_float() == b.to_float(); }                     \
   static inline bool __hne(scalar a, scalar b) { return a.to_float() != b.to_float(); }                     \
   static inline bool __hlt(scalar a, scalar b) { return a.to_float() < b.to_float(); }                      \
   static inline bool __hle(scalar a, scalar b) { return a.to_float() <= b.to_float(); }                     \
   static inline bool __hgt(scalar a, scalar b) { return a.to_float() > b.to_float(); }                      \
   static inline bool __hge(scalar a, scalar b) { return a.to_float() >= b.to_float(); }                     \
-  static inline bool __hisnan(scalar a) { return a.to_float() != a.to_float(); }                            \
   static inline int __hisinf(scalar a) { return std::isinf(a.to_float()) ? (a.to_float() > 0 ? 1 : -1) : 0; } \
   EMULATOR_UNARY(scalar, hexp, expf(v))                                                                     \
   EMULATOR_UNARY(scalar, hexp2, exp2f(v))                                                                   \
@@ -185,6 +196,20 @@ EMULATOR_OPERATORS(__nv_bfloat16)
 #define EMULATOR_PAIRWISE_UNARY(pair, name, function) \
   static inline pair name(pair a) { return {function(a.x), function(a.y)}; }
 
+// One or zero for each half, and whether both hold.
+template <class Scalar>
+static inline Scalar emulator_one(Scalar, bool holds) {
+  return Scalar::from_float(holds ? 1.0f : 0.0f);
+}
+#define EMULATOR_PAIRWISE_TEST(pair, test)                                                                        \
+  static inline pair __h##test##2(pair a, pair b) {                                                               \
+    return {emulator_one(a.x, __h##test(a.x, b.x)), emulator_one(a.y, __h##test(a.y, b.y))};                      \
+  }                                                                                                               \
+  static inline unsigned __h##test##2_mask(pair a, pair b) {                                                      \
+    return (__h##test(a.x, b.x) ? 0xffffu : 0u) | (__h##test(a.y, b.y) ? 0xffff0000u : 0u);                       \
+  }                                                                                                               \
+  static inline bool __hb##test##2(pair a, pair b) { return __h##test(a.x, b.x) && __h##test(a.y, b.y); }
+
 #define EMULATOR_PAIR_FUNCTIONS(pair)                                                     \
   EMULATOR_PAIRWISE(pair, __hadd2, __hadd)                                                \
   EMULATOR_PAIRWISE(pair, __hsub2, __hsub)                                                \
@@ -212,9 +237,33 @@ EMULATOR_OPERATORS(__nv_bfloat16)
   static inline pair __hfma2(pair a, pair b, pair c) {                                    \
     return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};                                \
   }                                                                                       \
-  static inline bool __hbeq2(pair a, pair b) { return __heq(a.x, b.x) && __heq(a.y, b.y); } \
-  static inline bool __hbgt2(pair a, pair b) { return __hgt(a.x, b.x) && __hgt(a.y, b.y); } \
-  static inline bool __hblt2(pair a, pair b) { return __hlt(a.x, b.x) && __hlt(a.y, b.y); }
+  static inline pair __hfma2_relu(pair a, pair b, pair c) {                               \
+    return {__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y)};                      \
+  }                                                                                       \
+  static inline pair __hfma2_sat(pair a, pair b, pair c) {                                \
+    return {__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)};                        \
+  }                                                                                       \
+  static inline pair __hcmadd(pair a, pair b, pair c) {                                   \
+    const auto minus = __hneg(a.y);                                                       \
+    return {__hfma(minus, b.y, __hfma(a.x, b.x, c.x)), __hfma(a.y, b.x, __hfma(a.x, b.y, c.y))}; \
+  }                                                                                       \
+  EMULATOR_PAIRWISE(pair, __hmax2_nan, __hmax_nan)                                        \
+  EMULATOR_PAIRWISE(pair, __hmin2_nan, __hmin_nan)                                        \
+  EMULATOR_PAIRWISE(pair, __hadd2_sat, __hadd_sat)                                        \
+  EMULATOR_PAIRWISE(pair, __hsub2_sat, __hsub_sat)                                        \
+  EMULATOR_PAIRWISE(pair, __hmul2_sat, __hmul_sat)                                        \
+  EMULATOR_PAIRWISE_UNARY(pair, h2exp10, hexp10)                                          \
+  EMULATOR_PAIRWISE_UNARY(pair, h2log10, hlog10)                                          \
+  EMULATOR_PAIRWISE_UNARY(pair, h2rint, hrint)                                            \
+  EMULATOR_PAIRWISE_UNARY(pair, h2trunc, htrunc)                                          \
+  EMULATOR_PAIRWISE_UNARY(pair, h2tanh_approx, htanh_approx)                              \
+  EMULATOR_PAIRWISE_TEST(pair, eq)                                                        \
+  EMULATOR_PAIRWISE_TEST(pair, ne)                                                        \
+  EMULATOR_PAIRWISE_TEST(pair, lt)                                                        \
+  EMULATOR_PAIRWISE_TEST(pair, le)                                                        \
+  EMULATOR_PAIRWISE_TEST(pair, gt)                                                        \
+  EMULATOR_PAIRWISE_TEST(pair, ge)                                                        \
+  static inline pair __hisnan2(pair a) { return {emulator_one(a.x, __hisnan(a.x)), emulator_one(a.y, __hisnan(a.y))}; }
 
 EMULATOR_SCALAR_FUNCTIONS(__half)
 EMULATOR_SCALAR_FUNCTIONS(__nv_bfloat16)

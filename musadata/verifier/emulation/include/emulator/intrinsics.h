@@ -91,6 +91,9 @@ static inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) 
 static inline int __sad(int a, int b, unsigned c) { return static_cast<int>(c + static_cast<unsigned>(a > b ? a - b : b - a)); }
 static inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
 static inline int __hadd(int a, int b) { return static_cast<int>((static_cast<int64_t>(a) + b) >> 1); }
+static inline int __rhadd(int a, int b) { return static_cast<int>((static_cast<int64_t>(a) + b + 1) >> 1); }
+static inline unsigned __uhadd(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t{a} + b) >> 1); }
+static inline unsigned __urhadd(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t{a} + b + 1) >> 1); }
 static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
   unsigned result = 0;
@@ -119,8 +122,24 @@ static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   return c;
 }
 
-static inline bool __isGlobal(const void*) { return true; }
-static inline bool __isShared(const void*) { return false; }
+static inline bool __isShared(const void* pointer) {
+  const char* base = emulator::musadata_shared_base();
+  return static_cast<const char*>(pointer) >= base && static_cast<const char*>(pointer) < base + (1 << 20);
+}
+static inline bool __isGlobal(const void* pointer) { return !__isShared(pointer); }
+static inline unsigned __fns(unsigned mask, unsigned base, int offset) {
+  const int step = offset < 0 ? -1 : 1;
+  int left = offset == 0 ? 1 : offset < 0 ? -offset : offset;
+  for (int bit = static_cast<int>(base); bit >= 0 && bit < 32; bit += step) {
+    if (mask >> bit & 1 && --left == 0) {
+      return bit;
+    }
+    if (offset == 0) {
+      break;
+    }
+  }
+  return ~0u;
+}
 // Clocks only ever go up by one, so that two runs see the same.
 static inline long long clock64() {
   static long long ticks = 0;

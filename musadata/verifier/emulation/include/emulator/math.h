@@ -93,6 +93,29 @@ static inline double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654
 static inline float erfcxf(float x) { return static_cast<float>(exp(double{x} * x) * erfc(double{x})); }
 static inline double erfcx(double x) { return exp(x * x) * erfc(x); }
 
+static inline double norm(int count, const double* x) {
+  double sum = 0;
+  for (int i = 0; i < count; i++) {
+    sum += x[i] * x[i];
+  }
+  return sqrt(sum);
+}
+static inline float normf(int count, const float* x) {
+  float sum = 0;
+  for (int i = 0; i < count; i++) {
+    sum += x[i] * x[i];
+  }
+  return sqrtf(sum);
+}
+static inline double rnorm(int count, const double* x) { return 1.0 / norm(count, x); }
+static inline float rnormf(int count, const float* x) { return 1.0f / normf(count, x); }
+static inline double norm3d(double a, double b, double c) { return sqrt(a * a + b * b + c * c); }
+static inline double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
+static inline double norm4d(double a, double b, double c, double d) { return sqrt(a * a + b * b + c * c + d * d); }
+static inline double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
+static inline double cyl_bessel_i0(double x) { return std::cyl_bessel_i(0.0, x); }
+static inline double cyl_bessel_i1(double x) { return std::cyl_bessel_i(1.0, x); }
+
 // Inverse error function: Giles' approximation, then two steps of Newton's method.
 static inline double erfinv(double x) {
   if (x <= -1.0 || x >= 1.0) {

@@ -69,6 +69,7 @@ uint32_t musadata_active_mask();
 int musadata_lane();
 int musadata_warp();
 void musadata_yield();
+void musadata_pass_barrier();  // that a barrier made of memory was passed: what came before it is ordered
 
 // Asynchronous copies: done at once, or, where these say that they wait, when the thread that asked awaits all but so
 // many of the groups that it has committed.

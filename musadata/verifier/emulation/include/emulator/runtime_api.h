@@ -69,7 +69,13 @@ enum cudaSharedMemConfig {
   cudaSharedMemBankSizeFourByte,
   cudaSharedMemBankSizeEightByte
 };
-enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize };
+enum cudaLimit {
+  cudaLimitStackSize,
+  cudaLimitPrintfFifoSize,
+  cudaLimitMallocHeapSize,
+  cudaLimitMaxL2FetchGranularity = 5,
+  cudaLimitPersistingL2CacheSize = 6
+};
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
   cudaDevAttrMaxBlockDimX = 2,
@@ -83,6 +89,12 @@ enum cudaDeviceAttr {
   cudaDevAttrL2CacheSize = 38,
   cudaDevAttrMaxThreadsPerMultiProcessor = 39,
   cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrMaxBlocksPerMultiprocessor = 106,
+  cudaDevAttrMaxBlockDimY = 3,
+  cudaDevAttrMaxBlockDimZ = 4,
+  cudaDevAttrMaxGridDimZ = 7,
+  cudaDevAttrTotalConstantMemory = 9,
+  cudaDevAttrReservedSharedMemoryPerBlock = 111,
   cudaDevAttrComputeCapabilityMinor = 76,
   cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
   cudaDevAttrMaxRegistersPerMultiprocessor = 82,
@@ -170,6 +182,7 @@ static inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaS
 static inline cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 static inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 static inline cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
+static inline cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
 static inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
 static inline cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
 static inline cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
@@ -188,21 +201,38 @@ static inline cudaError_t cudaMemcpy(void* target, const void* source, size_t by
   const cudaError_t error = cudaMemcpyAsync(target, source, bytes, kind);
   return emulator::musadata_await_stream(nullptr), error;
 }
-EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, const void* source, size_t source_pitch,
-                                       size_t width, size_t height, cudaMemcpyKind kind) {
+EMULATOR_UNSANITIZED static inline cudaError_t cudaMemcpy2DAsync(void* target, size_t target_pitch, const void* source,
+                                                                 size_t source_pitch, size_t width, size_t height,
+                                                                 cudaMemcpyKind kind, cudaStream_t stream = nullptr) {
+  emulator::musadata_queue(stream, "cudaMemcpy2D");
   emulator::musadata_note_copy(target, source, width * height, kind == cudaMemcpyDeviceToHost);
   for (size_t row = 0; row < height; row++) {
     emulator::musadata_move(static_cast<char*>(target) + row * target_pitch,
                             static_cast<const char*>(source) + row * source_pitch, width);
   }
-  emulator::musadata_queue(nullptr, "cudaMemcpy2D");
-  return emulator::musadata_await_stream(nullptr), emulator::finished();
+  return emulator::finished();
+}
+static inline cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, const void* source, size_t source_pitch,
+                                       size_t width, size_t height, cudaMemcpyKind kind) {
+  const cudaError_t error = cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width, height, kind);
+  return emulator::musadata_await_stream(nullptr), error;
 }
 EMULATOR_UNSANITIZED static inline cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes,
                                                                cudaStream_t stream = nullptr) {
   emulator::musadata_queue(stream, "cudaMemsetAsync");
   emulator::musadata_fill(target, value, bytes);
   return emulator::finished();
+}
+static inline cudaError_t cudaMemset2DAsync(void* target, size_t pitch, int value, size_t width, size_t height,
+                                            cudaStream_t stream = nullptr) {
+  emulator::musadata_queue(stream, "cudaMemset2DAsync");
+  for (size_t row = 0; row < height; row++) {
+    emulator::musadata_fill(static_cast<char*>(target) + row * pitch, value, width);
+  }
+  return emulator::finished();
+}
+static inline cudaError_t cudaMemset2D(void* target, size_t pitch, int value, size_t width, size_t height) {
+  return cudaMemset2DAsync(target, pitch, value, width, height);
 }
 static inline cudaError_t cudaMemset(void* target, int value, size_t bytes) {
   return cudaMemsetAsync(target, value, bytes);
@@ -354,6 +384,16 @@ static inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* blo
 }
 
 
+template <class Function, class SharedOf>
+static inline cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block, Function&&, SharedOf,
+                                                                        int = 0) {
+  return *grid = 264, *block = 256, cudaSuccess;
+}
+template <class Function>
+static inline cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, Function&&, int blocks, int) {
+  return *bytes = blocks > 0 ? std::min<size_t>(227, 228 / blocks - 1) * 1024 : 0, cudaSuccess;
+}
+
 // ---- device properties: those of compute capability 9.0
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
@@ -386,6 +426,12 @@ static inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr
     case cudaDevAttrMaxBlockDimX: *value = 1024; break;
     case cudaDevAttrMaxGridDimX: *value = 2147483647; break;
     case cudaDevAttrMaxGridDimY: *value = 65535; break;
+    case cudaDevAttrMaxGridDimZ: *value = 65535; break;
+    case cudaDevAttrMaxBlockDimY: *value = 1024; break;
+    case cudaDevAttrMaxBlockDimZ: *value = 64; break;
+    case cudaDevAttrTotalConstantMemory: *value = 64 * 1024; break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = 32; break;
+    case cudaDevAttrReservedSharedMemoryPerBlock: *value = 1024; break;
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 * 1024; break;
     case cudaDevAttrWarpSize: *value = 32; break;
     case cudaDevAttrMaxRegistersPerBlock: *value = 65536; break;
