@@ -5,6 +5,7 @@ sandbox.
 """
 
 import ast
+import os
 import sys
 import threading
 from pathlib import Path
@@ -41,6 +42,10 @@ class Audit:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], int):
             raise PermissionError("a file may be opened by its name only")
+        if event == "open" and os.path.realpath(os.fsdecode(arguments[0])).startswith(
+            "/proc/"
+        ):  # time and memory spent stand there
+            raise PermissionError("what the system says of a process is not for its programs")
         # Reading text is such an event, too.
         if event == "compile" and not self._reading and arguments[1] != self._program:
             self._reading = True

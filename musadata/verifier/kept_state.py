@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from musadata.sandbox.confine import SCRATCH
+
 _MOST_VALUES = 20_000  # of one program, those that are next to it first
 _MOST_ELEMENTS = 1 << 16  # of one container
 _MOST_BYTES = 1 << 16  # of one tensor on the host
@@ -35,6 +37,13 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
     "threads": torch.get_num_threads,
     "threads between operators": torch.get_num_interop_threads,
     "default type": torch.get_default_dtype,
+    "default device": torch.get_default_device,
+    "precision of products": torch.get_float32_matmul_precision,
+    "deterministic algorithms": torch.get_deterministic_debug_mode,
+    "warnings": torch.is_warn_always_enabled,
+    "anomalies": torch.is_anomaly_enabled,
+    "printing": lambda: dict(vars(torch._tensor_str.PRINT_OPTS)),
+    "hooks so far": lambda: torch.utils.hooks.RemovableHandle.next_id,
 }
 _BACKENDS = ("", ".cpu", ".cuda", ".cuda.matmul", ".cudnn", ".mkl", ".mkldnn", ".mps", ".openmp", ".opt_einsum")
 
@@ -44,11 +53,10 @@ def kept_state(module: types.ModuleType, model: torch.nn.Module, tensors: Mappin
 
     `module` is the candidate's program, `tensors` what it is called with.
     """
-    files = sorted(_describe_file(path) for path in Path().rglob("*"))
     return {
         **_walk(module, model, tensors).found,
         "the environment": dict(os.environ),
-        "a file": files,
+        "a file": sorted(map(_describe_file, _files())),
         "PyTorch's settings": _settings(),
         "the state of random numbers": (torch.initial_seed(), _digest(torch.get_rng_state())),
     }
@@ -66,6 +74,8 @@ def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str
     places: dict[str, Any] = {"the program": vars(module), "ModelNew": vars(type(model))}
     places |= {f"the module {name or 'ModelNew'}": vars(part) for name, part in model.named_modules()}
     places |= {f"input {name}": vars(tensor) for name, tensor in tensors.items()}
+    limit = logging.root.manager.disable  # below it nothing is logged, whatever a logger's own level is
+    places["Python's loggers"] = {**logging.root.manager.loggerDict, "root": logging.root, "limit": limit}
     walk = _Walk(module.__name__)
     for place, attributes in places.items():
         for name, value in list(attributes.items()):
@@ -74,8 +84,20 @@ def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str
     return walk
 
 
+def _files() -> Iterator[Path]:
+    """All files and folders where a candidate may write; what is mounted there is not its own."""
+    here = Path.cwd()
+    for top in ("/tmp", "/dev/shm") if here == Path(SCRATCH) else (here,):  # elsewhere the first two are everybody's
+        for folder, folders, names in os.walk(top):
+            folders[:] = [name for name in folders if not os.path.ismount(Path(folder, name))]
+            yield from (Path(folder, name) for name in (*folders, *names))
+
+
 def _describe_file(path: Path) -> tuple[Any, ...]:
-    about = path.lstat()
+    try:
+        about = path.lstat()
+    except OSError:  # it is gone meanwhile
+        return (str(path),)
     return str(path), about.st_mode, *(() if path.is_dir() else (about.st_size, about.st_mtime_ns))
 
 

@@ -32,7 +32,7 @@ _FRAMES = frozenset({
     "_getframe",
 })  # fmt: skip
 # How often a tensor was written, or a function called: kept by Python and PyTorch themselves, where no change is seen.
-_COUNTS = frozenset({"_version", "cache_info"})
+_COUNTS = frozenset({"_version", "_sequence_nr", "cache_info"})
 _FORBIDDEN_CALLS = {
     "exec": "runs code that cannot be read",
     "eval": "runs code that cannot be read",

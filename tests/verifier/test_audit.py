@@ -23,6 +23,12 @@ def test_a_descriptor_cannot_be_opened_by_its_number():
     assert "PermissionError" in run("open(1, 'w', closefd=False)").stderr
 
 
+def test_what_the_system_says_of_a_process_cannot_be_read(tmp_path):
+    assert "PermissionError" in run("open('/proc/self/stat')").stderr
+    (tmp_path / "link").symlink_to("/proc/self/stat")
+    assert "PermissionError" in run(f"open({str(tmp_path / 'link')!r})").stderr
+
+
 @pytest.mark.parametrize(
     "text", ["__import__('sys')", "print.__globals__", "exec('1')", "[c for c in getattr(1, 'x')]"]
 )

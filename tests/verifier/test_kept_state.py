@@ -1,6 +1,7 @@
 import functools
 import hashlib
 import itertools
+import logging
 import types
 from collections import UserDict
 from collections.abc import Callable
@@ -135,6 +136,16 @@ def test_setting_of_pytorch_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert changes(None, lambda: monkeypatch.setattr(torch.backends, "calls", 1, raising=False)) == [
         "PyTorch's settings"
     ]
+
+
+def test_hook_that_is_taken_away_again_is_seen() -> None:
+    module = torch.nn.Identity()
+    assert changes(None, lambda: module.register_forward_hook(print).remove()) == ["PyTorch's settings"]
+
+
+def test_level_of_a_logger_that_nobody_holds_is_seen() -> None:
+    logging.getLogger("relu").setLevel(1)
+    assert changes(None, lambda: logging.getLogger("relu").setLevel(2)) == ["relu of Python's loggers"]
 
 
 def test_random_numbers_that_are_drawn_are_seen() -> None:
