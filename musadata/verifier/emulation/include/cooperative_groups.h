@@ -212,28 +212,35 @@ inline T exclusive_scan(const Group& group, T value, Operation operation = {}) {
   return group.thread_rank() == 0 ? T{} : before;
 }
 
-// The group copies together; every thread copies its share, `wait` is where the data must be there.
+// The group copies together, now; every thread copies its share.
 template <class Group, class T>
 inline void copy_together(const Group& group, T* target, const T* source, size_t bytes) {
   for (size_t i = group.thread_rank(); i < bytes / sizeof(T); i += group.size()) {
-    if (emulator::musadata_copies_wait()) {
+    target[i] = source[i];
+  }
+}
+// `wait` is where the data must be there: now, or as late as that.
+template <class Group, class T>
+inline void copy_until_wait(const Group& group, T* target, const T* source, size_t bytes) {
+  if (emulator::musadata_copies_wait()) {
+    for (size_t i = group.thread_rank(); i < bytes / sizeof(T); i += group.size()) {
       emulator::musadata_copy_later(target + i, source + i, sizeof(T), sizeof(T));
-    } else {
-      target[i] = source[i];
     }
+  } else {
+    copy_together(group, target, source, bytes);
   }
   emulator::musadata_commit_copies();
 }
 template <class Group, class T, class Size>
 inline void memcpy_async(const Group& group, T* target, const T* source, const Size& bytes) {
-  copy_together(group, target, source, static_cast<size_t>(bytes));
+  copy_until_wait(group, target, source, static_cast<size_t>(bytes));
 }
 // Counted in elements, as much as fits on both sides.
 template <class Group, class T, class TargetCount, class SourceCount>
 inline void memcpy_async(const Group& group, T* target, const TargetCount& most, const T* source,
                          const SourceCount& count) {
   const size_t taken = std::min(static_cast<size_t>(most), static_cast<size_t>(count));
-  copy_together(group, target, source, taken * sizeof(T));
+  copy_until_wait(group, target, source, taken * sizeof(T));
 }
 template <class Group>
 inline void wait(const Group& group) {
