@@ -27,7 +27,7 @@ _UNKNOWN_NAME = re.compile(
 _FOREIGN_HEADER = re.compile(r"^((?:cuda|cu|nv|cub|thrust|mma|sm_|cooperative_groups)\S*): No such file")
 
 
-_SAID = re.compile(r".*static assertion failed: | (is|are) not emulated$")  # what our own headers say
+_SAID = re.compile(r"static assertion failed: (.+) (?:is|are) not emulated$")  # by our own headers
 _CLASH = re.compile(
     r"redefin|redeclar|conflict|ambigua|ambiguous|ambiguat|default argument|previous|multiple definition|already"
     r"|undefined symbol|different"
@@ -52,8 +52,9 @@ def may_lack_standard_headers(errors: tuple[Diagnostic, ...]) -> bool:
 def explain_gap(errors: tuple[Diagnostic, ...]) -> str:
     """What is missing here although CUDA has it, or "" if the errors are the candidate's own."""
     for error in errors:
-        if _SAID.search(error.message):
-            return f"{_SAID.sub('', error.message)} (line {error.line})"
+        said = _SAID.search(error.message)
+        if said:
+            return f"{said[1]} (line {error.line})"
         header = _FOREIGN_HEADER.match(error.message)
         if header:
             return f"header {header[1]} (line {error.line})"

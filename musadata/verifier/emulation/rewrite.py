@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from musadata.verifier.emulation import ptx
-from musadata.verifier.emulation.declarations import in_directive
+from musadata.verifier.emulation.declarations import ALIGNMENT, in_directive
 from musadata.verifier.emulation.errors import Unsupported
 from musadata.verifier.emulation.shared import rewrite_shared
 from musadata.verifier.emulation.variables import announce_variables
@@ -61,7 +61,7 @@ def rewrite(source: str) -> str:
         tokens = _keep_launch_bounds(announce_variables(rewrite_shared(tokens)))
         tokens = _rewrite_assembly(tokens)
         tokens = _spell_noinline(_drop_kernel_casts(tokens))
-        return join(_rewrite_launches(tokens))
+        return join(_rewrite_launches(tokens, _kernel_names(tokens)))
     except Unbalanced:
         return source  # the compiler says where
 
@@ -173,7 +173,24 @@ def _spell_noinline(tokens: Sequence[Token]) -> list[Token]:
     return result
 
 
-def _rewrite_launches(tokens: Sequence[Token]) -> list[Token]:
+def _kernel_names(tokens: Sequence[Token]) -> frozenset[str]:
+    """The functions that are declared `__global__`; what is launched under another name is a variable."""
+    names = set()
+    for index, token in enumerate(tokens):
+        if token.is_word("__global__"):
+            position = index + 1
+            while position < len(tokens) and not tokens[position].is_sign("{") and not tokens[position].is_sign(";"):
+                before = tokens[skip_space_back(tokens, position - 1)]
+                if tokens[position].is_sign("("):
+                    if not before.is_word("__launch_bounds__", "__maxnreg__", *ALIGNMENT):
+                        names.add(before.text)
+                        break
+                    position = closing_index(tokens, position)
+                position += 1
+    return frozenset(names)
+
+
+def _rewrite_launches(tokens: Sequence[Token], kernels: frozenset[str]) -> list[Token]:
     result: list[Token] = []
     index = 0
     while index < len(tokens):
@@ -190,8 +207,9 @@ def _rewrite_launches(tokens: Sequence[Token]) -> list[Token]:
             continue
         close = closing_index(tokens, call)
         callee = result[start:]
-        arguments = _rewrite_launches(tokens[call + 1 : close])
-        text = _launch(callee, tokens[index + 1 : end], tokens[end + 1 : call], arguments)
+        arguments = _rewrite_launches(tokens[call + 1 : close], kernels)
+        is_variable = bool(kernels) and _kernel_name(callee).rpartition("::")[2] not in kernels
+        text = _launch(callee, tokens[index + 1 : end], tokens[end + 1 : call], arguments, is_variable)
         del result[start:]
         result.append(Token(Kind.SIGN, text, tokens[index].line))
         index = close + 1
@@ -199,12 +217,17 @@ def _rewrite_launches(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _launch(
-    callee: Sequence[Token], configuration: Sequence[Token], between: Sequence[Token], arguments: Sequence[Token]
+    callee: Sequence[Token],
+    configuration: Sequence[Token],
+    between: Sequence[Token],
+    arguments: Sequence[Token],
+    is_variable: bool,
 ) -> str:
     kernel = join(callee)
+    of_variable = ".of_variable()" if is_variable else ""
     tail = join(between) + ("," if any(token.kind is not Kind.SPACE for token in arguments) else "") + join(arguments)
     return (
-        f'emulator::launch("{_kernel_name(callee)}", emulator::LaunchConfig({join(configuration)}), '
+        f'emulator::launch("{_kernel_name(callee)}", emulator::LaunchConfig({join(configuration)}){of_variable}, '
         f"[&](auto... emulator_arguments) {{ {kernel}(emulator_arguments...); }}{tail})"
     )
 

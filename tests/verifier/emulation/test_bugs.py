@@ -158,3 +158,44 @@ torch::Tensor run(torch::Tensor x) {
     answer = run(CANDIDATE.format(source=kernel, reference="x * 0 + 14999", shape=(1,)))
     assert answer["close"], answer
     assert [kernel["name"] for kernel in answer["records"]["kernels"]] == ["kernel"]
+
+
+def test_a_loop_that_waits_for_another_block_is_unsupported_and_not_wrong(run):
+    kernel = """
+#include <torch/extension.h>
+__global__ void kernel(float* y, int* arrived) {
+  atomicAdd(arrived, 1);
+  while (atomicAdd(arrived, 0) < gridDim.x) {}
+  *y = 1;
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x), arrived = torch::zeros({1}, x.options().dtype(torch::kInt));
+  kernel<<<4, 1>>>(y.data_ptr<float>(), arrived.data_ptr<int>());
+  return y;
+}
+"""
+    answer = run(CANDIDATE.format(source=kernel, reference="x * 0 + 1", shape=(1,)))
+    assert [fault["kind"] for fault in answer["records"]["faults"]] == ["unsupported"]
+
+
+def test_shared_memory_granted_to_a_kernel_holds_under_another_name(run):
+    kernel = """
+#include <torch/extension.h>
+template <int N> __global__ void __launch_bounds__(32) kernel(float* y, int n) {
+  extern __shared__ float s[];
+  for (int i = 0; i < n; i++) s[i] = i;
+  *y = s[n - 1];
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  auto launched = kernel<3>;
+  cudaFuncSetAttribute(kernel<3>, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000);
+  launched<<<1, 1, 60000>>>(y.data_ptr<float>(), 15000);
+  return y;
+}
+"""
+    assert run(CANDIDATE.format(source=kernel, reference="x * 0 + 14999", shape=(1,)))["close"]
+    ungranted = kernel.replace("cudaFuncSetAttribute(kernel<3>", "cudaFuncSetAttribute(other")
+    ungranted = ungranted.replace("torch::Tensor run", "__global__ void other() {} torch::Tensor run")
+    ungranted = ungranted.replace("launched<<<", "kernel<3><<<")
+    assert not run(CANDIDATE.format(source=ungranted, reference="x * 0 + 14999", shape=(1,)))["close"]

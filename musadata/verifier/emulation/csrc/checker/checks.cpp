@@ -18,6 +18,7 @@
 #include "shadow.h"
 
 extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim;
 
 namespace emulator {
 
@@ -242,6 +243,22 @@ void check_race(uintptr_t address, size_t bytes, bool is_write, bool is_shared, 
   }
 }
 
+// Blocks run one after the other: a thread that waits for another block to write would wait for ever.
+constexpr uint64_t kManyAtomics = 20'000'000;
+uint64_t g_spinning_thread = 0;
+uint64_t g_spins = 0;
+
+void count_atomic() {
+  const uint64_t thread =
+      block_serial() << 32 | (threadIdx.x + uint64_t{blockDim.x} * (threadIdx.y + uint64_t{blockDim.y} * threadIdx.z));
+  g_spins = thread == g_spinning_thread ? g_spins + 1 : 0;
+  g_spinning_thread = thread;
+  if (g_spins > kManyAtomics) {
+    g_spins = 0;
+    musadata_kernel_fault("unsupported", "a loop of atomics, in which a thread may wait for another block, is not emulated");
+  }
+}
+
 void launch_begins() {
   settle_suspect();
   g_fenced_blocks.clear();
@@ -340,7 +357,11 @@ extern "C" {
 void musadata_note_atomic(void* address, size_t bytes) {
   const void* code = __builtin_return_address(0);
   using namespace emulator;
-  if (!g_checking || !in_kernel()) {
+  if (!in_kernel()) {
+    return;
+  }
+  count_atomic();
+  if (!g_checking) {
     return;
   }
   settle_suspect();

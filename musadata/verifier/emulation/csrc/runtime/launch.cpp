@@ -71,13 +71,13 @@ int check_cooperative(const LaunchConfig& config) {
   return config.cooperative && blocks > static_cast<uint64_t>(fitting) ? kCooperativeTooLarge : kSuccess;
 }
 
-// How much dynamic shared memory a kernel has opted into.
-size_t allowed_shared(const std::string& name) {
-  auto named = g_allowed_shared.find(name);
-  auto any = g_allowed_shared.find("");
-  size_t allowed = named == g_allowed_shared.end() ? 0 : named->second;
-  if (any != g_allowed_shared.end() && any->second > allowed) {
-    allowed = any->second;
+// How much dynamic shared memory a kernel has opted into. A variable may stand for any of them.
+size_t allowed_shared(const std::string& name, bool by_variable) {
+  size_t allowed = 0;
+  for (const auto& [function, bytes] : g_allowed_shared) {
+    if (function == name || function.empty() || by_variable) {
+      allowed = std::max(allowed, bytes);
+    }
   }
   return allowed;
 }
@@ -86,7 +86,7 @@ int check_shared(const LaunchConfig& config, const std::string& name) {
   if (config.shared_bytes <= kDefaultSharedBytes) {
     return kSuccess;
   }
-  return config.shared_bytes <= std::min(kLargestSharedBytes, allowed_shared(name)) ? kSuccess : kInvalidValue;
+  return config.shared_bytes <= std::min(kLargestSharedBytes, allowed_shared(name, config.by_variable)) ? kSuccess : kInvalidValue;
 }
 
 void set_block_index(uint64_t linear, const dim3& grid) {
@@ -225,7 +225,7 @@ void run_kernel(const LaunchConfig& config, void (*entry)(void*), void* argument
   g_cooperative = config.cooperative;
   g_first_block = g_block_serial + 1;
   musadata_launch_serial++;
-  begin_shared(config.shared_bytes, allowed_shared(name) >= config.shared_bytes ? kLargestSharedBytes : kDefaultSharedBytes);
+  begin_shared(config.shared_bytes, allowed_shared(name, config.by_variable) >= config.shared_bytes ? kLargestSharedBytes : kDefaultSharedBytes);
   begin_threads(config.block, entry, arguments);
   install_trap_handlers();
   if (g_checker != nullptr) {

@@ -23,6 +23,7 @@ class barrier {
 
   EMULATOR_UNSANITIZED arrival_token arrive(ptrdiff_t update = 1) {
     const arrival_token token = phase_;
+    emulator::musadata_await_copies(0, 1);  // no later than this
     pending_ -= update;
     if (pending_ == 0) {
       pending_ = expected_;
@@ -87,8 +88,17 @@ class pipeline {
       emulator::musadata_yield();
     }
   }
-  void producer_commit() { count(committed_, head_++, producers_); }
+  void producer_commit() {
+    emulator::musadata_commit_copies();
+    if (stages_ != 0) {
+      emulator::musadata_await_copies(0, 1);  // others do not wait for this thread's copies, but for this
+    }
+    count(committed_, head_++, producers_);
+  }
   void consumer_wait() {
+    if (stages_ == 0) {
+      emulator::musadata_await_copies(head_ - tail_ - 1, 0);
+    }
     while (stages_ != 0 && !reached(committed_, tail_, producers_ * (tail_ / stages_ + 1))) {
       emulator::musadata_yield();
     }
@@ -159,26 +169,28 @@ inline pipeline<thread_scope_block> make_pipeline(const Group& group,
   return join_pipeline(group, state, produces, !produces);
 }
 template <uint8_t Prior>
-inline void pipeline_consumer_wait_prior(pipeline<thread_scope_thread>&) {}
+inline void pipeline_consumer_wait_prior(pipeline<thread_scope_thread>&) {
+  emulator::musadata_await_copies(Prior, 0);
+}
 
-// Done at once, which is one of the orders that a device may choose.
-template <class Size>
-inline void copy_bytes(void* target, const void* source, Size size, unsigned rank, unsigned ranks) {
-  for (size_t i = rank; i < size; i += ranks) {
-    static_cast<char*>(target)[i] = static_cast<const char*>(source)[i];
+template <class T>
+inline void copy_share(T* target, const T* source, size_t count, unsigned rank, unsigned ranks) {
+  for (size_t i = rank; i < count; i += ranks) {
+    emulator::copy_async(target + i, source + i, sizeof(T), sizeof(T));
   }
 }
 template <class T, class Size, class Waited, class = std::enable_if_t<std::is_convertible_v<Size, size_t>>>
 inline void memcpy_async(T* target, const T* source, Size size, Waited&) {
-  copy_bytes(target, source, static_cast<size_t>(size), 0, 1);
+  emulator::copy_async(target, source, static_cast<size_t>(size), static_cast<size_t>(size));
 }
 template <class Group, class T, class Size, class Waited, class = decltype(std::declval<Group>().thread_rank())>
 inline void memcpy_async(const Group& group, T* target, const T* source, Size size, Waited&) {
-  cooperative_groups::copy_together(group, target, source, static_cast<size_t>(size));
+  copy_share(target, source, static_cast<size_t>(size) / sizeof(T), group.thread_rank(), group.size());
 }
 template <class Group, class Size, class Waited, class = decltype(std::declval<Group>().thread_rank())>
 inline void memcpy_async(const Group& group, void* target, const void* source, Size size, Waited&) {
-  copy_bytes(target, source, static_cast<size_t>(size), group.thread_rank(), group.size());
+  copy_share(static_cast<char*>(target), static_cast<const char*>(source), static_cast<size_t>(size),
+             group.thread_rank(), group.size());
 }
 
 }  // namespace cuda

@@ -42,6 +42,7 @@ namespace emulator {
 
 inline LaunchConfig config_of(const cudaLaunchConfig_t& given) {
   LaunchConfig config(given.gridDim, given.blockDim, given.dynamicSmemBytes, given.stream);
+  config.by_variable = true;
   for (unsigned i = 0; i < given.numAttrs; i++) {
     const cudaLaunchAttributeValue& value = given.attrs[i].val;
     if (given.attrs[i].id == cudaLaunchAttributeCooperative) {
@@ -84,13 +85,13 @@ struct CallText {
 template <class Kernel>
 inline cudaError_t launch_kernel(const CallText& text, Kernel kernel, dim3 grid, dim3 block, void** arguments,
                                  size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
-  return launch_packed(text.kernel, kernel, LaunchConfig(grid, block, shared_bytes, stream), arguments);
+  return launch_packed(text.kernel, kernel, LaunchConfig(grid, block, shared_bytes, stream).of_variable(), arguments);
 }
 template <class Kernel>
 inline cudaError_t launch_cooperative(const CallText& text, Kernel kernel, dim3 grid, dim3 block, void** arguments,
                                       size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
   LaunchConfig config(grid, block, shared_bytes, stream);
-  config.cooperative = true;
+  config.cooperative = config.by_variable = true;
   return launch_packed(text.kernel, kernel, config, arguments);
 }
 template <class... Parameters, class... Arguments>

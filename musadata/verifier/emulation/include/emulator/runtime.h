@@ -28,8 +28,14 @@ struct LaunchConfig {
   size_t shared_bytes;
   void* stream;
   bool cooperative = false;
+  bool by_variable = false;  // the kernel's name is not to be seen where it is launched
   LaunchConfig(dim3 grid_, dim3 block_, size_t shared_bytes_ = 0, void* stream_ = nullptr)
       : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_) {}
+  LaunchConfig of_variable() const {
+    LaunchConfig config = *this;
+    config.by_variable = true;
+    return config;
+  }
 };
 
 // A collective of a warp: every lane of `mask` waits until all of them have arrived, then data moves between lanes.
