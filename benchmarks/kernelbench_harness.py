@@ -67,7 +67,8 @@ def _evaluate(reference: str, candidate: str, build: str) -> dict[str, Any]:
         "accepted": bool(result.compiled and result.correctness),
         "runtime_ms": result.runtime,
         "reference_ms": result.ref_runtime,
-        "metadata": {key: str(value)[:300] for key, value in result.metadata.items()},
+        # A traceback names this machine's folders.
+        "metadata": {k: str(value)[:300] for k, value in result.metadata.items() if not k.endswith("traceback")},
     }
 
 

@@ -23,7 +23,7 @@ import torch
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
 from musadata.verifier.audit import Audit
-from musadata.verifier.kept_state import host_contents, kept_state
+from musadata.verifier.kept_state import Kept, kept_state
 from musadata.verifier.measure import Stopwatch, Turns, time_candidate
 from musadata.verifier.model_state import copy_state
 from musadata.verifier.plain_values import decode
@@ -224,9 +224,8 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     run.backend.take_records()
     run.backend.guard_memory(call["poison"])
     facts: dict[str, Any] = {"set": index}
-    kept = kept_state(run.module, run.model, held) if call["settled"] else {}
-    contents = host_contents(run.module, run.model, held) if call["settled"] else {}
-    if call["settled"]:
+    kept = kept_state(run.module, run.model, held) if call["settled"] else None
+    if kept:
         run.backend.keep_memory()
     watch = DispatchWatch(keep=call["ghost"])
     leaves: list[Any] = []
@@ -239,10 +238,11 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         facts["error"] = describe_error(error)
     facts["records"] = _plain_records(run.backend.take_records(), watch)
-    if call["settled"]:
+    if kept:
         now = kept_state(run.module, run.model, held)
-        facts["counts"] = sorted(name for name, value in now.items() if kept.get(name, value) != value)[:8]
-        if "error" not in facts and _counts_in_memory(run, values, held, contents, modes):
+        changed = sorted(name for name, value in now.values.items() if kept.values.get(name, value) != value)
+        facts["counts"] = changed[:8]
+        if "error" not in facts and _counts_in_memory(run, values, held, (kept, now), modes):
             facts["counts"].append("what it keeps in memory")
     run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
     facts["written"] = watch.written()
@@ -286,12 +286,12 @@ def run_unseen(forward: Callable[[], Any], most: int) -> None:
 
 
 def _counts_in_memory(
-    run: _Run, values: list[Any], held: dict[str, torch.Tensor], before: dict[int, str], modes: dict[str, Any]
+    run: _Run, values: list[Any], held: dict[str, torch.Tensor], kept: tuple[Kept, Kept], modes: dict[str, Any]
 ) -> bool:
     """Whether the very same call, made once more, changes again what the program keeps on the device or in tensors on
-    the host, where it held `before`: scratch would stay as it is."""
-    contents = host_contents(run.module, run.model, held)
-    if not run.backend.kept_memory_changed() and contents == before:
+    the host, of which `kept` tells before and after the last: scratch would stay as it is."""
+    before, now = kept
+    if not run.backend.kept_memory_changed() and now.contents == before.contents:
         return False
     run.backend.configure(**modes)
     run.backend.keep_memory()
@@ -300,7 +300,7 @@ def _counts_in_memory(
     getattr(torch, run.backend.DEVICE).synchronize()
     changed: bool = run.backend.kept_memory_changed()
     run.backend.take_records()
-    return changed or host_contents(run.module, run.model, held) != contents
+    return changed or kept_state(run.module, run.model, held).contents != now.contents
 
 
 def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:

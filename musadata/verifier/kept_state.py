@@ -1,7 +1,7 @@
 """Inside the sandbox: what a candidate keeps from one call of its forward to the next, and could count its calls with.
 
 Finds what changes in Python's values, PyTorch's settings, the environment and files. What C++ keeps is the checker's
-affair. What a tensor holds may be scratch, in which kernels may leave what they like: `host_contents` tells it apart.
+affair. What a tensor holds may be scratch, in which kernels may leave what they like: `contents` tells it apart.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -48,26 +49,30 @@ _SETTINGS: dict[str, Callable[[], Any]] = {
 _BACKENDS = ("", ".cpu", ".cuda", ".cuda.matmul", ".cudnn", ".mkl", ".mkldnn", ".mps", ".openmp", ".opt_einsum")
 
 
-def kept_state(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """By a phrase that says where it is kept, what would differ if it had changed.
+@dataclass(frozen=True)
+class Kept:
+    """What a program keeps at one moment.
 
-    `module` is the candidate's program, `tensors` what it is called with.
+    Attributes:
+        values: what would differ if it had changed, by a phrase that says where it is kept.
+        contents: of the small tensors on the host, by id: scratch for what is read back, or a count.
     """
-    return {
-        **_walk(module, model, tensors).found,
+
+    values: dict[str, Any]
+    contents: dict[int, str]
+
+
+def kept_state(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Kept:
+    """`module` is the candidate's program, `tensors` what it is called with."""
+    walk = _walk(module, model, tensors)
+    values = {
+        **walk.found,
         "the environment": dict(os.environ),
         "a file": sorted(map(_describe_file, _files())),
         "PyTorch's settings": _settings(),
         "the state of random numbers": (torch.initial_seed(), _digest(torch.get_rng_state())),
     }
-
-
-def host_contents(
-    module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]
-) -> dict[int, str]:
-    """What the small tensors on the host hold that a program keeps: scratch for what it reads back, or a count."""
-    kept = _walk(module, model, tensors).tensors
-    return {id(tensor): _digest(tensor) for tensor in kept if tensor.nbytes <= _MOST_BYTES}
+    return Kept(values, {id(tensor): _digest(tensor) for tensor in walk.tensors if tensor.nbytes <= _MOST_BYTES})
 
 
 def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> "_Walk":

@@ -149,7 +149,11 @@ def test_killed_run_continues_to_the_same_bytes(quickstart_corpus, tmp_path):
 
 def test_interrupted_run_says_so_in_one_line(tmp_path):
     command = [sys.executable, "-m", "pipelines.all", "--config", str(CONFIG), "--corpus", str(tmp_path / "corpus")]
+    handler = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # else who ignores it, as nohup does, hands that on
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, handler)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("stage1: ")  # workers are at it
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
