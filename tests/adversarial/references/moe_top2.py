@@ -1,5 +1,6 @@
 # also: [(3, 12)]
 # also: [(17, 12)]
+# also: [(150, 12)]
 import torch
 from torch import nn
 

@@ -1,5 +1,6 @@
 # also: [(9, 33)]
 # also: [(3, 517)]
+# also: [(31, 9)]
 import torch
 from torch import nn
 

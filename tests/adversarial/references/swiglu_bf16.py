@@ -1,5 +1,7 @@
 # also: [(3, 34)]
 # also: [(5, 96)]
+# also: [(3, 24)]
+# also: [(1, 16)]
 import torch
 import torch.nn.functional as F
 from torch import nn
