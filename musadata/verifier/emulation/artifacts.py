@@ -75,7 +75,7 @@ def compile_sources(
 @cache
 def _rewriting() -> str:
     """What of this package decides about what is compiled: a later version's rewriting is another."""
-    return hash_of(*sorted(Path(__file__).parent.glob("*.py")), Path(lexer.__file__))
+    return hash_of(*sorted(Path(__file__).parent.rglob("*.py")), Path(lexer.__file__))
 
 
 def _keep(folder: Path, build: Callable[[Path], None]) -> None:

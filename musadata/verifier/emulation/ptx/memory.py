@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from musadata.verifier.emulation.ptx_operands import TYPES, Operand, listed, put, put_all, read
+from musadata.verifier.emulation.ptx.operands import TYPES, Operand, listed, put, put_all, read
 
 _HINTS = re.compile(r"nc|ca|cg|cs|cv|lu|wb|wt|weak|volatile|L1::\w+|L2::\w+|cta|gpu|sys|global|shared(::cta)?")
 _ATOMIC = ("relaxed", "acquire", "release", "acq_rel")

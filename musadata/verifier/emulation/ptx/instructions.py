@@ -3,10 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from musadata.verifier.emulation import ptx_arithmetic as arithmetic
-from musadata.verifier.emulation import ptx_memory as memory
-from musadata.verifier.emulation import ptx_warps as warps
-from musadata.verifier.emulation.ptx_operands import Operand, Writer, put
+from musadata.verifier.emulation.ptx import arithmetic, memory, warps
+from musadata.verifier.emulation.ptx.operands import Operand, Writer, put
 
 # What changes nothing but speed.
 _NO_EFFECT = re.compile(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from musadata.verifier.emulation.ptx_operands import FLOATS, PACKED, TYPES, WIDER, Operand, Writer, put, read
+from musadata.verifier.emulation.ptx.operands import FLOATS, PACKED, TYPES, WIDER, Operand, Writer, put, read
 
 
 def move(modifiers: list[str], operands: list[Operand]) -> str:

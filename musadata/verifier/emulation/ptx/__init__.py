@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from musadata.verifier.emulation.errors import Unsupported
-from musadata.verifier.emulation.ptx_instructions import statement
-from musadata.verifier.emulation.ptx_operands import SPECIAL, TYPES, Operand
+from musadata.verifier.emulation.ptx.instructions import statement
+from musadata.verifier.emulation.ptx.operands import SPECIAL, TYPES, Operand
 from musadata.verifier.lexer import Kind, Token, closing_index, join, split_commas
 
 _CONSTRAINTS = {"h": "uint16_t", "r": "uint32_t", "l": "uint64_t", "f": "float", "d": "double"}

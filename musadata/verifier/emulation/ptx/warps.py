@@ -2,8 +2,8 @@
 
 import re
 
-from musadata.verifier.emulation.ptx_memory import place
-from musadata.verifier.emulation.ptx_operands import TYPES, Operand, listed, put, put_all, read
+from musadata.verifier.emulation.ptx.memory import place
+from musadata.verifier.emulation.ptx.operands import TYPES, Operand, listed, put, put_all, read
 
 
 def barrier(modifiers: list[str], operands: list[Operand]) -> str:
