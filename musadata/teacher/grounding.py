@@ -6,8 +6,8 @@ A claim is grounded if the traces bear it out on one of the sets of shapes:
 - a tuple is the shape or stride of a tensor (of the tensor that the text names), part of a shape, or an argument;
 - an equation is true, and what stands in it is known: a fact, a block size, or the result of another such equation;
 - counts of blocks and threads follow from a count of elements and a block size that the text states;
-- a coordinate `i / stride % size` fits an axis of a tensor, and the steps of an offset `n * 768 + k * 256` are strides
-  of one tensor;
+- a coordinate `i / stride % size` fits an axis of a tensor or how an operator takes one apart, and the steps of an
+  offset `n * 768 + k * 256` are strides of one tensor;
 - any other whole number from 3 up is a dimension, stride, argument, count of elements, bytes of a tensor, the FLOPs or
   bytes of a trace, or the result of a grounded equation: derived figures have to show how they are derived.
 
@@ -114,6 +114,14 @@ class Facts:
     def sizes(self) -> frozenset[int]:
         """Bytes of one element, per dtype."""
         return frozenset(itemsize(fact.dtype) for fact in self.tensors)
+
+    @cached_property
+    def groupings(self) -> frozenset[int]:
+        """By what operators such as a shuffle of channels take an axis apart."""
+        found = (
+            n for fact in self.tensors for n in re.findall(r"\b(?:groups|\w+scale_factor)=([0-9]+)", fact.arguments)
+        )
+        return frozenset(map(int, found))
 
     @cached_property
     def numbers(self) -> frozenset[int]:
@@ -266,7 +274,10 @@ def _is_place(numbers: tuple[int, ...], facts: Facts) -> bool:
 
 
 def _fits_axis(claim: Claim, facts: Facts, stated: _Stated) -> bool:
-    """Whether some tensor has an axis of that size whose elements are that far apart when it is contiguous."""
+    """Whether some tensor has an axis of that size whose elements are that far apart when it is contiguous, or an
+    operator takes an axis apart by these numbers."""
+    if set(claim.numbers) <= facts.groupings:
+        return True
     axes = {(math.prod(shape[axis + 1 :]), size) for shape in facts.shapes for axis, size in enumerate(shape)}
     if claim.about == "both":
         return claim.numbers in axes

@@ -109,7 +109,9 @@ _EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[str, str, tuple[int, ...], 
     "bag": ("return self.table(i)", "self.table = nn.EmbeddingBag(30, 8)", {"i": indices(30, 4, 7)}),
     "adaptive_volume": ("return F.adaptive_max_pool3d(x, (2, 3, 2))", "pass", {"x": floats(2, 3, 5, 7, 5)}),
     "rolled_maximum": ("return x.roll(2, -1).clamp(-1.5, 1.5).amax(1)", "pass", {"x": floats(4, 4, 24, 20)}),
-    "channel_shuffle": ("return F.channel_shuffle(x, 2)", "pass", {"x": floats(2, 6, 5, 5)}),
+    "channel_shuffle": ("return F.channel_shuffle(x, 2)", "pass", {"x": floats(5, 6, 21, 20)}),
+    "pixel_unshuffle": ("return F.pixel_unshuffle(x, 3)", "pass", {"x": floats(5, 8, 18, 18)}),
+    "pixel_shuffle": ("return F.pixel_shuffle(x, 3)", "pass", {"x": floats(5, 18, 7, 8)}),
     "upsample": ("return F.interpolate(x, scale_factor=2, mode='bilinear')", "pass", {"x": floats(1, 3, 5, 5)}),
 }
 NAMES = tuple(_EXAMPLES)
