@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
@@ -115,15 +116,28 @@ def run_command(main: Callable[[], None]) -> int:
         print(f"musadata: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("musadata: interrupted; the same command continues where it stopped", file=sys.stderr, flush=True)
-        os._exit(130)  # Beam's threads lose their workers now, and would print a traceback each
+        _end_interrupted()
     except Exception as error:
+        if _was_interrupted(error):
+            _end_interrupted()
         line = _mendable(str(error))
         if line is None:
             raise
         print(f"musadata: {line}", file=sys.stderr)
         return 2
     return 0
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: where Beam's only worker is this process, it reports that as its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _end_interrupted() -> NoReturn:
+    print("musadata: interrupted; the same command continues where it stopped", file=sys.stderr, flush=True)
+    os._exit(130)  # Beam's threads lose their workers now, and would print a traceback each
 
 
 def _mendable(report: str) -> str | None:

@@ -147,8 +147,10 @@ def test_killed_run_continues_to_the_same_bytes(quickstart_corpus, tmp_path):
     assert shards(corpus) == shards(quickstart_corpus)
 
 
-def test_interrupted_run_says_so_in_one_line(tmp_path):
-    command = [sys.executable, "-m", "pipelines.all", "--config", str(CONFIG), "--corpus", str(tmp_path / "corpus")]
+@pytest.mark.parametrize("workers", [1, 2])
+def test_interrupted_run_says_so_in_one_line(tmp_path, workers):
+    arguments = ("--config", str(CONFIG), "--corpus", str(tmp_path / "corpus"), f"--direct_num_workers={workers}")
+    command = [sys.executable, "-m", "pipelines.all", *arguments]
     handler = signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # else who ignores it, as nohup does, hands that on
