@@ -1,5 +1,6 @@
 """From a candidate's sources to a library that can be loaded: a pure function with a cache."""
 
+import importlib.metadata
 import json
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ from musadata.verifier import lexer
 from musadata.verifier.emulation.contained import CompileLimits, Finished, run_contained
 from musadata.verifier.emulation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
 from musadata.verifier.emulation.errors import CompileError, Unsupported
+from musadata.verifier.emulation.execution_spaces import find_misplaced
 from musadata.verifier.emulation.gaps import (
     explain_gap,
     may_clash,
@@ -75,7 +77,11 @@ def compile_sources(
 @cache
 def _rewriting() -> str:
     """What of this package decides about what is compiled: a later version's rewriting is another."""
-    return hash_of(*sorted(Path(__file__).parent.rglob("*.py")), Path(lexer.__file__))
+    here = Path(__file__).parent
+    front_end = importlib.metadata.version("libclang")
+    return hash_of(
+        *sorted(here.rglob("*.py")), here / "execution_spaces" / "prelude.h", front_end, Path(lexer.__file__)
+    )
 
 
 def _keep(folder: Path, build: Callable[[Path], None]) -> None:
@@ -113,6 +119,16 @@ def _compile_into(
 
 def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits) -> Path:
     units = assemble(sources)
+    library = _compile_units(work, units, sources, headers, lines, limits)
+    misplaced = find_misplaced(sources, work, limits)
+    if misplaced:
+        raise CompileError(render_diagnostics(misplaced, {**units.shown, **dict(sources.headers)}))
+    return library
+
+
+def _compile_units(
+    work: Path, units: Units, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits
+) -> Path:
     for name, text in units.headers.items():
         (work / name).write_text(text, encoding="utf-8", errors="replace")
     run = _Compilation(work, lines, limits)

@@ -47,8 +47,8 @@ def assemble(sources: CandidateSources) -> Units:
         CompileError: a source includes a file that it may not read.
         Unsupported: a source needs something that is not emulated.
     """
-    cpp_names = _names("cpp_source", sources.cpp)
-    cuda_names = _names("cuda_source", sources.cuda)
+    cpp_names = source_names("cpp_source", sources.cpp)
+    cuda_names = source_names("cuda_source", sources.cuda)
     for name, text in (*zip(cpp_names, sources.cpp, strict=True), *zip(cuda_names, sources.cuda, strict=True)):
         _check_includes(text, name)
     cpp = [_placed(name, text) for name, text in zip(cpp_names, sources.cpp, strict=True)]
@@ -60,7 +60,7 @@ def assemble(sources: CandidateSources) -> Units:
         together=start + "".join(cpp) + bindings + "".join(cuda),
         apart=tuple(start + unit for unit in apart if unit),
         shown=dict(zip([*cpp_names, *cuda_names], [*sources.cpp, *sources.cuda], strict=True)),
-        headers={name: rewrite(text) for name, text in sources.headers if re.fullmatch(r"[\w.+-]+", name)},
+        headers={name: rewrite(text) for name, text in sources.headers if is_header_name(name)},
     )
 
 
@@ -78,8 +78,14 @@ def begin_with_standard_headers(units: Units) -> Units:
     return replace(units, together=start + units.together, apart=tuple(start + unit for unit in units.apart))
 
 
-def _names(base: str, texts: Sequence[str]) -> list[str]:
+def source_names(base: str, texts: Sequence[str]) -> list[str]:
+    """Under which names messages mention the sources of a kind."""
     return [base if len(texts) == 1 else f"{base}_{index}" for index in range(len(texts))]
+
+
+def is_header_name(name: str) -> bool:
+    """Whether it names a file beside the source and nothing else."""
+    return re.fullmatch(r"[\w.+-]+", name) is not None
 
 
 def _placed(name: str, text: str) -> str:

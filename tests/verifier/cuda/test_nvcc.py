@@ -1,11 +1,14 @@
 """What nvcc makes of candidates; no device is needed for it."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from musadata.verifier.cuda.nvcc import compile_candidate
 from musadata.verifier.emulation.contained import CompileLimits
 from musadata.verifier.emulation.errors import CompileError
-from musadata.verifier.emulation.sources import from_load_inline
+from musadata.verifier.emulation.sources import CandidateSources, from_load_inline
+from tests.verifier.emulation.misplaced import ACCEPTED, REFUSED
 
 LIMITS = CompileLimits(memory_mb=16384)
 CPP = "torch::Tensor scale(torch::Tensor x);"
@@ -39,3 +42,11 @@ def test_limits_hold_for_every_phase(nvcc):
     sources = from_load_inline("scale", CPP, CUDA, "scale", extra_cuda_cflags=["-DTILE=16", "-DFACTOR=2.0f"])
     with pytest.raises(CompileError, match="takes more output than it may"):
         compile_candidate(sources, nvcc, CompileLimits(memory_mb=16384, output_mb=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*REFUSED, *ACCEPTED])
+def test_execution_spaces_are_as_the_emulator_has_them(nvcc, name):
+    sources = CandidateSources("space", cuda=({**REFUSED, **ACCEPTED}[name],))
+    with pytest.raises(CompileError) if name in REFUSED else nullcontext():
+        compile_candidate(sources, nvcc, LIMITS)

@@ -1,0 +1,145 @@
+"""A program of its own: reads CUDA as Clang does and writes down what stands in the wrong execution space.
+
+The folder in which it runs holds job.json (file, flags, and the candidate's texts by name) and receives found.json:
+a list of [file, line, message]. It imports nothing of the project, so that it starts at once, and runs contained.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clang import cindex
+
+_MEMORY = {"CUDADEVICE_ATTR", "CUDACONSTANT_ATTR", "CUDASHARED_ATTR"}
+_WRONG_CALL = re.compile(r"call to (__host__|__device__|__global__) function from ([_a-z ]+) function$")
+_WRONG_FUNCTION = re.compile(r"^reference to (__host__|__device__|__global__) function '(.+)' in ([_a-z ]+) function$")
+_WRONG_VARIABLE = re.compile(r"^reference to __host__ variable '(.+)' in ([_a-z ]+) function$")
+_SUBJECT = re.compile(r"'([^']+)'")
+_PLAIN = (
+    (re.compile(r"^cannot use '(throw|try)' in [_a-z ]+ function"), "device code has no exceptions"),
+    (re.compile(r"^call to global function ('.+') not configured$"), "a __global__ function is launched, not called"),
+    (re.compile(r"^kernel call to non-global function ('.+')$"), "only a __global__ function can be launched"),
+    (re.compile(r"^cannot use variable-length arrays in"), "an array in device code has a constant length"),
+    (re.compile(r"^kernel function type .* must have void return type$"), "a __global__ function must return void"),
+)
+_UNEVALUATED = re.compile(r"\b(decltype|sizeof|noexcept|declval)\s*(\(|<)[^;{]*$")
+_ATTRIBUTES = {"CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"}
+_FUNCTIONS = ("FUNCTION_DECL", "CXX_METHOD", "FUNCTION_TEMPLATE", "CONSTRUCTOR")
+_SCOPES = ("NAMESPACE", "STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
+
+
+class Reader:
+    """What one parsed file holds that belongs to the candidate."""
+
+    def __init__(self, job: dict[str, Any]):
+        self._lines = {name: text.splitlines() for name, text in job["texts"].items()}
+        self._host_library = set(job["host_library"])
+        self._unit = cindex.Index.create().parse(job["file"], args=job["flags"])
+        self._of_device = list(self._device_functions(self._unit.cursor))
+        self._device_names = {function.spelling for function in self._of_device}
+
+    def found(self) -> Iterator[tuple[str, int, str]]:
+        """Every mistake as (file, line, message)."""
+        for diagnostic in self._unit.diagnostics:
+            if diagnostic.severity >= cindex.Diagnostic.Error and self._is_own(diagnostic.location):
+                message = self._read(diagnostic)
+                if message and not self._is_unevaluated(diagnostic.location):
+                    yield _file(diagnostic.location), diagnostic.location.line, message
+        for function in self._of_device:
+            for cursor in function.walk_preorder():
+                message = self._read_use(cursor)
+                if message:
+                    yield _file(cursor.location), cursor.location.line, message
+
+    def _is_own(self, location: Any) -> bool:
+        return location.file is not None and _file(location) in self._lines
+
+    def _is_unevaluated(self, location: Any) -> bool:
+        line = self._lines[_file(location)][location.line - 1 : location.line]
+        return bool(line and _UNEVALUATED.search(line[0][: location.column - 1]))
+
+    def _read(self, diagnostic: Any) -> str:
+        """What is wrong with an execution space, or "" if the diagnostic is of something else."""
+        said = diagnostic.spelling
+        for pattern, meaning in _PLAIN:
+            match = pattern.match(said)
+            if match:
+                return meaning + (f": {match[1]}" if match.groups() else "")
+        notes = [note for note in diagnostic.children if self._is_own(note.location)]
+        function, variable = _WRONG_FUNCTION.match(said), _WRONG_VARIABLE.match(said)
+        if function and notes:
+            return self._call(function[1], function[3], function[2])
+        if variable and notes:
+            return f"a host variable ('{variable[1]}') cannot be read in a {variable[2]} function"
+        calls = [call for call in (_WRONG_CALL.search(note.spelling) for note in notes) if call]
+        subject = _SUBJECT.search(said)
+        return self._call(calls[0][1], calls[0][2], subject[1] if subject else "") if calls else ""
+
+    def _call(self, callee: str, caller: str, name: str) -> str:
+        # nvcc warns of a call from a function for both sides, and takes what is declared for the device anywhere as
+        # a function for both sides.
+        if caller == "__host__ __device__" or (callee == "__host__" and name in self._device_names):
+            return ""
+        named = f" '{name}'" if name else ""
+        return f"calling a {callee} function{named} from a {caller} function is not allowed"
+
+    def _read_use(self, cursor: Any) -> str:
+        """What is wrong with a use in device code that Clang lets pass."""
+        kind = cursor.kind.name
+        if kind == "ARRAY_SUBSCRIPT_EXPR":
+            parts = list(cursor.get_children())
+            variable = next((part.referenced for part in parts[0].walk_preorder() if part.referenced), None)
+            if variable is not None and self._is_array_of_the_host(variable) and _is_variable(parts[-1]):
+                return f"the array '{variable.spelling}' is the host's: declare it __constant__ or __device__"
+        if kind == "DECL_REF_EXPR" and cursor.spelling in self._host_library:
+            declared = cursor.referenced
+            if declared is not None and not self._is_own(declared.location):
+                return f"calling a __host__ function '{cursor.spelling}' from device code is not allowed"
+        return ""
+
+    def _device_functions(self, parent: Any) -> Iterator[Any]:
+        for cursor in parent.get_children():
+            kind = cursor.kind.name
+            if not self._is_own(cursor.location):
+                continue
+            if kind in _FUNCTIONS and any(part.kind.name in _ATTRIBUTES for part in cursor.get_children()):
+                yield cursor
+            elif kind in _SCOPES:
+                yield from self._device_functions(cursor)
+
+    def _is_array_of_the_host(self, variable: Any) -> bool:
+        """nvcc knows of the host's constants only their values, Clang also where they are."""
+        if variable.kind.name != "VAR_DECL" or not self._is_own(variable.location):
+            return False
+        if variable.type.get_canonical().kind.name not in ("CONSTANTARRAY", "INCOMPLETEARRAY"):
+            return False
+        if variable.semantic_parent is None or variable.semantic_parent.kind.name in _FUNCTIONS:
+            return False
+        return not any(part.kind.name in _MEMORY for part in variable.get_children())
+
+
+def _is_variable(index: Any) -> bool:
+    """Whether an index is known only when the kernel runs."""
+    for part in index.walk_preorder():
+        kind = part.kind.name
+        if kind in ("CALL_EXPR", "MEMBER_REF_EXPR"):
+            return True
+        if kind == "DECL_REF_EXPR" and part.referenced is not None:
+            declared = part.referenced
+            if declared.kind.name == "PARM_DECL" or (
+                declared.kind.name == "VAR_DECL" and not declared.type.is_const_qualified()
+            ):
+                return True
+    return False
+
+
+def _file(location: Any) -> str:
+    """The candidate's files stand in this folder or have no folder; all others have."""
+    return str(location.file.name).removeprefix("./")
+
+
+if __name__ == "__main__":
+    reader = Reader(json.loads(Path("job.json").read_text(encoding="utf-8")))
+    Path("found.json").write_text(json.dumps(list(dict.fromkeys(reader.found()))), encoding="utf-8")

@@ -1,0 +1,48 @@
+"""What g++ cannot see: functions and variables that a device, or a host, does not have."""
+
+import re
+
+import pytest
+
+from musadata.verifier.emulation.artifacts import CompileError, compile_sources
+from musadata.verifier.emulation.contained import CompileLimits
+from musadata.verifier.emulation.execution_spaces import find_misplaced, may_mix_spaces
+from musadata.verifier.emulation.sources import CandidateSources
+from tests.adversarial.programs import read_programs
+from tests.verifier.emulation.misplaced import ACCEPTED, REFUSED
+
+LIMITS = CompileLimits()
+
+
+def together(programs):
+    """All programs in one source, each with names of its own; with the range of lines of each."""
+    text, lines = "", {}
+    for number, (name, program) in enumerate(programs.items()):
+        first = text.count("\n") + 1
+        text += re.sub(r"\b(a|f|g|go|h|k|S|TWICE|CHECK)\b", rf"\g<1>{number}", program)
+        lines[name] = range(first, text.count("\n") + 1)
+    return text, lines
+
+
+def test_what_stands_in_the_wrong_space_is_found_in_its_line_and_nothing_else_is(tmp_path):
+    text, lines = together({**REFUSED, **ACCEPTED})
+    found = find_misplaced(CandidateSources("all", cuda=(text,)), tmp_path, LIMITS)
+    assert {one.file for one in found} == {"cuda_source"}
+    refused = {name for name, where in lines.items() if any(one.line in where for one in found)}
+    assert refused == set(REFUSED)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_none_of_it_looks_harmless(name):
+    assert may_mix_spaces([REFUSED[name]])
+
+
+def test_few_honest_programs_need_a_second_look():
+    sources = [program.source.split('"""')[1] for program in read_programs("honest") if '"""' in program.source]
+    assert len(sources) > 100
+    assert sum(may_mix_spaces([source]) for source in sources) < 0.1 * len(sources)
+
+
+def test_the_error_names_the_line_and_what_to_do():
+    with pytest.raises(CompileError, match=r"^cuda_source:2: error: the array 'g' .* __constant__.*\n +__global__"):
+        compile_sources(CandidateSources("table", cuda=(REFUSED["constant array"],)))
