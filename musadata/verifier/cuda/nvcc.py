@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
+from musadata.verifier import includes
 from musadata.verifier.cuda import lean
 from musadata.verifier.cuda.copies import COPIES, WATCHED_COPIES
 from musadata.verifier.cuda.gaps import may_need_full_headers
@@ -22,6 +23,7 @@ from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES
 from musadata.verifier.emulation.units import definitions
+from musadata.verifier.includes import refuse_missing_includes
 from musadata.verifier.linked_names import RULES, refuse_hidden_calls
 from musadata.verifier.torch_abi.bridge import build_support, include_folder, support_folders
 from musadata.verifier.torch_abi.toolchain import Toolchain, build_once, cache_folder, find_toolchain, hash_of, run_tool
@@ -122,13 +124,17 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
     return folder / "candidate.so"
 
 
+_DECIDING = (*sorted(Path(__file__).parent.glob("*.py")), Path(includes.__file__))
+
+
 @cache
 def _own_sources() -> str:
     """Of all that is compiled and linked with a candidate, and of what decides how; read once, not for each."""
-    return hash_of(*support_folders(), *_WATCHED, _RECORDS, *sorted(Path(__file__).parent.glob("*.py")), RULES)
+    return hash_of(*support_folders(), *_WATCHED, _RECORDS, *_DECIDING, RULES)
 
 
 def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, folder: Path, limits: CompileLimits) -> Path:
+    refuse_missing_includes(sources)
     work = Path(tempfile.mkdtemp(prefix="musadata-nvcc-"))
     try:
         for name, text in sources.headers:

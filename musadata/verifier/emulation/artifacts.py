@@ -25,6 +25,7 @@ from musadata.verifier.emulation.lines import write_lines
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES, Headers, build_headers, build_libraries
 from musadata.verifier.emulation.units import Units, assemble, begin_with_standard_headers
+from musadata.verifier.includes import refuse_missing_includes
 from musadata.verifier.linked_names import RULES, refuse_hidden_calls
 from musadata.verifier.torch_abi.toolchain import cache_folder, find_toolchain, hash_of
 
@@ -119,6 +120,7 @@ def _compile_into(
 
 def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits) -> Path:
     units = assemble(sources)
+    refuse_missing_includes(sources)
     library = _compile_units(work, units, sources, headers, lines, limits)
     misplaced = find_misplaced(sources, work, limits)
     if misplaced:

@@ -6,6 +6,7 @@ from torch.utils.cpp_extension import load_inline
 
 source = r"""
 #include <torch/extension.h>
+#include <c10/cuda/CUDAException.h>
 
 __constant__ int kOffsets[4] = {0, 1, 2, 3};
 constexpr int kThreads = 192;

@@ -3,6 +3,8 @@
 #include <torch_abi/abi.h>
 
 #include <array>
+#include <cassert>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
