@@ -98,10 +98,11 @@ def _try_jail(folders: list[str], devices: list[str], writer: int) -> None:
         if first == 0:
             confine.furnish_cell(Limits(file_mb=1), folders)
             os._exit(0)
-        works = os.waitpid(first, 0)[1] == 0
-        os.write(writer, b"works" if works else b"a cell cannot be furnished")
+        why = "works" if os.waitpid(first, 0)[1] == 0 else "a cell cannot be furnished"
     except OSError as error:
-        os.write(writer, str(error).encode())
+        why = str(error)
+    with contextlib.suppress(BrokenPipeError):  # the server has been ended meanwhile: nobody waits for this
+        os.write(writer, why.encode())
     os._exit(0)
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from musadata.errors import MusadataError
-from musadata.sandbox import Limits, Sandbox, client, start_ahead
+from musadata.sandbox import Limits, Sandbox, client, server, start_ahead
 
 SMALL = Limits(seconds=2, memory_mb=512, processes=16, output_kb=16, file_mb=16)
 # What runs into another limit must get there on a slow, busy machine too.
@@ -297,3 +297,18 @@ def test_a_process_whose_owner_closes_without_reading_ends_in_silence(capfd):
     assert process.wait(SLACK) == 0
     assert capfd.readouterr().err == ""
     sandbox.close()
+
+
+def test_a_trial_of_the_jail_whose_server_has_ended_is_silent(monkeypatch):
+    """Its process is a copy of the server's: an error there would be printed as the server's own."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    monkeypatch.setattr(server.confine, "enter_jail", lambda *_: None)
+    monkeypatch.setattr(server.confine, "fork_into_cell", lambda: (_ for _ in ()).throw(OSError("refused")))
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            server._try_jail([], [], writer)
+        os._exit(1)
+    os.close(writer)
+    assert os.waitpid(pid, 0)[1] == 0
