@@ -49,6 +49,15 @@ def test_a_transposed_weight_is_read_through_its_strides():
     assert "`t` at `k + n * 64`" in texts("linear")["index mapping"]
 
 
+def test_rows_of_a_view_are_not_said_to_follow_each_other_in_memory():
+    text = texts("turned_rows")["index mapping"]
+    assert "they lie apart: element (n, r, c) is at `n + r * 21 + c * 63`" in text  # transpose (21, 3, 20)
+    assert "60 rows of 21 elements: each starts at `n * 21 + r * 63`" in text  # transpose_1 (3, 20, 21)
+    assert "takes 21 elements of `transpose_2`, stride (21, 63, 1), from `n * 21 + r * 63` on." in text
+    assert "contiguous" not in text and "`o * 21`" not in text
+    assert "which are contiguous" in texts("layer_norm")["index mapping"]
+
+
 def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
     assert "maximum, `expf` overflows above 88.7" in texts("softmax")["error pre-analysis"]
     assert "E[x²] − E[x]² cancels" in texts("variance")["error pre-analysis"]

@@ -60,6 +60,11 @@ _EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[str, str, tuple[int, ...], 
     ),
     "softmax": ("return torch.softmax(x, dim=-1)", "pass", {"x": floats(8, 128)}),
     "layer_norm": ("return self.norm(x)", "self.norm = nn.LayerNorm(32)", {"x": floats(2, 10, 32)}),
+    "turned_rows": (
+        "return self.norm(x.transpose(0, 2)), torch.softmax(x.transpose(0, 1), 2), x.transpose(0, 1).sum(2)",
+        "self.norm = nn.LayerNorm(20)",
+        {"x": floats(20, 3, 21)},
+    ),
     "group_norm": ("return self.norm(x)", "self.norm = nn.GroupNorm(2, 8)", {"x": floats(2, 8, 6, 6)}),
     "matmul": ("return a @ b", "pass", {"a": floats(33, 20), "b": floats(20, 70)}),
     "attention": (

@@ -1,10 +1,20 @@
 """What a thread owns of a call's result and which elements of the operands it reads for that, by kind of call."""
 
 from musadata.records import TensorFact
-from musadata.teacher.reasoning.coordinates import axis_names, coordinates
+from musadata.teacher.reasoning.coordinates import axis_names, coordinates, offset_of
 from musadata.teacher.reasoning.graph import SCATTERS, Call, CallKind, count
 from musadata.teacher.reasoning.placing import element_of, origin_of
-from musadata.teacher.reasoning.study import group_row, is_whole, join, named, row_of, shape_text, strides_of, unique
+from musadata.teacher.reasoning.study import (
+    group_row,
+    is_contiguous,
+    is_whole,
+    join,
+    named,
+    row_of,
+    shape_text,
+    strides_of,
+    unique,
+)
 
 
 def map_call(call: Call) -> str:
@@ -39,7 +49,7 @@ def _reduction(call: Call) -> str:
     kept_behind = any(
         source.shape[axis] > 1 for axis in range(call.axes[0], len(source.shape)) if axis not in call.axes
     )
-    contiguous = step == 1 and not kept_behind
+    contiguous = step == 1 and not kept_behind and is_contiguous(source)
     base = _row_base(call)
     if contiguous:
         results = "1 result" if rows == 1 else f"{rows} results"
@@ -50,10 +60,14 @@ def _reduction(call: Call) -> str:
             "as there are threads, so that neighbours read neighbouring addresses; one thread alone runs from `t = 0`."
         )
     stride = shape_text(source.stride)
+    coalescing = (
+        " With one thread per result, neighbours own neighbouring results, so their loads coalesce although each walks "
+        "with a stride."
+    )
     return (
         f"Result `o`, one of {rows}, takes {length} elements of `{source.name}`, stride {stride}, from `{base}` on"
-        f"{f', {step} elements apart along the last reduced axis' if step != 1 else ''}. With one thread per result, "
-        "neighbours own neighbouring results, so their loads coalesce although each walks with a stride."
+        f"{f', {step} elements apart along the last reduced axis' if step != 1 else ''}."
+        f"{coalescing if is_contiguous(source) else ''}"
     )
 
 
@@ -67,6 +81,12 @@ def _row_base(call: Call) -> str:
 
 def _softmax(call: Call) -> str:
     rows, length, step = row_of(call)
+    if not is_contiguous(call.source):
+        return (
+            f"{rows} rows of {length} elements: each starts at `{_row_base(call)}` of `{call.source.name}`, stride "
+            f"{shape_text(call.source.stride)}, and its neighbours lie {step} apart. It takes three passes (maximum, "
+            "sum of exponentials, division)."
+        )
     if step == 1:
         return (
             f"{rows} rows: row `r` is `{call.source.name}[r * {length}]` to `[r * {length} + {length} - 1]`. It takes "
@@ -94,10 +114,13 @@ def _normalization(call: Call) -> str:
     if call.packet == "native_group_norm":
         channel = f"`c = i / {source.stride[1]} % {source.shape[1]}`"
         weight = f"The element at flat index `i` reads weight and bias at {channel}."
-    return (
-        f"A group has {count(source)} / {groups} = {length} elements, which a block can share: group `g` owns elements "
-        f"`g * {length}` to `g * {length} + {length} - 1` of `{source.name}`, which are contiguous. {weight}"
-    )
+    share = f"A group has {count(source)} / {groups} = {length} elements, which a block can share: group `g` owns "
+    owned = f"elements `g * {length}` to `g * {length} + {length} - 1` of `{source.name}`"
+    if is_contiguous(source):
+        return f"{share}{owned}, which are contiguous. {weight}"
+    names = axis_names(len(source.shape))
+    place = f"element ({', '.join(names)}) is at `{offset_of(source, names)}`"
+    return f"{share}{owned} in the order of its coordinates. In memory they lie apart: {place}. {weight}"
 
 
 def _matmul(call: Call) -> str:

@@ -109,6 +109,12 @@ def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
+def is_contiguous(fact: TensorFact) -> bool:
+    """Whether elements follow each other in memory as in the flat order of the shape."""
+    steps = zip(fact.shape, fact.stride, strides_of(fact.shape), strict=True)
+    return all(size == 1 or step == usual for size, step, usual in steps)
+
+
 def row_of(call: Call) -> tuple[int, int, int]:
     """For a call that runs over axes: number of rows, elements per row, step between neighbours in a row."""
     fact = call.source
