@@ -163,6 +163,14 @@ def test_reference_that_does_not_run_is_not_held_against_the_candidate(verifier,
         assert (verdict.error_class, rules, verdict.reward) == (ErrorClass.INFRA, {"reference.fails"}, 0.0)
 
 
+@pytest.mark.parametrize("noise", ["torch.rand(())", "torch.rand_like(x)", "__import__('random').random()"])
+def test_reference_that_draws_random_numbers_has_no_right_answer(verifier, relu, relu_reference, noise):
+    random = relu_reference.replace("return torch.relu(x)", f"return torch.relu(x) + {noise}")
+    verdict = verifier.verify_text(random, relu)
+    assert (verdict.accepted, verdict.error_class, verdict.reward) == (False, ErrorClass.INFRA, 0.0)
+    assert "two calls with the same inputs give different results" in verdict.feedback
+
+
 def test_a_reference_given_as_text_gives_the_verdict_of_its_task(verifier, relu_task, relu, relu_reference):
     for source in (relu, relu.replace("return ext.relu(x)", "return torch.relu(x)")):
         assert verifier.verify_text(relu_reference, source) == verifier.verify(relu_task, source)
