@@ -1,6 +1,7 @@
 """What nvcc makes of candidates; no device is needed for it."""
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from musadata.verifier.emulation.sources import CandidateSources, from_load_inli
 from tests.verifier.emulation.misplaced import ACCEPTED, REFUSED
 
 LIMITS = CompileLimits(memory_mb=16384)
+OVERLOADS = Path(__file__).parents[1] / "emulation" / "overloads.cu"
 CPP = "torch::Tensor scale(torch::Tensor x);"
 CUDA = """
 #include <cuda_fp16.h>
@@ -42,6 +44,11 @@ def test_limits_hold_for_every_phase(nvcc):
     sources = from_load_inline("scale", CPP, CUDA, "scale", extra_cuda_cflags=["-DTILE=16", "-DFACTOR=2.0f"])
     with pytest.raises(CompileError, match="takes more output than it may"):
         compile_candidate(sources, nvcc, CompileLimits(memory_mb=16384, output_mb=1))
+
+
+@pytest.mark.slow
+def test_overloaded_functions_are_as_the_emulator_has_them(nvcc):
+    assert compile_candidate(CandidateSources("overloads", cuda=(OVERLOADS.read_text(encoding="utf-8"),)), nvcc, LIMITS)
 
 
 @pytest.mark.slow

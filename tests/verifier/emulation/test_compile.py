@@ -181,6 +181,17 @@ def test_rarer_names_of_cuda_are_known(headers, use):
     compile_sources(sources(head + KERNEL.replace("x[threadIdx.x] = 1;", use)))
 
 
+def test_overloaded_functions_exist_for_the_types_of_cuda_and_for_no_others():
+    text = Path(__file__).with_name("overloads.cu").read_text(encoding="utf-8")
+    assert compile_sources(sources(text, cpp="", functions=None)).path.is_file()
+
+
+def test_pytorchs_header_adds_atomics_for_more_types():
+    use = "__global__ void k(at::Half* h, int64_t* n) { atomicAdd(h, h[1]); atomicAdd(n, 1); }"
+    assert "atomicAdd" in error_of(sources(KERNEL + use))
+    assert compile_sources(sources("#include <ATen/cuda/Atomic.cuh>\n" + KERNEL + use)).path.is_file()
+
+
 def test_what_our_headers_refuse_and_what_only_nvcc_knows_is_unsupported():
     tiles = "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block());"
     with pytest.raises(Unsupported, match=r"^tiles of more than a warp \(line"):

@@ -70,7 +70,7 @@ def atomic(modifiers: list[str], operands: list[Operand]) -> str:
         return _vector_atomic(function, cpp, target, place(address, modifiers), values[0])
     fence = "emulator::musadata_note_fence(), " if set(modifiers) & {"release", "acq_rel"} else ""
     inputs = "".join(f", {read(value, cpp)}" for value in values[: 2 if function == "atomicCAS" else 1])
-    call = f"{function}(emulator::ptx::place<{cpp}>({place(address, modifiers)}){inputs})"
+    call = f"emulator::{function}(emulator::ptx::place<{cpp}>({place(address, modifiers)}){inputs})"
     return fence + (call if target.values == ("_",) else put(target, call))
 
 

@@ -24,14 +24,14 @@ class atomic_ref {
     return read();
   }
   void store(T value, memory_order order = memory_order_seq_cst) const { exchange(value, order); }
-  T exchange(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicExch(target_, value); }
-  T fetch_add(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicAdd(target_, value); }
-  T fetch_sub(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicSub(target_, value); }
-  T fetch_max(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicMax(target_, value); }
-  T fetch_min(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicMin(target_, value); }
-  T fetch_and(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicAnd(target_, value); }
-  T fetch_or(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicOr(target_, value); }
-  T fetch_xor(T value, memory_order order = memory_order_seq_cst) const { return fence(order), atomicXor(target_, value); }
+  T exchange(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicExch(target_, value); }
+  T fetch_add(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicAdd(target_, value); }
+  T fetch_sub(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicSub(target_, value); }
+  T fetch_max(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicMax(target_, value); }
+  T fetch_min(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicMin(target_, value); }
+  T fetch_and(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicAnd(target_, value); }
+  T fetch_or(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicOr(target_, value); }
+  T fetch_xor(T value, memory_order order = memory_order_seq_cst) const { return fence(order), emulator::atomicXor(target_, value); }
   T operator++() const { return fetch_add(1) + 1; }
   T operator++(int) const { return fetch_add(1); }
   T operator+=(T value) const { return fetch_add(value) + value; }
@@ -40,7 +40,7 @@ class atomic_ref {
   bool compare_exchange_strong(T& expected, T value, memory_order order = memory_order_seq_cst,
                                memory_order = memory_order_seq_cst) const {
     fence(order);
-    const T old = atomicCAS(target_, expected, value);
+    const T old = emulator::atomicCAS(target_, expected, value);
     const bool same = memcmp(&old, &expected, sizeof old) == 0;
     expected = old;
     return same;

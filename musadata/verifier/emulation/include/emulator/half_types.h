@@ -291,3 +291,19 @@ EMULATOR_16BIT_ATOMIC(__nv_bfloat16, __hadd)
 EMULATOR_16BIT_ATOMIC(__half2, __hadd2)
 EMULATOR_16BIT_ATOMIC(__nv_bfloat162, __hadd2)
 #undef EMULATOR_16BIT_ATOMIC
+
+EMULATOR_SHUFFLES(__half)
+EMULATOR_SHUFFLES(__half2)
+EMULATOR_SHUFFLES(__nv_bfloat16)
+EMULATOR_SHUFFLES(__nv_bfloat162)
+
+namespace emulator {
+template <>
+inline constexpr bool has_hinted_access<__half> = true;
+template <>
+inline constexpr bool has_hinted_access<__half2> = true;
+template <>
+inline constexpr bool has_hinted_access<__nv_bfloat16> = true;
+template <>
+inline constexpr bool has_hinted_access<__nv_bfloat162> = true;
+}  // namespace emulator

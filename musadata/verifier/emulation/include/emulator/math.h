@@ -49,28 +49,32 @@ static inline void __sincosf(float x, float* sine, float* cosine) {
   *cosine = cosf(x);
 }
 
-// max and min of mixed arithmetic types. fmax's treatment of NaN, as on a device.
-template <class A, class B>
-using EmulatorCommon =
-    std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>, std::common_type_t<A, B>>;
-template <class A, class B>
-static inline EmulatorCommon<A, B> max(A a, B b) {
-  using C = std::common_type_t<A, B>;
-  if constexpr (std::is_floating_point_v<C>) {
-    return std::fmax(static_cast<C>(a), static_cast<C>(b));
-  } else {
-    return static_cast<C>(a) > static_cast<C>(b) ? static_cast<C>(a) : static_cast<C>(b);
+// max and min for just these types: of others it is ambiguous which is meant. fmax's treatment of NaN, as on a device.
+#define EMULATOR_EXTREMES(type, a_type, b_type)                                         \
+  static inline type max(a_type a, b_type b) {                                \
+    return static_cast<type>(a) > static_cast<type>(b) ? static_cast<type>(a) : static_cast<type>(b); \
+  }                                                                                     \
+  static inline type min(a_type a, b_type b) {                                \
+    return static_cast<type>(a) < static_cast<type>(b) ? static_cast<type>(a) : static_cast<type>(b); \
   }
-}
-template <class A, class B>
-static inline EmulatorCommon<A, B> min(A a, B b) {
-  using C = std::common_type_t<A, B>;
-  if constexpr (std::is_floating_point_v<C>) {
-    return std::fmin(static_cast<C>(a), static_cast<C>(b));
-  } else {
-    return static_cast<C>(a) < static_cast<C>(b) ? static_cast<C>(a) : static_cast<C>(b);
-  }
-}
+#define EMULATOR_INTEGER_EXTREMES(type)               \
+  EMULATOR_EXTREMES(type, type, type)                 \
+  EMULATOR_EXTREMES(unsigned type, unsigned type, unsigned type) \
+  EMULATOR_EXTREMES(unsigned type, unsigned type, type) \
+  EMULATOR_EXTREMES(unsigned type, type, unsigned type)
+EMULATOR_INTEGER_EXTREMES(int)
+EMULATOR_INTEGER_EXTREMES(long)
+EMULATOR_INTEGER_EXTREMES(long long)
+#undef EMULATOR_INTEGER_EXTREMES
+#undef EMULATOR_EXTREMES
+static inline float max(float a, float b) { return std::fmax(a, b); }
+static inline float min(float a, float b) { return std::fmin(a, b); }
+static inline double max(double a, double b) { return std::fmax(a, b); }
+static inline double min(double a, double b) { return std::fmin(a, b); }
+static inline double max(float a, double b) { return std::fmax(static_cast<double>(a), b); }
+static inline double min(float a, double b) { return std::fmin(static_cast<double>(a), b); }
+static inline double max(double a, float b) { return std::fmax(a, static_cast<double>(b)); }
+static inline double min(double a, float b) { return std::fmin(a, static_cast<double>(b)); }
 static inline int umax(unsigned a, unsigned b) { return a > b ? a : b; }
 static inline int umin(unsigned a, unsigned b) { return a < b ? a : b; }
 

@@ -71,42 +71,69 @@ static inline int __all_sync(unsigned mask, int predicate) {
   return votes.result == votes.arrived;
 }
 
+namespace emulator {
+
 template <class T>
-static inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
-  const int lane = emulator::musadata_lane();
-  return emulator::shuffle(mask, value, (lane & ~(width - 1)) | (source & (width - 1)));
+inline T shuffle_from(unsigned mask, T value, int source, int width = 32) {
+  const int lane = musadata_lane();
+  return shuffle(mask, value, (lane & ~(width - 1)) | (source & (width - 1)));
 }
 template <class T>
-static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  const int lane = emulator::musadata_lane();
+inline T shuffle_down(unsigned mask, T value, unsigned delta, int width = 32) {
+  const int lane = musadata_lane();
   const bool inside = (lane & (width - 1)) + static_cast<int>(delta) < width;
-  return emulator::shuffle(mask, value, inside ? lane + static_cast<int>(delta) : lane);
+  return shuffle(mask, value, inside ? lane + static_cast<int>(delta) : lane);
 }
 template <class T>
-static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  const int lane = emulator::musadata_lane();
+inline T shuffle_up(unsigned mask, T value, unsigned delta, int width = 32) {
+  const int lane = musadata_lane();
   const bool inside = (lane & (width - 1)) - static_cast<int>(delta) >= 0;
-  return emulator::shuffle(mask, value, inside ? lane - static_cast<int>(delta) : lane);
+  return shuffle(mask, value, inside ? lane - static_cast<int>(delta) : lane);
 }
 template <class T>
-static inline T __shfl_xor_sync(unsigned mask, T value, int flips, int width = 32) {
-  const int lane = emulator::musadata_lane();
+inline T shuffle_xor(unsigned mask, T value, int flips, int width = 32) {
+  const int lane = musadata_lane();
   const int source = lane ^ flips;
   // A source in a later segment is out of reach, an earlier one is not.
   const bool reachable = (source & ~(width - 1)) <= (lane & ~(width - 1));
-  return emulator::shuffle(mask, value, reachable ? source : lane);
+  return shuffle(mask, value, reachable ? source : lane);
 }
 
-template <class T>
-static inline unsigned __match_any_sync(unsigned mask, T value) {
-  return emulator::match(mask, value).result;
-}
-template <class T>
-static inline unsigned __match_all_sync(unsigned mask, T value, int* all_equal) {
-  const emulator::Collective matches = emulator::match(mask, value);
-  *all_equal = matches.result == matches.arrived;
-  return *all_equal ? matches.arrived : 0;
-}
+}  // namespace emulator
+
+// What has an overload of its own, or converts to one's type without doubt, can be shuffled and matched.
+#define EMULATOR_SHUFFLES(type)                                                                \
+  static inline type __shfl_sync(unsigned mask, type value, int source, int width = 32) {      \
+    return emulator::shuffle_from(mask, value, source, width);                                 \
+  }                                                                                            \
+  static inline type __shfl_down_sync(unsigned mask, type value, unsigned delta, int width = 32) { \
+    return emulator::shuffle_down(mask, value, delta, width);                                  \
+  }                                                                                            \
+  static inline type __shfl_up_sync(unsigned mask, type value, unsigned delta, int width = 32) { \
+    return emulator::shuffle_up(mask, value, delta, width);                                    \
+  }                                                                                            \
+  static inline type __shfl_xor_sync(unsigned mask, type value, int flips, int width = 32) {   \
+    return emulator::shuffle_xor(mask, value, flips, width);                                   \
+  }
+#define EMULATOR_MATCHES(type)                                                                 \
+  EMULATOR_SHUFFLES(type)                                                                      \
+  static inline unsigned __match_any_sync(unsigned mask, type value) {                         \
+    return emulator::match(mask, value).result;                                                \
+  }                                                                                            \
+  static inline unsigned __match_all_sync(unsigned mask, type value, int* all_equal) {         \
+    const emulator::Collective matches = emulator::match(mask, value);                         \
+    *all_equal = matches.result == matches.arrived;                                            \
+    return *all_equal ? matches.arrived : 0;                                                   \
+  }
+EMULATOR_MATCHES(int)
+EMULATOR_MATCHES(unsigned)
+EMULATOR_MATCHES(long)
+EMULATOR_MATCHES(unsigned long)
+EMULATOR_MATCHES(long long)
+EMULATOR_MATCHES(unsigned long long)
+EMULATOR_MATCHES(float)
+EMULATOR_MATCHES(double)
+#undef EMULATOR_MATCHES
 
 #define EMULATOR_WARP_REDUCE(name, type, expression)                                              \
   static inline type name(unsigned mask, type value) {                                            \
