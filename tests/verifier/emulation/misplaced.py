@@ -57,6 +57,14 @@ REFUSED = {
     "device function called on the host": "__device__ float f(float v) { return v; }\nfloat h() { return f(1.0f); }\n",
     "launch of no kernel": "void k(float* x) { x[threadIdx.x] = 1; }\nvoid go(float* x) { k<<<1, 1>>>(x); }\n",
     "kernel with a result": "__global__ int k(float* x) { return 1; }\n",
+    "kernel with a deduced result": "__global__ auto k(float* x) { x[0] = 1; }\n",
+    "kernel in a class": "struct S { __global__ void k(float* x) { x[0] = 1; } };\n",
+    "static kernel in a class": "struct S { static __global__ void k(float* x) { x[0] = 1; } };\n",
+    "kernel with an ellipsis": "__global__ void k(float* x, ...) { x[0] = 1; }\n",
+    "kernel that takes an rvalue": "__global__ void k(int&& x) { x = 1; }\n",
+    "constexpr kernel": "__global__ constexpr void k(float* x) { x[0] = 1; }\n",
+    "kernel for the device": "__global__ __device__ void k(float* x) { x[0] = 1; }\n",
+    "kernel for the host": "__host__ __global__ void k(float* x) { x[0] = 1; }\n",
 }
 
 ACCEPTED = {
@@ -97,6 +105,13 @@ ACCEPTED = {
     "assertion": _in_kernel("assert(x[i] > 0); printf(\"%d\", i);"),
     "memory of the device's heap": _in_kernel("float* p = new float[3]; p[0] = 2; x[i] = p[0]; delete[] p;"),
     "recursion": _in_kernel("x[i] = f(3);", "__device__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"),
+    "kernel with a pack of arguments":
+    "template <class... A> __global__ void k(float* x, A... f) { x[0] = (f + ...); }\n"
+    "void go(float* x) { k<<<1, 1>>>(x, 1, 2.0f); }\n",
+    "kernel with a trailing result": "__global__ auto k(float* x) -> void { x[0] = 1; }\n",
+    "static inline kernel": "static __global__ inline void k(float* x) { x[0] = 1; }\n",
+    "kernel of a friend": "template <class T> struct S { T v; };\n"
+    "template <class T> __global__ void k(S<T> x, const bool f = 1 && 1) { x.v = f; }\n",
     "launch through a variable": _in_kernel("x[i] = 1;")
     + "void go(float* x) { auto kernel = k; kernel<<<1, 1>>>(x, 1); }\n",
 }  # fmt: skip

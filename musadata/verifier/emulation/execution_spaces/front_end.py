@@ -17,17 +17,21 @@ _WRONG_CALL = re.compile(r"call to (__host__|__device__|__global__) function fro
 _WRONG_FUNCTION = re.compile(r"^reference to (__host__|__device__|__global__) function '(.+)' in ([_a-z ]+) function$")
 _WRONG_VARIABLE = re.compile(r"^reference to __host__ variable '(.+)' in ([_a-z ]+) function$")
 _SUBJECT = re.compile(r"'([^']+)'")
+_NO_MEMBER = "a __global__ function cannot be a member of a class"
 _PLAIN = (
     (re.compile(r"^cannot use '(throw|try)' in [_a-z ]+ function"), "device code has no exceptions"),
     (re.compile(r"^call to global function ('.+') not configured$"), "a __global__ function is launched, not called"),
     (re.compile(r"^kernel call to non-global function ('.+')$"), "only a __global__ function can be launched"),
     (re.compile(r"^cannot use variable-length arrays in"), "an array in device code has a constant length"),
     (re.compile(r"^kernel function type .* must have void return type$"), "a __global__ function must return void"),
+    (re.compile(r"^kernel function '.*' must be a free function"), _NO_MEMBER),
+    (re.compile(r"^'.*' and '.*' attributes are not compatible$"), "a __global__ function is for nothing else"),
 )
 _UNEVALUATED = re.compile(r"\b(decltype|sizeof|noexcept|declval)\s*(\(|<)[^;{]*$")
 _ATTRIBUTES = {"CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"}
 _FUNCTIONS = ("FUNCTION_DECL", "CXX_METHOD", "FUNCTION_TEMPLATE", "CONSTRUCTOR")
-_SCOPES = ("NAMESPACE", "STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
+_CLASSES = ("STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE")
+_SCOPES = ("NAMESPACE", *_CLASSES, "LINKAGE_SPEC", "UNEXPOSED_DECL")
 
 
 class Reader:
@@ -48,6 +52,9 @@ class Reader:
                 if message and not self._is_unevaluated(diagnostic.location):
                     yield _file(diagnostic.location), diagnostic.location.line, message
         for function in self._of_device:
+            wrong = self._read_kernel(function)
+            if wrong:
+                yield _file(function.location), function.location.line, wrong
             for cursor in function.walk_preorder():
                 message = self._read_use(cursor)
                 if message:
@@ -84,6 +91,25 @@ class Reader:
             return ""
         named = f" '{name}'" if name else ""
         return f"calling a {callee} function{named} from a {caller} function is not allowed"
+
+    def _read_kernel(self, function: Any) -> str:
+        """What is wrong with a kernel's declaration that Clang lets pass."""
+        attributes = {part.kind.name for part in function.get_children()}
+        if "CUDAGLOBAL_ATTR" not in attributes:
+            return ""
+        if function.semantic_parent is not None and function.semantic_parent.kind.name in _CLASSES:
+            return _NO_MEMBER
+        if function.type.kind.name == "FUNCTIONPROTO" and function.type.is_function_variadic():
+            return "a __global__ function cannot take any number of arguments through an ellipsis"
+        parameters = (part for part in function.get_children() if part.kind.name == "PARM_DECL")
+        if any(part.type.kind.name == "RVALUEREFERENCE" for part in parameters):
+            return "a __global__ function cannot have a parameter with an rvalue reference type"
+        if function.result_type.kind.name == "AUTO":
+            return "a __global__ function must return void, not a deduced type"
+        line = self._lines[_file(function.location)][function.location.line - 1]
+        if re.search(r"\bconst(expr|eval)\b", line[: function.location.column - 1]):
+            return "a __global__ function cannot be constexpr"
+        return ""
 
     def _read_use(self, cursor: Any) -> str:
         """What is wrong with a use in device code that Clang lets pass."""

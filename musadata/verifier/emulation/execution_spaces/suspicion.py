@@ -160,7 +160,7 @@ def _note_declaration(
             names.host |= mentioned - {name.text}
         if "__global__" in words:
             names.kernels.add(name.text)
-            names.odd |= "void" not in words
+            names.odd |= in_class or _is_odd_kernel(head, parameters, words)
         elif "__host__" not in words:
             names.device_functions.add(name.text)
     elif "constexpr" in words or "consteval" in words:
@@ -219,6 +219,13 @@ def _is_constant(head: Sequence[Token], words: set[str]) -> bool:
     """Whether a single number is declared that a device may know, too."""
     is_plain = not any(token.kind is Kind.SIGN and token.text in "[*&" for token in head)
     return is_plain and bool(words & {"const", "constexpr"}) and bool(words & _NUMBERS)
+
+
+def _is_odd_kernel(head: Sequence[Token], parameters: int, words: set[str]) -> bool:
+    """Whether a kernel is declared as none may be, or nearly so."""
+    is_marked = "void" not in words or bool(words & {"__device__", "__host__", "constexpr", "consteval", "auto"})
+    given = "".join(token.text for token in head[parameters : closing_index(head, parameters) + 1])
+    return is_marked or "&&" in given or "...)" in given
 
 
 def _has_variable_length(body: Sequence[Token], parameters: set[str]) -> bool:
