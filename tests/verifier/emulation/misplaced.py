@@ -55,6 +55,14 @@ REFUSED = {
     "kernel called in a kernel": "__global__ void g(float* x) {}\n" + _in_kernel("g(x);"),
     "kernel called on the host": _in_kernel("x[i] = 1;") + "void h(float* x) { k(x, 3); }\n",
     "device function called on the host": "__device__ float f(float v) { return v; }\nfloat h() { return f(1.0f); }\n",
+    "barrier on the host": "void h() { __syncthreads(); }\n",
+    "shuffle on the host": "float h(float v) { return v + __shfl_down_sync(0xffffffff, v, 1); }\n",
+    "atomic on the host": "struct S { int* v; int h() { return atomicAdd(v, 1); } };\n",
+    "fast function on the host": "float h(float v) { auto f = [](float a) { return __expf(a); }; return f(v); }\n",
+    "function for both that calls one of CUDA's": "__host__ __device__ float h(float v) { return __expf(v); }\n",
+    "method for both that calls CUDA's": "struct S { __host__ __device__ int h(int* v) { return __ldg(v); } };\n",
+    "function for both that calls the device's": "__device__ float f(float v) { return v; }\n"
+    "__host__ __device__ float h(float v) { return f(v); }\n",
     "launch of no kernel": "void k(float* x) { x[threadIdx.x] = 1; }\nvoid go(float* x) { k<<<1, 1>>>(x); }\n",
     "kernel with a result": "__global__ int k(float* x) { return 1; }\n",
     "kernel with a deduced result": "__global__ auto k(float* x) { x[0] = 1; }\n",
@@ -104,6 +112,16 @@ ACCEPTED = {
     + "__device__ float f(float v) { return v; }\n",
     "assertion": _in_kernel("assert(x[i] > 0); printf(\"%d\", i);"),
     "memory of the device's heap": _in_kernel("float* p = new float[3]; p[0] = 2; x[i] = p[0]; delete[] p;"),
+    "template for both that calls the device's": "__device__ float f(float v) { return v; }\n"
+    "template <class T> __host__ __device__ T h(T v) { return f(v) + __expf(v); }\n" + _in_kernel("x[i] = h(x[i]);"),
+    "both, one with CUDA's": "__host__ __device__ float h(float v) {\n#ifdef __CUDA_ARCH__\n  return __expf(v);\n"
+    "#else\n  return expf(v);\n#endif\n}\n",
+    "mathematics on both sides":
+    "__host__ __device__ float h(float v) { return rsqrtf(v) + erfinvf(v) + max(v, 1.0f); }\n"
+    "float f(float v) { return h(v) + rsqrtf(v) + __half2float(__float2half(v)); }\n",
+    "own function on the host": "inline float atomicMax(float* a, float b) { return *a = b; }\n"
+    "float h(float v) { return atomicMax(&v, v); }\n",
+    "host template that nobody uses": "template <class T> T h(T v) { return __shfl_down_sync(0xffffffff, v, 1); }\n",
     "recursion": _in_kernel("x[i] = f(3);", "__device__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"),
     "kernel with a pack of arguments":
     "template <class... A> __global__ void k(float* x, A... f) { x[0] = (f + ...); }\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.emulation.diagnostics import Diagnostic
-from musadata.verifier.emulation.execution_spaces.suspicion import HOST_LIBRARY, may_mix_spaces
+from musadata.verifier.emulation.execution_spaces.suspicion import DEVICE_LIBRARY, HOST_LIBRARY, may_mix_spaces
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES, INCLUDE
 from musadata.verifier.emulation.units import definitions, is_header_name, source_names
@@ -53,7 +53,8 @@ def _read_unit(
     for name, text in {**beside, **texts, _UNIT: start}.items():
         (folder / name).write_text(text, encoding="utf-8", errors="replace")
     flags = [*_FLAGS, *sources.kept(DEFAULT_DEFINES), *_search_flags(), f"-include{_PRELUDE}"]
-    job = {"file": _UNIT, "flags": flags, "texts": {**beside, **texts}, "host_library": sorted(HOST_LIBRARY)}
+    libraries = {"host_library": sorted(HOST_LIBRARY), "device_library": sorted(DEVICE_LIBRARY)}
+    job = {"file": _UNIT, "flags": flags, "texts": {**beside, **texts}, **libraries}
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     run_contained([sys.executable, "-I", str(_FRONT_END)], folder, limits)
     try:

@@ -28,7 +28,7 @@ _PLAIN = (
     (re.compile(r"^'.*' and '.*' attributes are not compatible$"), "a __global__ function is for nothing else"),
 )
 _UNEVALUATED = re.compile(r"\b(decltype|sizeof|noexcept|declval)\s*(\(|<)[^;{]*$")
-_ATTRIBUTES = {"CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"}
+_OF_DEVICE = {"CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"}
 _FUNCTIONS = ("FUNCTION_DECL", "CXX_METHOD", "FUNCTION_TEMPLATE", "CONSTRUCTOR")
 _CLASSES = ("STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE")
 _SCOPES = ("NAMESPACE", *_CLASSES, "LINKAGE_SPEC", "UNEXPOSED_DECL")
@@ -40,8 +40,11 @@ class Reader:
     def __init__(self, job: dict[str, Any]):
         self._lines = {name: text.splitlines() for name, text in job["texts"].items()}
         self._host_library = set(job["host_library"])
+        self._device_library = set(job["device_library"])
         self._unit = cindex.Index.create().parse(job["file"], args=job["flags"])
-        self._of_device = list(self._device_functions(self._unit.cursor))
+        functions = list(self._functions(self._unit.cursor))
+        self._of_device = [function for function in functions if _attributes(function) & _OF_DEVICE]
+        self._of_host = [function for function in functions if self._is_compiled_for_the_host(function)]
         self._device_names = {function.spelling for function in self._of_device}
 
     def found(self) -> Iterator[tuple[str, int, str]]:
@@ -57,6 +60,11 @@ class Reader:
                 yield _file(function.location), function.location.line, wrong
             for cursor in function.walk_preorder():
                 message = self._read_use(cursor)
+                if message:
+                    yield _file(cursor.location), cursor.location.line, message
+        for function in self._of_host:
+            for cursor in function.walk_preorder():
+                message = self._read_use_by_host(function, cursor)
                 if message:
                     yield _file(cursor.location), cursor.location.line, message
 
@@ -94,8 +102,7 @@ class Reader:
 
     def _read_kernel(self, function: Any) -> str:
         """What is wrong with a kernel's declaration that Clang lets pass."""
-        attributes = {part.kind.name for part in function.get_children()}
-        if "CUDAGLOBAL_ATTR" not in attributes:
+        if "CUDAGLOBAL_ATTR" not in _attributes(function):
             return ""
         if function.semantic_parent is not None and function.semantic_parent.kind.name in _CLASSES:
             return _NO_MEMBER
@@ -125,15 +132,40 @@ class Reader:
                 return f"calling a __host__ function '{cursor.spelling}' from device code is not allowed"
         return ""
 
-    def _device_functions(self, parent: Any) -> Iterator[Any]:
+    def _functions(self, parent: Any) -> Iterator[Any]:
         for cursor in parent.get_children():
             kind = cursor.kind.name
             if not self._is_own(cursor.location):
                 continue
-            if kind in _FUNCTIONS and any(part.kind.name in _ATTRIBUTES for part in cursor.get_children()):
+            if kind in _FUNCTIONS:
                 yield cursor
             elif kind in _SCOPES:
-                yield from self._device_functions(cursor)
+                yield from self._functions(cursor)
+
+    def _is_compiled_for_the_host(self, function: Any) -> bool:
+        """Whether the host gets all that is seen of a function: nothing if it is a template that it does not use, and
+        another text where a function for both asks for __CUDA_ARCH__."""
+        attributes = _attributes(function)
+        if not attributes & _OF_DEVICE:
+            return function.kind.name != "FUNCTION_TEMPLATE"
+        is_template = "_TEMPLATE" in function.kind.name or "_TEMPLATE" in function.semantic_parent.kind.name
+        is_whole = not any("__CUDA_ARCH__" in line for line in self._lines[_file(function.location)])
+        return "CUDAHOST_ATTR" in attributes and not is_template and is_whole
+
+    def _read_use_by_host(self, function: Any, cursor: Any) -> str:
+        """What is wrong with a use of a device's function in code that the host gets, too."""
+        declared = cursor.referenced if cursor.kind.name in ("DECL_REF_EXPR", "MEMBER_REF_EXPR") else None
+        if declared is None:
+            return ""
+        name = cursor.spelling.replace("emulator_", "__")
+        caller = "__host__ __device__" if _attributes(function) & _OF_DEVICE else "__host__"
+        is_library = name in self._device_library and not self._is_own(declared.location)
+        attributes = _attributes(declared)
+        is_of_device = "CUDADEVICE_ATTR" in attributes and "CUDAHOST_ATTR" not in attributes
+        is_called = caller != "__host__" and is_of_device and declared.kind.name in _FUNCTIONS
+        if is_library or (is_called and self._is_own(declared.location)):
+            return f"calling a __device__ function '{name}' from a {caller} function is not allowed"
+        return ""
 
     def _is_array_of_the_host(self, variable: Any) -> bool:
         """nvcc knows of the host's constants only their values, Clang also where they are."""
@@ -144,6 +176,10 @@ class Reader:
         if variable.semantic_parent is None or variable.semantic_parent.kind.name in _FUNCTIONS:
             return False
         return not any(part.kind.name in _MEMORY for part in variable.get_children())
+
+
+def _attributes(function: Any) -> set[str]:
+    return {part.kind.name for part in function.get_children() if part.kind.is_attribute()}
 
 
 def _is_variable(index: Any) -> bool:

@@ -76,5 +76,15 @@ extern __attribute__((device)) const dim3 emulator_blockDim, emulator_gridDim;
 #define blockDim emulator_blockDim
 #define gridDim emulator_gridDim
 
+// The emulator's are macros, whose names stand nowhere in what is parsed.
+#undef __syncthreads
+#undef __syncthreads_count
+#undef __syncthreads_and
+#undef __syncthreads_or
+#pragma clang force_cuda_host_device begin
+void __syncthreads();
+int __syncthreads_count(int), __syncthreads_and(int), __syncthreads_or(int);
+#pragma clang force_cuda_host_device end
+
 // What `kernel<<<...>>>(...)` calls.
 extern "C" cudaError_t cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = 0);

@@ -27,6 +27,21 @@ HOST_LIBRARY = frozenset({
     "atof", "atoi", "cerr", "cout", "drand48", "exit", "fprintf", "getenv", "puts", "rand", "rand_r", "random",
     "snprintf", "sprintf", "srand", "strtol",
 })  # fmt: skip
+# What of CUDA's own functions only a device has. Others, such as __hadd or rsqrtf, are there for both.
+DEVICE_LIBRARY = frozenset({
+    *(f"__shfl{way}_sync" for way in ("", "_up", "_down", "_xor")),
+    *(f"__{vote}_sync" for vote in ("all", "any", "ballot", "match_any", "match_all")),
+    *(f"__reduce_{operation}_sync" for operation in ("add", "min", "max", "and", "or", "xor")),
+    *(f"atomic{name}{scope}" for scope in ("", "_block", "_system")
+      for name in ("Add", "Sub", "Exch", "Max", "Min", "And", "Or", "Xor", "Inc", "Dec", "CAS")),
+    *(f"__ld{hint}" for hint in ("g", "cs", "ca", "cg", "lu", "cv")),
+    *(f"__st{hint}" for hint in ("cs", "cg", "wb", "wt")),
+    *(f"__{name}f" for name in ("exp", "exp10", "log", "log2", "log10", "pow", "sin", "cos", "tan", "sincos")),
+    *(f"__syncthreads{kind}" for kind in ("", "_count", "_and", "_or")),
+    "__activemask", "__brev", "__byte_perm", "__clz", "__clzll", "__fdividef", "__ffs", "__float_as_int",
+    "__float_as_uint", "__int_as_float", "__nanosleep", "__popc", "__popcll", "__saturatef", "__syncwarp",
+    "__threadfence", "__threadfence_block", "__threadfence_system", "__trap", "__uint_as_float", "__umulhi", "clock64",
+})  # fmt: skip
 _NOT_ON_DEVICES = frozenset({"throw", "try", "catch", "typeid", "dynamic_cast"})
 
 
@@ -71,7 +86,7 @@ def may_mix_spaces(sources: Sequence[str]) -> bool:
     return bool(
         names.odd
         or device & (names.host_functions | names.host_variables | names.kernels | _NOT_ON_DEVICES | HOST_LIBRARY)
-        or host & names.device_functions
+        or host & (names.device_functions | DEVICE_LIBRARY)
         or names.called_by_host & names.kernels
         or names.launched & names.host_functions
     )
