@@ -21,7 +21,8 @@ _TORCH_ESCAPES = (
     "torch._C", "torch.testing", "torch.profiler", "torch.autograd.profiler", "torch.ops.load_library",
     "torch.utils.cpp_extension._import_module_from_library",
 )  # fmt: skip
-_TORCH_PRIVATE = ("torch._assert", "torch._check", "torch.utils.cpp_extension._")  # those that are harmless
+# Those that are harmless.
+_TORCH_PRIVATE = ("torch._assert", "torch._check", "torch.utils.cpp_extension._", "torch.nn.init._calculate_")
 # Modules that others hold as attributes: torch.os, warnings.sys.
 _HELD_MODULES = frozenset({
     "atexit", "builtins", "codeop", "copyreg", "ctypes", "gc", "importlib", "inspect", "linecache", "multiprocessing",

@@ -49,9 +49,12 @@ class Names:
             return self.resolve(node.args[0])
         if "returns.extension" in called:
             return {"extension"}
-        return {f"{path}()" for path in called}
+        return {f"{path}()" for path in called if path.count("()") < _MOST_CALLS}
 
 
+# What the result of a result of a result is, is seen at run time: with thirty lines of `x = x.view(...)` the name would
+# stand for a billion chains.
+_MOST_CALLS = 2
 LOADERS = ("torch.utils.cpp_extension.load_inline", "torch.utils.cpp_extension.load")
 _BUILTINS = (
     "getattr",
