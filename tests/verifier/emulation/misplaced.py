@@ -132,4 +132,7 @@ ACCEPTED = {
     "template <class T> __global__ void k(S<T> x, const bool f = 1 && 1) { x.v = f; }\n",
     "launch through a variable": _in_kernel("x[i] = 1;")
     + "void go(float* x) { auto kernel = k; kernel<<<1, 1>>>(x, 1); }\n",
+    "lambda for the device": "template <class F> __global__ void k(int n, F f) { f(n); }\n"
+    "__device__ float h(float v) { return v; }\n"
+    "void go(float* x) { k<<<1, 1>>>(1, [=] __device__(int i) { atomicAdd(x, __expf(h(x[i]))); }); }\n",
 }  # fmt: skip

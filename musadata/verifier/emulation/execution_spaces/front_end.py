@@ -7,6 +7,7 @@ a list of [file, line, message]. It imports nothing of the project, so that it s
 import json
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Reader:
                 if message:
                     yield _file(cursor.location), cursor.location.line, message
         for function in self._of_host:
-            for cursor in function.walk_preorder():
+            for cursor in _of_one_space(function):
                 message = self._read_use_by_host(function, cursor)
                 if message:
                     yield _file(cursor.location), cursor.location.line, message
@@ -176,6 +177,20 @@ class Reader:
         if variable.semantic_parent is None or variable.semantic_parent.kind.name in _FUNCTIONS:
             return False
         return not any(part.kind.name in _MEMORY for part in variable.get_children())
+
+
+def _of_one_space(cursor: Any) -> Iterator[Any]:
+    """A function's parts, without the lambdas and local classes' methods in it that are for the device."""
+    yield cursor
+    for part in cursor.get_children():
+        kind = part.kind.name
+        if kind == "LAMBDA_EXPR":
+            head = takewhile(lambda token: token != "{", (token.spelling for token in part.get_tokens()))
+            is_of_device = "__device__" in head
+        else:
+            is_of_device = kind in _FUNCTIONS and bool(_attributes(part) & _OF_DEVICE)
+        if not is_of_device:
+            yield from _of_one_space(part)
 
 
 def _attributes(function: Any) -> set[str]:
