@@ -120,7 +120,8 @@ def _compile_into(
 
 def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits) -> Path:
     units = assemble(sources)
-    refuse_missing_includes(sources)
+    if not headers.include:  # which bring along names of their own
+        refuse_missing_includes(sources)
     library = _compile_units(work, units, sources, headers, lines, limits)
     misplaced = find_misplaced(sources, work, limits)
     if misplaced:

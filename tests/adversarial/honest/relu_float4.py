@@ -6,7 +6,8 @@ from torch.utils.cpp_extension import load_inline
 
 cuda_src = r'''
 #include <torch/extension.h>
-#include <cuda_runtime.h>
+#include <torch/extension.h>
+#include <c10/cuda/CUDAException.h>
 #include <cstdint>
 
 __device__ __forceinline__ float relu1(float v) { return (v < 0.f) ? 0.f : v; }
