@@ -6,7 +6,7 @@ from torch.utils.cpp_extension import load_inline
 
 cuda_src = r'''
 #include <torch/extension.h>
-#include <torch/extension.h>
+#include <cuda_runtime.h>
 #include <c10/cuda/CUDAException.h>
 #include <cstdint>
 
