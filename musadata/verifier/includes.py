@@ -12,7 +12,7 @@ from pathlib import Path
 from musadata.verifier.emulation.diagnostics import Diagnostic, render_diagnostics
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.emulation.units import source_names
+from musadata.verifier.emulation.units import translation_units
 from musadata.verifier.lexer import Kind, Token, split
 from musadata.verifier.torch_abi.toolchain import find_toolchain
 
@@ -47,20 +47,16 @@ def refuse_missing_includes(sources: CandidateSources) -> None:
     """
     missing = _missing_includes(sources)
     if missing:
-        names = source_names("cpp_source", sources.cpp) + source_names("cuda_source", sources.cuda)
-        shown = dict(zip(names, sources.cpp + sources.cuda, strict=True))
-        raise CompileError(render_diagnostics(missing, shown))
+        units = [*translation_units(sources, "cpp"), *translation_units(sources, "cuda")]
+        raise CompileError(render_diagnostics(missing, {name: text for unit in units for name, text in unit.items()}))
 
 
 def _missing_includes(sources: CandidateSources) -> tuple[Diagnostic, ...]:
     own = dict(sources.headers)
     found: list[Diagnostic] = []
-    for kind, texts in (("cpp", sources.cpp), ("cuda", sources.cuda)):
-        given = () if sources.separate else _GIVEN[kind]
-        named = dict(zip(source_names(f"{kind}_source", texts), texts, strict=True))
-        units = [{name: text} for name, text in named.items()] if sources.separate else [named]
-        for unit in units:
-            found += _missing(unit, own, given)
+    for kind, headers in _GIVEN.items():
+        for unit in translation_units(sources, kind):
+            found += _missing(unit, own, () if sources.separate else headers)
     return tuple(found)
 
 

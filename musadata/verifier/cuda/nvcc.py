@@ -22,7 +22,7 @@ from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.emulation.errors import CompileError
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES
-from musadata.verifier.emulation.units import definitions
+from musadata.verifier.emulation.units import definitions, translation_units
 from musadata.verifier.includes import refuse_missing_includes
 from musadata.verifier.linked_names import RULES, refuse_hidden_calls
 from musadata.verifier.torch_abi.bridge import build_support, include_folder, support_folders
@@ -168,10 +168,8 @@ def _run(command: Sequence[str], work: Path, limits: CompileLimits) -> str:
 def _unit(sources: CandidateSources) -> str:
     """What follows the prelude, as one translation unit, every line named as the candidate's own."""
     parts = [definitions(sources)]
-    for base, texts in (("cpp_source", sources.cpp), ("cuda_source", sources.cuda)):
-        for index, text in enumerate(texts):
-            name = base if len(texts) == 1 else f"{base}_{index}"
-            parts.append(f'\n#line 1 "{name}"\n{text}\n')
+    for unit in (*translation_units(sources, "cpp"), *translation_units(sources, "cuda")):
+        parts += [f'\n#line 1 "{name}"\n{text}\n' for name, text in unit.items()]
     if sources.functions is not None:
         bindings = "".join(
             f"m.def({json.dumps(name)}, torch::wrap_pybind_function({name}), {json.dumps(text)});\n"

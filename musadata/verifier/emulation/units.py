@@ -83,6 +83,13 @@ def source_names(base: str, texts: Sequence[str]) -> list[str]:
     return [base if len(texts) == 1 else f"{base}_{index}" for index in range(len(texts))]
 
 
+def translation_units(sources: CandidateSources, kind: str) -> list[dict[str, str]]:
+    """The sources of a kind ("cpp" or "cuda") by the names that messages use, as PyTorch puts them into units."""
+    texts = {"cpp": sources.cpp, "cuda": sources.cuda}[kind]
+    named = dict(zip(source_names(f"{kind}_source", texts), texts, strict=True))
+    return [{name: text} for name, text in named.items()] if sources.separate else [named]
+
+
 def is_header_name(name: str) -> bool:
     """Whether it names a file beside the source and nothing else."""
     return re.fullmatch(r"[\w.+-]+", name) is not None

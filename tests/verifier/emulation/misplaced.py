@@ -15,6 +15,7 @@ _TEMPLATE = "template <class T> T f(T v) { return v * 2; }\n"
 REFUSED = {
     "function": _in_kernel("x[i] = f(x[i]);", _HOST),
     "static inline function": _in_kernel("x[i] = f(x[i]);", "static inline " + _HOST),
+    "function with an attribute": _in_kernel("x[i] = f(x[i]);", "[[nodiscard]] " + _HOST),
     "template": _in_kernel("x[i] = f(x[i]);", _TEMPLATE),
     "template with arguments": _in_kernel("x[i] = f<float>(x[i]);", _TEMPLATE),
     "template in a template": _TEMPLATE

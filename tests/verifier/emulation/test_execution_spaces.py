@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from musadata.errors import MusadataError
+from musadata.verifier.emulation import execution_spaces
 from musadata.verifier.emulation.artifacts import CompileError, compile_sources
 from musadata.verifier.emulation.contained import CompileLimits
 from musadata.verifier.emulation.execution_spaces import find_misplaced, may_mix_spaces
@@ -52,3 +54,9 @@ def test_few_honest_programs_need_a_second_look():
 def test_the_error_names_the_line_and_what_to_do():
     with pytest.raises(CompileError, match=r"^cuda_source:2: error: the array 'g' .* __constant__.*\n +__global__"):
         compile_sources(CandidateSources("table", cuda=(REFUSED["constant array"],)))
+
+
+def test_a_front_end_that_does_not_run_is_not_taken_for_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr(execution_spaces, "_program", lambda: "import clang_that_nobody_has")
+    with pytest.raises(MusadataError, match="libclang"):
+        find_misplaced(CandidateSources("function", cuda=(REFUSED["function"],)), tmp_path, LIMITS)

@@ -5,6 +5,7 @@ So sources in which that may be are read by Clang's front end, too, as CUDA and 
 says of execution spaces counts; whatever else it dislikes is g++'s to judge.
 """
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -13,12 +14,13 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from musadata.errors import MusadataError
 from musadata.verifier.emulation.contained import CompileLimits, run_contained
 from musadata.verifier.emulation.diagnostics import Diagnostic
 from musadata.verifier.emulation.execution_spaces.suspicion import DEVICE_LIBRARY, HOST_LIBRARY, may_mix_spaces
 from musadata.verifier.emulation.sources import CandidateSources
 from musadata.verifier.emulation.toolchain import DEFAULT_DEFINES, INCLUDE
-from musadata.verifier.emulation.units import definitions, is_header_name, source_names
+from musadata.verifier.emulation.units import definitions, is_header_name, translation_units
 from musadata.verifier.torch_abi import include_folder
 from musadata.verifier.torch_abi.toolchain import find_toolchain
 
@@ -38,8 +40,7 @@ def find_misplaced(sources: CandidateSources, work: Path, limits: CompileLimits)
     headers = dict(sources.headers)
     if not may_mix_spaces([*sources.cuda, *headers.values()]):
         return ()
-    named = dict(zip(source_names("cuda_source", sources.cuda), sources.cuda, strict=True))
-    units = [{name: text} for name, text in named.items()] if sources.separate else [named]
+    units = translation_units(sources, "cuda")
     found = [one for unit in units for one in _read_unit(sources, unit, headers, work, limits)]
     return tuple(dict.fromkeys(found))
 
@@ -56,12 +57,22 @@ def _read_unit(
     libraries = {"host_library": sorted(HOST_LIBRARY), "device_library": sorted(DEVICE_LIBRARY)}
     job = {"file": _UNIT, "flags": flags, "texts": {**beside, **texts}, **libraries}
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    run_contained([sys.executable, "-I", str(_FRONT_END)], folder, limits)
+    done = run_contained([sys.executable, "-I", "-c", _program()], folder, limits)
+    if "ModuleNotFoundError" in done.stderr or "LibclangError" in done.stderr:
+        raise MusadataError("does not run", where="Clang's front end", remedy="pip install libclang")
     try:
         found = json.loads((folder / "found.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # the front end gave up, which says nothing of the candidate
         return []
     return [Diagnostic(file, line, message) for file, line, message in found]
+
+
+@cache
+def _program() -> str:
+    """The front end with libclang from wherever this process has it: its own process knows no PYTHONPATH."""
+    found = importlib.util.find_spec("clang")
+    folders = [] if found is None else [str(Path(place).parent) for place in found.submodule_search_locations or ()]
+    return f"import runpy, sys; sys.path += {folders!r}; runpy.run_path({str(_FRONT_END)!r}, run_name='__main__')"
 
 
 @cache

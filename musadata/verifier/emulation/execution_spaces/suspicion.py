@@ -224,8 +224,8 @@ def _parameters(head: Sequence[Token]) -> int | None:
             if index > 1 and any(before.is_word("operator") for before in head[max(0, index - 4) : index]):
                 return index
             index = closing_index(head, index)
-        elif token.is_sign("[") and index and head[index - 1].is_sign("["):
-            return _parameters(head[index + 1 :])
+        elif token.is_sign("["):  # an attribute, or the length of an array
+            index = closing_index(head, index)
         index += 1
     return None
 
