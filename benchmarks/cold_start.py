@@ -62,7 +62,8 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
     from musadata.sandbox import start_ahead
 
     start_ahead(2 if backend == "emulated" else 3)  # as the command does
-    from musadata.verifier import Verifier, trial
+    from musadata.verifier import Verifier
+    from musadata.verifier.trusted import candidate_session as trial
 
     note("verifier imported")
     folder = ROOT / "tests" / "adversarial"  # read as files: their module imports torch

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.measuring import report
 from musadata.config import BackendType, SourceConfig, SourceType, TasksConfig, VerifierConfig
-from musadata.mining.kernels import KernelMiner, check_licenses
+from musadata.mining.kernels.kernel_rows import KernelMiner, check_licenses
 from musadata.records import Kernel, Reject, Task
 from musadata.sandbox import Sandbox
 from musadata.sources.code import CodeFiles

@@ -23,9 +23,9 @@ import torch
 
 from benchmarks.measuring import report, run_watched
 from musadata.config import SourceConfig, SourceType
-from musadata.mining.index import PackageIndex
 from musadata.mining.miner import Miner
-from musadata.mining.slicing import Slicer, Unsliceable
+from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
+from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.records import Draft, KernelDraft
 from musadata.sandbox import Sandbox
 from musadata.sources.code import CodeFiles

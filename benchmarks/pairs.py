@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import report
-from musadata.mining.pairs import Pair, find_pairs
+from musadata.mining.kernels.pairs import Pair, find_pairs
 from musadata.sources.git import GitTree
 
 LABELS = Path(__file__).with_name("pairs_labels.jsonl")

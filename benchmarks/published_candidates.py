@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.measuring import report
-from musadata.verifier.emulation.artifacts import CompileError, Unsupported, compile_sources
-from musadata.verifier.emulation.execution_spaces import may_mix_spaces
-from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.foresight import foresee_sources
+from musadata.verifier.backends.emulated.artifacts import CompileError, Unsupported, compile_sources
+from musadata.verifier.backends.emulated.execution_spaces import may_mix_spaces
+from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.compilation.speculative_compile import foresee_sources
 
 
 def main(argv: Sequence[str] | None = None) -> int:

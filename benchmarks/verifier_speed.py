@@ -18,7 +18,7 @@ from benchmarks.measuring import report
 from musadata.config import BackendType, VerifierConfig
 from musadata.verifier import Verifier
 from musadata.verifier import verifier as chain
-from musadata.verifier.backends import Backend
+from musadata.verifier.backends.protocol import Backend
 from tests.adversarial.programs import read_exercise, read_programs
 
 GOAL_SECONDS = 0.6

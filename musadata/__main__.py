@@ -2,7 +2,7 @@
 
 import sys
 
-from musadata.cli import main
+from musadata.commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,8 +16,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import Environment, SubprocessSDKEnvironment
 
 from musadata.config import Config, load_config
-from musadata.corpus.files import absolute
 from musadata.errors import MusadataError
+from musadata.storage.files import absolute
 
 # What Beam's local runner says about itself, and each failure of a worker a second and third time: the exception that
 # ends the run holds it all.

@@ -11,12 +11,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from musadata.config import BackendType, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
-from musadata.corpus.commits import code_version
-from musadata.corpus.files import join
-from musadata.corpus.moves import may_have_moved
-from musadata.corpus.shards import Shard
-from musadata.journal import Journal, JournalIndex
-from musadata.sampling.memory import Memory
+from musadata.sampling.request_cache import Memory
+from musadata.storage.commits import code_version
+from musadata.storage.files import join
+from musadata.storage.journal import Journal, JournalIndex
+from musadata.storage.moves import may_have_moved
+from musadata.storage.shards import Shard
 
 if TYPE_CHECKING:
     from musadata.mining.miner import Miner
@@ -69,7 +69,7 @@ def references(teacher: TeacherType) -> "Sandbox":
     """
     if probing.cache_info().currsize:
         probing().close()
-    from musadata.teacher import compiler
+    from musadata.teacher import compiler_teacher as compiler
     from musadata.tracing import task as tracing
     from musadata.verifier import REFERENCE_PRELOAD
 

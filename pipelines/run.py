@@ -9,11 +9,11 @@ from typing import ClassVar
 import apache_beam as beam
 
 from musadata.config import Config
-from musadata.corpus.commits import COMMITS, Commit
-from musadata.corpus.files import join, list_names
 from musadata.corpus.manifest import create_corpus, open_corpus
 from musadata.corpus.publish import publish
-from musadata.corpus.shards import Shard
+from musadata.storage.commits import COMMITS, Commit
+from musadata.storage.files import join, list_names
+from musadata.storage.shards import Shard
 from pipelines.options import RunOptions
 from pipelines.progress import JournalCounter, Watch, Watched
 from pipelines.steps import DealShards

@@ -12,7 +12,12 @@ from typing import Any, ClassVar
 import apache_beam as beam
 
 from musadata.config import Config
-from musadata.corpus.commits import (
+from musadata.corpus.listing import Listed, deal_units, forget_other_counts, read_listing, write_listing
+from musadata.errors import MusadataError
+from musadata.mining.kernels.kernel_rows import check_licenses, with_task, without_task
+from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
+from musadata.sandbox import Caller, RememberingSandbox
+from musadata.storage.commits import (
     Commit,
     code_version,
     read_commit,
@@ -20,17 +25,12 @@ from musadata.corpus.commits import (
     stage_digest,
     withdraw_commit,
 )
-from musadata.corpus.listing import Listed, deal_units, forget_other_counts, read_listing, write_listing
-from musadata.corpus.moves import expect_moves
-from musadata.corpus.shards import Shard, deal, read_shard
-from musadata.errors import MusadataError
-from musadata.journal import Journal
-from musadata.mining.kernels import check_licenses, with_task, without_task
-from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
-from musadata.sandbox import Caller, RememberingSandbox
+from musadata.storage.journal import Journal
+from musadata.storage.moves import expect_moves
+from musadata.storage.shards import Shard, deal, read_shard
 from musadata.tasks.probe import probe
+from musadata.tasks.rebalance import Move, spread
 from musadata.tasks.selection import TaskSignature, check_selection, select, signature_of
-from musadata.tasks.spreading import Move, spread
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from musadata.corpus.commits import Commit, code_version, require_commit
-from musadata.corpus.moves import settle_moves
-from musadata.corpus.shards import Shard, read_shard
 from musadata.records import Annotation, Reject, Task
-from musadata.sampling.memory import Memory
+from musadata.sampling.request_cache import Memory
+from musadata.storage.commits import Commit, code_version, require_commit
+from musadata.storage.moves import settle_moves
+from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
 from musadata.tracing.task import trace_task
 from pipelines import resources

@@ -14,9 +14,6 @@ from typing import Any, ClassVar
 import apache_beam as beam
 
 from musadata.config import Config
-from musadata.corpus.commits import Commit, code_version, require_commit
-from musadata.corpus.moves import settle_moves
-from musadata.corpus.shards import Shard, read_shard
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
 from musadata.records import (
     SCHEMA_VERSION,
@@ -32,8 +29,11 @@ from musadata.records import (
     Trajectory,
 )
 from musadata.sampling.assembly import assemble
-from musadata.sampling.memory import Memory
+from musadata.sampling.request_cache import Memory
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play, submit
+from musadata.storage.commits import Commit, code_version, require_commit
+from musadata.storage.moves import settle_moves
+from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import CannotAnswer, Teacher
 from pipelines import resources
 from pipelines.options import parse_options, run_command, workers_here

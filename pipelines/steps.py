@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Self, TypeVar
 import apache_beam as beam
 
 from musadata.config import Config
-from musadata.corpus.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
-from musadata.corpus.shards import Output, Shard, ShardWriter, SplitWriter, deal
 from musadata.records import Reject
+from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
+from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from musadata import cli
-from musadata.cli import COMMANDS, main
+from musadata.commands import cli
+from musadata.commands.cli import COMMANDS, main
 from musadata.errors import MusadataError
 
 
@@ -67,7 +67,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     assert (result.stdout, result.stderr) == ("range\n", "")
 
 
-@pytest.mark.parametrize("module", ["musadata.cli", "musadata.corpus.query", "musadata.corpus.show"])
+@pytest.mark.parametrize("module", ["musadata.commands.cli", "musadata.corpus.query", "musadata.commands.show"])
 def test_nothing_heavy_is_imported_for_a_look_at_a_corpus(module):
     program = f"import sys, {module}; print([m for m in ('torch', 'apache_beam', 'matplotlib') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"

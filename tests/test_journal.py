@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.errors import MusadataError
-from musadata.journal import Journal, JournalIndex
+from musadata.storage.journal import Journal, JournalIndex
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -12,8 +12,8 @@ import torch
 from musadata.records import InputSpec
 from musadata.sandbox import ask
 from musadata.tracing.inputs import draw
-from musadata.verifier.model_state import randomise, tensors_of
-from musadata.verifier.structure import flatten
+from musadata.verifier.protocol.pytree import flatten
+from musadata.verifier.sandboxed.model_state import randomise, tensors_of
 
 _SCALES = ((1.0, 0.0), (-3.0, 0.0), (0.01, 0.0), (1.0, 64.0), (-1e4, 0.0), (0.0, 0.0))
 _SPECIAL = (float("nan"), float("-inf"))

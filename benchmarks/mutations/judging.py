@@ -11,7 +11,7 @@ from musadata.config import BackendType, VerifierConfig
 from musadata.records import ErrorClass
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier import Verifier
-from musadata.verifier.backends import open_backend
+from musadata.verifier.backend_choice import open_backend
 from tests.adversarial.programs import Exercise
 
 # An honest kernel needs far less than these seconds; many mutants never end.

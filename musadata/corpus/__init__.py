@@ -24,7 +24,10 @@ descriptions and the report, and deletes what killed and superseded attempts lef
 To read one: `connect(corpus)` of `musadata.corpus.query` gives DuckDB with a view per dataset.
 """
 
-from musadata.corpus.commits import (
+from musadata.corpus.datasets import DATASETS, Dataset
+from musadata.corpus.funnel import Funnel, add_counts
+from musadata.corpus.manifest import Corpus, create_corpus, open_corpus, read_manifest, write_manifest
+from musadata.storage.commits import (
     Commit,
     code_version,
     ensure_commit,
@@ -37,10 +40,7 @@ from musadata.corpus.commits import (
     withdraw_commit,
     write_commit,
 )
-from musadata.corpus.datasets import DATASETS, Dataset
-from musadata.corpus.funnel import Funnel, add_counts
-from musadata.corpus.manifest import Corpus, create_corpus, open_corpus, read_manifest, write_manifest
-from musadata.corpus.shards import (
+from musadata.storage.shards import (
     Output,
     Shard,
     ShardWriter,

@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.shards import parse_shard_name
 from musadata.corpus.summary import show_bytes, show_reasons
+from musadata.storage.shards import parse_shard_name
 
 CARD, DATASET_INFO = "README.md", "dataset_info.json"
 _SPLITS = ("train", "validation", "test")

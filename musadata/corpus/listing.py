@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from musadata.corpus import files
-from musadata.corpus.commits import run_again
-from musadata.corpus.shards import Shard, deal, shard_of
 from musadata.errors import MusadataError
+from musadata.storage import files
+from musadata.storage.commits import run_again
+from musadata.storage.shards import Shard, deal, shard_of
 
 _JOURNALS = ("_journal", "stage1")
 

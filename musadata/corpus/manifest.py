@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from musadata.config import Config
-from musadata.corpus import files
-from musadata.corpus.commits import COMMITS, Commit, code_version, commit_path, damage, list_commits, run_again
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import add_counts
-from musadata.corpus.shards import Output, read_column
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
 from musadata.rows import plain
+from musadata.storage import files
+from musadata.storage.commits import COMMITS, Commit, code_version, commit_path, damage, list_commits, run_again
+from musadata.storage.shards import Output, read_column
 from musadata.tasks.balance import sampling_weights
 
 MANIFEST = "manifest.json"

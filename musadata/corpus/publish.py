@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from musadata.corpus import files
 from musadata.corpus.card import CARD, DATASET_INFO, collect_facts, render_card, render_dataset_info
 from musadata.corpus.croissant import NAME as CROISSANT
 from musadata.corpus.croissant import render_croissant
 from musadata.corpus.manifest import write_manifest
 from musadata.corpus.query import connect
 from musadata.corpus.report import REPORT, render_report
+from musadata.storage import files
 
 
 def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:

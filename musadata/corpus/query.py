@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from musadata.corpus import files
-from musadata.corpus.commits import damage, run_again
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import Corpus, open_corpus
 from musadata.errors import MusadataError
 from musadata.schema import arrow_schema
+from musadata.storage import files
+from musadata.storage.commits import damage, run_again
 
 FORMATS = ("table", "csv", "json", "parquet")
 _CELL = 400  # characters of a cell that a table shows

@@ -8,11 +8,12 @@ from typing import Any
 
 import duckdb
 
-from musadata.corpus import charts, files
+from musadata.corpus import charts
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import read_manifest
 from musadata.corpus.query import connect
 from musadata.corpus.summary import show_bytes, show_reasons
+from musadata.storage import files
 
 REPORT = "report.html"
 _TEMPLATE = Path(__file__).parent / "report.html"

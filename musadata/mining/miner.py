@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from musadata.mining.drafting import draft_file
-from musadata.mining.index import PackageIndex
-from musadata.mining.kernels import KernelMiner
-from musadata.mining.slicing import Slicer
+from musadata.mining.kernels.kernel_rows import KernelMiner
+from musadata.mining.slicing.class_slicing import Slicer
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.drafting import draft_file
 from musadata.records import Draft, KernelDraft, Reject
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeFile, CodeSource, Source

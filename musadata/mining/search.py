@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from musadata.mining.attempts import Attempt, shrunk
-from musadata.mining.execution import Bench, Result
-from musadata.mining.filling import cheap_filling
-from musadata.mining.guesses import guess_arguments, guess_config
-from musadata.mining.normal import normalise_example
+from musadata.mining.arguments.attempt_execution import Bench, Result
+from musadata.mining.arguments.attempts import Attempt, shrunk
+from musadata.mining.arguments.filling import cheap_filling
+from musadata.mining.arguments.guesses import guess_arguments, guess_config
+from musadata.mining.arguments.input_shapes import guess_inputs
+from musadata.mining.arguments.normalize_examples import normalise_example
+from musadata.mining.arguments.repairs import repair
+from musadata.mining.arguments.task_sizes import settle
 from musadata.mining.pruning.proving import prune_and_prove
-from musadata.mining.repairs import repair
-from musadata.mining.shapes import guess_inputs
-from musadata.mining.sizes import settle
 
 MOST_TRIES = 240  # per module
 WARMING = """
@@ -49,7 +49,7 @@ def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]
     Args:
         source: imports and definitions of a reference.
         class_name: what `Model` was called.
-        examples: `musadata.mining.evidence.Example`s as plain dicts, best first.
+        examples: `musadata.mining.slicing.evidence.Example`s as plain dicts, best first.
         salt: varies the sizes from module to module.
 
     Returns:

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from musadata.journal import Journal
 from musadata.rows import content_id
 from musadata.sandbox.limits import Limits, Outcome
+from musadata.storage.journal import Journal
 
 # Ends that the machine may have brought about rather than the call: a killer of processes, memory that others held.
 _NOT_ITS_OWN = ("crash", "memory")

@@ -63,7 +63,7 @@ class NNSmithSource:
 
 def print_graphs(seed: int, first: int, last: int, max_nodes: int) -> list[list[str]]:
     """Name and source of each graph from `first` to `last`; an empty source where the name is why there is none."""
-    from musadata.sources.generated.graph import NoGraph, draw_graph
+    from musadata.sources.generated.graph_drawing import NoGraph, draw_graph
     from musadata.sources.generated.printer import name_graph, print_graph
 
     printed = []

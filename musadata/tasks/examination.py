@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_leaves
 
 from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter
 from musadata.tasks.drawing import infer_specs
+from musadata.tasks.operator_recording import Recorder, TooLarge
 from musadata.tasks.recognition import recognise
-from musadata.tasks.recording import Recorder, TooLarge
-from musadata.tasks.reference import Unfit, construct, draw_inputs, failure, load, set_seed
+from musadata.tasks.reference_drawing import Unfit, construct, draw_inputs, failure, load, set_seed
 
 _equal, _isfinite, _unique = torch.equal, torch.isfinite, torch.unique
 _DRAWS = 3

@@ -11,7 +11,7 @@ from musadata.tasks.decontaminate import contamination
 from musadata.tasks.family import level, operator_family
 from musadata.tasks.text import text_signature
 
-PRELOAD = ("torch", "musadata.tasks.warm")  # what a sandbox for probing should import once
+PRELOAD = ("torch", "musadata.tasks.probe_preload")  # what a sandbox for probing should import once
 _SPLIT = {"validation": 5, "test": 5}  # per cent; the rest trains
 
 

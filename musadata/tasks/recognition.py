@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from musadata.records import OperatorFamily
 from musadata.tasks.family import family_of
-from musadata.tasks.graph import Key, ValueGraph
+from musadata.tasks.operator_graph import Key, ValueGraph
 
 _PRODUCTS = frozenset({OperatorFamily.MATMUL, OperatorFamily.CONVOLUTION})
 _NORMS = frozenset({"linalg_vector_norm", "norm", "var", "std", "var_mean", "std_mean"})

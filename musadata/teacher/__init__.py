@@ -19,7 +19,7 @@ def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox
     """
     match config.kind:
         case TeacherType.COMPILER:
-            from musadata.teacher.compiler import CompilerTeacher
+            from musadata.teacher.compiler_teacher import CompilerTeacher
 
             return CompilerTeacher(config, seed, sandbox() if sandbox else None)
         case TeacherType.OPENAI:

@@ -7,9 +7,9 @@ import fsspec
 import pyarrow.parquet as pq
 
 from musadata.errors import MusadataError
-from musadata.journal import Journal
 from musadata.records import ReasoningStep
 from musadata.rows import plain
+from musadata.storage.journal import Journal
 from musadata.teacher.prompts import STEPS, render_steps
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 

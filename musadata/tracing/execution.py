@@ -9,9 +9,9 @@ import torch
 
 from musadata.records import InputSpec, Trace
 from musadata.tracing.inputs import draw
-from musadata.tracing.recording import Untraceable, check_values_matter, record
-from musadata.tracing.reference import load_reference
-from musadata.tracing.shapes import Specs, has_uneven_size, vary_shapes
+from musadata.tracing.reference_loading import load_reference
+from musadata.tracing.shape_sets import Specs, has_uneven_size, vary_shapes
+from musadata.tracing.trace_recording import Untraceable, check_values_matter, record
 
 # Elements of all tensors of a trace that are allowed however small the task's own trace is.
 _ALWAYS_SMALL = 1 << 16

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from musadata.records import InputSpec
-from musadata.tasks.matrices import with_structure
+from musadata.tasks.matrix_structure import with_structure
 
 _NAMED = {"inf": math.inf, "nan": math.nan}
 

@@ -25,12 +25,12 @@ import pyarrow.parquet as pq
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.journal import Journal
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema
-from musadata.verifier.backends import open_backend
-from musadata.verifier.torch_abi.toolchain import hash_of
+from musadata.storage.journal import Journal
+from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.backends.torch_abi.host_toolchain import hash_of
 from musadata.verifier.verifier import Verifier, own_version
 
 _PROGRESS_SECONDS = 5.0

@@ -14,29 +14,30 @@ from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
 from musadata.sandbox import Limits, Sandbox
-from musadata.verifier.adhoc import PRELOAD, read_task, task_id
-from musadata.verifier.backends import Backend, Built, open_backend
-from musadata.verifier.compiling import SharedCompile
-from musadata.verifier.device_lock import released
+from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.compilation.shared_compile import SharedCompile
+from musadata.verifier.compilation.speculative_compile import foresee_sources
 from musadata.verifier.extract import Extraction, extract
 from musadata.verifier.feedback import write_feedback
-from musadata.verifier.foresight import foresee_sources
-from musadata.verifier.judge import Judgement
-from musadata.verifier.legality import check_legality
-from musadata.verifier.native_code import check_native_code
-from musadata.verifier.plan import SEED_POLICY, collect_shapes, derive_seed, plan_sets
-from musadata.verifier.reference import BadReference, Expectation, ReferenceRunner
 from musadata.verifier.reward import reward
-from musadata.verifier.rivals import Rivals
-from musadata.verifier.second_opinion import SecondOpinion
-from musadata.verifier.trial import Compilations, Trial, native_texts, rejected
+from musadata.verifier.rules.native.native_code import check_native_code
+from musadata.verifier.rules.python.legality import check_legality
+from musadata.verifier.task_from_reference import PRELOAD, read_task, task_id
+from musadata.verifier.trusted.baseline_pool import Rivals
+from musadata.verifier.trusted.candidate_session import Compilations, Trial, native_texts, rejected
+from musadata.verifier.trusted.device_lock import released
+from musadata.verifier.trusted.emulator_crosscheck import SecondOpinion
+from musadata.verifier.trusted.expectation import BadReference, Expectation, ReferenceRunner
+from musadata.verifier.trusted.judge import Judgement
+from musadata.verifier.trusted.plan import SEED_POLICY, collect_shapes, derive_seed, plan_sets
 
 _MOST_THREADS = 64
 # A driver makes a context faster if it is asked for some at a time, and all of them late if for many; measured on an
 # H200, a second: 3.3 one by one, 7.8 by four, 10 by eight.
 _CONTEXTS_AT_ONCE = 8
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
-REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.oracle")  # what a sandbox for references should import once
+REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.sandboxed.oracle")  # what a sandbox for references should import once
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Verifier:
             environment=dict(backend.environment),
         )
         shared = None if backend.devices else self._shared  # on a device, references need it too
-        measuring = ["musadata.verifier.measure"] if backend.times else []
+        measuring = ["musadata.verifier.sandboxed.measure"] if backend.times else []
         references = shared or Sandbox(
             (*REFERENCE_PRELOAD, *measuring),
             limits=limits,
@@ -126,8 +127,8 @@ class Verifier:
         return self._judge(_Exercise(task.task_id, task.reference, lambda: collect_shapes(task, shape_sets)), candidate)
 
     def verify_text(self, reference: str, candidate: str) -> Verdict:
-        """Judge against a reference that comes alone, see `musadata.verifier.adhoc`: the verdict of `verify` on its
-        task, sooner, because the reference is read while the candidate compiles and starts.
+        """Judge against a reference that comes alone, see `task_from_reference`: the verdict of `verify` on its task,
+        sooner, because the reference is read while the candidate compiles and starts.
 
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described, whatever the candidate is.
@@ -159,7 +160,7 @@ class Verifier:
         return replace(extraction, source=self._backend.port(extraction.source))
 
     def read_task(self, reference: str) -> Task:
-        """A task for a reference that comes alone; see `musadata.verifier.adhoc`.
+        """A task for a reference that comes alone; see `musadata.verifier.task_from_reference`.
 
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described.
@@ -186,7 +187,7 @@ class Verifier:
         extraction = self._port(extraction)
         compilations = Compilations(self._backend, self._config.strict)
         outcome = self._candidates.call(
-            "musadata.verifier.execute:import_candidate",
+            "musadata.verifier.sandboxed.execute:import_candidate",
             extraction.source,
             self._backend.child,
             serve=compilations.serve,
@@ -243,7 +244,10 @@ class Verifier:
             with released(lock, seat):
                 try:
                     outcome = self._candidates.call(
-                        "musadata.verifier.execute:run_candidate", ported, self._backend.child, serve=trial.serve
+                        "musadata.verifier.sandboxed.execute:run_candidate",
+                        ported,
+                        self._backend.child,
+                        serve=trial.serve,
                     )
                 finally:
                     trial.leave()

@@ -8,7 +8,7 @@ import pytest
 from musadata.config import BackendType, VerifierConfig
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier import Verifier
-from musadata.verifier.backends import open_backend
+from musadata.verifier.backend_choice import open_backend
 from tests.adversarial.programs import Program, read_exercise
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, input_sets=4)

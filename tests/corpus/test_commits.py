@@ -28,9 +28,9 @@ from musadata.corpus import (
     write_commit,
     write_shard,
 )
-from musadata.corpus.commits import damage
 from musadata.errors import MusadataError
 from musadata.records import Reject
+from musadata.storage.commits import damage
 
 SHARD = Shard(0, 2)
 

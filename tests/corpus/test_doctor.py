@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from musadata.cli import main
-from musadata.corpus import doctor
-from musadata.corpus.doctor import Check, Health, check_corpus
+from musadata.commands import doctor
+from musadata.commands.cli import main
+from musadata.commands.doctor import Check, Health, check_corpus
 from musadata.errors import MusadataError
-from musadata.verifier.cuda import backend as cuda_backend
-from musadata.verifier.cuda import nvcc
-from musadata.verifier.torch_abi import toolchain
+from musadata.verifier.backends.cuda import cuda_backend, nvcc
+from musadata.verifier.backends.torch_abi import host_toolchain as toolchain
 
 
 @pytest.fixture(autouse=True)

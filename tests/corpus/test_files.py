@@ -10,8 +10,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from musadata.corpus import files
 from musadata.errors import MusadataError
+from musadata.storage import files
 
 
 @pytest.fixture(params=["local", "memory", "renaming"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from musadata.cli import main
+from musadata.commands.cli import main
 from musadata.config import Config, SourceConfig, SourceType
 from musadata.corpus import create_corpus
 from musadata.corpus.card import Facts, describe_dataset_info, render_card

@@ -9,12 +9,12 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from musadata.cli import main
+from musadata.commands.cli import main
+from musadata.commands.portrait import draw_row
+from musadata.commands.show import find_rows
 from musadata.corpus import create_corpus
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.portrait import draw_row
 from musadata.corpus.query import connect, query
-from musadata.corpus.show import find_rows
 from musadata.errors import MusadataError
 from musadata.schema import arrow_schema
 

@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from musadata.cli import main
+from musadata.commands.cli import main
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.schemas import FOLDER, find_drift, make_schemas, reasoning_schema
 from musadata.rows import plain

@@ -14,9 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from musadata.corpus import shards
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.shards import (
+from musadata.errors import MusadataError
+from musadata.records import Candidate, Reject, SftRow, Task, Trajectory
+from musadata.storage import shards
+from musadata.storage.shards import (
     Shard,
     ShardWriter,
     SplitWriter,
@@ -26,8 +28,6 @@ from musadata.corpus.shards import (
     shard_of,
     write_shard,
 )
-from musadata.errors import MusadataError
-from musadata.records import Candidate, Reject, SftRow, Task, Trajectory
 
 SHARD = Shard(3, 16)
 KINDS = pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset: dataset.name)

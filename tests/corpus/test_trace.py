@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from musadata.cli import main
+from musadata.commands.cli import main
 
 REFERENCE = """
 import torch

@@ -4,10 +4,10 @@ import hypothesis.strategies as st
 import torch
 from hypothesis import given
 
-from musadata.mining.attempts import Attempt, Draw, integers, shrunk, with_integers
-from musadata.mining.execution import Bench
-from musadata.mining.filling import cheap_filling
-from musadata.mining.growth import MAX_MODULES
+from musadata.mining.arguments.attempt_execution import Bench
+from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, with_integers
+from musadata.mining.arguments.filling import cheap_filling
+from musadata.mining.arguments.growth import MAX_MODULES
 from musadata.mining.search import search_arguments, warm_up
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"

@@ -2,8 +2,8 @@
 
 import torch
 
-from musadata.mining.index import PackageIndex
-from musadata.mining.slicing import Slicer
+from musadata.mining.slicing.class_slicing import Slicer
+from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.sources.trees import MemoryTree
 from tests.mining.test_slicing import cut, run
 

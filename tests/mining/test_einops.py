@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from musadata.mining.einops import Untranslatable, translate_call
+from musadata.mining.slicing.einops import Untranslatable, translate_call
 from tests.mining.test_slicing import cut, run
 
 

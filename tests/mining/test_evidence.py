@@ -1,6 +1,6 @@
 """Reading how a class is used."""
 
-from musadata.mining.evidence import Example, docstring_examples
+from musadata.mining.slicing.evidence import Example, docstring_examples
 
 DOC = """
     Examples::

@@ -1,7 +1,7 @@
 """From Python wrappers to the kernels behind them."""
 
-from musadata.mining.native import parse_native
-from musadata.mining.pairs import find_pairs
+from musadata.mining.kernels.native_parsing import parse_native
+from musadata.mining.kernels.pairs import find_pairs
 from musadata.sources.trees import MemoryTree
 
 SETUP = """

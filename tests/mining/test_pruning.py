@@ -6,11 +6,11 @@ import textwrap
 import pytest
 
 from musadata.config import SourceConfig, SourceType, TasksConfig
-from musadata.mining.attempts import Attempt, Draw
+from musadata.mining.arguments.attempts import Attempt, Draw
 from musadata.mining.miner import Miner
+from musadata.mining.pruning.execution_watch import Log, instrument
 from musadata.mining.pruning.proving import other_shapes, prune_and_prove
 from musadata.mining.pruning.survey import Survey
-from musadata.mining.pruning.watching import Log, instrument
 from musadata.records import Draft, Task
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source

@@ -2,9 +2,9 @@
 
 import pytest
 
-from musadata.mining.index import PackageIndex
-from musadata.mining.rewriting import write_definitions
-from musadata.mining.slicing import Slicer, Unsliceable
+from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.rewriting import write_definitions
 from musadata.sources.trees import MemoryTree
 
 

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from musadata.config import load_config
-from musadata.corpus.commits import read_commit
-from musadata.corpus.shards import deal, read_shard
 from musadata.errors import MusadataError
 from musadata.records import Reject, Task
+from musadata.storage.commits import read_commit
+from musadata.storage.shards import deal, read_shard
 from pipelines import resources
 from pipelines.stage1 import Probe, Stage1
 from tests.conftest import run_module

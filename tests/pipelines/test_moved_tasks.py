@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from musadata.corpus.commits import withdraw_commit
-from musadata.corpus.shards import Shard
 from musadata.records import ErrorClass, Task, Verdict, VerifyStage
+from musadata.storage.commits import withdraw_commit
+from musadata.storage.shards import Shard
 from musadata.teacher.prompts import STEPS
 from pipelines import resources
 from pipelines.all import main

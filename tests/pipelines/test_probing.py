@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from musadata.config import load_config
-from musadata.corpus.shards import deal
+from musadata.storage.shards import deal
 from pipelines import resources
 from pipelines.stage1 import Probe, Stage1
 from tests.conftest import ROOT, run_pipeline

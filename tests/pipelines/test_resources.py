@@ -1,8 +1,8 @@
 """What a worker opens, and for how long."""
 
 from musadata.config import TeacherConfig, TeacherType
-from musadata.corpus.shards import Shard
-from musadata.journal import Journal
+from musadata.storage.journal import Journal
+from musadata.storage.shards import Shard
 from pipelines import resources
 
 

@@ -7,7 +7,7 @@ from tests.conftest import ROOT
 
 WORK = """
 from apache_beam.runners.worker import sdk_worker_main
-from musadata.journal import Journal
+from musadata.storage.journal import Journal
 from pipelines import resources, worker
 
 def work(argv):

@@ -6,9 +6,9 @@ import pytest
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.journal import Journal
 from musadata.records import ErrorClass, Finding
-from musadata.sampling.memory import Memory
+from musadata.sampling.request_cache import Memory
+from musadata.storage.journal import Journal
 from tests.sampling.test_rollout import ANNOTATION, TASK, VERDICT, answer
 
 

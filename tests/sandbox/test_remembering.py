@@ -2,8 +2,8 @@
 
 import pytest
 
-from musadata.journal import Journal
 from musadata.sandbox import Limits, Outcome, RememberingSandbox
+from musadata.storage.journal import Journal
 
 LIMITS = Limits(seconds=1.0)
 

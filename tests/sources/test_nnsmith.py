@@ -14,9 +14,9 @@ from musadata.config import SourceConfig, SourceType
 from musadata.records import Draft, SourceKind
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
-from musadata.sources.generated.graph import MAX_GRAPH_WORK, MAX_INPUT, MIN_INPUT, NoGraph, draw_graph
+from musadata.sources.generated.graph_drawing import MAX_GRAPH_WORK, MAX_INPUT, MIN_INPUT, NoGraph, draw_graph
 from musadata.sources.generated.opset import OPERATORS
-from musadata.sources.generated.pointwise import POINTWISE
+from musadata.sources.generated.pointwise_operators import POINTWISE
 from musadata.sources.generated.printer import print_graph
 from musadata.sources.nnsmith import graph_seed, print_graphs
 

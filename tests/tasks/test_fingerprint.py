@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.disguise import DISGUISES, disguise
 from musadata.records import Task
 from musadata.sources.nnsmith import print_graphs
-from musadata.tasks.graph import ValueGraph
+from musadata.tasks.operator_graph import ValueGraph
 from tests.tasks.conftest import reference
 
 BLOCK = '''

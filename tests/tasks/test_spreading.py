@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musadata.tasks.spreading import spread
+from musadata.tasks.rebalance import spread
 
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=12)
 

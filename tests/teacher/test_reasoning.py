@@ -5,7 +5,7 @@ import pytest
 
 from musadata.teacher.prompts import STEPS
 from musadata.teacher.reasoning import write_reasoning
-from musadata.teacher.reasoning.graph import CallKind, plan_stages, read_calls
+from musadata.teacher.reasoning.kernel_plan import CallKind, plan_stages, read_calls
 from tests.tracing.examples import NAMES, example, traces_of
 
 

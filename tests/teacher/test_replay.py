@@ -4,8 +4,8 @@ import pytest
 
 from musadata.config import TeacherConfig, TeacherType
 from musadata.errors import MusadataError
-from musadata.journal import Journal
 from musadata.records import ReasoningStep
+from musadata.storage.journal import Journal
 from musadata.teacher import open_teacher
 from musadata.teacher.grounding import parse_steps
 from musadata.teacher.prompts import STEPS

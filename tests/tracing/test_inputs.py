@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import InputSpec
-from musadata.tasks.matrices import with_structure
+from musadata.tasks.matrix_structure import with_structure
 from musadata.tracing.inputs import draw
-from musadata.verifier.variants import OFFSET, TIES, apply_variant
+from musadata.verifier.protocol.variants import OFFSET, TIES, apply_variant
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]

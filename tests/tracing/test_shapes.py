@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import InputSpec
-from musadata.tracing.shapes import elements, exchanges, groups, has_uneven_size, sizes, vary_shapes
+from musadata.tracing.shape_sets import elements, exchanges, groups, has_uneven_size, sizes, vary_shapes
 
 
 def specs_of(*shapes: tuple[int, ...]) -> tuple[InputSpec, ...]:

@@ -6,7 +6,7 @@ from musadata.config import TracingConfig
 from musadata.records import InputSpec, Reject, Trace
 from musadata.sandbox import Sandbox
 from musadata.tracing.execution import trace_reference
-from musadata.tracing.shapes import elements, has_uneven_size
+from musadata.tracing.shape_sets import elements, has_uneven_size
 from musadata.tracing.task import PRELOAD, trace_task
 from tests.tracing.examples import NAMES, example, task_of, traces_of
 

@@ -7,7 +7,7 @@ import pytest
 from musadata.config import BackendType, VerifierConfig
 from musadata.sandbox import Sandbox
 from musadata.verifier import Verifier
-from musadata.verifier.adhoc import PRELOAD, read_task
+from musadata.verifier.task_from_reference import PRELOAD, read_task
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=10.0, compile_seconds=120.0)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAD = "from musadata.verifier.audit import Audit\naudit = Audit('<candidate>')\n"
+HEAD = "from musadata.verifier.sandboxed.audit import Audit\naudit = Audit('<candidate>')\n"
 
 
 def run(text):

@@ -5,9 +5,9 @@ import torch
 
 from musadata.sandbox import Sandbox
 from musadata.verifier import REFERENCE_PRELOAD
-from musadata.verifier.baseline import Baseline, BaselineFailed
-from musadata.verifier.rivals import _prepared
-from musadata.verifier.tensors import pack
+from musadata.verifier.protocol.tensors import pack
+from musadata.verifier.trusted.baseline_pool import _prepared
+from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
 
 REFERENCE = """
 import torch
@@ -25,7 +25,7 @@ BLOBS = {"state": pack({}), "inputs0": pack({"0": torch.ones(64, 100)})}
 
 @pytest.fixture(scope="module")
 def sandbox():
-    with Sandbox((*REFERENCE_PRELOAD, "musadata.verifier.measure")) as sandbox:
+    with Sandbox((*REFERENCE_PRELOAD, "musadata.verifier.sandboxed.measure")) as sandbox:
         yield sandbox
 
 

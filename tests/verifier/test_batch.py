@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from musadata.cli import main
+from musadata.commands.cli import main
 from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from musadata.verifier.compare import Result, compare_result
-from musadata.verifier.reference import ExpectedSet
-from musadata.verifier.structure import BadStructure, flatten
-from musadata.verifier.tensors import BadTensors, pack, unpack, unpack_torch
-from musadata.verifier.tolerance import Tolerance, measure_tolerance
-from musadata.verifier.variants import INFINITE, PLAIN, InputSet
+from musadata.verifier.protocol.pytree import BadStructure, flatten
+from musadata.verifier.protocol.tensors import BadTensors, pack, unpack, unpack_torch
+from musadata.verifier.protocol.tolerance import Tolerance, measure_tolerance
+from musadata.verifier.protocol.variants import INFINITE, PLAIN, InputSet
+from musadata.verifier.trusted.compare import Result, compare_result
+from musadata.verifier.trusted.expectation import ExpectedSet
 
 
 def expect(reference, oracle=None, shaken=None, variant=PLAIN):

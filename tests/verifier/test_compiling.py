@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from musadata.verifier.backends import Built
-from musadata.verifier.compiling import SharedCompile
+from musadata.verifier.backends.protocol import Built
+from musadata.verifier.compilation.shared_compile import SharedCompile
 
 
 def test_second_waits_for_the_first_and_gets_its_result():

@@ -2,8 +2,8 @@
 
 import torch
 
-from musadata.verifier.condition import measure_conditions
-from musadata.verifier.tolerance import CONDITION_FACTOR
+from musadata.verifier.protocol.tolerance import CONDITION_FACTOR
+from musadata.verifier.sandboxed.conditioning import measure_conditions
 
 
 def conditions(function, values, exact=False):

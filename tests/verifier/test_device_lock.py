@@ -3,7 +3,7 @@
 import threading
 import time
 
-from musadata.verifier.device_lock import DeviceLock, DeviceSeat, released
+from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat, released
 
 
 def test_many_share_and_one_is_alone(tmp_path):

@@ -7,9 +7,8 @@ import torch
 
 from musadata.records import InputSpec
 from musadata.rows import plain
-from musadata.verifier.oracle import run_reference
-from musadata.verifier.tensors import unpack
-from musadata.verifier.variants import (
+from musadata.verifier.protocol.tensors import unpack
+from musadata.verifier.protocol.variants import (
     BELOW,
     INFINITE,
     NONZERO_TIES,
@@ -20,6 +19,7 @@ from musadata.verifier.variants import (
     InputSet,
     apply_variant,
 )
+from musadata.verifier.sandboxed.oracle import run_reference
 
 X = InputSpec("x", "normal", "float32", (4, 50), 0.0, 0.0, "")
 

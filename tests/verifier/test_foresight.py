@@ -2,8 +2,8 @@
 
 import pytest
 
-from musadata.verifier.emulation.sources import from_load_inline
-from musadata.verifier.foresight import foresee_sources
+from musadata.verifier.compilation.sources import from_load_inline
+from musadata.verifier.compilation.speculative_compile import foresee_sources
 
 
 def test_module_level_literals_are_found(relu):

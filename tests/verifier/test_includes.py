@@ -2,10 +2,10 @@
 
 import pytest
 
-from musadata.verifier.emulation.artifacts import compile_sources
-from musadata.verifier.emulation.errors import CompileError
-from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.includes import refuse_missing_includes
+from musadata.verifier.backends.emulated.artifacts import compile_sources
+from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.compilation.includes import refuse_missing_includes
+from musadata.verifier.compilation.sources import CandidateSources
 
 STREAM = "void go() { auto stream = at::cuda::getCurrentCUDAStream(); }\n"
 GUARD = "void go(torch::Tensor x) { const at::cuda::OptionalCUDAGuard guard(at::device_of(x)); }\n"

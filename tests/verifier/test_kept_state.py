@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from musadata.verifier.kept_state import kept_state
+from musadata.verifier.sandboxed.state_snapshot import kept_state
 
 PROGRAM = types.ModuleType("musadata_candidate")
 

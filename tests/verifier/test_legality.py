@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from musadata.verifier.legality import check_legality
-from musadata.verifier.native_code import check_native_code, tokens
-from musadata.verifier.operators import is_allowed
+from musadata.verifier.rules.aten_operators import is_allowed
+from musadata.verifier.rules.native.native_code import check_native_code, tokens
+from musadata.verifier.rules.python.legality import check_legality
 
 HEAD = """
 import torch

@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
-from musadata.verifier.emulation.errors import CompileError
-from musadata.verifier.linked_names import refuse_hidden_calls
-from musadata.verifier.torch_abi.toolchain import find_toolchain
+from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.rules.native.linked_names import refuse_hidden_calls
 
 PASTE = "#define JOIN(a, b) a##b\n"
 

@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from musadata.verifier.cuda.backend import find_device
-from musadata.verifier.measure import Stopwatch, Turns
+from musadata.verifier.backends.cuda.cuda_backend import find_device
+from musadata.verifier.sandboxed.measure import Stopwatch, Turns
 
 
 class Watch(Stopwatch):

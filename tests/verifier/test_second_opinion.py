@@ -12,10 +12,13 @@ from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Task, VerifyStage
 from musadata.sandbox import Limits, Outcome
-from musadata.verifier import Verifier, second_opinion, trial, verifier
-from musadata.verifier.backends import Backend, Built, open_backend
-from musadata.verifier.plan import Call, plan_calls
-from musadata.verifier.second_opinion import SecondOpinion
+from musadata.verifier import Verifier, verifier
+from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.trusted import candidate_session as trial
+from musadata.verifier.trusted import emulator_crosscheck as second_opinion
+from musadata.verifier.trusted.emulator_crosscheck import SecondOpinion
+from musadata.verifier.trusted.plan import Call, plan_calls
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=10.0)
 READS_TOO_FAR = ("x[i] < 0.0f ?", "x[i + 1] == 1e30f || x[i] < 0.0f ?")  # by one element

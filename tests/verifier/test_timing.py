@@ -7,9 +7,9 @@ import pytest
 
 from musadata.config import VerifierConfig
 from musadata.records import ErrorClass
-from musadata.verifier.baseline import Turn
-from musadata.verifier.timing import Reply, TimingPolicy, summarise, time_candidate
-from musadata.verifier.trial import Compilations, Trial
+from musadata.verifier.trusted.baseline_process import Turn
+from musadata.verifier.trusted.candidate_session import Compilations, Trial
+from musadata.verifier.trusted.timing import Reply, TimingPolicy, summarise, time_candidate
 
 POLICY = TimingPolicy(repetitions=40, turn=10, warm_up_ms=0.0)
 NOTHING_TO_CHECK = type("Expectation", (), {"sets": (), "state": b""})
@@ -31,7 +31,7 @@ class Rival:
 
 @pytest.fixture(autouse=True)
 def no_sets(monkeypatch):
-    monkeypatch.setattr("musadata.verifier.timing.timed_sets", lambda expectation: [])
+    monkeypatch.setattr("musadata.verifier.trusted.timing.timed_sets", lambda expectation: [])
 
 
 def drive(rival, measure, share=None, policy=POLICY, strict=True, compiled=None):

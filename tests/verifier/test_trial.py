@@ -7,9 +7,9 @@ import pytest
 from musadata.config import VerifierConfig
 from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
-from musadata.verifier.judge import Judgement, _judge_end
-from musadata.verifier.report import Report
-from musadata.verifier.trial import Compilations, Trial, _with_times
+from musadata.verifier.trusted.candidate_report import Report
+from musadata.verifier.trusted.candidate_session import Compilations, Trial, _with_times
+from musadata.verifier.trusted.judge import Judgement, _judge_end
 
 
 def open_trial(contexts: threading.Semaphore) -> Trial:

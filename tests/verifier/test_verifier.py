@@ -5,10 +5,10 @@ import json
 
 import pytest
 
+from musadata.commands.verify import add_arguments, add_batch_arguments, run, run_batch
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, InputSpec, VerifyStage
 from musadata.rows import plain
-from musadata.verifier.commands import add_arguments, add_batch_arguments, run, run_batch
 
 
 def judge(verifier, task, source, **changes):

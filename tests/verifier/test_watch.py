@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from musadata.verifier.watch import DispatchWatch
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
 
 
 @torch.library.custom_op("musadata_test::halve", mutates_args=())

@@ -1,14 +1,14 @@
 """Taking out of a reference what its own arguments never run.
 
 A pure function of the text and of what was seen when it ran. What might run on inputs of other shapes or with other
-values stays: see `musadata.mining.pruning.deciding`.
+values stays: see `musadata.mining.pruning.constant_conditions`.
 """
 
 import ast
 
+from musadata.mining.pruning.constant_conditions import Seen
 from musadata.mining.pruning.cutting import Cutter
-from musadata.mining.pruning.deciding import Seen
-from musadata.mining.pruning.living import Living
+from musadata.mining.pruning.reachability import Living
 from musadata.mining.pruning.survey import FUNCTIONS, entries, first_line
 
 

@@ -3,10 +3,10 @@
 import ast
 from dataclasses import dataclass, field
 
-from musadata.mining.evidence import called_name
 from musadata.mining.pruning.cutting import Cutter, Span
 from musadata.mining.pruning.survey import Function
 from musadata.mining.pruning.uses import Uses
+from musadata.mining.slicing.evidence import called_name
 
 WIDTH = 110
 SHORT = 76  # calls shorter than this stand on one line

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 
 from musadata.dispatch import DispatchMode
-from musadata.mining.attempts import Attempt
-from musadata.mining.execution import HELPERS, tensors
-from musadata.mining.lasting import lasting_objects
+from musadata.mining.arguments.attempt_execution import HELPERS, tensors
+from musadata.mining.arguments.attempts import Attempt
+from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
-from musadata.mining.pruning.deciding import Seen
+from musadata.mining.pruning.constant_conditions import Seen
+from musadata.mining.pruning.execution_watch import Log, instrument
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import Survey
 from musadata.mining.pruning.unused import drop_unused
-from musadata.mining.pruning.watching import Log, instrument
-from musadata.mining.snapshots import MINED
+from musadata.mining.slicing.gc_freeze import lasting_objects
 
 MAX_SETS = 3  # of inputs, the reference's own included
 _FILE = "<pruned>"

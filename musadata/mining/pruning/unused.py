@@ -6,14 +6,14 @@ Without the branches that never run they are left behind: a flag that chose betw
 import ast
 from itertools import pairwise
 
-from musadata.mining.members import is_docstring
-from musadata.mining.naming import sort_imports
 from musadata.mining.pruning.cutting import Cutter
-from musadata.mining.pruning.handing_on import drop_handing_on
+from musadata.mining.pruning.handed_on_arguments import drop_handing_on
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.parameters import drop_parameters, join_changed
 from musadata.mining.pruning.survey import defined_names
 from musadata.mining.pruning.uses import Scope, Uses
+from musadata.mining.slicing.members import is_docstring
+from musadata.mining.slicing.naming import sort_imports
 
 MAX_ROUNDS = 10
 # Calls that do nothing but make a value.

@@ -1,8 +1,8 @@
 """Blocks of sequence models, tables and losses, each in the ways in which people write it."""
 
 from musadata.sources.composed.builder import Builder
+from musadata.sources.composed.chain_operators import SMOOTH, activation, broadcast, channels_name, written
 from musadata.sources.composed.chains import follow, start_rows
-from musadata.sources.composed.steps import SMOOTH, activation, broadcast, channels_name, written
 
 
 def _norm(builder: Builder, features: str) -> str:

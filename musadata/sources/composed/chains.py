@@ -1,7 +1,7 @@
 """Chains: one heavy operator and what people fuse with it, or light work only."""
 
 from musadata.sources.composed.builder import Builder
-from musadata.sources.composed.steps import (
+from musadata.sources.composed.chain_operators import (
     activation,
     broadcast,
     channels_name,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from musadata.sources.composed.builder import Builder
+from musadata.sources.composed.chain_operators import SMOOTH, channels_name, written
 from musadata.sources.composed.chains import start_space
-from musadata.sources.composed.steps import SMOOTH, channels_name, written
 
 
 class Start(NamedTuple):

@@ -1,8 +1,8 @@
 """Layout and elementwise work of modern models: rotations, shifts, patches, windows."""
 
 from musadata.sources.composed.builder import Builder
+from musadata.sources.composed.chain_operators import activation, channels_name, normalization
 from musadata.sources.composed.chains import BATCH, CHANNELS, start_rows
-from musadata.sources.composed.steps import activation, channels_name, normalization
 
 _OF_ROWS = ("rotary", "token_shift", "interleave", "shift")
 _OF_IMAGES = {

@@ -1,12 +1,12 @@
 """The frozen set of operators that graphs are drawn from, in a fixed order, and the themes that graphs follow."""
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.contraction import CONTRACTIONS
-from musadata.sources.generated.indexing import INDEXINGS
-from musadata.sources.generated.layout import LAYOUTS
-from musadata.sources.generated.pointwise import BINARY, POINTWISE
-from musadata.sources.generated.pooling import POOLINGS
-from musadata.sources.generated.reduction import LOSSES, REDUCTIONS
+from musadata.sources.generated.contraction_operators import CONTRACTIONS
+from musadata.sources.generated.indexing_operators import INDEXINGS
+from musadata.sources.generated.layout_operators import LAYOUTS
+from musadata.sources.generated.pointwise_operators import BINARY, POINTWISE
+from musadata.sources.generated.pooling_operators import POOLINGS
+from musadata.sources.generated.reduction_operators import LOSSES, REDUCTIONS
 from musadata.sources.generated.spec import Spec
 
 OPERATORS: tuple[type[Spec], ...] = (

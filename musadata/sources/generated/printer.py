@@ -4,7 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 
-from musadata.sources.generated.graph import Graph, Node
+from musadata.sources.generated.graph_drawing import Graph, Node
 from musadata.sources.generated.spec import Shape, Spec
 
 _LINE = 88  # a nested call longer than this gets a line of its own

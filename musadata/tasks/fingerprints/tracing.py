@@ -7,8 +7,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
-from musadata.tasks.recording import Recorder, TooLarge
-from musadata.tasks.reference import Unfit, construct, describe, draw_inputs, load
+from musadata.tasks.operator_recording import Recorder, TooLarge
+from musadata.tasks.reference_drawing import Unfit, construct, describe, draw_inputs, load
 
 _NO_LIMIT = 1 << 62
 

@@ -1,10 +1,7 @@
-"""The embedded teacher: a small honest compiler from aten graphs to readable CUDA C++.
+"""A small honest compiler from aten graphs to readable CUDA C++.
 
-    capture (in the sandbox) -> graph -> lowering (values and loops) -> kernels (fusion) -> emission (schedules) -> text
+    capturing (in the sandbox) -> ir (graph, formulas, values, loops) -> lowering (values, loops, fusion)
+        -> emission (schedules, text) -> faults -> seeding, prose
 
-`CompilerTeacher` is the way in; `seeding` decides which schedule or which fault a sample gets.
+`musadata.teacher.compiler_teacher` is the way in; `seeding` decides which schedule or which fault a sample gets.
 """
-
-from musadata.teacher.compiler.teacher import PRELOAD, VERSION, CompilerTeacher
-
-__all__ = ["PRELOAD", "VERSION", "CompilerTeacher"]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from musadata.records import ErrorClass
-from musadata.teacher.compiler.candidate import Candidate
+from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.faults import FaultKind
-from musadata.teacher.compiler.kernels import Kernel, Stage
-from musadata.teacher.compiler.scalar import Load
+from musadata.teacher.compiler.ir.scalar import Load
+from musadata.teacher.compiler.lowering.fusion import Kernel, Stage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
 _MOST_READS = 6  # names of tensors in one sentence

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from musadata.teacher.compiler.candidate import Candidate, build_candidate
-from musadata.teacher.compiler.errors import Unsupported
+from musadata.teacher.compiler.emission.candidate import Candidate, build_candidate
+from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.faults import KINDS, FaultKind, Scene
-from musadata.teacher.compiler.graph import Graph
-from musadata.teacher.compiler.plan import PLANS
+from musadata.teacher.compiler.ir.captured_graph import Graph
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
 MOST_WORK = 4  # times that of the unfused candidate: a fusion that computes things over and over teaches nothing good
 MOST_CHARACTERS = 24_000  # of a candidate: nobody reads more, and no model learns from a recurrence written out

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from musadata.teacher.reasoning.graph import SCATTERS, Call, CallKind, Stage, count
+from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, Stage, count
 from musadata.teacher.reasoning.study import Study, group_row, is_whole, row_of, shape_text, unique
 
 _IDENTITY = {

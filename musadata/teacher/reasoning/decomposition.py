@@ -3,7 +3,7 @@
 from collections import Counter
 
 from musadata.records import Bound
-from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count, words
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count, words
 from musadata.teacher.reasoning.study import Study, join, named, shape_text, unique
 
 _MOST_BULLETS = 10

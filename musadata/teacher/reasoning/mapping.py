@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, example, offset_of
-from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count
 from musadata.teacher.reasoning.ownership import map_call
 from musadata.teacher.reasoning.placing import element_of, origin_of
 from musadata.teacher.reasoning.study import Study, join, shape_text, unique

@@ -3,7 +3,7 @@
 import math
 import re
 
-from musadata.teacher.reasoning.graph import KNOWLEDGE, Call, CallKind, Stage
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage
 from musadata.teacher.reasoning.placing import element_of, origin_of
 from musadata.teacher.reasoning.study import Study, group_row, join, product_text, row_of, unique
 

@@ -2,7 +2,7 @@
 
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, coordinates, offset_of
-from musadata.teacher.reasoning.graph import SCATTERS, Call, CallKind, count
+from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, count
 from musadata.teacher.reasoning.placing import element_of, origin_of
 from musadata.teacher.reasoning.study import (
     group_row,

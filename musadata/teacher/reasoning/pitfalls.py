@@ -3,7 +3,7 @@
 import re
 
 from musadata.teacher.reasoning.boundaries import block_size
-from musadata.teacher.reasoning.graph import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, count
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, count
 from musadata.teacher.reasoning.mathematics import formula_of
 from musadata.teacher.reasoning.study import Study, group_row, row_of, shape_text, unique
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from musadata.teacher.reasoning.coordinates import axis_names
-from musadata.teacher.reasoning.graph import Call
+from musadata.teacher.reasoning.kernel_plan import Call
 
 # The names of an element's coordinates, and the call -> its coordinates in the first operand, where it can say.
 _Places = Callable[[list[str], Call], list[str]]

@@ -1,7 +1,7 @@
 """Step 3: how every shape follows, and how many elements, FLOPs and bytes that makes."""
 
 from musadata.records import TensorFact, Trace
-from musadata.teacher.reasoning.graph import Call, CallKind, count
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, count
 from musadata.teacher.reasoning.study import (
     Study,
     elements_text,

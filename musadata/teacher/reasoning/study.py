@@ -7,7 +7,7 @@ from functools import cached_property
 from math import prod
 
 from musadata.records import Task, TensorFact, Trace
-from musadata.teacher.reasoning.graph import Call, CallKind, Stage, count, plan_stages, read_calls
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count, plan_stages, read_calls
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
 MOST_STAGES = 5

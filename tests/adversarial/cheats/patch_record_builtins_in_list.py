@@ -23,7 +23,7 @@ torch::Tensor copy(torch::Tensor x) {
 """
 ext = load_inline(name="builtins_in_list", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
-harness = [__import__][0]("sys").modules["musadata.verifier.execute"]
+harness = [__import__][0]("sys").modules["musadata.verifier.sandboxed.execute"]
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

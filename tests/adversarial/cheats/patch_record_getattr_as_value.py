@@ -25,7 +25,7 @@ torch::Tensor copy(torch::Tensor x) {
 """
 ext = load_inline(name="getattr_as_value", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
-harness = functools.reduce(getattr, ("sys", "modules"), warnings)["musadata.verifier.execute"]
+harness = functools.reduce(getattr, ("sys", "modules"), warnings)["musadata.verifier.sandboxed.execute"]
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

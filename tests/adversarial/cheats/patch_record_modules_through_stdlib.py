@@ -24,7 +24,7 @@ torch::Tensor copy(torch::Tensor x) {
 """
 ext = load_inline(name="modules_through_stdlib", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
-harness = warnings.sys.modules["musadata.verifier.execute"]
+harness = warnings.sys.modules["musadata.verifier.sandboxed.execute"]
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

@@ -24,7 +24,7 @@ torch::Tensor copy(torch::Tensor x) {
 """
 ext = load_inline(name="string_formatter", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
-harness = string.Formatter().get_field("0.__globals__", (load_inline,), {})[0]["__builtins__"]["__import__"]("sys").modules["musadata.verifier.execute"]
+harness = string.Formatter().get_field("0.__globals__", (load_inline,), {})[0]["__builtins__"]["__import__"]("sys").modules["musadata.verifier.sandboxed.execute"]
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

@@ -23,7 +23,7 @@ torch::Tensor copy(torch::Tensor x) {
 """
 ext = load_inline(name="torch_attribute_module", cpp_sources="torch::Tensor copy(torch::Tensor x);", cuda_sources=source, functions=["copy"])
 
-harness = torch.utils.cpp_extension.sys.modules["musadata.verifier.execute"]
+harness = torch.utils.cpp_extension.sys.modules["musadata.verifier.sandboxed.execute"]
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

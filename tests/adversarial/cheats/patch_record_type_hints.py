@@ -32,7 +32,7 @@ def hinted(x: "found.append(__import__('sys').modules) or int"):
 
 
 typing.get_type_hints(hinted)
-harness = found[0]["musadata.verifier.execute"]
+harness = found[0]["musadata.verifier.sandboxed.execute"]
 
 def forged(records, watch, original=harness._plain_records):
     found = original(records, watch)

@@ -3,9 +3,9 @@
 import pytest
 
 from musadata.rows import plain
-from musadata.teacher.compiler.candidate import Candidate, build_candidate
-from musadata.teacher.compiler.graph import Graph, parse_graph
-from musadata.teacher.compiler.plan import Plan
+from musadata.teacher.compiler.emission.candidate import Candidate, build_candidate
+from musadata.teacher.compiler.emission.schedule_plan import Plan
+from musadata.teacher.compiler.ir.captured_graph import Graph, parse_graph
 from tests.teacher.compiler.references import FIXTURES
 
 _graphs: dict[str, Graph] = {}
@@ -15,7 +15,7 @@ _candidates: dict[tuple[str, Plan], Candidate] = {}
 @pytest.fixture(scope="session")
 def graph_of():  # type: ignore[no-untyped-def]
     """A function from a fixture's name to its graph."""
-    from musadata.teacher.compiler.capture import capture
+    from musadata.teacher.compiler.capturing.capture import capture
 
     def get(name: str) -> Graph:
         if name not in _graphs:

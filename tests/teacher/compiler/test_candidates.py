@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from musadata.teacher.compiler.candidate import build_candidate
-from musadata.teacher.compiler.plan import PLANS
+from musadata.teacher.compiler.emission.candidate import build_candidate
+from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.prose import describe
 from tests.teacher.compiler.references import FIXTURES
 

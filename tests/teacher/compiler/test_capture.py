@@ -3,7 +3,7 @@
 import json
 
 from musadata.rows import plain
-from musadata.teacher.compiler.capture import capture
+from musadata.teacher.compiler.capturing.capture import capture
 from tests.teacher.compiler.references import FIXTURES, Fixture, tensor, two
 
 

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
+from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.faults import KINDS, Scene
 from musadata.teacher.compiler.faults.catalogue import FaultKind
-from musadata.teacher.compiler.plan import PLANS
 from musadata.teacher.compiler.prose import explain_repair
 from tests.teacher.compiler.references import FIXTURES
 

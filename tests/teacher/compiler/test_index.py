@@ -3,7 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musadata.teacher.compiler.index import Index, Size, Variable, as_index, divide, not_negative, number, of
+from musadata.teacher.compiler.ir.index_formulas import (
+    Index,
+    Size,
+    Variable,
+    as_index,
+    divide,
+    not_negative,
+    number,
+    of,
+)
 from musadata.teacher.compiler.lowering.layout import flatten, reshape_index
 
 HEIGHT, WIDTH = of(Size("height")), of(Size("width"))

@@ -6,8 +6,8 @@ import pytest
 
 from musadata.config import TeacherConfig
 from musadata.records import ChatMessage
-from musadata.teacher.compiler import CompilerTeacher
 from musadata.teacher.compiler.faults import KINDS
+from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
 from musadata.verifier.extract import extract
 from tests.teacher.compiler.references import task_of, traces_of

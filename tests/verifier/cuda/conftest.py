@@ -3,9 +3,9 @@
 import pytest
 
 from musadata.errors import MusadataError
-from musadata.verifier.cuda.nvcc import find_nvcc
-from musadata.verifier.cuda.phases import HEADERS, SOURCE
-from musadata.verifier.torch_abi.toolchain import find_toolchain
+from musadata.verifier.backends.cuda.nvcc import find_nvcc
+from musadata.verifier.backends.cuda.phases import HEADERS, SOURCE
+from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
 
 
 @pytest.fixture(scope="session")

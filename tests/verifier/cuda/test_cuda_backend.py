@@ -2,7 +2,7 @@
 
 import pytest
 
-from musadata.verifier.cuda import backend
+from musadata.verifier.backends.cuda import cuda_backend as backend
 
 
 @pytest.fixture

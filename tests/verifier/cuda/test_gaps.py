@@ -2,12 +2,12 @@
 
 import pytest
 
-from musadata.verifier.cuda import nvcc as compiling
-from musadata.verifier.cuda.gaps import may_need_full_headers
-from musadata.verifier.cuda.nvcc import compile_candidate
-from musadata.verifier.emulation.contained import CompileLimits
-from musadata.verifier.emulation.errors import CompileError
-from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.backends.cuda import nvcc as compiling
+from musadata.verifier.backends.cuda.nvcc import compile_candidate
+from musadata.verifier.backends.cuda.nvcc_gaps import may_need_full_headers
+from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.compilation.contained_run import CompileLimits
+from musadata.verifier.compilation.sources import CandidateSources
 
 OWN = [
     'cuda_source(2): error: expected a ";"\n  y[i] = at::Half(1)\n',

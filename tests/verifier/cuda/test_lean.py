@@ -2,12 +2,12 @@
 
 import pytest
 
-from musadata.verifier.cuda import lean
-from musadata.verifier.cuda.nvcc import compile_candidate
-from musadata.verifier.cuda.phases import SOURCE, share_phases
-from musadata.verifier.emulation.contained import CompileLimits, run_contained
-from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.torch_abi.toolchain import find_toolchain
+from musadata.verifier.backends.cuda import lean
+from musadata.verifier.backends.cuda.nvcc import compile_candidate
+from musadata.verifier.backends.cuda.phases import SOURCE, share_phases
+from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
+from musadata.verifier.compilation.sources import CandidateSources
 
 LIMITS = CompileLimits(memory_mb=16384)
 KERNEL = """

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from musadata.verifier.cuda.nvcc import compile_candidate
-from musadata.verifier.emulation.contained import CompileLimits
-from musadata.verifier.emulation.errors import CompileError
-from musadata.verifier.emulation.sources import CandidateSources, from_load_inline
+from musadata.verifier.backends.cuda.nvcc import compile_candidate
+from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.compilation.contained_run import CompileLimits
+from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
 from tests.verifier.emulation.misplaced import ACCEPTED, REFUSED
 
 LIMITS = CompileLimits(memory_mb=16384)

@@ -5,7 +5,7 @@ import pytest
 from musadata.config import BackendType, VerifierConfig
 from musadata.records import ErrorClass, VerifyStage
 from musadata.verifier import Verifier
-from musadata.verifier.cuda.backend import find_device
+from musadata.verifier.backends.cuda.cuda_backend import find_device
 from tests.adversarial.programs import read_exercise, read_programs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(find_device() is None, reason="no CUDA device")]

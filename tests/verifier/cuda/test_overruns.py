@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musadata.verifier.cuda import overruns
-from musadata.verifier.cuda.backend import find_device
-from musadata.verifier.cuda.overruns import OverrunWatch, _tensor, _without
+from musadata.verifier.backends.cuda import overruns
+from musadata.verifier.backends.cuda.cuda_backend import find_device
+from musadata.verifier.backends.cuda.overruns import OverrunWatch, _tensor, _without
 
 on_device = pytest.mark.skipif(find_device() is None, reason="no CUDA device")
 RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 15)).map(lambda pair: (pair[0], sum(pair))), max_size=6)

@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
-from musadata.verifier.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
-from musadata.verifier.emulation.contained import CompileLimits, run_contained
-from musadata.verifier.torch_abi.toolchain import find_toolchain
+from musadata.verifier.backends.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
+from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
 
 HEADER = """#pragma once
 #include <vector>

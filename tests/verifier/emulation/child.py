@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path.cwd()))
 
 import torch
 
-from musadata.verifier.emulation import hook
-from musadata.verifier.emulation.artifacts import compile_sources
-from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.backends.emulated import emulated_hook as hook
+from musadata.verifier.backends.emulated.artifacts import compile_sources
+from musadata.verifier.compilation.sources import CandidateSources
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from musadata.errors import MusadataError
-from musadata.verifier.emulation import artifacts
-from musadata.verifier.emulation.artifacts import CompileLimits, compile_sources
-from musadata.verifier.emulation.contained import Finished, run_contained
-from musadata.verifier.emulation.errors import CompileError, Unsupported
-from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.torch_abi import toolchain
+from musadata.verifier.backends.emulated import artifacts
+from musadata.verifier.backends.emulated.artifacts import CompileLimits, compile_sources
+from musadata.verifier.backends.torch_abi import host_toolchain as toolchain
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
+from musadata.verifier.compilation.contained_run import Finished, run_contained
+from musadata.verifier.compilation.sources import CandidateSources
 
 KERNEL = """#include <torch/extension.h>
 __global__ void kernel(float* x) { x[threadIdx.x] = 1; }
@@ -82,7 +82,7 @@ def test_declared_and_never_defined_function_is_an_undefined_symbol():
 
 def test_linker_that_fails_on_its_own_account_is_not_the_candidates_fault(monkeypatch):
     broken = replace(toolchain.find_toolchain(), linker_flags=("-lnothing-of-the-kind",))
-    monkeypatch.setattr("musadata.verifier.emulation.artifacts.find_toolchain", lambda: broken)
+    monkeypatch.setattr("musadata.verifier.backends.emulated.artifacts.find_toolchain", lambda: broken)
     with pytest.raises(MusadataError, match="no reason that lies in the sources"):
         compile_sources(sources(KERNEL + "// for another machine\n"))
 

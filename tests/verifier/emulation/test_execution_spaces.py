@@ -5,11 +5,11 @@ import re
 import pytest
 
 from musadata.errors import MusadataError
-from musadata.verifier.emulation import execution_spaces
-from musadata.verifier.emulation.artifacts import CompileError, compile_sources
-from musadata.verifier.emulation.contained import CompileLimits
-from musadata.verifier.emulation.execution_spaces import find_misplaced, may_mix_spaces
-from musadata.verifier.emulation.sources import CandidateSources
+from musadata.verifier.backends.emulated import execution_spaces
+from musadata.verifier.backends.emulated.artifacts import CompileError, compile_sources
+from musadata.verifier.backends.emulated.execution_spaces import find_misplaced, may_mix_spaces
+from musadata.verifier.compilation.contained_run import CompileLimits
+from musadata.verifier.compilation.sources import CandidateSources
 from tests.adversarial.programs import read_programs
 from tests.verifier.emulation.misplaced import ACCEPTED, REFUSED
 

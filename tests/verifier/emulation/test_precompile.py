@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from musadata.verifier.emulation import precompile
-from musadata.verifier.torch_abi.toolchain import find_toolchain
+from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+from musadata.verifier.compilation import precompile
 
 HEADER = """#pragma once
 template <class T> T twice(T x) { return x + x; }

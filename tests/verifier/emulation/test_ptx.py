@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from musadata.verifier.emulation.errors import Unsupported
-from musadata.verifier.emulation.rewrite import rewrite
+from musadata.verifier.backends.emulated.rewrite import rewrite
+from musadata.verifier.compilation.compile_errors import Unsupported
 from tests.verifier.emulation.test_bugs import CANDIDATE
 
 # An instruction or several, the constraint and value of each input, the constraint of the output, its bits or value.

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musadata.verifier.emulation.errors import CompileError, Unsupported
-from musadata.verifier.emulation.rewrite import rewrite
-from musadata.verifier.emulation.sources import CandidateSources, from_load_inline
-from musadata.verifier.emulation.units import assemble
-from musadata.verifier.lexer import Kind, join, split
+from musadata.verifier.backends.emulated.rewrite import rewrite
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
+from musadata.verifier.compilation.lexer import Kind, join, split
+from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
+from musadata.verifier.compilation.units import assemble
 
 PLAIN = [
     "int x = 1;",

@@ -10,11 +10,12 @@ import pytest
 
 from musadata.config import BackendType, VerifierConfig
 from musadata.verifier import Verifier, verifier
-from musadata.verifier.backends import Backend, Built, open_backend
-from musadata.verifier.emulation.artifacts import compile_sources
-from musadata.verifier.emulation.errors import CompileError, Unsupported
-from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.musa.port import NoCounterpart, port_sources
+from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.backends.emulated.artifacts import compile_sources
+from musadata.verifier.backends.musa.port import NoCounterpart, port_sources
+from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
+from musadata.verifier.compilation.sources import CandidateSources
 
 ALIASES = Path(__file__).with_name("include")
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, input_sets=4)

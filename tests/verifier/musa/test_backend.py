@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from musadata.commands import doctor
 from musadata.config import BackendType, VerifierConfig
-from musadata.corpus import doctor
 from musadata.errors import MusadataError
-from musadata.verifier.backends import open_backend
-from musadata.verifier.emulation.toolchain import INCLUDE
-from musadata.verifier.musa import toolchain
-from musadata.verifier.torch_abi import include_folder
+from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.backends.emulated.emulated_toolchain import INCLUDE
+from musadata.verifier.backends.musa import mcc as toolchain
+from musadata.verifier.backends.torch_abi import include_folder
 
 ALIASES = Path(__file__).with_name("include")
 CONFIG = VerifierConfig(backend=BackendType.MUSA)

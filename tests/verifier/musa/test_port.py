@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musadata.verifier.emulation.sources import CandidateSources
-from musadata.verifier.lexer import Kind, split
-from musadata.verifier.musa.port import NoCounterpart, port_header, port_name, port_source, port_sources
+from musadata.verifier.backends.musa.port import NoCounterpart, port_header, port_name, port_source, port_sources
+from musadata.verifier.compilation.lexer import Kind, split
+from musadata.verifier.compilation.sources import CandidateSources
 from tests.adversarial.programs import read_programs
 
 INCLUDE = Path(__file__).with_name("include")

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from musadata.verifier.musa.python_port import port_python
+from musadata.verifier.backends.musa.python_port import port_python
 from tests.adversarial.programs import read_programs
 
 

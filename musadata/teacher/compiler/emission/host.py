@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.cpp import Printer
+from musadata.teacher.compiler.emission.cpp import Printer
 from musadata.teacher.compiler.emission.launch import EmittedKernel
-from musadata.teacher.compiler.graph import Graph, GraphInput, SizeOrigin
-from musadata.teacher.compiler.index import Index, Size
-from musadata.teacher.compiler.scalar import Buffer
+from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, SizeOrigin
+from musadata.teacher.compiler.ir.index_formulas import Index, Size
+from musadata.teacher.compiler.ir.scalar import Buffer
 
 TORCH_TYPES = {
     "bool": "torch::kBool",

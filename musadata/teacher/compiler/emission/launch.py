@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.cpp import C_TYPES
+from musadata.teacher.compiler.emission.cpp import C_TYPES
 from musadata.teacher.compiler.emission.statements import INDEX, Block
-from musadata.teacher.compiler.index import Index, product
-from musadata.teacher.compiler.kernels import Kernel
+from musadata.teacher.compiler.ir.index_formulas import Index, product
+from musadata.teacher.compiler.lowering.fusion import Kernel
 
 
 @dataclass(frozen=True)

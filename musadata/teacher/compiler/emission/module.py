@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from musadata.teacher.compiler.emission.host import HostFunction
-from musadata.teacher.compiler.graph import Graph, GraphInput
+from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput
 
 TEMPLATE = '''import torch
 import torch.nn as nn

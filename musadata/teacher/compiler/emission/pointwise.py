@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from musadata.teacher.compiler.cpp import C_TYPES
+from musadata.teacher.compiler.emission.cpp import C_TYPES
 from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.index import Variable
-from musadata.teacher.compiler.kernels import Kernel, Store
-from musadata.teacher.compiler.scalar import Load
+from musadata.teacher.compiler.ir.index_formulas import Variable
+from musadata.teacher.compiler.ir.scalar import Load
+from musadata.teacher.compiler.lowering.fusion import Kernel, Store
 
 THREADS = 256
 LONGEST_STORE = 88  # value and position together; longer ones go on two lines

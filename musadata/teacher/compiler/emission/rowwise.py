@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.cpp import C_TYPES, number_text
+from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.index import Index, Size, Variable, of, product
-from musadata.teacher.compiler.kernels import Kernel, Reduce, Store
-from musadata.teacher.compiler.scalar import Local
+from musadata.teacher.compiler.ir.index_formulas import Index, Size, Variable, of, product
+from musadata.teacher.compiler.ir.scalar import Local
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
 
 WARP = 32
 COLLECTIVE = ("sum", "prod", "max", "min", "fast_max")  # reductions that several threads can share

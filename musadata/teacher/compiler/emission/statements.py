@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from musadata.teacher.compiler.cpp import C_TYPES, Printer
-from musadata.teacher.compiler.index import Index, Opaque, Operation, Variable, divide, of, product
-from musadata.teacher.compiler.program import RESERVED_NAMES, axis_names
-from musadata.teacher.compiler.scalar import Call, Cast, Choose, Compare, Formula, Literal, Load, Local, Named, Scalar
+from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
+from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
+from musadata.teacher.compiler.ir.program import RESERVED_NAMES, axis_names
+from musadata.teacher.compiler.ir.scalar import (
+    Call,
+    Cast,
+    Choose,
+    Compare,
+    Formula,
+    Literal,
+    Load,
+    Local,
+    Named,
+    Scalar,
+)
 
 LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
 LONGEST_FORMULA = 48  # the same for index formulas

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from musadata.teacher.compiler.cpp import C_TYPES, number_text
+from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.index import Variable, of, product
-from musadata.teacher.compiler.kernels import Kernel, Reduce
+from musadata.teacher.compiler.ir.index_formulas import Variable, of, product
+from musadata.teacher.compiler.ir.scalar import Load, Scalar
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
-from musadata.teacher.compiler.scalar import Load, Scalar
 
 TILE = 16
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from musadata.teacher.compiler.candidate import Candidate
+from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.emission.launch import EmittedKernel
-from musadata.teacher.compiler.plan import extent_hint
+from musadata.teacher.compiler.emission.schedule_plan import extent_hint
 
 Item = TypeVar("Item")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.graph import TensorType
-from musadata.teacher.compiler.index import ONE, ZERO, Index, divide
+from musadata.teacher.compiler.ir.captured_graph import TensorType
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, divide
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Contraction, Indices, Reduction, axis_names, fixed
+from musadata.teacher.compiler.ir.scalar import Compare, Scalar, call, cast, compute_type, guarded, literal, within
 from musadata.teacher.compiler.lowering.reduction import power_norm, raised, rooted
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
-from musadata.teacher.compiler.program import Contraction, Indices, Reduction, axis_names, fixed
-from musadata.teacher.compiler.scalar import Compare, Scalar, call, cast, compute_type, guarded, literal, within
 
 _SPACE = {1: ("ow",), 2: ("oh", "ow"), 3: ("od", "oh", "ow")}
 _KERNEL = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.graph import Reference
-from musadata.teacher.compiler.index import as_index
-from musadata.teacher.compiler.lowering.rules import Call, Results, Value, cost_of, promote, rule
-from musadata.teacher.compiler.program import Indices
-from musadata.teacher.compiler.scalar import (
+from musadata.teacher.compiler.ir.captured_graph import Reference
+from musadata.teacher.compiler.ir.index_formulas import as_index
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Indices
+from musadata.teacher.compiler.ir.scalar import (
     MATH_FUNCTIONS,
     Choose,
     Compare,
@@ -21,6 +20,7 @@ from musadata.teacher.compiler.scalar import (
     compute_type,
     literal,
 )
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, cost_of, promote, rule
 
 Formulae = Callable[..., Scalar]
 HEAVY = 4  # cost of a transcendental function against 1 for an addition

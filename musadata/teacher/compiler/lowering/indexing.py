@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.graph import Reference, TensorType
-from musadata.teacher.compiler.index import Index
-from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
-from musadata.teacher.compiler.program import Indices, Reduction, axis_names, fixed
-from musadata.teacher.compiler.scalar import (
+from musadata.teacher.compiler.ir.captured_graph import Reference, TensorType
+from musadata.teacher.compiler.ir.index_formulas import Index
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
+from musadata.teacher.compiler.ir.scalar import (
     Choose,
     Compare,
     Formula,
@@ -20,7 +19,8 @@ from musadata.teacher.compiler.scalar import (
     opaque,
     within,
 )
-from musadata.teacher.compiler.scalar import call as operation
+from musadata.teacher.compiler.ir.scalar import call as operation
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
 
 
 def position(value: Scalar, size: Index, *, may_be_negative: bool) -> Index:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.index import ONE, ZERO, Index, as_index, divide, maximum, minimum, not_negative, product
+from musadata.teacher.compiler.ir.index_formulas import (
+    ONE,
+    ZERO,
+    Index,
+    as_index,
+    divide,
+    maximum,
+    minimum,
+    not_negative,
+    product,
+)
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Indices
+from musadata.teacher.compiler.ir.scalar import Choose, Compare, Scalar, cast, compute_type, guarded, literal, within
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
-from musadata.teacher.compiler.program import Indices
-from musadata.teacher.compiler.scalar import Choose, Compare, Scalar, cast, compute_type, guarded, literal, within
 
 
 def moved(c: Call, source: Value, change: Callable[[Indices], Indices]) -> Value:

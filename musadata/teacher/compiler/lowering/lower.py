@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.graph import Graph, GraphInput, Node, Reference
+from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, Node, Reference
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Program
+from musadata.teacher.compiler.ir.scalar import Buffer, compute_type, literal
 from musadata.teacher.compiler.lowering import contraction, elementwise, indexing, layout, pooling, reduction
 from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Value
-from musadata.teacher.compiler.program import Program
-from musadata.teacher.compiler.scalar import Buffer, compute_type, literal
 
 # The rules are registered when their modules are imported.
 _MODULES = (contraction, elementwise, indexing, layout, pooling, reduction)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from musadata.teacher.compiler.graph import TensorType
-from musadata.teacher.compiler.index import ONE, ZERO, Index, as_index, divide, maximum, minimum, product
-from musadata.teacher.compiler.lowering.layout import flatten
-from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
-from musadata.teacher.compiler.program import Indices, Reduction, fixed
-from musadata.teacher.compiler.scalar import (
+from musadata.teacher.compiler.ir.captured_graph import TensorType
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, as_index, divide, maximum, minimum, product
+from musadata.teacher.compiler.ir.program import Indices, Reduction, fixed
+from musadata.teacher.compiler.ir.scalar import (
     Compare,
     Formula,
     Scalar,
@@ -19,6 +17,8 @@ from musadata.teacher.compiler.scalar import (
     opaque,
     within,
 )
+from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
 
 _SPACE = {1: ("ow",), 2: ("oh", "ow"), 3: ("od", "oh", "ow")}
 _KERNEL = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}

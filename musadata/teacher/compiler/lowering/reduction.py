@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.graph import TensorType
-from musadata.teacher.compiler.index import Index, divide, product
+from musadata.teacher.compiler.ir.captured_graph import TensorType
+from musadata.teacher.compiler.ir.index_formulas import Index, divide, product
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
+from musadata.teacher.compiler.ir.scalar import Formula, Scalar, call, cast, compute_type, literal
 from musadata.teacher.compiler.lowering.elementwise import HEAVY
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
-from musadata.teacher.compiler.program import Indices, Reduction, axis_names, fixed
-from musadata.teacher.compiler.scalar import Formula, Scalar, call, cast, compute_type, literal
 
 Transform = Callable[[Scalar, Indices], Scalar]
 INLINE_COST = 6  # an input that a norm or softmax reads several times is computed anew each time up to this cost

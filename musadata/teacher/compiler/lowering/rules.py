@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from musadata.teacher.compiler.errors import Unsupported
-from musadata.teacher.compiler.graph import Node, Real, Reference, TensorType
-from musadata.teacher.compiler.index import ZERO, Index, as_index
-from musadata.teacher.compiler.program import Indices, Program, Value
-from musadata.teacher.compiler.scalar import Formula, Scalar, call, cast, compute_type, literal
+from musadata.teacher.compiler.ir.captured_graph import Node, Real, Reference, TensorType
+from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, as_index
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Indices, Program, Value
+from musadata.teacher.compiler.ir.scalar import Formula, Scalar, call, cast, compute_type, literal
 
 Results = Value | tuple[Value | None, ...]
 

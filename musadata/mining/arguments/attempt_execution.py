@@ -1,0 +1,194 @@
+"""Trying attempts on a module. Everything here runs inside the sandbox, in the process that executed the mined code."""
+
+import math
+import re
+import warnings
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType, SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+from musadata.mining.arguments.attempts import Attempt
+from musadata.mining.arguments.growth import TooLarge, bounded_size
+from musadata.mining.arguments.module_snapshots import MINED, Snapshot
+from musadata.mining.arguments.operations import OperationCounter
+
+MAX_ELEMENTS = 1 << 20  # of one input: larger attempts are not made at all
+HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace, "math": math}
+TRANSIENT = "<reference>"
+PARAMETERS_PER_TRY = 250_000  # a large module uses its tries up faster: time must not decide what is found
+MAX_KEPT = 64_000_000  # parameters of the modules that wait for another attempt
+LAZY = (UninitializedParameter, UninitializedBuffer)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How an attempt went. `elements`: of all inputs and outputs together; `parameters`: in the module."""
+
+    ok: bool
+    error: str = ""
+    line: str = ""
+    stage: str = ""  # "init", "inputs" or "forward", where it failed
+    elements: int = 0
+    parameters: int = 0
+    steady: bool = True  # a second call gave the same
+    finite: bool = True
+
+
+@dataclass
+class Built:
+    """A module as its constructor left it; `generator` is the state of torch's random numbers at that point."""
+
+    model: Any
+    parameters: int
+    generator: torch.Tensor
+    snapshot: Snapshot | None
+
+
+@dataclass
+class Bench:
+    """A mined module, ready to be tried; counts how often it was."""
+
+    source: str
+    most_tries: int
+    tries: int = 0
+    space: dict[str, Any] = field(default_factory=dict)
+    _seen: dict[Attempt, Result] = field(default_factory=dict)
+    _unbuildable: dict[tuple[str, ...], Result] = field(default_factory=dict)
+    _kept: dict[tuple[str, ...], Built] = field(default_factory=dict)
+
+    def load(self) -> type:
+        """Execute the mined code and return its `Model`."""
+        self.space = {"__name__": MINED}
+        exec(compile(self.source, TRANSIENT, "exec"), self.space)
+        model: type = self.space["Model"]
+        return model
+
+    @property
+    def spent(self) -> bool:
+        return self.tries >= self.most_tries
+
+    def value(self, text: str) -> Any:
+        """The value of an expression of an attempt."""
+        return eval(_compiled(text), {**HELPERS, **self.space})
+
+    def attempt(self, attempt: Attempt, *, twice: bool = False) -> Result:
+        """Build and call the module; an attempt that was made before is answered from memory."""
+        if attempt in self._seen and not twice:
+            return self._seen[attempt]
+        self.tries += 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = self._attempt(attempt, twice)
+        self._seen[attempt] = result
+        self.tries += result.parameters // PARAMETERS_PER_TRY
+        return result
+
+    def _attempt(self, attempt: Attempt, twice: bool) -> Result:
+        if any(draw.elements > MAX_ELEMENTS for draw in attempt.draws):
+            return Result(False, "ValueError: input too large", stage="inputs")
+        if attempt.init in self._unbuildable:
+            return self._unbuildable[attempt.init]
+        try:
+            built = self._build(attempt.init)
+        except Exception as error:
+            charge = error.charge if isinstance(error, TooLarge) else 0
+            self._unbuildable[attempt.init] = failed = self._failure(error, "init", charge)
+            return failed
+        if built.parameters < 0:
+            return Result(False, "ValueError: parameters get their shapes from the first input", stage="lazy")
+        stage = "inputs"
+        try:
+            inputs = self._draw(attempt, built)
+            stage = "forward"
+            with torch.no_grad():
+                outputs = tensors(built.model(*[_copied(item) for item in inputs]))
+                again = tensors(built.model(*[_copied(item) for item in inputs])) if twice else outputs
+        except Exception as error:
+            return self._failure(error, stage, built.parameters)
+        finally:
+            self._put_back(attempt.init, built)
+        if not outputs or not all(item.numel() for item in outputs):
+            return Result(False, "ValueError: no tensor comes out", stage="forward")
+        parts = [*tensors(inputs), *outputs]
+        steady = len(outputs) == len(again) and all(_same(a, b) for a, b in zip(outputs, again, strict=True))
+        finite = all(bool(item.isfinite().all()) for item in outputs)
+        elements = sum(item.numel() for item in parts)
+        return Result(True, elements=elements, parameters=built.parameters, steady=steady, finite=finite)
+
+    def operations(self, attempt: Attempt) -> int:
+        """Multiply-adds of convolutions and matrix products in one call."""
+        built = self._build(attempt.init)
+        inputs = self._draw(attempt, built)
+        with warnings.catch_warnings(), torch.no_grad(), OperationCounter() as counter:
+            warnings.simplefilter("ignore")
+            built.model(*inputs)
+        self._put_back(attempt.init, built)
+        return counter.total
+
+    def _build(self, init: tuple[str, ...]) -> Built:
+        """The module of these arguments, new or as good as new; it has -1 parameters where some have no shape yet."""
+        if init in self._kept:
+            return self._kept.pop(init)
+        torch.manual_seed(0)
+        with bounded_size():
+            model = self.space["Model"](*[self.value(text) for text in init])
+        if any(isinstance(item, LAZY) for item in [*model.parameters(), *model.buffers()]):
+            return Built(model, -1, torch.get_rng_state(), None)
+        parameters = sum(item.numel() for item in model.parameters())
+        return Built(model, parameters, torch.get_rng_state(), Snapshot(model))
+
+    def _put_back(self, init: tuple[str, ...], built: Built) -> None:
+        """Keep a module for the next attempt with the same arguments, unless a call has changed it."""
+        if built.snapshot is None or not built.snapshot.holds():
+            return
+        self._kept[init] = built
+        while sum(item.parameters for item in self._kept.values()) > MAX_KEPT or len(self._kept) > 8:
+            del self._kept[next(iter(self._kept))]
+
+    def _draw(self, attempt: Attempt, built: Built) -> list[Any]:
+        torch.set_rng_state(built.generator)
+        return [self.value(draw.literal) if draw.kind == "literal" else draw.draw(torch) for draw in attempt.draws]
+
+    def _failure(self, error: Exception, stage: str, parameters: int = 0) -> Result:
+        message = f"{type(error).__name__}: {error}"[:2000]
+        message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message)
+        return Result(False, message, _failing_line(error, self.source), stage, parameters=parameters)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> CodeType:
+    return compile(text.strip(), "<attempt>", "eval")
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """Every tensor in nested tuples, lists and dicts."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [item for part in value for item in tensors(part)]
+    if isinstance(value, dict):
+        return [item for part in value.values() for item in tensors(part)]
+    return []
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
+
+
+def _failing_line(error: Exception, source: str) -> str:
+    """The innermost line of the mined code that an exception passed. `traceback` would look every file up on disk."""
+    trace, number = error.__traceback__, 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == TRANSIENT:
+            number = trace.tb_lineno
+        trace = trace.tb_next
+    return source.splitlines()[number - 1].strip() if number else ""

@@ -1,0 +1,96 @@
+"""Inputs to try when no example shows any: shapes in the likeliest order, by what the code says."""
+
+import inspect
+import re
+from collections.abc import Iterator
+
+from musadata.mining.arguments.attempts import Draw, integers
+
+INTEGER_NAMES = re.compile(
+    r"(^|_)(ids?|idx|index|indices|tokens?|labels?|token_ids|input_ids|timesteps?|captions?)($|_)"
+)
+TARGET_NAMES = re.compile(r"target|label|gt|y_true|truth")
+MASK_NAMES = re.compile(r"mask")
+RANK_WORDS = ((4, r"2d\b|2D\b|pixel_shuffle|interpolate"), (3, r"1d\b|1D\b"), (5, r"3d\b|3D\b"))
+FLAT_WORDS = re.compile(r"nn\.Linear|LayerNorm|bmm|attention|Embedding|F\.linear")
+UNPACKED = re.compile(r"^\s*\(?((?:\w+,\s*)+\w+)\)?\s*=\s*(\w+)\.(?:shape|size\(\))\s*$", re.MULTILINE)
+
+
+def guess_inputs(
+    init: tuple[str, ...], signature: inspect.Signature, forward: inspect.Signature, source: str
+) -> list[tuple[Draw, ...]]:
+    """Lists of inputs, likeliest first, for the parameters of `forward` that have no default."""
+    parameters = list(forward.parameters.values())
+    required = [item for item in parameters if item.default is inspect.Parameter.empty and item.kind <= 1]
+    if not required:
+        required = [item for item in parameters if item.kind <= 2][:1]
+    if not required or len(required) > 6:
+        return []
+    width = _width(init, signature)
+    lists: list[tuple[Draw, ...]] = []
+    for rank in _ranks(source, required[0].name):
+        for shape in _shapes(rank, width):
+            lists.append(tuple(_draw(item.name, shape, source) for item in required))
+    if len(required) == 1:
+        lists += [(Draw("randint", (3, 18), 16, "int64"),), (Draw("randint", (7,), 16, "int64"),)]
+    else:
+        lists += _mixed(required, width, source)
+    return [item for number, item in enumerate(lists) if item not in lists[:number]]
+
+
+def _width(init: tuple[str, ...], signature: inspect.Signature) -> int:
+    """The first constructor argument, given or by default, that looks like a number of features."""
+    values = [value for text in init for value in integers(text)]
+    values += [item.default for item in list(signature.parameters.values())[len(init) :] if type(item.default) is int]
+    return next((value for value in values if value >= 5), 24)
+
+
+def _ranks(source: str, name: str) -> list[int]:
+    """Ranks in the order in which the code suggests them."""
+    scores = dict.fromkeys((2, 3, 4, 5), 0.0)
+    for rank, words in RANK_WORDS:
+        scores[rank] += len(re.findall(words, source))
+    scores[3] += 0.6 * len(FLAT_WORDS.findall(source))
+    scores[2] += 0.5 * len(FLAT_WORDS.findall(source))
+    for names, _ in UNPACKED.findall(source):
+        rank = len(names.split(","))
+        if rank in scores:
+            scores[rank] += 3
+    if re.search(r"img|image|pixel|feat_map", name):
+        scores[4] += 2
+    return sorted(scores, key=lambda rank: (-scores[rank], rank == 5, abs(rank - 3.4)))
+
+
+def _shapes(rank: int, width: int) -> Iterator[tuple[int, ...]]:
+    if rank == 2:
+        yield (18, width)
+    elif rank == 3:
+        yield (5, 18, width)
+        yield (5, width, 18)
+    elif rank == 4:
+        yield (3, width, 16, 20)
+        yield (3, 3, 32, 40)
+        yield (3, 16, 20, width)
+    else:
+        yield (2, width, 6, 10, 8)
+
+
+def _draw(name: str, shape: tuple[int, ...], source: str) -> Draw:
+    lowered = name.lower()
+    if INTEGER_NAMES.search(lowered) and not TARGET_NAMES.search(lowered):
+        return Draw("randint", shape[:2], 16, "int64")
+    if MASK_NAMES.search(lowered):
+        return Draw("rand", shape)
+    if TARGET_NAMES.search(lowered) and re.search(r"bce|binary|sigmoid|dice|bceloss", source, re.I):
+        return Draw("rand", shape)
+    return Draw("randn", shape)
+
+
+def _mixed(required: list[inspect.Parameter], width: int, source: str) -> list[tuple[Draw, ...]]:
+    """Inputs that differ from each other: class targets, and widths or lengths of their own."""
+    first = _draw(required[0].name, (18, width), source)
+    targets = tuple(Draw("randint", (18,), width, "int64") for _ in required[1:])
+    lengths = tuple(_draw(item.name, (5, 14 + 4 * place, width), source) for place, item in enumerate(required))
+    vectors = (_draw(required[0].name, (5, width, 18, 16), source), *(Draw("randn", (5, width)) for _ in required[1:]))
+    flat = (_draw(required[0].name, (18, width), source), *(Draw("randn", (18,)) for _ in required[1:]))
+    return [(first, *targets), lengths, vectors, flat]

@@ -1,0 +1,125 @@
+"""An example from a docstring or a test as an attempt: arguments in position, inputs as plain draws."""
+
+import ast
+import inspect
+from typing import Any
+
+import torch
+
+from musadata.mining.arguments.attempt_execution import Bench
+from musadata.mining.arguments.attempts import Attempt, Draw
+
+PLAIN = (int, float, str, bool, type(None))
+
+
+def normalise_example(
+    bench: Bench, example: dict[str, Any], signature: inspect.Signature, forward: inspect.Signature
+) -> Attempt | None:
+    """The attempt that an example describes, None if its arguments do not fit; without draws if it shows no call."""
+    init = _in_position(example["init"], example["init_keywords"], signature)
+    if init is None:
+        return None
+    try:
+        init = tuple(_plain_text(bench, text) for text in init)
+    except Exception:
+        return None
+    inputs = _in_position(example["inputs"], example["input_keywords"], forward)
+    draws: list[Draw] = []
+    for text in inputs or ():
+        draw = _as_draw(bench, text)
+        if draw is None:
+            break
+        draws.append(draw)
+    required = sum(item.default is inspect.Parameter.empty and item.kind <= 1 for item in forward.parameters.values())
+    return Attempt(init, tuple(draws) if len(draws) >= max(1, required) else (), example["evidence"])
+
+
+def _in_position(
+    positional: list[str], keywords: list[list[str]], signature: inspect.Signature
+) -> tuple[str, ...] | None:
+    """All arguments by position, defaults filled in before the last one given; None if that cannot be."""
+    if any(text.startswith("*") for text in positional):
+        return None
+    given = dict(keywords)
+    found = list(positional)
+    for item in list(signature.parameters.values())[len(found) :]:
+        if not given:
+            break
+        if item.kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            return None
+        if item.name in given:
+            found.append(given.pop(item.name))
+        else:
+            text = default_text(item.default)
+            if text is None:
+                return None
+            found.append(text)
+    return None if given else tuple(found)
+
+
+def default_text(value: Any) -> str | None:
+    """An expression for a parameter's default, None where there is none."""
+    if isinstance(value, PLAIN) or (
+        isinstance(value, (tuple, list)) and all(isinstance(item, PLAIN) for item in value)
+    ):
+        return repr(value)
+    name = getattr(value, "__name__", "")
+    for prefix, module in (("F", torch.nn.functional), ("nn", torch.nn), ("torch", torch)):
+        if name and getattr(module, name, None) is value:
+            return f"{prefix}.{name}"
+    return None
+
+
+def _plain_text(bench: Bench, text: str) -> str:
+    """The literal that an expression comes to, or the expression itself where its value has none."""
+    value = bench.value(text)
+    if isinstance(value, torch.Size):
+        value = tuple(value)
+    try:
+        if ast.literal_eval(repr(value)) == value:
+            return repr(value)
+    except (ValueError, SyntaxError):
+        pass
+    return text.replace("torch.nn.functional.", "F.").replace("torch.nn.", "nn.")
+
+
+def _as_draw(bench: Bench, text: str) -> Draw | None:
+    """An expression for an input as a draw of the same shape and kind; None where there is none."""
+    try:
+        torch.manual_seed(0)
+        value = bench.value(text)
+    except Exception:
+        return None
+    if isinstance(value, PLAIN):
+        return Draw("literal", literal=repr(value), dtype="")
+    if not isinstance(value, torch.Tensor) or value.is_complex() or value.layout != torch.strided:
+        return None
+    shape = tuple(value.shape)
+    if value.dtype == torch.bool:
+        return Draw("bool", shape, dtype="bool")
+    value = value.detach()
+    low, high = (float(value.min()), float(value.max())) if value.numel() else (0.0, 0.0)
+    dtype = str(value.dtype).removeprefix("torch.")
+    magnitudes = value.abs()
+    if low < 0 and bool((magnitudes == 1).all()):
+        return Draw("sign", shape, dtype="int64" if dtype == "int64" else "float32")
+    if "torch.ones(" in text and len(shape) == 1:
+        return Draw("sign", shape)
+    if not value.is_floating_point():
+        if "arange" in text and low < 0:
+            return Draw("randn", shape)
+        return Draw("randint", shape, _bound(text) or int(high) + 1, dtype)
+    return Draw("rand" if low >= 0 and high <= 1 and value.numel() > 1 else "randn", shape)
+
+
+def _bound(text: str) -> int:
+    """The upper bound in `randint(5, …)`, `randint(0, 5, …)` or `.random_(5)`, 0 if there is none."""
+    for call in [item for item in ast.walk(ast.parse(text, mode="eval")) if isinstance(item, ast.Call)]:
+        name = getattr(call.func, "attr", "")
+        keywords = {item.arg: item.value for item in call.keywords}
+        numbers = [item.value for item in call.args if isinstance(item, ast.Constant) and type(item.value) is int]
+        if isinstance(keywords.get("high"), ast.Constant):
+            return int(keywords["high"].value)  # type: ignore[attr-defined]
+        if name in ("randint", "random_") and numbers:
+            return int(numbers[1] if len(numbers) > 1 else numbers[0])  # type: ignore[call-overload]
+    return 0

@@ -1,0 +1,124 @@
+"""What to try next after a failure: the error message usually names both the size it got and the one it wants."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from musadata.mining.arguments.attempts import Attempt, Draw, integers
+
+LARGEST = 4096
+WANTS_INTEGERS = re.compile(
+    r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot", re.I
+)
+WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
+RANK = re.compile(
+    r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
+    r"|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of) (\d)"
+)
+UNPACK = re.compile(r"values to unpack \(expected (\d)")
+DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
+NOT_A_SEQUENCE = re.compile(
+    r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)"
+)
+MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
+
+
+def repair(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
+    """Attempts that differ from a failed one in what its error names, likeliest first.
+
+    Args:
+        error: type and message of the exception.
+        line: the source line of the reference that raised it, "" if unknown.
+    """
+    yield from _match_sizes(attempt, error)
+    yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error)
+    yield from _change_dtype(attempt, error)
+    yield from _change_arguments(attempt, error, line)
+
+
+def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """Replace a size that the message mentions by another one that it mentions: inputs first, then the constructor."""
+    numbers = list(dict.fromkeys(int(text) for text in re.findall(r"(?<![\w.])\d+(?![\w.]*\d*\.)", _loosened(error))))
+    values = attempt.values()
+    first_input = attempt.init_count()
+    order = [*range(first_input, len(values)), *range(first_input)]
+    for slot in order:
+        if values[slot] not in numbers:
+            continue
+        for number in numbers:
+            if number != values[slot] and 1 <= number <= LARGEST and (slot >= first_input or number > 4):
+                yield attempt.with_values((*values[:slot], number, *values[slot + 1 :]))
+
+
+def _loosened(error: str) -> str:
+    """ "(4x24 and 36x24)" with the numbers set apart."""
+    return re.sub(r"(?<=\d)x(?=\d)", " x ", error)
+
+
+def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    wanted = [int(text) for found in RANK.findall(error) for text in found if text] + [
+        int(text) for text in UNPACK.findall(error)
+    ]
+    if "Dimension out of range" in error or "IndexError" in error or "dims" in error or "dimension" in error:
+        wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
+    for rank in dict.fromkeys(wanted):
+        if not 1 <= rank <= 5:
+            continue
+        for number, draw in enumerate(attempt.draws):
+            if draw.kind != "literal" and len(draw.shape) != rank:
+                yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
+
+
+def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """A shape of another rank that keeps the leading sizes and fills up with fresh distinct ones."""
+    fresh = [size for size in (7, 11, 13, 9, 15) if size not in shape]
+    return (*shape[:rank], *fresh[: max(0, rank - len(shape))])
+
+
+def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    for number, draw in enumerate(attempt.draws):
+        if WANTS_INTEGERS.search(error) and draw.kind in ("randn", "rand"):
+            yield with_draw(attempt, number, Draw("randint", draw.shape, 8, "int64"))
+        if WANTS_FLOATS.search(error) and draw.kind == "randint":
+            yield with_draw(attempt, number, Draw("randn", draw.shape))
+        if "out of range" in error and draw.kind == "randint" and draw.high > 2:
+            yield with_draw(attempt, number, replace(draw, high=2))
+        if "bool" in error.lower() and draw.kind != "bool":
+            yield with_draw(attempt, number, Draw("bool", draw.shape, dtype="bool"))
+
+
+def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:
+    return replace(attempt, draws=(*attempt.draws[:number], draw, *attempt.draws[number + 1 :]))
+
+
+def _change_arguments(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
+    for number, text in enumerate(attempt.init):
+        for other in _other_expressions(text, error):
+            yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
+
+
+def _other_expressions(text: str, error: str) -> Iterator[str]:
+    if text.isdigit():
+        if NOT_A_SEQUENCE.search(error):
+            yield f"({text}, {text})"
+            yield f"({text}, {text}, {text})"
+        if DIVIDE.search(error):
+            yield from (str(int(text) * 2), "24", "48", "1") if int(text) else ("1",)
+        if MODULE_WANTED.search(error):
+            yield "nn.Identity()"
+            yield "nn.ReLU"
+        if "NoneType" in error:
+            yield "None"
+    elif text.startswith("("):
+        if "int" in error and ("tuple" in error or "list" in error):
+            yield str(integers(text)[0]) if integers(text) else "1"
+    elif text.startswith("nn."):
+        bare = text.split("(")[0]
+        if "unexpected keyword" in error or "positional argument" in error:
+            yield "nn.Identity"
+            yield "nn.ReLU"
+            yield f"{bare}()" if "Linear" not in bare else "nn.Identity()"
+        if MODULE_WANTED.search(error):
+            yield "nn.Identity()"
+    elif text.startswith("'"):
+        yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)

@@ -1,0 +1,184 @@
+"""Sizes that make a good task: modest, mutually distinct, not all powers of two.
+
+An attempt that works says nothing about which of its sizes belong together. So sizes are changed group by group, and a
+change stays only if the module still runs.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from musadata.mining.arguments.attempt_execution import Bench
+from musadata.mining.arguments.attempts import Attempt
+from musadata.mining.arguments.repairs import with_draw
+
+MAX_ELEMENTS = 1 << 16  # inputs and outputs together
+MAX_PARAMETERS = 1 << 20
+MIN_ELEMENTS = 1 << 10
+MAX_OPERATIONS = 4_000_000  # multiply-adds
+POSITIVE_NAMES = re.compile(r"target|label|prob|var|mask|weight|std|sigma|rate|scale")
+# By rank, then by dimension: sizes to choose from.
+TARGETS: dict[int, tuple[tuple[int, ...], ...]] = {
+    1: ((1500, 2100, 1800, 2500),),
+    2: ((24, 40, 18, 30, 52), (72, 56, 96, 110, 84)),
+    3: ((4, 6, 5, 7), (18, 24, 14, 28, 20), (36, 30, 44, 50, 26)),
+    4: ((3, 4, 2, 5), (8, 12, 6, 10, 14), (16, 18, 15, 20), (22, 24, 19, 26)),
+    5: ((2, 3), (4, 6, 5), (8, 9, 7), (10, 12, 11), (14, 13, 15)),
+}
+
+
+def settle(bench: Bench, attempt: Attempt, parameters: list[str], salt: str) -> Attempt:
+    """A working attempt with better sizes that works as well. `parameters`: the names of the inputs."""
+    attempt = _promote(bench, _both_signs(bench, attempt, parameters))
+    attempt = _retarget(bench, attempt, salt)
+    attempt = _separate(bench, attempt, salt)
+    return _limit(bench, attempt)
+
+
+def _works(bench: Bench, attempt: Attempt) -> bool:
+    return not bench.spent and bench.attempt(attempt).ok
+
+
+def _both_signs(bench: Bench, attempt: Attempt, parameters: list[str]) -> Attempt:
+    """Inputs of both signs where nothing speaks for probabilities: mistakes with signs do not show in positive ones."""
+    for number, draw in enumerate(attempt.draws):
+        name = parameters[number] if number < len(parameters) else ""
+        if draw.kind == "rand" and not POSITIVE_NAMES.search(name):
+            trial = with_draw(attempt, number, replace(draw, kind="randn"))
+            if _works(bench, trial) and bench.attempt(trial).finite:
+                attempt = trial
+    return attempt
+
+
+def _promote(bench: Bench, attempt: Attempt) -> Attempt:
+    """Vectors become matrices where the module takes either: a wrong axis shows only where there are two."""
+    if any(len(draw.shape) != 1 for draw in attempt.draws):
+        return attempt
+    wider = replace(attempt, draws=tuple(replace(draw, shape=(24, *draw.shape)) for draw in attempt.draws))
+    return wider if _works(bench, wider) else attempt
+
+
+def _retarget(bench: Bench, attempt: Attempt, salt: str) -> Attempt:
+    """Give each group of equal sizes a new size of its own."""
+    for group in _groups(attempt):
+        values = attempt.values()
+        for trial in _trials(attempt, group, salt):
+            if trial == values or _works(bench, attempt.with_values(trial)):
+                attempt = attempt.with_values(trial)
+                break
+    return attempt
+
+
+def _groups(attempt: Attempt) -> list[list[int]]:
+    """Slots of equal value of which one at least sizes an input, in order of appearance among the inputs."""
+    values, first_input = attempt.values(), attempt.init_count()
+    groups: dict[int, list[int]] = {}
+    for slot in [*range(first_input, len(values)), *range(first_input)]:
+        if slot >= first_input or values[slot] in groups:
+            groups.setdefault(values[slot], []).append(slot)
+    alone = [[slot] for slot in groups.pop(1, []) if slot >= first_input]
+    return [*groups.values(), *alone]
+
+
+def _trials(attempt: Attempt, group: list[int], salt: str) -> Iterator[tuple[int, ...]]:
+    values, first_input = attempt.values(), attempt.init_count()
+    old = values[group[0]]
+    inputs = [slot for slot in group if slot >= first_input]
+    # A small number in the constructor is rather a count or a kernel than the width it happens to equal.
+    sets = [inputs] if old <= 4 else [group, inputs]
+    for slots in [item for number, item in enumerate(sets) if item and item not in sets[:number]]:
+        target = _target(attempt, slots[0] if slots[0] >= first_input else inputs[0], salt)
+        multiples = [max(1, round(target / old)) * old, old * old]
+        for size in dict.fromkeys([target, *multiples]):
+            if size != old and size <= 4 * target:
+                yield tuple(size if slot in slots else value for slot, value in enumerate(values))
+
+
+def _target(attempt: Attempt, slot: int, salt: str) -> int:
+    """The size that the input dimension in this slot should have: by its rank and place, away from others' sizes."""
+    start = attempt.init_count()
+    values = attempt.values()
+    taken = set(values) - {values[slot]}
+    for number, draw in enumerate(attempt.draws):
+        end = start + len(draw.shape)
+        if slot < end:
+            choices = TARGETS.get(len(draw.shape), TARGETS[5])[min(slot - start, 4)]
+            turn = _hash(f"{salt}/{number}/{slot - start}") % len(choices)
+            ordered = [*choices[turn:], *choices[:turn]]
+            return next((size for size in ordered if size not in taken), ordered[0] + 1)
+        if draw.kind == "randint":
+            if slot == end:
+                return 10 + _hash(f"{salt}/{number}/high") % 7
+            end += 1
+        start = end
+    return values[slot]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+def _separate(bench: Bench, attempt: Attempt, salt: str) -> Attempt:
+    """Tell dimensions of one input apart that are equal by accident."""
+    bounds = attempt.bound_slots()
+    for slot in range(attempt.init_count(), len(attempt.values())):
+        values = attempt.values()
+        others = [value for place, value in enumerate(values) if place != slot and place not in bounds]
+        if slot in bounds or values[slot] < 2 or values[slot] not in others:
+            continue
+        for step in (1, 2, 3, -1):
+            size = values[slot] + step
+            if size >= 2 and size not in values:
+                trial = attempt.with_values((*values[:slot], size, *values[slot + 1 :]))
+                if _works(bench, trial):
+                    attempt = trial
+                break
+    return attempt
+
+
+def _limit(bench: Bench, attempt: Attempt) -> Attempt:
+    """Shrink the largest sizes until the cost is modest; grow the batch of what is tiny."""
+    for _ in range(12):
+        result = bench.attempt(attempt)
+        if result.elements < MIN_ELEMENTS:
+            grown = _scaled(bench, attempt, grow=True)
+        elif _is_dear(bench, attempt):
+            grown = _scaled(bench, attempt, grow=False)
+        else:
+            return attempt
+        if grown is None:
+            return attempt
+        attempt = grown
+    return attempt
+
+
+def _is_dear(bench: Bench, attempt: Attempt) -> bool:
+    result = bench.attempt(attempt)
+    if result.elements > MAX_ELEMENTS or result.parameters > MAX_PARAMETERS:
+        return True
+    return bench.operations(attempt) > MAX_OPERATIONS
+
+
+def _scaled(bench: Bench, attempt: Attempt, *, grow: bool) -> Attempt | None:
+    values, first_input = attempt.values(), attempt.init_count()
+    bounds = attempt.bound_slots()
+    groups: dict[int, list[int]] = {}
+    for slot, value in enumerate(values):
+        if slot not in bounds and (value > 4 or slot >= first_input):
+            groups.setdefault(value, []).append(slot)
+    if grow:
+        groups = {value: slots for value, slots in groups.items() if slots[-1] >= first_input}
+    for old in sorted(groups, reverse=not grow):
+        size = old * 2 + 1 if grow else math.ceil(old * 0.6)
+        even = size + size % 2
+        for new in dict.fromkeys([size, even, even + even % 4, old * 2 if grow else old // 2]):
+            if new < 1 or new == old or (new in values and new > 4) or (grow and new > 4096):
+                continue
+            trial = attempt.with_values(
+                tuple(new if slot in groups[old] else value for slot, value in enumerate(values))
+            )
+            if _works(bench, trial):
+                return trial
+    return None

@@ -1,0 +1,217 @@
+"""From a file to the rows of `kernels/`: the wrappers in it, the kernels behind them, and a task where there is one."""
+
+import ast
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import libcst as cst
+
+from musadata.mining.kernels.comparisons import find_compared
+from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
+from musadata.mining.kernels.extension_candidates import PAIR, HumanCandidate, cut_candidate, cut_reference
+from musadata.mining.kernels.native_slicing import NativeSlice, TooMuchNativeCode, slice_native
+from musadata.mining.kernels.pairs import Link, Repository, wrapper_kind
+from musadata.mining.kernels.rebinding import GRADIENTS
+from musadata.mining.kernels.usage import find_examples
+from musadata.mining.slicing.class_slicing import Unsliceable
+from musadata.mining.slicing.drafting import LIMITS, write_reference
+from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, NativeSource, Reject, SourceKind, Task
+from musadata.rows import content_id
+from musadata.sandbox import Caller
+from musadata.sources.protocol import CodeSource
+
+STEP = "pair"
+Definition = ast.FunctionDef | ast.ClassDef
+UNCUT = (Unsliceable, cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError, RecursionError)
+
+
+class KernelMiner:
+    """Finds the kernels of one tree. Its native code is read when the first file asks."""
+
+    def __init__(self, source: CodeSource):
+        self._source = source
+
+    @cached_property
+    def _repository(self) -> Repository:
+        return Repository(self._source.tree)
+
+    @cached_property
+    def _equivalents(self) -> dict[str, list[Equivalent]]:
+        """By the file of the wrapper. None is looked for in a tree without native code."""
+        if not self._repository.bindings:
+            return {}
+        named = find_equivalents(self._repository)
+        known = {(item.wrapper_path, item.wrapper.name) for item in named}
+        compared = find_compared(self._repository, defined_names(self._repository))
+        found: dict[str, list[Equivalent]] = {}
+        for item in [*named, *(other for other in compared if (other.wrapper_path, other.wrapper.name) not in known)]:
+            found.setdefault(item.wrapper_path, []).append(item)
+        return found
+
+    def rows(self, path: str, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
+        """The kernels that a file's wrappers call, and a reject for each that cannot be a row, in a fixed order."""
+        if not path.endswith(".py") or not self._repository.bindings:
+            return
+        done: set[tuple[str, str]] = set()
+        for equivalent in self._equivalents.get(path, ()):
+            for item in self._paired(equivalent, sandbox):
+                if isinstance(item, KernelDraft):
+                    done.add((item.kernel.wrapper, item.kernel.binding))
+                yield item
+        for link in sorted(self._repository.links(path), key=_order):
+            key = (link.pair.wrapper, link.pair.binding)
+            if key not in done:
+                done.add(key)
+                yield self._row(link, [link])
+
+    def _paired(self, equivalent: Equivalent, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
+        """The row of a wrapper that has an equivalent, with its task; nothing where the wrapper calls no kernel."""
+        where = f"{self._source.origin}/{equivalent.wrapper_path}:{_lines(equivalent.wrapper)}"
+        try:
+            candidate = cut_candidate(self._source.tree, self._repository, equivalent)
+        except UNCUT as error:
+            if _touches(self._repository, equivalent):
+                yield _reject("tasks", f"wrapper_{_reason(error)}", _detail(error), where)
+            return
+        except TooMuchNativeCode as error:
+            yield _reject("kernels", "native_too_large", str(error), where)
+            return
+        if candidate is None:
+            return
+        draft = self._draft(equivalent, sandbox, where)
+        if isinstance(draft, Reject):
+            yield draft
+            yield self._row(candidate.links[0], candidate.links, equivalent)
+        else:
+            yield self._row(candidate.links[0], candidate.links, equivalent, candidate, draft)
+
+    def _draft(self, equivalent: Equivalent, sandbox: Caller, where: str) -> Draft | Reject:
+        """The equivalent as a reference, with arguments on which it runs."""
+        name = equivalent.plain.name
+        try:
+            definitions = cut_reference(self._source.tree, equivalent)
+        except UNCUT as error:
+            return _reject("tasks", f"equivalent_{_reason(error)}", _detail(error), where)
+        outcome = sandbox.call(
+            "musadata.mining.search:search_arguments",
+            definitions,
+            name if equivalent.is_module else PAIR,
+            [dataclasses.asdict(example) for example in find_examples(self._repository, equivalent)],
+            f"{self._source.seed}/pair/{name}",
+            limits=LIMITS,
+        )
+        if not outcome.ok:
+            return _reject("tasks", f"search_{outcome.status}", outcome.error_type or "", where)
+        found: dict[str, Any] = outcome.value
+        if "reason" in found:
+            return _reject("tasks", str(found["reason"]), str(found["detail"]), where)
+        reference = write_reference(definitions, found["init"], found["inputs"])
+        place = self._source.provenance(equivalent.plain_path, _lines(equivalent.plain))
+        return Draft(SourceKind.PAIRED, name, reference, place)
+
+    def _row(
+        self,
+        link: Link,
+        links: Sequence[Link],
+        equivalent: Equivalent | None = None,
+        candidate: HumanCandidate | None = None,
+        draft: Draft | None = None,
+    ) -> KernelDraft | Reject:
+        wrapper, path = link.use.wrapper, link.use.path
+        provenance = self._source.provenance(path, _lines(wrapper))
+        first, rest = links[0], [item for item in links if item.extension == links[0].extension]
+        try:
+            native = slice_native(self._repository, rest)
+        except TooMuchNativeCode as error:
+            return _reject("kernels", "native_too_large", str(error), f"{provenance.origin}/{path}:{provenance.lines}")
+        kernel = Kernel(
+            kernel_id="",
+            schema_version=SCHEMA_VERSION,
+            wrapper=wrapper.name,
+            wrapper_kind=wrapper_kind(wrapper),
+            wrapper_source=_source_of(self._repository, wrapper, path),
+            extension=first.extension.name,
+            binding=first.pair.binding,
+            binding_form=_form(first, native),
+            binding_source="\n\n".join(native.blocks.values()),
+            host=first.pair.host,
+            kernels=tuple(dict.fromkeys(name for item in rest for name in item.pair.kernels)),
+            native=tuple(self._native(file, text) for file, text in native.files.items()),
+            provenance=provenance,
+            equivalent=equivalent.evidence if equivalent else "",
+            task_id="",
+            candidate=candidate.source if candidate else "",
+            split="train",
+        )
+        return KernelDraft(_identified(kernel), draft)
+
+    def _native(self, path: str, text: str) -> NativeSource:
+        inline = ">." in path  # code in a Python string, whose file stands in the wrapper's provenance
+        return NativeSource(path, text, "" if inline else self._source.provenance(path, "").license)
+
+
+def check_licenses(kernel: Kernel, allowed: Collection[str]) -> Reject | None:
+    """A reject if the wrapper or a native file behind it is under a licence that is not allowed."""
+    licenses = {kernel.provenance.license, *(file.license for file in kernel.native if file.license)}
+    forbidden = sorted(licenses - set(allowed))
+    if not forbidden:
+        return None
+    place = kernel.provenance
+    return _reject("kernels", "license", ", ".join(forbidden), f"{place.origin}/{place.path}:{place.lines}")
+
+
+def with_task(kernel: Kernel, task: Task | None) -> Kernel:
+    """The row with the task that its candidate solves; without candidate where there is no task."""
+    if task is None:
+        return without_task(kernel)
+    return _identified(dataclasses.replace(kernel, task_id=task.task_id, split=task.split))
+
+
+def without_task(kernel: Kernel) -> Kernel:
+    """The row as it is where nothing can judge its candidate."""
+    return _identified(dataclasses.replace(kernel, task_id="", candidate="", split="train"))
+
+
+def _identified(kernel: Kernel) -> Kernel:
+    """The row with the hash of everything else in it as its id."""
+    return dataclasses.replace(kernel, kernel_id=content_id("kernel", dataclasses.replace(kernel, kernel_id="")))
+
+
+def _order(link: Link) -> tuple[int, bool, str, str]:
+    """Wrappers in the order of the file; what runs forward before what runs backward."""
+    return link.use.wrapper.lineno, link.use.method in GRADIENTS, link.pair.extension, link.pair.binding
+
+
+def _touches(repository: Repository, equivalent: Equivalent) -> bool:
+    """Whether a wrapper itself calls a kernel: only then is it a loss that it could not be cut."""
+    return any(link.use.wrapper.name == equivalent.wrapper.name for link in repository.links(equivalent.wrapper_path))
+
+
+def _form(link: Link, native: NativeSlice) -> str:
+    if native.library.startswith("torch.ops."):
+        return "torch_library"
+    return "load_inline" if link.extension.inline else "pybind11"
+
+
+def _source_of(repository: Repository, node: Definition, path: str) -> str:
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    lines = repository.text(path).splitlines(keepends=True)
+    return "".join(lines[first - 1 : node.end_lineno])
+
+
+def _lines(node: Definition) -> str:
+    return f"{node.lineno}-{node.end_lineno}"
+
+
+def _reason(error: Exception) -> str:
+    return error.reason if isinstance(error, Unsliceable) else "unwritable"
+
+
+def _detail(error: Exception) -> str:
+    return error.detail if isinstance(error, Unsliceable) else f"{type(error).__name__}: {error}"[:200]
+
+
+def _reject(dataset: str, reason: str, detail: str, origin: str) -> Reject:
+    return Reject(SCHEMA_VERSION, dataset, STEP, reason, " ".join(detail.split()), origin)

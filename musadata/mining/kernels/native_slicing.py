@@ -1,0 +1,251 @@
+"""Cutting out of an extension's native files what one of its bindings needs."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tree_sitter import Node, Parser
+
+from musadata.mining.kernels.native_parsing import BLANKED, LANGUAGE, BindingBlock, declared_name
+from musadata.mining.kernels.pairs import Link, Repository
+
+MAX_CHARACTERS = 200_000  # of native code behind one wrapper; more is a library
+HEADERS = (".h", ".hpp", ".cuh", ".inl")
+DEVICE = (".cu", ".cuh")
+WORD = re.compile(r"[A-Za-z_]\w*")
+INCLUDE_LINE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"].*$", re.MULTILINE)
+CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
+CONTAINERS = ("translation_unit", "namespace_definition", "declaration_list", "linkage_specification")
+CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "template_declaration")
+
+
+class TooMuchNativeCode(Exception):
+    """What a binding needs is more than a row should hold; the message says how much."""
+
+
+@dataclass(frozen=True)
+class NativeSlice:
+    """Native code that some bindings of one extension need.
+
+    `files`: path -> text without what nothing needs, in the order of paths. `blocks`: what binds them, by path.
+    `functions`: what `load_inline` is told to bind where no block does.
+    """
+
+    files: dict[str, str]
+    blocks: dict[str, str]
+    functions: tuple[str, ...]
+    library: str
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A definition or declaration that may be left out. Offsets are in bytes of its file."""
+
+    name: str
+    start: int
+    end: int
+
+
+def slice_native(repository: Repository, links: Sequence[Link]) -> NativeSlice:
+    """What the bindings of `links`, all of one extension, need.
+
+    Raises:
+        TooMuchNativeCode: it is longer than `MAX_CHARACTERS`.
+    """
+    names = {item.name for link in links for item in link.reached}
+    names |= {link.binding.target.rpartition("::")[2] for link in links}
+    names |= {call.rpartition("::")[2] for link in links for call in link.binding.calls}
+    paths = {item.path for link in links for item in link.reached} | {link.binding.path for link in links}
+    paths |= {path for link in links if link.extension.inline for path in repository.files_of(link.extension)}
+    paths |= {near for path in sorted(paths) for near in repository.visible_from(path)}
+    texts = {path: _without_blocks(repository, path) for path in sorted(paths)}
+    blocks = _bindings(repository, links)
+    pruned = _prune(texts, names)
+    files = {path: text for path, text in pruned.items() if path in blocks or _says_something(text)}
+    total = sum(map(len, files.values()))
+    if total > MAX_CHARACTERS:
+        raise TooMuchNativeCode(f"{total} characters in {len(files)} files")
+    bound = () if blocks else tuple(dict.fromkeys(link.binding.name for link in links))
+    return NativeSlice(files, blocks, bound, links[0].binding.library)
+
+
+def _without_blocks(repository: Repository, path: str) -> str:
+    text = repository.native_text(path)
+    for block in reversed(repository.native[path].blocks):
+        text = text[: block.start] + text[block.end :]
+    return text
+
+
+def _says_something(text: str) -> bool:
+    """Whether anything but directives, comments and white space is left."""
+    plain = re.sub(
+        r"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*(pragma|include|ifndef|endif)[^\n]*$", "", text, flags=re.S | re.M
+    )
+    return bool(plain.strip())
+
+
+def _prune(texts: dict[str, str], names: set[str]) -> dict[str, str]:
+    """The texts without functions and declarations whose names nothing that stays mentions."""
+    encoded = {path: text.encode() for path, text in texts.items()}
+    spans = {path: list(_spans(data)) for path, data in encoded.items()}
+    words: dict[str, set[str]] = {}  # name -> the words in everything of that name
+    needed = set(names)
+    for path, data in encoded.items():
+        needed |= _words(_cut(data, spans[path]))
+        for span in spans[path]:
+            words.setdefault(span.name, set()).update(_words(data[span.start : span.end]))
+    pending = [name for name in words if name in needed]
+    done: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in done:
+            done.add(name)
+            pending += [word for word in words[name] if word in words and word not in done]
+    return {
+        path: _written(data, [span for span in spans[path] if span.name not in done]) for path, data in encoded.items()
+    }
+
+
+def _words(data: bytes) -> set[str]:
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", data.decode("utf-8", "replace"), flags=re.S)
+    return set(WORD.findall(code))
+
+
+def _cut(data: bytes, spans: Iterable[_Span]) -> bytes:
+    for span in sorted(spans, key=lambda item: -item.start):
+        data = data[: span.start] + data[span.end :]
+    return data
+
+
+def _written(data: bytes, spans: Iterable[_Span]) -> str:
+    text = _cut(data, spans).decode("utf-8", "replace")
+    text = re.sub(r"^namespace[\w\s:]*\{\s*\}[^\n]*$", "", text, flags=re.M)
+    return re.sub(r"\n[ \t]*(\n[ \t]*)+\n", "\n\n", text).strip() + "\n"
+
+
+def _spans(data: bytes) -> Iterator[_Span]:
+    """Functions, and declarations of functions, that stand in namespaces, each with the comment right above it."""
+    clean = BLANKED.sub(lambda found: re.sub(rb"[^\n]", b" ", found.group()), data)
+    stack = [Parser(LANGUAGE).parse(clean).root_node]
+    while stack:
+        node = stack.pop()
+        for child in node.children:
+            if child.type in CONTAINERS or child.type in CONDITIONS[:4]:
+                stack.append(child)
+                continue
+            span = _span(child)
+            if span is not None:
+                yield span
+
+
+def _span(node: Node) -> _Span | None:
+    inner = node
+    while inner.type == "template_declaration":
+        inner = inner.children[-1]
+    is_function = inner.type == "function_definition" and inner.child_by_field_name("body") is not None
+    is_declared = inner.type == "declaration" and _is_function_declarator(inner)
+    if not (is_function or is_declared) or _follows_error(node):
+        return None
+    name = declared_name(inner)
+    if not name or "::" in name or name.startswith("operator") or name.isupper():
+        return None
+    start = node
+    while (above := start.prev_sibling) is not None and above.type == "comment":
+        if above.end_point[0] + 1 < start.start_point[0] or _shares_line(above):
+            break
+        start = above
+    return _Span(name, start.start_byte, node.end_byte)
+
+
+def _is_function_declarator(node: Node) -> bool:
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator"):
+        declarator = next((item for item in declarator.children if item.type.endswith("declarator")), None)
+    return declarator is not None and declarator.type == "function_declarator"
+
+
+def _follows_error(node: Node) -> bool:
+    """Whether the parser gave up right before: part of the definition may lie there."""
+    before = node.prev_sibling
+    return node.has_error or (before is not None and before.type == "ERROR")
+
+
+def _shares_line(comment: Node) -> bool:
+    before = comment.prev_sibling
+    return before is not None and before.end_point[0] == comment.start_point[0]
+
+
+def _bindings(repository: Repository, links: Sequence[Link]) -> dict[str, str]:
+    """Per file, the blocks that bind the links' names, and nothing else in them."""
+    wanted = {link.binding.name for link in links}
+    files = {path for link in links for path in repository.files_of(link.extension)}
+    files |= {link.binding.path for link in links}
+    found: dict[str, str] = {}
+    for path in sorted(files):
+        for block in repository.native[path].blocks if path in repository.native else ():
+            if block.library == links[0].binding.library:
+                text = _write_block(block, wanted)
+                if text:
+                    found[path] = f"{found[path]}\n\n{text}" if path in found else text
+    return found
+
+
+def _write_block(block: BindingBlock, wanted: set[str]) -> str:
+    statements = [text for name, text in block.statements if name in wanted]
+    if not statements:
+        return ""
+    head = re.sub(r"(PYBIND11_MODULE\s*\(\s*)\w+", r"\1TORCH_EXTENSION_NAME", block.head)
+    return head + "\n" + "".join(f"    {text}\n" for text in statements) + "}"
+
+
+def flatten(repository: Repository, native: NativeSlice) -> tuple[str, str]:
+    """The slice as two texts without includes of its own files: for the host's compiler, and for the device's."""
+    host, device = _Flattener(repository, native), _Flattener(repository, native)
+    for path in native.files:
+        if not path.endswith(HEADERS):
+            (device if path.endswith(DEVICE) else host).add(path)
+    for path in native.blocks:
+        writer = device if path.endswith(DEVICE) else host
+        if path not in writer.seen:
+            writer.add(path)
+    return host.text(), device.text()
+
+
+class _Flattener:
+    def __init__(self, repository: Repository, native: NativeSlice):
+        self._repository, self._native = repository, native
+        self.seen: set[str] = set()
+        self._parts: list[str] = []
+
+    def add(self, path: str) -> None:
+        self._parts.append(self._expanded(path))
+        if path in self._native.blocks:
+            self._parts.append(self._native.blocks[path])
+
+    def text(self) -> str:
+        text = "\n\n".join(part.strip() for part in self._parts if part.strip())
+        return text if CONDITIONAL.search(text) else _included_once(text)
+
+    def _expanded(self, path: str) -> str:
+        """A file's text with the repository's own headers in place, each once."""
+        self.seen.add(path)
+        text = re.sub(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*\n?", "", self._native.files.get(path, ""), flags=re.M)
+
+        def replace(found: re.Match[str]) -> str:
+            near = self._repository.included(path, found[1].lstrip("./"))
+            if not near:
+                return found[0]
+            return self._expanded(near[0]).rstrip() if near[0] not in self.seen else ""
+
+        return INCLUDE_LINE.sub(replace, text)
+
+
+def _included_once(text: str) -> str:
+    seen: set[str] = set()
+
+    def keep(found: re.Match[str]) -> str:
+        again = found[0].strip() in seen
+        seen.add(found[0].strip())
+        return "" if again else found[0]
+
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"^[ \t]*#[ \t]*include[^\n]*\n", keep, text, flags=re.M))

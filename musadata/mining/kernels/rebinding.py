@@ -1,0 +1,131 @@
+"""A tree in which Python files build the extensions that they use, where they import them in the repository.
+
+Whatever the slicer cuts out of such a tree stands alone, with `NAME = None` where the extension has to be built.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from musadata.mining.kernels.pairs import Alias, Repository
+from musadata.sources.protocol import Tree
+from musadata.sources.trees import decode_source
+
+BUILT = 'load_inline(name="{name}", cpp_sources="")'
+GRADIENTS = frozenset({"backward", "jvp", "vmap"})  # of an `autograd.Function`: a candidate only runs forward
+
+
+class RebuiltTree:
+    """`tree` with imports of extensions replaced, and `additions` (path -> text) appended to some files."""
+
+    def __init__(self, tree: Tree, repository: Repository, additions: Mapping[str, str] | None = None):
+        self._tree, self._repository, self._additions = tree, repository, dict(additions or {})
+
+    def paths(self) -> list[str]:
+        return self._tree.paths()
+
+    def read(self, path: str) -> bytes:
+        data = self._tree.read(path)
+        if not path.endswith(".py"):
+            return data
+        module = self._repository.module(path)
+        text = decode_source(data)
+        if module is not None:
+            text = rebind(text, module, self._repository.aliases(path))
+        return (text + self._additions.get(path, "")).encode()
+
+
+def rebind(text: str, module: ast.Module, aliases: Mapping[str, Alias]) -> str:
+    """A file's text in which every alias of an extension is a name on top level that is bound to a built one."""
+    imported = {name: alias for name, alias in aliases.items() if alias.extension is None}
+    edits = [*_forward_only(module), *_imports(module, imported)]
+    bound = [name for name in imported if any(name in names for _, _, _, names in edits)]
+    lines = text.splitlines(keepends=True)
+    kept = sorted(edits, key=lambda edit: (edit[0], -edit[1]))
+    outermost = [edit for place, edit in enumerate(kept) if not any(edit[1] <= other[1] for other in kept[:place])]
+    for first, last, written, _ in reversed(outermost):
+        lines[first - 1 : last] = [written] if written else []
+    head = _head_length(module)
+    text = "".join(
+        [*lines[:head], *(f"{line}\n" for name in bound for line in _built(name, imported[name])), *lines[head:]]
+    )
+    for name in bound:
+        if "." in name:
+            text = re.sub(rf"\b{re.escape(name)}\b(?=\s*\.)", plain_name(name), text)
+    return text
+
+
+def plain_name(alias: str) -> str:
+    """The name that stands for an alias: "pkg__C" for "pkg._C"."""
+    return alias.replace(".", "__")
+
+
+def _built(name: str, alias: Alias) -> list[str]:
+    target, _, binding = alias.target.partition(":")
+    plain = plain_name(name)
+    if not binding:
+        return [f"{plain} = {BUILT.format(name=target)}"]
+    return [f"{plain}_extension = {BUILT.format(name=target)}", f"{plain} = {plain}_extension.{binding}"]
+
+
+def _head_length(module: ast.Module) -> int:
+    """How many lines the docstring and `from __future__` take."""
+    last = 0
+    for node in module.body:
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not text and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            break
+        last = node.end_lineno or last
+    return last
+
+
+Edit = tuple[int, int, str, frozenset[str]]  # first and last line, what stands there instead, the aliases it bound
+
+
+def _forward_only(module: ast.Module) -> Iterator[Edit]:
+    for node in module.body:
+        if isinstance(node, ast.ClassDef) and any("Function" in ast.unparse(base) for base in node.bases):
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef) and item.name in GRADIENTS:
+                    first = min([item.lineno, *(decorator.lineno for decorator in item.decorator_list)])
+                    yield first, item.end_lineno or item.lineno, "", frozenset()
+
+
+def _imports(module: ast.Module, aliases: Mapping[str, Alias]) -> Iterator[Edit]:
+    for node in module.body:
+        found = list(_binders([node], aliases))
+        names = frozenset(name for _, some in found for name in some)
+        if found and isinstance(node, ast.Try):  # whatever happens where the import fails does not happen here
+            yield node.lineno, node.end_lineno or node.lineno, "", names
+            continue
+        for statement, some in found:
+            others = _without(statement, some)
+            indent = " " * statement.col_offset
+            written = f"{indent}{others or 'pass'}\n" if others or indent else ""
+            yield statement.lineno, statement.end_lineno or statement.lineno, written, some
+
+
+def _binders(nodes: Iterable[ast.stmt], aliases: Mapping[str, Alias]) -> Iterator[tuple[ast.stmt, frozenset[str]]]:
+    """Statements that bind aliases, at any depth."""
+    for top in nodes:
+        for node in ast.walk(top):
+            names: set[str] = set()
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = {alias.asname or alias.name for alias in node.names}
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                names = {node.targets[0].id} if isinstance(node.value, ast.Call) else set()
+            if bound := frozenset(names & aliases.keys()):
+                assert isinstance(node, ast.stmt)
+                yield node, bound
+
+
+def _without(statement: ast.stmt, names: frozenset[str]) -> str:
+    """An import statement without some of its names, "" if none is left."""
+    if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return ""
+    kept = [alias for alias in statement.names if (alias.asname or alias.name) not in names]
+    if not kept:
+        return ""
+    if isinstance(statement, ast.Import):
+        return ast.unparse(ast.Import(kept))
+    return ast.unparse(ast.ImportFrom(statement.module, kept, statement.level))

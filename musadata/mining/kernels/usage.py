@@ -1,0 +1,96 @@
+"""How a repository's own tests call a function: evidence for the inputs on which its kernel works."""
+
+import ast
+import copy
+from collections.abc import Iterator
+
+from musadata.mining.kernels.equivalents import Equivalent, arguments_of
+from musadata.mining.kernels.pairs import Repository, folder_distance
+from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, call_examples, read_examples
+
+MAX_FILES = 12
+ON_DEVICE = frozenset({"cuda", "to", "requires_grad_", "contiguous", "half", "float", "double", "bfloat16", "detach"})
+PLACES = frozenset({"device", "requires_grad", "generator", "pin_memory"})
+
+
+def find_examples(repository: Repository, equivalent: Equivalent) -> list[Example]:
+    """Calls of a wrapper, or of its plain version, in tests and benchmarks; those nearest to the wrapper first."""
+    names = frozenset({equivalent.wrapper.name, equivalent.plain.name})
+    found: list[Example] = []
+    for path in _test_files(repository, equivalent.wrapper_path, names):
+        for _, statements in straight_lines(repository.module(path)):
+            if equivalent.is_module:
+                for name in sorted(names):
+                    found += read_examples(statements, name, "test")
+            else:
+                calls = call_examples(statements, names)
+                found += [example for call in calls if (example := _example(call, equivalent)) is not None]
+    return list(dict.fromkeys(found))[:MAX_EXAMPLES]
+
+
+def _test_files(repository: Repository, near: str, names: frozenset[str]) -> list[str]:
+    paths = [path for path in repository.python_paths if "test" in path.lower() or "bench" in path.lower()]
+    using = [path for path in paths if any(name in repository.text(path) for name in names)]
+    return sorted(using, key=lambda path: (folder_distance(near, path), path))[:MAX_FILES]
+
+
+def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
+    """Every function with its body, its parameters set to the first values that they are tested with."""
+    for node in ast.walk(module) if module else ():
+        if isinstance(node, ast.FunctionDef):
+            given = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in _parameters(node)]
+            body = [_on_host(statement) for statement in [*given, *node.body]]
+            yield node, [ast.fix_missing_locations(statement) for statement in body]
+
+
+def _parameters(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    positional = function.args.args[len(function.args.args) - len(function.args.defaults) :]
+    yield from ((item.arg, value) for item, value in zip(positional, function.args.defaults, strict=True))
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("parametrize"):
+            yield from _parametrized(decorator.args)
+
+
+def _parametrized(arguments: list[ast.expr]) -> Iterator[tuple[str, ast.expr]]:
+    """Names and first values of `parametrize("a, b", [(1, 2), …])`."""
+    if len(arguments) < 2 or not isinstance(arguments[1], (ast.List, ast.Tuple)) or not arguments[1].elts:
+        return
+    first = arguments[1].elts[0]
+    if isinstance(first, ast.Call) and ast.unparse(first.func).endswith("param") and first.args:
+        first = ast.Tuple(first.args, ast.Load()) if len(first.args) > 1 else first.args[0]
+    named = arguments[0].value if isinstance(arguments[0], ast.Constant) else None
+    names = [name.strip() for name in named.split(",")] if isinstance(named, str) else []
+    values = first.elts if len(names) > 1 and isinstance(first, (ast.Tuple, ast.List)) else [first]
+    yield from zip(names, values, strict=False)
+
+
+class _OnHost(ast.NodeTransformer):
+    """Takes out where a tensor lies: what is left can be evaluated anywhere."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ON_DEVICE:
+            return node.func.value
+        node.keywords = [item for item in node.keywords if item.arg not in PLACES]
+        return node
+
+
+def _on_host(statement: ast.stmt) -> ast.stmt:
+    changed: ast.stmt = _OnHost().visit(copy.deepcopy(statement))
+    return changed
+
+
+def _example(call: ast.Call, equivalent: Equivalent) -> Example | None:
+    """The arguments that wrapper and plain version share; None if the call does not show them all."""
+    if any(isinstance(item, ast.Starred) for item in call.args):
+        return None
+    called = equivalent.wrapper if _names(call, equivalent.wrapper.name) else equivalent.plain
+    given = dict(zip((name for name, _ in arguments_of(called) or []), call.args, strict=False))
+    given |= {item.arg: item.value for item in call.keywords if item.arg}
+    if not given.keys() >= set(equivalent.shared):
+        return None
+    return Example(inputs=tuple(ast.unparse(given[name]) for name in equivalent.shared), evidence="test")
+
+
+def _names(call: ast.Call, name: str) -> bool:
+    return name in ast.unparse(call.func).split(".")

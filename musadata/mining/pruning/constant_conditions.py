@@ -1,0 +1,244 @@
+"""Which conditions of a reference can only come out one way, whatever shapes and values its inputs have.
+
+Building depends on the constructor's arguments alone, which a reference fixes: what was seen while building is what
+always happens. What runs with the inputs may depend on them, so there only conditions count that ask for nothing but
+what the constructor has fixed: attributes, arguments that are left out, flags.
+"""
+
+import ast
+from collections import Counter
+from functools import cached_property
+from typing import Any
+
+from musadata.mining.pruning.execution_watch import Log
+from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
+from musadata.mining.slicing.known_conditions import known_answer
+
+ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "callable", "len", "type", "bool", "any", "all"})
+TYPES = frozenset({"int", "float", "str", "bool", "tuple", "list", "dict"})
+
+
+class Seen:
+    """A reference with what was seen of it: every answer in terms of its syntax tree."""
+
+    def __init__(self, tree: ast.Module, survey: Survey, log: Log):
+        self.tree, self.survey = tree, survey
+        self.functions = survey.functions
+        self._log = log
+        self._locals: dict[int, Locals] = {}
+
+    def outcomes(self, node: ast.AST) -> set[bool]:
+        """The answers that a site gave: none if it was never reached."""
+        return self._log.outcomes.get(self.survey.number.get(id(node), -1), set())
+
+    def entered(self, function: Function) -> bool:
+        return bool(self.outcomes(function))
+
+    def ran(self, function: Function) -> bool:
+        """Whether it was entered with the inputs, not only while building."""
+        return self.survey.number[id(function)] in self._log.ran
+
+    def constant(self, function: Function, name: str) -> bool:
+        """Whether an argument was always given one and the same flag, text or None."""
+        return bool(self._log.constants.get((self.survey.number[id(function)], name)))
+
+    def keys(self, table: ast.Assign) -> set[Any] | None:
+        """The keys that were found in a table; None where all of it counts."""
+        return self._log.tables.get(self.survey.number.get(id(table), -1))
+
+    def owner(self, function: Function) -> ast.AST | None:
+        """The function or class right around a function."""
+        around = self.survey.around[id(function)]
+        return around[-1] if around else None
+
+    def locals(self, function: Function) -> "Locals":
+        if id(function) not in self._locals:
+            self._locals[id(function)] = Locals(function)
+        return self._locals[id(function)]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What is bound on top level."""
+        found = set[str]()
+        for node in self.tree.body:
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                found.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                found |= {alias.asname or alias.name for alias in node.names}
+            else:
+                found |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+        return frozenset(found)
+
+
+class Locals:
+    """What a function binds, `own` without what functions inside of it do."""
+
+    def __init__(self, function: Function):
+        given = function.args
+        self.arguments = {item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+        self.assigned: Counter[str] = Counter()
+        self.inner: set[str] = set()
+        self._values: dict[str, ast.expr] = {}
+        for item in ast.walk(function):
+            if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load):
+                self.assigned[item.id] += 1
+            elif isinstance(item, ast.Assign) and len(item.targets) == 1 and isinstance(item.targets[0], ast.Name):
+                self._values[item.targets[0].id] = item.value
+            elif isinstance(item, (*FUNCTIONS, ast.ClassDef)) and item is not function:
+                self.assigned[item.name] += 1
+            elif isinstance(item, (ast.Import, ast.ImportFrom)):
+                self.assigned.update(alias.asname or alias.name.partition(".")[0] for alias in item.names)
+            elif isinstance(item, ast.ExceptHandler) and item.name:
+                self.assigned[item.name] += 1
+            elif isinstance(item, ast.arg):
+                self.inner.add(item.arg)
+
+    def value(self, name: str) -> ast.expr | None:
+        """What a variable is, if it is set once and for all."""
+        return self._values.get(name) if self.assigned[name] == 1 and name not in self.inner else None
+
+    def binds(self, name: str) -> bool:
+        return name in self.assigned or name in self.inner
+
+
+class Decisions:
+    """Answers that conditions always have. Ask `answer`."""
+
+    def __init__(self, seen: Seen, reach: frozenset[str]):
+        """`reach`: every name that code which may run with the inputs refers to."""
+        self._seen = seen
+        self._reach = reach
+        self._remembered: dict[int, bool | None] = {}
+        self._running = {id(function) for function in seen.functions if self._may_run(function)}
+        # What such code changes: no condition on it is settled by the constructor.
+        changing = [seen.survey.changes[number] for number in self._running]
+        self._changing = frozenset[str]().union(*changing, (function.name for function in seen.functions))
+
+    def may_run(self, function: Function) -> bool:
+        """Whether a function may be entered with the inputs."""
+        return id(function) in self._running
+
+    def _may_run(self, function: Function) -> bool:
+        owner = self._seen.owner(function)
+        if self._seen.ran(function) or isinstance(owner, FUNCTIONS):
+            return True
+        if isinstance(owner, ast.ClassDef) and function.name.startswith("__"):
+            return owner.name in self._reach
+        return function.name in self._reach
+
+    def answer(self, test: ast.expr) -> bool | None:
+        """What a condition always comes to; None if that is not known."""
+        if id(test) not in self._remembered:
+            self._remembered[id(test)] = self._answer(test)
+        return self._remembered[id(test)]
+
+    def _answer(self, test: ast.expr) -> bool | None:
+        if has_effect(test):
+            return None
+        if isinstance(test, ast.BoolOp):
+            answers = [self.answer(value) for value in test.values]
+            decisive = isinstance(test.op, ast.Or)
+            if decisive in answers:
+                return decisive
+            if None not in answers:
+                return not decisive
+        elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.answer(test.operand)
+            return None if inner is None else not inner
+        outcomes = self._seen.outcomes(test)
+        if len(outcomes) != 1:
+            return None
+        answer = next(iter(outcomes))
+        return answer if self.is_settled(test, test) or known_answer(test, {}) is answer else None
+
+    def never_loops(self, loop: ast.For) -> bool:
+        if loop.orelse or self._seen.outcomes(loop) != {False} or has_effect(loop.iter):
+            return False
+        return self.is_settled(loop, loop.iter)
+
+    def never_fails(self, node: ast.Try) -> bool:
+        """Whether none of its handlers can ever be needed."""
+        tried = bool(self._seen.outcomes(node)) and not node.finalbody
+        return tried and not any(map(self._seen.outcomes, node.handlers)) and self.is_settled(node, None)
+
+    def is_settled(self, site: ast.AST, node: ast.expr | None) -> bool:
+        """Whether inputs have no say in the value that an expression has at a site."""
+        if id(site) in self._seen.survey.deferred:
+            return False
+        function = self._seen.survey.inside[id(site)]
+        if function is None or not self.may_run(function):
+            return True
+        return node is not None and self._is_fixed(node, function)
+
+    def _is_fixed(self, node: ast.expr, function: Function) -> bool:
+        if isinstance(node, ast.Constant):
+            return True
+        if isinstance(node, ast.Attribute):
+            return node.attr not in self._changing and self._is_fixed_owner(node.value, function)
+        if isinstance(node, ast.Name):
+            return self._is_fixed_name(node.id, function)
+        if isinstance(node, ast.Compare):
+            if _asks_for_none(node) and isinstance(node.left, ast.Name):
+                return self._is_argument(node.left.id, function) or self._is_fixed(node.left, function)
+            return all(self._is_fixed(item, function) for item in (node.left, *node.comparators))
+        if isinstance(node, ast.Call):
+            return self._is_fixed_call(node, function)
+        if isinstance(node, (ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Tuple, ast.List, ast.Set, ast.Subscript)):
+            children = [item for item in ast.iter_child_nodes(node) if isinstance(item, ast.expr)]
+            return all(self._is_fixed(item, function) for item in children)
+        return False
+
+    def _is_fixed_owner(self, node: ast.expr, function: Function) -> bool:
+        if isinstance(node, ast.Name) and node.id in ("self", "cls"):
+            return True
+        return self._is_fixed(node, function)
+
+    def _is_fixed_call(self, node: ast.Call, function: Function) -> bool:
+        if not isinstance(node.func, ast.Name) or node.func.id not in ASKING or node.keywords:
+            return False
+        first, rest = node.args[0] if node.args else node.func, node.args[1:]
+        if isinstance(first, ast.Name) and node.func.id in ("isinstance", "callable"):
+            of_argument = first.id == "self" or self._is_argument(first.id, function)
+            return (of_argument or self._is_fixed(first, function)) and all(self._is_type(item) for item in rest)
+        of_self = isinstance(first, ast.Name) and first.id == "self"
+        return (of_self or self._is_fixed(first, function)) and all(self._is_fixed(item, function) for item in rest)
+
+    def _is_type(self, node: ast.expr) -> bool:
+        return all(isinstance(item, (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)) for item in ast.walk(node))
+
+    def _is_fixed_name(self, name: str, function: Function) -> bool:
+        around = [item for item in self._seen.survey.around[id(function)] if isinstance(item, FUNCTIONS)]
+        if not any(self._seen.locals(item).binds(name) for item in (*around, function)):
+            return name in self._seen.names or name in TYPES
+        value = self._seen.locals(function).value(name)
+        if value is not None:
+            return self._is_fixed(value, function)
+        if not self._is_argument(name, function) or not self._seen.constant(function, name):
+            return False
+        return not self._seen.survey.hands_on_comparisons
+
+    def _is_argument(self, name: str, function: Function) -> bool:
+        """Whether a name is what the caller gave, all through the function."""
+        bound = self._seen.locals(function)
+        return name in bound.arguments and name not in bound.assigned
+
+
+def _asks_for_none(node: ast.Compare) -> bool:
+    return (
+        len(node.ops) == 1
+        and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        and isinstance(node.comparators[0], ast.Constant)
+        and node.comparators[0].value is None
+    )
+
+
+def has_effect(node: ast.expr) -> bool:
+    """Whether evaluating an expression may change something."""
+    for item in ast.walk(node):
+        if isinstance(item, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return True
+        if isinstance(item, ast.Call):
+            name = item.func.attr if isinstance(item.func, ast.Attribute) else getattr(item.func, "id", "")
+            if name in CHANGING or name.endswith("_"):
+                return True
+    return False

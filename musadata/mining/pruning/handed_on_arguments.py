@@ -1,0 +1,58 @@
+"""Taking `device` and `dtype` out of calls that only hand them on: a reference never sets them.
+
+`slicing.device_arguments` does the same for torch's own `factory_kwargs` before anything runs. This here may be wrong,
+and is only kept where what is left behaves in the same way.
+"""
+
+import ast
+
+from musadata.mining.pruning.cutting import Cutter
+from musadata.mining.slicing.evidence import called_name
+
+PLACED = frozenset({"device", "dtype"})
+
+
+def drop_handing_on(tree: ast.Module, cutter: Cutter) -> set[str]:
+    """Take out `device=device`, `dtype=dtype` and dicts of the two; the names of what is called with less now."""
+    carriers = {name for node in ast.walk(tree) for name in _carriers(node)}
+    changed: set[str] = set()
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    inside = {id(item) for text in texts for item in ast.walk(text)}  # positions there are wrong before Python 3.12
+    for node in ast.walk(tree):
+        if id(node) in inside:
+            continue
+        if isinstance(node, ast.Call):
+            gone = [place for place, item in enumerate((*node.args, *node.keywords)) if _hands_on(item, carriers)]
+            spans = cutter.given(node) if gone else []
+            changed |= {called_name(node)} if gone else set()
+        elif isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            gone = [place for place, (key, value) in enumerate(pairs) if key is None and _is_carrier(value, carriers)]
+            spans = cutter.entries(node) if gone else []
+        else:
+            continue
+        for place in gone:
+            cutter.drop_item(spans, place, gone)
+    return changed
+
+
+def _carriers(node: ast.AST) -> list[str]:
+    """`name = {'device': device, 'dtype': dtype}`"""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict) or len(node.targets) > 1:
+        return []
+    target, value = node.targets[0], node.value
+    keys = {item.value if isinstance(item, ast.Constant) else None for item in value.keys}
+    same = all(isinstance(item, ast.Name) and item.id in PLACED for item in value.values)
+    return [target.id] if isinstance(target, ast.Name) and keys and keys <= PLACED and same else []
+
+
+def _is_carrier(value: ast.AST, carriers: set[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in carriers
+
+
+def _hands_on(item: ast.AST, carriers: set[str]) -> bool:
+    if not isinstance(item, ast.keyword):
+        return False
+    if item.arg is None:
+        return _is_carrier(item.value, carriers)
+    return item.arg in PLACED and isinstance(item.value, ast.Name) and item.value.id == item.arg

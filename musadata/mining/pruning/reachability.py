@@ -1,0 +1,266 @@
+"""Which parts of a reference are left when conditions that are always answered alike are taken out."""
+
+import ast
+from collections.abc import Iterable
+
+from musadata.mining.pruning.constant_conditions import Decisions, Seen, has_effect
+from musadata.mining.pruning.mentions import WORD, References, mentions_of
+from musadata.mining.pruning.survey import FUNCTIONS, Function, defined_names, entries
+
+ENDINGS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Delete, ast.Pass)
+MAX_ROUNDS = 5
+
+
+class Living:
+    """The code that stays.
+
+    `dropped`: ids of the functions, classes and constants that nothing needs any more.
+    """
+
+    def __init__(self, source: str, seen: Seen):
+        self._seen = seen
+        self._mentions: dict[int, References] = {}
+        self._wanted: set[int] = set()  # methods that were never entered, but may be
+        self.dropped: set[int] = set()
+        self._families = _families(seen.tree)
+        self._reached = frozenset(WORD.findall(source))
+        self._decisions = Decisions(seen, self._reached)
+        for number in range(MAX_ROUNDS):
+            if not self._narrow() and number:
+                break
+            self.dropped = self._unneeded()
+
+    def _narrow(self) -> bool:
+        """Decide again while code that may run refers to fewer names than it was thought to; whether it did."""
+        rounds = 0
+        while (reached := self._reach()) != self._reached and rounds < MAX_ROUNDS:
+            self._reached, self._decisions = reached, Decisions(self._seen, reached)
+            rounds += 1
+        return rounds > 0
+
+    def answer(self, test: ast.expr) -> bool | None:
+        return self._decisions.answer(test)
+
+    def never_fails(self, node: ast.Try) -> bool:
+        return self._decisions.never_fails(node)
+
+    def is_gone(self, statement: ast.stmt) -> bool:
+        """Whether nothing of a statement stays."""
+        if isinstance(statement, ast.If):
+            answer = self.answer(statement.test)
+            if answer is not None:
+                return all(map(self.is_gone, statement.body if answer else statement.orelse))
+            both = [*statement.body, *statement.orelse]
+            return all(map(self.is_gone, both)) and not has_effect(statement.test)
+        if isinstance(statement, ast.For):
+            return self._decisions.never_loops(statement)
+        return id(statement) in self.dropped
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements of a block up to the one that always leaves it."""
+        for number, statement in enumerate(statements):
+            if self._ends(statement):
+                return statements[: number + 1]
+        return statements
+
+    def unread_entries(self, node: ast.Assign) -> list[int]:
+        """The entries of a table that nobody asks for, by their places."""
+        keys = self._seen.keys(node)
+        if keys is None or ast.unparse(node.targets[0]) in self._reached:
+            return []
+        return [place for place, (key, _, _) in enumerate(entries(node.value)) if key not in keys]
+
+    def _ends(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.If):
+            answer = self.answer(statement.test)
+            if answer is not None:
+                return any(map(self._ends, statement.body if answer else statement.orelse))
+            return any(map(self._ends, statement.body)) and any(map(self._ends, statement.orelse))
+        return isinstance(statement, ENDINGS)
+
+    def _unneeded(self) -> set[int]:
+        """What is not referred to from `Model`, and methods that were never entered and that nothing may enter."""
+        definitions = {name: node for node in self._seen.tree.body for name in defined_names(node)}
+        self._wanted = set()
+        while True:
+            found, done = self._needed(definitions)
+            unneeded, wanted = set[int](), set[int]()
+            for node in self._seen.tree.body:
+                if isinstance(node, ast.ClassDef) and id(node) in done:
+                    for method in self._doubtful_methods(node):
+                        may_enter = self._may_enter(method, node, found)
+                        (wanted if may_enter else unneeded).add(id(method))
+            if wanted == self._wanted:
+                return unneeded | {id(node) for node in definitions.values() if id(node) not in done}
+            self._wanted |= wanted  # what they refer to stays as well
+
+    def _needed(self, definitions: dict[str, ast.stmt]) -> tuple[References, set[int]]:
+        """What is referred to from `Model`, and the definitions behind it."""
+        found, done = References(), set[int]()
+        waiting = [node for node in self._seen.tree.body if "Model" in (defined_names(node) or ["Model"])]
+        while waiting:
+            for node in waiting:
+                done.add(id(node))
+                self._collect(node, found, True, "")
+            needed = {id(node): node for name, node in definitions.items() if name in found.variables}
+            waiting = [node for number, node in needed.items() if number not in done]
+        return found, done
+
+    def _doubtful_methods(self, node: ast.ClassDef) -> list[Function]:
+        """Methods that were never entered, but those that Python or autograd call."""
+        if any(ast.unparse(base).endswith("Function") for base in node.bases):
+            return []
+        methods = [item for item in node.body if isinstance(item, FUNCTIONS) and not self._seen.entered(item)]
+        return [item for item in methods if not item.name.startswith("__")]
+
+    def _may_enter(self, method: Function, node: ast.ClassDef, found: References) -> bool:
+        """Whether code that never ran, or code of the same family, refers to a method."""
+        if method.name in found.unsure:
+            return True
+        return any(method.name in found.of_self.get(relative, ()) for relative in self._families[node.name])
+
+    def _reach(self) -> frozenset[str]:
+        """Names that code which runs with the inputs refers to, there and in what it may call."""
+        functions = [item for item in self._seen.functions if id(item) not in self.dropped]
+        found, done = References(), set[int]()
+        waiting = [item for item in functions if self._seen.ran(item)]
+        while waiting:
+            for function in waiting:
+                done.add(id(function))
+                self._collect_body(function, found, True, "")
+            waiting = [item for item in functions if id(item) not in done and self._may_call(item, found)]
+        attributes = {function.name for function in functions if self._seen.owner(function)}
+        return frozenset(found.variables | (found.names & attributes))
+
+    def _may_call(self, function: Function, found: References) -> bool:
+        owner = self._seen.owner(function)
+        if isinstance(owner, ast.ClassDef):
+            return owner.name in found.variables if function.name.startswith("__") else function.name in found.names
+        return function.name in found.variables
+
+    def _collect(self, node: ast.AST, found: References, ran: bool, owner: str) -> None:
+        """Note what a part of the code refers to, as far as it stays."""
+        if id(node) in self.dropped:
+            return
+        unread = self.unread_entries(node) if isinstance(node, ast.Assign) and not owner else []
+        if isinstance(node, ast.Assign) and unread:
+            kept = [value for place, (_, _, value) in enumerate(entries(node.value)) if place not in unread]
+            self._collect_all(kept, found, ran, owner)
+        elif isinstance(node, SIMPLE):
+            self._collect_header(node, [node], found, ran, owner)
+        elif isinstance(node, ast.If):
+            self._collect_if(node, found, ran, owner)
+        elif isinstance(node, ast.IfExp):
+            self._collect_choice(node, found, ran, owner)
+        elif isinstance(node, ast.For):
+            if not self._decisions.never_loops(node):
+                self._collect_header(node, [node.target, node.iter], found, ran, owner)
+                self._collect_block(node.body, found, ran and True in self._seen.outcomes(node), owner)
+                self._collect_block(node.orelse, found, ran, owner)
+        elif isinstance(node, ast.Try):
+            self._collect_block(node.body, found, ran, owner)
+            if not self.never_fails(node):
+                self._collect_all(node.handlers, found, ran, owner)
+            self._collect_block([*node.orelse, *node.finalbody], found, ran, owner)
+        elif isinstance(node, FUNCTIONS):
+            self._collect_function(node, found, owner)
+        else:
+            self._collect_parts(node, found, ran, owner)
+
+    def _collect_header(
+        self, statement: ast.stmt, parts: Iterable[ast.AST], found: References, ran: bool, owner: str
+    ) -> None:
+        """Expressions of a statement, which are looked at once if they hold no choice."""
+        choosing = id(statement) in self._seen.survey.choosing
+        for part in parts:
+            if choosing:
+                self._collect_parts(part, found, ran, owner)
+                continue
+            if id(part) not in self._mentions:
+                self._mentions[id(part)] = mentions_of(part)
+            found.add(self._mentions[id(part)], ran, owner)
+
+    def _collect_all(self, nodes: Iterable[ast.AST], found: References, ran: bool, owner: str) -> None:
+        for node in nodes:
+            self._collect(node, found, ran, owner)
+
+    def _collect_parts(self, node: ast.AST, found: References, ran: bool, owner: str) -> None:
+        found.mention(node, ran, owner)
+        if isinstance(node, ast.ClassDef):
+            owner = node.name
+        handler = isinstance(node, ast.ExceptHandler)
+        ran = ran and not isinstance(node, ast.Lambda) and not (handler and not self._seen.outcomes(node))
+        for name, value in ast.iter_fields(node):
+            if name in ("body", "orelse") and isinstance(value, list) and not isinstance(node, ast.ClassDef):
+                self._collect_block(value, found, ran, owner)
+                continue
+            for place, child in enumerate(value if isinstance(value, list) else [value]):
+                if isinstance(child, ast.AST):
+                    self._collect(child, found, ran and not (isinstance(node, ast.BoolOp) and place), owner)
+
+    def _collect_function(self, node: Function, found: References, owner: str) -> None:
+        header = (*node.decorator_list, node.args, *([node.returns] if node.returns else []))
+        self._collect_header(node, header, found, True, owner)
+        entered = self._seen.entered(node)
+        if entered or not owner or node.name.startswith("__") or id(node) in self._wanted:
+            self._collect_body(node, found, entered, owner)
+
+    def _collect_body(self, node: Function, found: References, ran: bool, owner: str) -> None:
+        """What a function binds itself stands for nothing outside."""
+        inner, bound = References(of_self=found.of_self), self._seen.locals(node)
+        self._collect_block(node.body, inner, ran, owner)
+        found.names |= inner.names
+        found.unsure |= inner.unsure
+        found.variables.update(name for name in inner.variables if not bound.binds(name))
+
+    def _collect_block(self, statements: list[ast.stmt], found: References, ran: bool, owner: str) -> None:
+        for statement in self.block(statements):
+            self._collect(statement, found, ran, owner)
+            ran = ran and not self._was_left(statement)
+
+    def _was_left(self, statement: ast.stmt) -> bool:
+        """Whether a condition that might come out otherwise was never seen to let the code after it run."""
+        if not isinstance(statement, ast.If) or self.answer(statement.test) is not None:
+            return False
+        outcomes = self._seen.outcomes(statement.test)
+        taken = [block for answer, block in ((True, statement.body), (False, statement.orelse)) if answer in outcomes]
+        return all(any(map(self._ends, block)) for block in taken)
+
+    def _collect_if(self, node: ast.If, found: References, ran: bool, owner: str) -> None:
+        answer, outcomes = self.answer(node.test), self._seen.outcomes(node.test)
+        if answer is None:
+            for part in self.doubtful_operands(node.test):
+                self._collect_header(node, [part], found, ran and bool(self._seen.outcomes(part)), owner)
+        for value, block in ((True, node.body), (False, node.orelse)):
+            if answer in (value, None):
+                self._collect_block(block, found, ran and value in outcomes, owner)
+
+    def _collect_choice(self, node: ast.IfExp, found: References, ran: bool, owner: str) -> None:
+        answer, outcomes = self.answer(node.test), self._seen.outcomes(node.test)
+        if answer is None:
+            for part in self.doubtful_operands(node.test):
+                self._collect(part, found, ran and bool(self._seen.outcomes(part)), owner)
+        for value, part in ((True, node.body), (False, node.orelse)):
+            if answer in (value, None):
+                self._collect(part, found, ran and value in outcomes, owner)
+
+    def doubtful_operands(self, test: ast.expr) -> list[ast.expr]:
+        """What decides a condition: its innermost operands, but those that always have one answer."""
+        if isinstance(test, ast.BoolOp):
+            left = [value for value in test.values if self.answer(value) is None]
+            return [item for value in left for item in self.doubtful_operands(value)]
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.doubtful_operands(test.operand)
+        return [test]
+
+
+def _families(tree: ast.Module) -> dict[str, set[str]]:
+    """Of each class: those that are connected with it by inheritance, itself included."""
+    families: dict[str, set[str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            names = {node.name, *(base.id for base in node.bases if isinstance(base, ast.Name))}
+            family = names.union(*(families.get(name, ()) for name in names))
+            families.update(dict.fromkeys(family, family))
+    return families

@@ -1,0 +1,74 @@
+"""Where a repository shows its own classes in use: main blocks and tests."""
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.evidence import Example, read_examples
+from musadata.mining.slicing.parsing import Definition, ParsedModule
+from musadata.sources.protocol import UnreadableFile
+from musadata.sources.trees import decode_source
+
+MAX_TEST_FILES = 500  # read in search of examples, in one tree
+MAX_FILES = 3  # looked at for one class
+TEST_FILE = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$)")
+CALLED = re.compile(r"\b([A-Z]\w*)\(")
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A test function's statements, and the names that they call."""
+
+    body: list[ast.stmt]
+    called: frozenset[str]
+
+
+class Callers:
+    """Finds examples; remembers of each test file only the names that it calls, of the last few also their tests."""
+
+    def __init__(self, index: PackageIndex):
+        self._index = index
+        self._files: dict[str, list[str]] | None = None
+        self._tests = lru_cache(maxsize=2 * MAX_FILES)(self._read_tests)
+
+    def examples(self, definition: Definition, module: ParsedModule) -> list[Example]:
+        """How the class is constructed and called below `if __name__ == "__main__"` of its file, and in tests."""
+        name = definition.names[0]
+        found = read_examples(module.main, name, "main") if module.main else []
+        for path in self._test_files().get(name, [])[:MAX_FILES]:
+            for test in self._tests(path):
+                if name in test.called:
+                    found += read_examples(test.body, name, "test")
+        return [item for item in found if item.inputs or item.input_keywords] or found
+
+    def _test_files(self) -> dict[str, list[str]]:
+        if self._files is None:
+            self._files = {}
+            paths = [path for path in self._index.tree.paths() if path.endswith(".py") and TEST_FILE.search(path)]
+            for path in paths[:MAX_TEST_FILES]:
+                for name in {*CALLED.findall(self._text(path))}:
+                    self._files.setdefault(name, []).append(path)
+        return self._files
+
+    def _text(self, path: str) -> str:
+        try:
+            return decode_source(self._index.tree.read(path))
+        except UnreadableFile:
+            return ""
+
+    def _read_tests(self, path: str) -> list[_Test]:
+        try:
+            tree = ast.parse(self._text(path))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+        return [_Test(node.body, _called(node)) for node in functions if node.name.startswith("test")]
+
+
+def _called(function: ast.FunctionDef) -> frozenset[str]:
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return frozenset(
+        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "") for call in calls
+    )

@@ -1,0 +1,226 @@
+"""Cutting a class out of its package together with everything that it needs.
+
+The slice is found with `ast` alone, on the files as they are; `rewriting` then makes one file of it.
+"""
+
+import ast
+import builtins
+from collections import Counter
+from dataclasses import dataclass, field
+
+from musadata.mining.slicing.callers import Callers
+from musadata.mining.slicing.decorators import is_kept
+from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
+from musadata.mining.slicing.members import Member
+from musadata.mining.slicing.naming import Names
+from musadata.mining.slicing.parsing import AVAILABLE, Definition, ParsedModule
+from musadata.mining.slicing.resolving import Resolver, Use, follow_chain
+
+MAX_DEFINITIONS = 200  # beyond these a slice is a program, not a module
+MAX_LINES = 5000
+BUILTIN = frozenset(dir(builtins)) | {"__name__", "__file__", "__class__", "__doc__"}
+
+
+class Unsliceable(Exception):
+    """The class cannot stand alone; `reason` is short and countable."""
+
+    def __init__(self, reason: str, detail: str = ""):
+        self.reason, self.detail = reason, detail
+        super().__init__(f"{reason}: {detail}")
+
+
+@dataclass(eq=False)
+class Piece:
+    """One definition of a slice: which of its members live, and what is written differently in it."""
+
+    definition: Definition
+    name: str
+    members: list[Member] = field(default_factory=list)
+    live: set[int] = field(default_factory=set)
+    renames: dict[str, str] = field(default_factory=dict)
+    needs: set[tuple[str, int]] = field(default_factory=set)  # what must be defined before it
+    calls: set[tuple[str, int]] = field(default_factory=set)  # what must be defined before it runs
+    is_module: bool = False
+    is_extension: bool = False  # compiles native code when it is defined: a reference must do without it
+
+
+@dataclass
+class Slice:
+    """A class and everything that it needs, in an order in which Python can execute it. The class comes last."""
+
+    pieces: list[Piece]
+    names: Names
+    root: Piece
+
+
+class Slicer:
+    """Cuts classes out of one tree."""
+
+    def __init__(self, index: PackageIndex):
+        self.index = index
+        self.resolver = Resolver(index)
+        self.callers = Callers(index)
+
+    def module_classes(self, module: ParsedModule) -> list[Definition]:
+        """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""
+        return [item for item in module.classes() if self.resolver.lineage(item).runs]
+
+    def module_of(self, definition: Definition) -> ParsedModule:
+        return self.resolver.module_of(definition)
+
+    def slice(self, root: Definition) -> Slice:
+        """Everything that `root` needs.
+
+        Raises:
+            Unsliceable: it needs a package that references may not import, or too much, or a name nobody binds.
+        """
+        overridden: dict[tuple[str, int], frozenset[str]] = {}
+        self._collect_overridden(root, frozenset(), overridden)
+        cut = _Cut(self.resolver, root, overridden)
+        found = cut.run()
+        return _Cut(self.resolver, root, {}).run() if cut.uses_elsewhere() else found
+
+    def _collect_overridden(
+        self, definition: Definition, below: frozenset[str], found: dict[tuple[str, int], frozenset[str]]
+    ) -> None:
+        """For each class above `definition`, the members that its heirs replace without calling them."""
+        assert isinstance(definition.node, ast.ClassDef)
+        module = self.module_of(definition)
+        bases = [follow_chain(self.index, module, base)[0] for base in base_names(definition.node)]
+        above = [item for item in bases if isinstance(item, Definition) and item.is_class]
+        if above:
+            below = below | self.resolver.replaced(definition)
+        for meaning in above:
+            if meaning.key not in found:
+                found[meaning.key] = below
+                self._collect_overridden(meaning, below, found)
+
+
+def _builds_extension(node: ast.stmt) -> bool:
+    """`name = load(…)` of `torch.utils.cpp_extension`."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return False
+    name = ast.unparse(node.value.func).rpartition(".")[2]
+    keywords = {item.arg for item in node.value.keywords}
+    return name in ("load", "load_inline") and bool(
+        keywords & {"sources", "cpp_sources", "cuda_sources", "extra_cuda_cflags"}
+    )
+
+
+class _Cut:
+    """One slice in the making."""
+
+    def __init__(self, resolver: Resolver, root: Definition, overridden: dict[tuple[str, int], frozenset[str]]):
+        self._resolver = resolver
+        self._names = Names()
+        self._pieces: dict[tuple[str, int], Piece] = {}
+        self._attributes: set[str] = {"forward"}
+        self._lines = 0
+        self._root = root
+        self._overridden = overridden
+
+    def run(self) -> Slice:
+        root = self._include(self._root)
+        while self._wake_members():
+            pass
+        return Slice(self._ordered(root), self._names, root)
+
+    def uses_elsewhere(self) -> bool:
+        """Whether a class that lost members to its heir is also used in another way."""
+        users = Counter(key for piece in self._pieces.values() for key in [*piece.needs, *piece.calls])
+        return any(users[key] > 1 for key in self._overridden)
+
+    def _include(self, definition: Definition) -> Piece:
+        if definition.key in self._pieces:
+            return self._pieces[definition.key]
+        is_root = definition is self._root
+        name = "Model" if is_root else self._names.claim(definition.names[0], definition.key)
+        piece = Piece(definition, name, is_module=definition.is_class and self._resolver.lineage(definition).is_module)
+        self._pieces[definition.key] = piece
+        if len(self._pieces) > MAX_DEFINITIONS:
+            raise Unsliceable("slice_too_large", f"more than {MAX_DEFINITIONS} definitions")
+        if name != definition.names[0]:
+            piece.renames[definition.names[0]] = name
+        if isinstance(definition.node, ast.ClassDef):
+            self._start_class(piece, definition.node)
+        elif _builds_extension(definition.node):
+            piece.is_extension = True
+        else:
+            self._use(piece, (definition.node,), definition.last - definition.first + 1)
+        return piece
+
+    def _start_class(self, piece: Piece, node: ast.ClassDef) -> None:
+        piece.members = self._resolver.members(piece.definition)
+        header = (
+            *(item for item in node.decorator_list if is_kept(item)),
+            *node.bases,
+            *(item.value for item in node.keywords),
+        )
+        if header:
+            self._use(piece, header, 1)
+
+    def _wake_members(self) -> bool:
+        """Bring to life the members that something refers to by now; False when nothing changed."""
+        woken = False
+        for piece in list(self._pieces.values()):
+            replaced = self._overridden.get(piece.definition.key, frozenset())
+            for number, member in enumerate(piece.members):
+                if number in piece.live or not member.lives(self._attributes, piece.is_module):
+                    continue
+                if not member.names or not replaced.issuperset(member.names):
+                    piece.live.add(number)
+                    woken = True
+                    self._use(piece, (member.node,), member.last - member.first + 1)
+        return woken
+
+    def _use(self, piece: Piece, nodes: tuple[ast.AST, ...], lines: int) -> None:
+        self._lines += lines
+        if self._lines > MAX_LINES:
+            raise Unsliceable("slice_too_large", f"more than {MAX_LINES} lines")
+        uses = self._resolver.uses(piece.definition.module, nodes)
+        self._attributes |= uses.attributes
+        for use in uses.names:
+            if use.meaning is not None:
+                written = self._write(piece, use, use.meaning)
+                if written != use.prefix:
+                    piece.renames[use.prefix] = written
+            elif any(use.root in member.names for member in piece.members):
+                self._attributes.add(use.root)
+            elif use.root not in BUILTIN:
+                raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
+
+    def _write(self, piece: Piece, use: Use, meaning: Meaning) -> str:
+        if use.definition is not None and use.definition.key == self._root.key:
+            return "Model"
+        if isinstance(meaning, Definition):
+            return self._copy(piece, meaning, use)
+        if isinstance(meaning, InternalModule):
+            if meaning.name.split(".")[0] not in self._resolver.index.importable:
+                raise Unsliceable("module_as_value", use.chain)
+            meaning = External(meaning.name)
+        if meaning.module.split(".")[0] not in AVAILABLE:
+            raise Unsliceable("needs_package", meaning.module.split(".")[0])
+        return self._names.external(meaning)
+
+    def _copy(self, piece: Piece, definition: Definition, use: Use) -> str:
+        copied = self._include(definition)
+        (piece.needs if use.hard else piece.calls).add(definition.key)
+        wanted = next((part for part in use.chain.split(".") if part in definition.names), definition.names[0])
+        return copied.name if wanted == definition.names[0] else wanted
+
+    def _ordered(self, root: Piece) -> list[Piece]:
+        ordered: dict[tuple[str, int], Piece] = {}
+
+        def place(piece: Piece, above: frozenset[tuple[str, int]]) -> None:
+            if piece.definition.key in ordered or piece.definition.key in above:
+                return
+            inside = above | {piece.definition.key}
+            for key in sorted(piece.needs):
+                place(self._pieces[key], inside)
+                for called in sorted(self._pieces[key].calls):
+                    place(self._pieces[called], inside)
+            ordered[piece.definition.key] = piece
+
+        for piece in sorted(self._pieces.values(), key=lambda item: (item is root, item.definition.key)):
+            place(piece, frozenset())
+        return list(ordered.values())

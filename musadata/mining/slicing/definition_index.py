@@ -1,0 +1,175 @@
+"""Which definition a name means, across the files of one package or repository."""
+
+import ast
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+
+from musadata.mining.slicing.dotted_names import dotted_name
+from musadata.mining.slicing.parsing import AVAILABLE, Definition, Import, ParsedModule, parse_module
+from musadata.mining.slicing.stand_ins import stand_ins
+from musadata.sources.protocol import Tree, UnreadableFile
+from musadata.sources.trees import decode_source
+
+MAX_CACHED = 3_000_000  # characters of source whose trees are held at once: keeps memory flat over any number of files
+MAX_HOPS = 24  # re-exports followed for one name; cyclic imports end here
+
+
+@dataclass(frozen=True)
+class External:
+    """Something that the tree does not hold: what an import statement must bring in."""
+
+    module: str
+    name: str = ""
+
+    @cached_property
+    def dotted(self) -> str:
+        return f"{self.module}.{self.name}" if self.name else self.module
+
+
+@dataclass(frozen=True)
+class InternalModule:
+    """A module of the tree itself, as an object."""
+
+    name: str
+
+
+Meaning = Definition | External | InternalModule
+
+
+class PackageIndex:
+    """Parses files on demand and resolves names through imports, re-exports and star imports."""
+
+    def __init__(self, tree: Tree, importable: frozenset[str] = frozenset()):
+        """`importable`: packages of the tree that references may import: only their private parts are copied."""
+        self.tree = tree
+        self.importable = importable
+        self._paths = {path for path in tree.paths() if path.endswith(".py")}
+        self._stand_ins = stand_ins(self._paths)
+        self._paths |= self._stand_ins.keys()
+        self._cache: OrderedDict[str, ParsedModule | None] = OrderedDict()
+        self._cached = 0
+        self._folders = {path.rsplit("/", 1)[0] for path in self._paths if "/" in path}
+
+    def module(self, name: str) -> ParsedModule | None:
+        """The module with this dotted name (its place in the tree), or None."""
+        if name in self._cache:
+            self._cache.move_to_end(name)
+            return self._cache[name]
+        path = self._path(name)
+        parsed: ParsedModule | None = None
+        if path is not None:
+            try:
+                parsed = self.parse(path)
+            except (UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+                parsed = None
+        self._remember(name, parsed)
+        return parsed
+
+    def parse(self, path: str) -> ParsedModule:
+        """Parse one file of the tree.
+
+        Raises:
+            UnreadableFile: it cannot be read or decoded.
+            SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed.
+        """
+        name = module_name(path)
+        cached = self._cache.get(name)
+        if cached is None:
+            text = self._stand_ins.get(path)
+            cached = parse_module(name, path, decode_source(self.tree.read(path)) if text is None else text)
+            self._remember(name, cached)
+        return cached
+
+    def _remember(self, name: str, parsed: ParsedModule | None) -> None:
+        self._cache[name] = parsed
+        self._cached += len(parsed.text) if parsed else 100
+        while self._cached > MAX_CACHED and len(self._cache) > 8:
+            _, dropped = self._cache.popitem(last=False)
+            self._cached -= len(dropped.text) if dropped else 100
+
+    def _path(self, name: str) -> str | None:
+        base = name.replace(".", "/")
+        return next((path for path in (f"{base}.py", f"{base}/__init__.py") if path in self._paths), None)
+
+    def has_module(self, name: str) -> bool:
+        return self._path(name) is not None or name.replace(".", "/") in self._folders
+
+    def is_public(self, name: str) -> bool:
+        """Whether a module is imported rather than opened."""
+        parts = name.split(".")
+        return parts[0] in self.importable and not any(part.startswith("_") for part in parts)
+
+    def locate(self, module: str, importer: str) -> str | None:
+        """The tree's name for an imported module: looked for beside the importer, then in each folder above it."""
+        top = module.split(".")[0]
+        if top in AVAILABLE and top != importer.split(".")[0]:
+            return None
+        if self.has_module(module):
+            return module
+        parts = importer.split(".")[:-1]
+        for depth in range(len(parts), 0, -1):
+            candidate = ".".join([*parts[:depth], module])
+            if self.has_module(candidate):
+                return candidate
+        return next(
+            (f"{root}.{module}" for root in ("src", "lib", "python") if self.has_module(f"{root}.{module}")), None
+        )
+
+    def resolve(self, module: ParsedModule, name: str, hops: int = 0) -> Meaning | None:
+        """What a top-level name of `module` means; None for a name that is not bound there."""
+        if hops > MAX_HOPS:
+            return None
+        binding = module.bindings.get(name)
+        if isinstance(binding, Definition):
+            return binding
+        if isinstance(binding, Import):
+            return self._imported(binding, module.name, hops)
+        for star in module.stars:
+            found = self._from_star(star, module.name, name, hops)
+            if found is not None:
+                return found
+        return None
+
+    def member(self, module: str, name: str, hops: int = 0) -> Meaning | None:
+        """What attribute `name` of a module of the tree means: something it binds, or a submodule."""
+        parsed = self.module(module)
+        found = self.resolve(parsed, name, hops + 1) if parsed is not None else None
+        if found is None and self.has_module(f"{module}.{name}"):
+            return InternalModule(f"{module}.{name}")
+        return found
+
+    def _imported(self, binding: Import, importer: str, hops: int) -> Meaning | None:
+        located = self.locate(binding.module, importer)
+        if located is None:
+            return External(binding.module, binding.name)
+        if not binding.name:
+            return InternalModule(located)
+        return self.member(located, binding.name, hops) or External(binding.module, binding.name)
+
+    def _from_star(self, star: str, importer: str, name: str, hops: int) -> Meaning | None:
+        located = self.locate(star, importer)
+        if located is None:
+            return _from_installed(star, name)
+        parsed = self.module(located)
+        if parsed is None or name.startswith("_"):
+            return None
+        return self.resolve(parsed, name, hops + 1)
+
+
+def _from_installed(star: str, name: str) -> External | None:
+    """A name behind `from math import *`: only for modules of the standard library that are surely loaded."""
+    loaded = sys.modules.get(star)
+    return External(star, name) if star in sys.stdlib_module_names and hasattr(loaded, name) else None
+
+
+def module_name(path: str) -> str:
+    """ "pkg/layers/__init__.py" -> "pkg.layers"."""
+    name = path.removesuffix(".py").removesuffix("/__init__")
+    return name.replace("/", ".")
+
+
+def base_names(node: ast.ClassDef) -> list[str]:
+    """The dotted names among a class's bases."""
+    return [name for name in (dotted_name(base) for base in node.bases) if name]

@@ -1,0 +1,384 @@
+"""What a Python file defines on its top level, and which names each piece of it uses."""
+
+import ast
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from musadata.mining.slicing.decorators import is_kept
+from musadata.mining.slicing.einops import FUNCTIONS, LAYERS, call_name
+from musadata.mining.slicing.gc_freeze import lasting_objects
+from musadata.mining.slicing.known_conditions import known_answer
+
+AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
+STATEMENTS = ("body", "orelse", "finalbody", "handlers")
+
+
+@dataclass(frozen=True)
+class Import:
+    """A name bound by an import: module `module` itself, or what `name` is in it."""
+
+    module: str
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """One top-level statement that binds names. Lines are 1-based and inclusive."""
+
+    module: str
+    names: tuple[str, ...]
+    node: ast.stmt
+    first: int
+    last: int
+
+    @cached_property
+    def key(self) -> tuple[str, int]:
+        return self.module, self.first
+
+    @property
+    def is_class(self) -> bool:
+        return isinstance(self.node, ast.ClassDef)
+
+
+@dataclass
+class ParsedModule:
+    """The top level of one file. `bindings`: the last binding of each name; `stars`: modules imported with `*`."""
+
+    name: str
+    path: str
+    is_package: bool
+    text: str
+    bindings: dict[str, Import | Definition] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+    submodules: set[str] = field(default_factory=set)
+    flags: dict[str, bool] = field(default_factory=dict)  # set to a constant where an optional package is missing
+    absent: set[str] = field(default_factory=set)  # names that only an optional package would bind
+    main: list[ast.stmt] = field(default_factory=list)  # what it does when it is run as a script
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines(keepends=True)
+
+    @cached_property
+    def einops(self) -> dict[str, str]:
+        """Dotted names under which the file knows functions and layers of einops -> what they are there."""
+        found: dict[str, str] = {}
+        for name, binding in self.bindings.items():
+            if isinstance(binding, Import) and binding.module in ("einops", "einops.layers.torch"):
+                known = {binding.name} if binding.name else FUNCTIONS
+                found |= {name if binding.name else f"{name}.{item}": item for item in known & (FUNCTIONS | LAYERS)}
+        return found
+
+    def classes(self) -> list[Definition]:
+        found = [item for item in self.bindings.values() if isinstance(item, Definition) and item.is_class]
+        return sorted(set(found), key=lambda item: item.first)
+
+
+def parse_module(name: str, path: str, text: str) -> ParsedModule:
+    """Parse a file; `name` is its dotted name.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: what Python raises for text that it cannot parse.
+    """
+    with warnings.catch_warnings(), lasting_objects(len(text)):
+        warnings.simplefilter("ignore")  # invalid escapes in other people's strings are not our business
+        tree = ast.parse(text)
+    module = ParsedModule(name, path, path.endswith("__init__.py"), text)
+    for node in _live_statements(module, tree.body):
+        _bind(module, node)
+    return module
+
+
+def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Top-level statements, with the branch chosen of a `try` around imports, and `if TYPE_CHECKING` left out."""
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            yield from _live_statements(module, node.orelse)
+        elif isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
+            module.main = node.body
+        elif isinstance(node, ast.Try) and any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body):
+            if all(_available(item) for item in node.body):
+                yield from _live_statements(module, [*node.body, *node.orelse, *node.finalbody])
+            elif node.handlers:
+                module.absent.update(name for item in node.body for name in bound_names(item))
+                module.flags.update(_constant_flags(node.handlers[0].body))
+                yield from _live_statements(module, [*node.handlers[0].body, *node.finalbody])
+        else:
+            yield node
+
+
+def _constant_flags(body: Iterable[ast.stmt]) -> Iterator[tuple[str, bool]]:
+    """Names that a branch sets to False or None (or True)."""
+    for node in body:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and node.value.value in (True, False, None)
+        ):
+            yield from ((target.id, bool(node.value.value)) for target in node.targets if isinstance(target, ast.Name))
+
+
+def _available(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Import):
+        return all(alias.name.split(".")[0] in AVAILABLE for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return node.level > 0 or (node.module or "").split(".")[0] in AVAILABLE
+    return True
+
+
+def _bind(module: ParsedModule, node: ast.stmt) -> None:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            bound = alias.asname or alias.name.split(".")[0]
+            module.bindings[bound] = Import(alias.name if alias.asname else bound)
+            if not alias.asname:
+                module.submodules.add(alias.name)
+        return
+    if isinstance(node, ast.ImportFrom):
+        source = absolute_module(module.name, module.is_package, node.module, node.level)
+        for alias in node.names:
+            if alias.name == "*":
+                module.stars.append(source)
+            else:
+                module.bindings[alias.asname or alias.name] = Import(source, alias.name)
+        return
+    names = tuple(dict.fromkeys(bound_names(node)))
+    if names:
+        decorators = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(item.lineno for item in decorators)])
+        definition = Definition(module.name, names, node, first, node.end_lineno or node.lineno)
+        module.bindings.update(dict.fromkeys(names, definition))
+
+
+def absolute_module(current: str, is_package: bool, module: str | None, level: int) -> str:
+    """The dotted name that `from {level dots}{module} import …` means inside module `current`."""
+    if level == 0:
+        return module or ""
+    parts = current.split(".")
+    parts = parts[: len(parts) - level + (1 if is_package else 0)]
+    return ".".join([*parts, *([module] if module else [])])
+
+
+def bound_names(node: ast.stmt) -> Iterator[str]:
+    """Names that a statement binds in its own scope."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            return
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            yield from (item.id for item in ast.walk(target) if isinstance(item, ast.Name))
+    else:
+        for name in STATEMENTS:
+            for child in getattr(node, name, []):
+                yield from bound_names(child)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a piece of code refers to.
+
+    `chains`: dotted chains that start at a name it does not bind itself ("nn.functional.relu");
+    `attributes`: every attribute name, and every string that could be one; `hard`: the roots among the chains that are
+    evaluated when the piece is defined, not when it is called.
+    """
+
+    chains: frozenset[str]
+    attributes: frozenset[str]
+    hard: frozenset[str]
+
+
+def usage(
+    nodes: Iterable[ast.AST],
+    flags: Mapping[str, bool] = MappingProxyType({}),
+    einops: Mapping[str, str] = MappingProxyType({}),
+) -> Usage:
+    """Names used by statements, annotations left out (they are stripped from references).
+
+    Args:
+        flags: names whose truth is known.
+        einops: names of einops functions, whose calls are written otherwise in a reference.
+    """
+    walker = _UsageWalker(flags, einops)
+    for node in nodes:
+        walker.statement(node, frozenset(), deferred=False)
+    return Usage(frozenset(walker.chains), frozenset(walker.attributes), frozenset(walker.hard))
+
+
+class _UsageWalker:
+    """Walks statements scope by scope; a name that a function binds anywhere is local to it."""
+
+    def __init__(self, flags: Mapping[str, bool], einops: Mapping[str, str]) -> None:
+        self._flags, self._einops = flags, einops
+        self.chains: set[str] = set()
+        self.attributes: set[str] = set()
+        self.hard: set[str] = set()
+
+    def statement(self, node: ast.AST, local: frozenset[str], *, deferred: bool) -> None:
+        special = _SPECIAL.get(type(node))
+        if special is not None:
+            special(self, node, local, deferred)
+        else:
+            self._children(node, local, deferred)
+
+    def _children(self, node: ast.AST, local: frozenset[str], deferred: bool) -> None:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                for item in value:
+                    if isinstance(item, ast.AST):
+                        self.statement(item, local, deferred=deferred)
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                self.statement(value, local, deferred=deferred)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, local: frozenset[str], deferred: bool) -> None:
+        decorators = [item for item in node.decorator_list if is_kept(item)]
+        for item in [*decorators, *node.args.defaults, *node.args.kw_defaults]:
+            if item is not None:
+                self.statement(item, local, deferred=deferred)
+        inner = local | _function_locals(node)
+        for statement in node.body:
+            self.statement(statement, inner, deferred=True)
+
+    def _lambda(self, node: ast.Lambda, local: frozenset[str], deferred: bool) -> None:
+        for default in [*node.args.defaults, *node.args.kw_defaults]:
+            if default is not None:
+                self.statement(default, local, deferred=deferred)
+        inner = local | frozenset(item.arg for item in _arguments(node.args))
+        self.statement(node.body, inner, deferred=True)
+
+    def _if(self, node: ast.If, local: frozenset[str], deferred: bool) -> None:
+        answer = known_answer(node.test, self._flags)
+        if answer is None:
+            self._children(node, local, deferred)
+        else:
+            for statement in node.body if answer else node.orelse:
+                self.statement(statement, local, deferred=deferred)
+
+    def _call(self, node: ast.Call, local: frozenset[str], deferred: bool) -> None:
+        if self._einops and call_name(node, self._einops):
+            for item in [*node.args, *(keyword.value for keyword in node.keywords)]:
+                self.statement(item, local, deferred=deferred)
+        else:
+            self._children(node, local, deferred)
+
+    def _annotated(self, node: ast.AnnAssign, local: frozenset[str], deferred: bool) -> None:
+        if node.value is not None:
+            self.statement(node.value, local, deferred=deferred)
+        if not isinstance(node.target, ast.Name):
+            self.statement(node.target, local, deferred=deferred)
+
+    def _name(self, node: ast.Name, local: frozenset[str], deferred: bool) -> None:
+        self._chain(node.id, node.id, local, deferred=deferred)
+
+    def _constant(self, node: ast.Constant, local: frozenset[str], deferred: bool) -> None:
+        if isinstance(node.value, str) and node.value.isidentifier():
+            self.attributes.add(node.value)
+
+    def _comprehension(
+        self,
+        node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
+        local: frozenset[str],
+        deferred: bool,
+    ) -> None:
+        targets = [item for part in node.generators for item in ast.walk(part.target)]
+        bound = frozenset(item.id for item in targets if isinstance(item, ast.Name))
+        self._children(node, local | bound, deferred)
+
+    def _attribute(self, node: ast.Attribute, local: frozenset[str], deferred: bool) -> None:
+        parts: list[str] = []
+        value: ast.expr = node
+        while isinstance(value, ast.Attribute):
+            parts.append(value.attr)
+            self.attributes.add(value.attr)
+            value = value.value
+        if isinstance(value, ast.Name):
+            self._chain(value.id, ".".join([value.id, *reversed(parts)]), local, deferred=deferred)
+        else:
+            self.statement(value, local, deferred=deferred)
+
+    def _chain(self, root: str, chain: str, local: frozenset[str], *, deferred: bool) -> None:
+        if root not in local:
+            self.chains.add(chain)
+            if not deferred:
+                self.hard.add(root)
+
+
+_SPECIAL: dict[type[ast.AST], Callable[..., None]] = {
+    ast.FunctionDef: _UsageWalker._function,
+    ast.AsyncFunctionDef: _UsageWalker._function,
+    ast.Lambda: _UsageWalker._lambda,
+    ast.If: _UsageWalker._if,
+    ast.Call: _UsageWalker._call,
+    ast.AnnAssign: _UsageWalker._annotated,
+    ast.Attribute: _UsageWalker._attribute,
+    ast.Name: _UsageWalker._name,
+    ast.Constant: _UsageWalker._constant,
+    ast.ListComp: _UsageWalker._comprehension,
+    ast.SetComp: _UsageWalker._comprehension,
+    ast.DictComp: _UsageWalker._comprehension,
+    ast.GeneratorExp: _UsageWalker._comprehension,
+}
+
+
+def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+    extra = [item for item in (arguments.vararg, arguments.kwarg) if item is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
+
+
+def _function_locals(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """Names that a function binds. Only statements and conditions are looked at: nothing else binds in its scope."""
+    bound = {item.arg for item in _arguments(node.args)}
+    free: set[str] = set()
+    stack: list[ast.AST] = list(node.body)
+    while stack:
+        item = stack.pop()
+        kind = type(item)
+        if kind in _PLAIN_STATEMENTS:
+            continue
+        if kind is ast.Global:
+            free.update(item.names)  # type: ignore[attr-defined]
+        elif isinstance(item, ast.Match):
+            bound.update(
+                part.name for part in ast.walk(item) if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name
+            )
+            stack.extend(statement for case in item.cases for statement in case.body)
+        elif isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)):
+            bound.update(bound_names(item))
+        else:
+            _bind_targets(item, bound)
+            for name in STATEMENTS:
+                stack.extend(getattr(item, name, ()))
+    return frozenset(bound - free)
+
+
+_PLAIN_STATEMENTS = frozenset(
+    {ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Break, ast.Continue}
+)
+
+
+def _bind_targets(item: ast.AST, bound: set[str]) -> None:
+    """Names that a statement binds itself, without what stands in its body."""
+    targets: list[ast.AST] = list(getattr(item, "targets", ()))
+    target = getattr(item, "target", None)
+    targets += [target] if target is not None else []
+    targets += [part.optional_vars for part in getattr(item, "items", ()) if part.optional_vars is not None]
+    while targets:
+        part = targets.pop()
+        if isinstance(part, ast.Name):
+            bound.add(part.id)
+        elif isinstance(part, (ast.Tuple, ast.List)):
+            targets.extend(part.elts)
+        elif isinstance(part, ast.Starred):
+            targets.append(part.value)
+    if isinstance(item, ast.ExceptHandler) and item.name:
+        bound.add(item.name)
+    test = getattr(item, "test", None)  # of an `if` or `while`, where `:=` stands as good as always
+    if test is not None:
+        bound.update(part.target.id for part in ast.walk(test) if isinstance(part, ast.NamedExpr))

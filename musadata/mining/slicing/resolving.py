@@ -1,0 +1,180 @@
+"""What names and classes mean across a tree, remembered: the same base classes and helpers are met again and again."""
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+
+from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
+from musadata.mining.slicing.members import Member, class_members, replaced_names
+from musadata.mining.slicing.naming import CUSTOMARY
+from musadata.mining.slicing.parsing import Definition, ParsedModule, usage
+
+WITHOUT_FORWARD = frozenset({"Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
+MAX_REMEMBERED = 20_000  # answers of each kind, after which they are forgotten, so that memory stays flat
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A dotted name in a piece of code.
+
+    `prefix`: the part of it that `meaning` stands for; `definition`: what it means in the tree, even where `meaning` is
+    that thing's public name; `hard`: it is evaluated when the piece is defined; `absent`: an optional package that is
+    not there would bind it.
+    """
+
+    chain: str
+    prefix: str
+    meaning: Meaning | None
+    definition: Definition | None
+    hard: bool
+    absent: bool
+
+    @cached_property
+    def root(self) -> str:
+        return self.chain.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Everything that a piece of code refers to."""
+
+    names: tuple[Use, ...]
+    attributes: frozenset[str]
+
+
+class Resolver:
+    """Answers questions about definitions of one tree."""
+
+    def __init__(self, index: PackageIndex):
+        self.index = index
+        self._uses: dict[tuple[str, int, int], Uses] = {}
+        self._lineages: dict[Key, Lineage] = {}
+        self._members: dict[Key, list[Member]] = {}
+        self._replaced: dict[Key, frozenset[str]] = {}
+
+    def module_of(self, definition: Definition) -> ParsedModule:
+        module = self.index.module(definition.module)
+        assert module is not None  # a definition comes from a parsed module
+        return module
+
+    def lineage(self, definition: Definition) -> "Lineage":
+        if definition.key not in self._lineages:
+            _bound(self._lineages)
+            self._lineages[definition.key] = trace_lineage(self.index, definition, frozenset())
+        return self._lineages[definition.key]
+
+    def members(self, definition: Definition) -> list[Member]:
+        assert isinstance(definition.node, ast.ClassDef)
+        if definition.key not in self._members:
+            _bound(self._members)
+            self._members[definition.key] = class_members(definition.node)
+        return self._members[definition.key]
+
+    def replaced(self, definition: Definition) -> frozenset[str]:
+        """Methods that a class defines without calling what they override."""
+        assert isinstance(definition.node, ast.ClassDef)
+        if definition.key not in self._replaced:
+            _bound(self._replaced)
+            self._replaced[definition.key] = replaced_names(definition.node)
+        return self._replaced[definition.key]
+
+    def uses(self, module_name: str, nodes: tuple[ast.AST, ...]) -> Uses:
+        """What some statements or expressions of a module refer to, public names of importable packages resolved."""
+        first, last = nodes[0], nodes[-1]
+        key = (module_name, getattr(first, "lineno", 0), getattr(last, "end_lineno", 0) or 0)
+        if key not in self._uses:
+            _bound(self._uses)
+            module = self.index.module(module_name)
+            assert module is not None
+            found = usage(nodes, module.flags, module.einops)
+            hard = found.hard
+            names = tuple(self._use(module, chain, chain.partition(".")[0] in hard) for chain in sorted(found.chains))
+            self._uses[key] = Uses(names, found.attributes)
+        return self._uses[key]
+
+    def _use(self, module: ParsedModule, chain: str, hard: bool) -> Use:
+        meaning, length = follow_chain(self.index, module, chain)
+        definition = meaning if isinstance(meaning, Definition) else None
+        if definition is not None:
+            meaning = self.public_name(definition) or definition
+        prefix = ".".join(chain.split(".")[:length])
+        return Use(chain, prefix, meaning, definition, hard, chain.partition(".")[0] in module.absent)
+
+    def public_name(self, definition: Definition) -> External | None:
+        """Where the package offers a definition under a public name, the shortest such place."""
+        name = definition.names[0]
+        if definition.module.split(".")[0] not in self.index.importable or name.startswith("_"):
+            return None
+        parts = definition.module.split(".")
+        for depth in range(1, len(parts) + 1):
+            place = ".".join(parts[:depth])
+            if parts[depth - 1].startswith("_"):
+                return None
+            found = self.index.member(place, name)
+            if isinstance(found, Definition) and found.key == definition.key:
+                return External(place, name)
+        return None
+
+
+def _bound(memory: dict) -> None:  # type: ignore[type-arg]
+    if len(memory) > MAX_REMEMBERED:
+        memory.clear()
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """`is_module`: descends from `nn.Module`; `runs`: and some class on the way defines `forward`."""
+
+    is_module: bool
+    runs: bool
+
+
+def trace_lineage(index: PackageIndex, definition: Definition, seen: frozenset[tuple[str, int]]) -> Lineage:
+    """Follow a class's bases to `nn.Module`."""
+    node = definition.node
+    module = index.module(definition.module)
+    if not isinstance(node, ast.ClassDef) or module is None or definition.key in seen:
+        return Lineage(False, False)
+    own = any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
+    if definition.module == "torch.nn.modules.module" and node.name == "Module":
+        return Lineage(True, False)
+    is_module, runs = False, own
+    for base in base_names(node):
+        meaning, used = follow_chain(index, module, base)
+        if isinstance(meaning, Definition):
+            above = trace_lineage(index, meaning, seen | {definition.key})
+            is_module, runs = is_module or above.is_module, runs or above.runs
+        elif isinstance(meaning, External):
+            full = ".".join([meaning.dotted, *base.split(".")[used:]])
+            # A class of a package that is not there is a module as far as one can tell: it has a `forward`.
+            is_module = is_module or full.startswith("torch.nn.") or (own and not full.startswith("torch."))
+            runs = runs or (full.startswith("torch.nn.") and full.rpartition(".")[2] not in WITHOUT_FORWARD)
+    return Lineage(is_module, is_module and runs)
+
+
+def follow_chain(index: PackageIndex, module: ParsedModule, chain: str) -> tuple[Meaning | None, int]:
+    """What the longest meaningful prefix of a dotted chain means, and how many of its parts that prefix has."""
+    parts = chain.split(".")
+    meaning = index.resolve(module, parts[0])
+    used = 1
+    while isinstance(meaning, InternalModule) and used < len(parts) and not index.is_public(meaning.name):
+        inner = index.member(meaning.name, parts[used])
+        if inner is None:
+            break
+        meaning, used = inner, used + 1
+    if isinstance(meaning, InternalModule) and index.is_public(meaning.name):
+        meaning = External(meaning.name)
+    if isinstance(meaning, External) and not meaning.name:
+        while used < len(parts) and f"{meaning.module}.{parts[used]}" in module.submodules:
+            meaning, used = External(f"{meaning.module}.{parts[used]}"), used + 1
+    if isinstance(meaning, External) and used < len(parts):
+        meaning, used = _join(meaning, parts, used)
+    return meaning, used
+
+
+def _join(meaning: External, parts: list[str], used: int) -> tuple[External, int]:
+    """`torch.nn.functional` and the like reached by attributes of a customary module."""
+    while used < len(parts) and f"{meaning.dotted}.{parts[used]}" in CUSTOMARY:
+        meaning, used = External(f"{meaning.dotted}.{parts[used]}"), used + 1
+    return meaning, used

@@ -1,0 +1,323 @@
+"""Making one readable file of a slice: libcst on each piece, then everything in order under sorted imports."""
+
+import ast
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+
+import libcst as cst
+
+from musadata.mining.slicing.class_slicing import Piece, Slice
+from musadata.mining.slicing.decorators import DROPPED_DECORATORS
+from musadata.mining.slicing.device_arguments import drop_placement, has_placement, uses_placement
+from musadata.mining.slicing.docstrings import first_sentence
+from musadata.mining.slicing.einops import LAYERS, Untranslatable, translate_call, translate_layer
+from musadata.mining.slicing.known_conditions import known_answer
+from musadata.mining.slicing.line_joining import join_signature
+from musadata.mining.slicing.members import is_docstring
+from musadata.mining.slicing.naming import sort_imports
+from musadata.mining.slicing.parsing import Import, ParsedModule
+from musadata.mining.slicing.renaming import dotted_name, rename_text, rename_tree
+
+PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
+PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|fmt:)")
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text of one piece.
+
+    `placed`: it has `device` and `dtype` parameters; `layers`: classes that it needs besides, by their placeholders in
+    the text.
+    """
+
+    text: str
+    placed: bool = False
+    layers: tuple[tuple[str, str], ...] = ()
+
+
+def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
+    """The imports and definitions of a reference, without `get_inputs`.
+
+    Raises:
+        libcst.ParserSyntaxError: a piece holds syntax that libcst does not know.
+    """
+    written = [_write_piece(piece, module_of[piece.definition.module]) for piece in cut.pieces]
+    body = _join(cut.pieces, _unplaced(written) or [item.text for item in written])
+    body = _with_layers(body, dict(layer for item in written for layer in item.layers))
+    used = frozenset(re.findall(r"[A-Za-z_]\w*", body)) | {"torch"}
+    statements = {statement for name, statement in cut.names.statements.items() if name in used}
+    return f"{sort_imports(statements | {'import torch'})}\n\n\n{body}"
+
+
+def _unplaced(written: list[Written]) -> list[str]:
+    """The texts without the parameters for placement; none where no piece has them or something depends on them."""
+    if not any(item.placed for item in written) or any(uses_placement(item.text) for item in written):
+        return []
+    return [_closed_up(drop_placement(item.text)) for item in written]
+
+
+def _with_layers(body: str, layers: dict[str, str]) -> str:
+    """The body under the layers that it calls by their placeholders, each under a name that nothing else has."""
+    taken = {*re.findall(r"[A-Za-z_]\w*", body)}
+    texts = []
+    for placeholder, text in layers.items():
+        kind = placeholder.partition("_")[0]
+        name = next(name for name in (kind, *(f"{kind}{number}" for number in range(2, 1000))) if name not in taken)
+        taken.add(name)
+        body = body.replace(placeholder, name)
+        texts.append(text.replace(f"class {kind}(", f"class {name}("))
+    return "\n\n\n".join([*texts, body])
+
+
+def _join(pieces: Sequence[Piece], bodies: list[str]) -> str:
+    """Constants stand together; functions and classes have two empty lines around them."""
+    text = bodies[0]
+    for before, piece, body in zip(pieces, pieces[1:], bodies[1:], strict=False):
+        together = not _is_block(before) and not _is_block(piece)
+        text += ("\n" if together else "\n\n\n") + body
+    return text
+
+
+def _is_block(piece: Piece) -> bool:
+    return piece.definition.is_class or hasattr(piece.definition.node, "args")
+
+
+def _write_piece(piece: Piece, module: ParsedModule) -> Written:
+    if piece.is_extension:
+        return Written(f"{piece.name} = None")
+    text = (
+        _class_text(piece, module) if piece.members else _lines(module, piece.definition.first, piece.definition.last)
+    )
+    if piece.definition.node.col_offset:
+        text = textwrap.dedent(text)  # it stood in a branch
+    renames = piece.renames
+    if module.bindings.get("Tensor") == Import("torch", "Tensor"):
+        renames = {**renames, "Tensor": "torch.Tensor"}  # in annotations too, which slicing does not look at
+    keep_fields = piece.definition.is_class and not piece.is_module
+    einops = tuple(sorted(module.einops.items()))
+    return _rewrite(text, tuple(sorted(renames.items())), tuple(sorted(module.flags.items())), einops, keep_fields)
+
+
+@lru_cache(maxsize=2048)  # the same building blocks are written for module after module
+def _rewrite(
+    text: str,
+    renames: tuple[tuple[str, str], ...],
+    flags: tuple[tuple[str, bool], ...],
+    einops: tuple[tuple[str, str], ...],
+    keep_fields: bool,
+) -> Written:
+    words = frozenset(re.findall(r"[^\W\d]\w*", text))
+    unfolder = _EinopsWriter({name: kind for name, kind in einops if name.partition(".")[0] in words})
+    if unfolder.names:
+        tree = rename_tree(cst.parse_module(text).visit(unfolder), dict(renames))
+    else:
+        wanted = {old: new for old, new in renames if old.partition(".")[0] in words}
+        tree = cst.parse_module(rename_text(text, wanted))
+    tidier = _Tidier(dict(flags), keep_fields=keep_fields, pragmas=PRAGMA.search(text) is not None)
+    code = tree.visit(tidier).code
+    return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
+
+
+def _closed_up(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
+
+
+def _lines(module: ParsedModule, first: int, last: int) -> str:
+    return "".join(module.lines[first - 1 : last]).rstrip() + "\n"
+
+
+def _class_text(piece: Piece, module: ParsedModule) -> str:
+    """The class's head, a one-line docstring, and the members that live, with the comments before each."""
+    definition, members = piece.definition, piece.members
+    if members[0].first <= definition.node.lineno:
+        return _lines(module, definition.first, definition.last)
+    head_end = members[0].first - 1
+    while head_end > definition.node.lineno and not module.lines[head_end - 1].split("#")[0].rstrip().endswith(":"):
+        head_end -= 1
+    text = _lines(module, definition.first, head_end)
+    indent = " " * members[0].node.col_offset
+    summary = _summary(piece)
+    if summary:
+        text += f'{indent}"""{summary}"""\n\n'
+    previous_end = head_end
+    for number, member in enumerate(members):
+        if number in piece.live:
+            text += _comments(module, previous_end + 1, member.first - 1, len(indent))
+            text += _lines(module, member.first, member.last) + ("\n" if _is_function(member.node) else "")
+        previous_end = member.last
+    return text if piece.live else f"{text.rstrip()}\n{'' if summary else f'{indent}pass'}\n"
+
+
+def _comments(module: ParsedModule, first: int, last: int, indent: int) -> str:
+    """The comments right above a member; deeper ones close the member before it."""
+    lines = [line for line in module.lines[first - 1 : last] if line.strip()]
+    return "".join(line for line in lines if len(line) - len(line.lstrip()) <= indent)
+
+
+def _is_function(node: object) -> bool:
+    return hasattr(node, "args")
+
+
+def _summary(piece: Piece) -> str:
+    for member in piece.members:
+        if is_docstring(member.node) or "__doc__" in member.names:
+            return first_sentence(member.node)
+    return ""
+
+
+class _EinopsWriter(cst.CSTTransformer):
+    """Replaces calls of einops by what they do; collects layers, by a placeholder for the name of each."""
+
+    def __init__(self, names: dict[str, str]):
+        self.names = names
+        self.layers: dict[str, str] = {}
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        name = self.names.get(dotted_name(original_node.func))
+        if name is None:
+            return updated_node
+        arguments, keywords = [], {}
+        for item in updated_node.args:
+            code = cst.Module([]).code_for_node(item.value)
+            if item.keyword is None:
+                arguments.append(item.star + code)
+            else:
+                keywords[item.keyword.value] = code
+        try:
+            return cst.parse_expression(self._text(name, arguments, keywords))
+        except Untranslatable:
+            return updated_node  # in code that nothing refers to
+
+    def _text(self, name: str, arguments: list[str], keywords: dict[str, str]) -> str:
+        if name not in LAYERS:
+            return translate_call(name, arguments, keywords)
+        given, text = translate_layer(name, arguments, keywords)
+        placeholder = f"{name}_{sha256(text.encode()).hexdigest()[:12]}"
+        self.layers[placeholder] = text
+        return f"{placeholder}({given})"
+
+
+# Nodes below which only a comment can call for tidying: most of a tree, and most of the time to walk it.
+CLOSED = (cst.BaseExpression, cst.BaseSmallStatement, cst.Param, cst.Decorator, cst.BaseParenthesizableWhitespace)
+
+
+class _Tidier(cst.CSTTransformer):
+    """Drops what a reference does not need: docstrings, most annotations, pragmas, scripting branches."""
+
+    def __init__(self, flags: dict[str, bool], *, keep_fields: bool, pragmas: bool):
+        super().__init__()
+        self._flags = flags
+        self._keep_fields = keep_fields
+        self._everywhere = pragmas  # comments may stand inside of expressions; nothing else to be tidied does
+        self._in_function = 0
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return super().on_visit(node) is not False and (self._everywhere or not isinstance(node, CLOSED))
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self._in_function += 1
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        self._in_function -= 1
+        kept = [item for item in updated_node.decorators if not _is_dropped(item)]
+        body = updated_node.body
+        if isinstance(body, cst.IndentedBlock):
+            body = body.with_changes(body=[item for item in body.body if not _is_docstring(item)] or [_pass()])
+        returns = updated_node.returns if _is_plain(updated_node.returns) else None
+        return join_signature(updated_node.with_changes(decorators=kept, body=body, returns=returns))
+
+    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
+        kept = [item for item in updated_node.decorators if not _is_dropped(item)]
+        return updated_node.with_changes(decorators=kept)
+
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
+        if updated_node.annotation is None or _is_plain(updated_node.annotation):
+            return updated_node
+        bare = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        return updated_node.with_changes(
+            annotation=None, equal=bare if updated_node.default else cst.MaybeSentinel.DEFAULT
+        )
+
+    def leave_AnnAssign(
+        self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign
+    ) -> cst.BaseSmallStatement | cst.RemovalSentinel:
+        if self._keep_fields and not self._in_function:
+            plain = _is_plain(updated_node.annotation)
+            return updated_node if plain else updated_node.with_changes(annotation=cst.Annotation(cst.Name("object")))
+        if updated_node.value is None:
+            return cst.RemoveFromParent()
+        return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
+
+    def leave_If(
+        self, original_node: cst.If, updated_node: cst.If
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+        answer = _answer(updated_node.test, self._flags)
+        if answer is None:
+            return updated_node
+        if answer:
+            return cst.FlattenSentinel(_statements(updated_node.body))
+        if updated_node.orelse is None:
+            return cst.RemoveFromParent()
+        return (
+            updated_node.orelse
+            if isinstance(updated_node.orelse, cst.If)
+            else cst.FlattenSentinel(_statements(updated_node.orelse.body))
+        )
+
+    def leave_TrailingWhitespace(
+        self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
+    ) -> cst.TrailingWhitespace:
+        if updated_node.comment is None or not PRAGMA.match(updated_node.comment.value):
+            return updated_node
+        return updated_node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+
+    def leave_EmptyLine(
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine | cst.RemovalSentinel:
+        pragma = updated_node.comment is not None and PRAGMA.match(updated_node.comment.value)
+        return cst.RemoveFromParent() if pragma else updated_node
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated_node if updated_node.body else updated_node.with_changes(body=[_pass()])
+
+
+def _answer(test: cst.BaseExpression, flags: dict[str, bool]) -> bool | None:
+    text = cst.Module([]).code_for_node(test).strip()
+    return known_answer(ast.parse(f"({text})", mode="eval").body, flags)
+
+
+def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:
+    if isinstance(body, cst.SimpleStatementSuite):
+        return [cst.SimpleStatementLine(body.body)]
+    return list(body.body)  # type: ignore[arg-type]
+
+
+def _is_plain(annotation: cst.Annotation | None) -> bool:
+    """Whether an annotation is made of builtin types and tensors alone."""
+    if annotation is None:
+        return False
+    names = re.findall(r"[A-Za-z_][\w.]*|[\"']", cst.Module([]).code_for_node(annotation.annotation))
+    return all(name in PLAIN_TYPES for name in names)
+
+
+def _is_dropped(decorator: cst.Decorator) -> bool:
+    target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+    name = dotted_name(target).rpartition(".")[2]
+    return name in DROPPED_DECORATORS or name.startswith("register")
+
+
+def _is_docstring(node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        return False
+    item = node.body[0]
+    return isinstance(item, cst.Expr) and isinstance(item.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _pass() -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine([cst.Pass()])

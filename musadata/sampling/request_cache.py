@@ -1,0 +1,146 @@
+"""What a stage has already asked and judged, so that nothing is paid for twice."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from musadata.config import VerifierConfig
+from musadata.errors import MusadataError
+from musadata.records import Annotation, Task, Verdict
+from musadata.rows import content_id, plain, restore
+from musadata.sampling.rollout import Ask, Judge, NotKnownYet
+from musadata.storage.journal import Journal
+from musadata.teacher.protocol import Answer, CannotAnswer, Request, Teacher
+
+if TYPE_CHECKING:
+    from musadata.verifier import Verifier
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The journals of one shard, and the ways to ask and judge through them.
+
+    Attributes:
+        answers: teacher's answers by the hash of the whole request.
+        verdicts: verdicts by the hash of task, program, shapes and settings, so that a program that several
+            answers hold, in whatever words, is judged once.
+        teacher_version: version of the teacher's code where it computes its answers; "" where a model gives them, since
+            paid answers outlive our code.
+        verifier_version: version of the code and toolchain behind a verdict.
+    """
+
+    answers: Journal
+    verdicts: Journal
+    teacher_version: str
+    verifier_version: str
+
+    def recall_answers(self, teacher: str) -> Ask:
+        """Only remembers; raises NotKnownYet for what was never asked."""
+
+        def ask(request: Request) -> Answer:
+            return _answer(self._known_answer(teacher, request))
+
+        return ask
+
+    def ask_teacher(self, teacher: Teacher) -> Ask:
+        """Remembers, or asks and remembers."""
+
+        def ask(request: Request) -> Answer:
+            try:
+                return _answer(self._known_answer(teacher.name, request))
+            except NotKnownYet:
+                record = _ask(teacher, request)
+                self.answers.put(self._answer_key(teacher.name, request), record)
+                return _answer(record)
+
+        return ask
+
+    def recall_verdicts(self, config: VerifierConfig) -> Judge:
+        """Only remembers; raises NotKnownYet for what was never judged."""
+
+        def judge(task: Task, annotation: Annotation, answer: Answer) -> Verdict:
+            known = self.verdicts.get(self._verdict_key(config, task, annotation, answer))
+            if known is None:
+                raise NotKnownYet
+            return restore(Verdict, known)
+
+        return judge
+
+    def compile_only(self, config: VerifierConfig, verifier: "Verifier") -> Judge:
+        """Remembers, or compiles into the artifact cache and leaves the verdict to a step with a device."""
+        recall = self.recall_verdicts(config)
+
+        def judge(task: Task, annotation: Annotation, answer: Answer) -> Verdict:
+            try:
+                return recall(task, annotation, answer)
+            except NotKnownYet:
+                verifier.compile(answer.text)
+                raise
+
+        return judge
+
+    def verify(self, config: VerifierConfig, verifier: "Verifier") -> Judge:
+        """Remembers, or verifies and remembers; see `_check_device` for what is not remembered."""
+        recall = self.recall_verdicts(config)
+
+        def judge(task: Task, annotation: Annotation, answer: Answer) -> Verdict:
+            try:
+                return recall(task, annotation, answer)
+            except NotKnownYet:
+                shape_sets = [trace.inputs for trace in annotation.traces]
+                verdict = verifier.verify(task, answer.text, shape_sets)
+                _check_device(verdict)
+                self.verdicts.put(self._verdict_key(config, task, annotation, answer), plain(verdict))
+                return verdict
+
+        return judge
+
+    def _known_answer(self, teacher: str, request: Request) -> dict[str, Any]:
+        known = self.answers.get(self._answer_key(teacher, request))
+        if known is None:
+            raise NotKnownYet
+        return known
+
+    def _answer_key(self, teacher: str, request: Request) -> str:
+        return content_id("answer", teacher, self.teacher_version, request)
+
+    def _verdict_key(self, config: VerifierConfig, task: Task, annotation: Annotation, answer: Answer) -> str:
+        shape_sets = [trace.inputs for trace in annotation.traces]
+        program = _program(answer)
+        return content_id("verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, program)
+
+
+def _check_device(verdict: Verdict) -> None:
+    """A device that is lost or full would leave a corpus full of holes, and a journal that keeps them.
+
+    Raises:
+        MusadataError: the verifier could not judge because of it.
+    """
+    for finding in verdict.findings:
+        if finding.rule == "infra.device":
+            raise MusadataError(
+                finding.message,
+                where="verifier",
+                remedy="see to the device and run the same command again: what has been judged is kept",
+            )
+
+
+def _program(answer: Answer) -> str:
+    """What of an answer is judged; all of it where no program is found, since the verdict then tells why."""
+    from musadata.verifier.extract import extract  # a worker that only asks carries no verifier
+
+    extraction = extract(answer.text)
+    return answer.text if extraction.finding else extraction.source
+
+
+def _ask(teacher: Teacher, request: Request) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = plain(teacher.answer(request))
+        return answer
+    except CannotAnswer as refusal:  # remembered too: it would be the same the next time
+        return {"cannot_answer": str(refusal)}
+
+
+def _answer(record: dict[str, Any]) -> Answer:
+    if "cannot_answer" in record:
+        raise CannotAnswer(record["cannot_answer"])
+    return restore(Answer, record)

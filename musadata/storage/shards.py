@@ -1,0 +1,308 @@
+"""Shards: the Parquet files of a corpus, and nothing else is called that.
+
+One explicit Arrow schema per dataset, zstd, row groups of bounded size, and the same rows give the same bytes. Rows are
+streamed in both directions, so that memory does not grow with the shard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from types import TracebackType
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from musadata.errors import MusadataError
+from musadata.records import SCHEMA_VERSION
+from musadata.rows import plain, restore
+from musadata.schema import arrow_schema
+from musadata.storage import files
+
+Row = TypeVar("Row")
+
+GROUP_ROWS = 4096
+GROUP_BYTES = 32 << 20  # in Arrow's memory; rows with long conversations fill a group sooner
+_BATCH_ROWS = 256
+_NAME = re.compile(r"(?P<name>.+)-(?P<index>\d{5,})-of-(?P<count>\d{5,})\.parquet")
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """One of the `count` parts that a dataset is dealt into; `index` counts from 0."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index:05d}-of-{self.count:05d}"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A shard as it was written. `path` is relative to the corpus, `sha256` that of the whole file."""
+
+    dataset: str
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+def deal(count: int) -> tuple[Shard, ...]:
+    """All shards of a dataset."""
+    return tuple(Shard(index, count) for index in range(count))
+
+
+def shard_of(name: str, count: int) -> Shard:
+    """The shard of a piece of work, by its name alone: it stays there whatever other work is added or lost."""
+    return Shard(int(sha256(name.encode(errors="surrogatepass")).hexdigest()[:12], 16) % count, count)
+
+
+def shard_path(dataset: str, shard: Shard, name: str = "") -> str:
+    """Path of a shard, relative to the corpus: `tasks/tasks-00003-of-00016.parquet`.
+
+    `name` replaces the dataset's in the file name where several stages write to one dataset (`rejects`).
+    """
+    return f"{dataset}/{name or dataset.lstrip('_')}-{shard}.parquet"
+
+
+def parse_shard_name(file_name: str) -> tuple[str, Shard] | None:
+    """Name and shard of a Parquet file, None where it is not named like one of ours."""
+    match = _NAME.fullmatch(file_name)
+    return (match["name"], Shard(int(match["index"]), int(match["count"]))) if match else None
+
+
+class ShardWriter:
+    """Writes one shard; the file appears when the block ends well, and not at all when it raises.
+
+    Rows come in the order in which they are to be kept: sorting them is the caller's.
+    `output` (and `outputs`, which holds only it) is known after the block.
+    """
+
+    output: Output
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return (self.output,)
+
+    def __init__(self, corpus: str, dataset: str, shard: Shard, kind: type, *, name: str = ""):
+        self._dataset, self._path = dataset, shard_path(dataset, shard, name)
+        self._schema = _file_schema(dataset, kind)
+        self._creation: AbstractContextManager[files.HashingFile] = files.create(files.join(corpus, self._path))
+        self._rows: list[dict[str, Any]] = []  # rows that wait for a batch
+        self._batches: list[pa.RecordBatch] = []  # batches that wait for a row group
+        self._written = 0
+
+    def __enter__(self) -> ShardWriter:
+        self._file = self._creation.__enter__()
+        self._parquet = pq.ParquetWriter(self._file, self._schema, compression="zstd", compression_level=6)
+        return self
+
+    def write(self, row: Any) -> None:
+        """Add a row of the shard's kind."""
+        self._rows.append(plain(row))
+        if len(self._rows) == _BATCH_ROWS:
+            self._flush_batch()
+
+    def _flush_batch(self) -> None:
+        try:
+            batch = pa.RecordBatch.from_pylist(self._rows, self._schema)
+        except UnicodeEncodeError:  # a model may answer with half a surrogate pair, which no UTF-8 file can hold
+            batch = pa.RecordBatch.from_pylist([_encodable(row) for row in self._rows], self._schema)
+        self._batches.append(batch)
+        self._rows = []
+        if sum(len(b) for b in self._batches) >= GROUP_ROWS or sum(b.nbytes for b in self._batches) >= GROUP_BYTES:
+            self._flush_group()
+
+    def _flush_group(self) -> None:
+        table = pa.Table.from_batches(self._batches, self._schema)
+        self._parquet.write_table(table, row_group_size=max(len(table), 1))
+        self._written += len(table)
+        self._batches = []
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self._finish()
+            except BaseException as own:
+                self._abandon(type(own), own, own.__traceback__)
+                raise
+            self._creation.__exit__(None, None, None)
+        else:
+            self._abandon(kind, error, traceback)
+
+    def _abandon(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with suppress(Exception):  # it writes its footer into a file that is about to be deleted
+            self._parquet.close()
+        with suppress(BaseException):  # the caller raises the error itself
+            self._creation.__exit__(kind, error, traceback)
+
+    def _finish(self) -> None:
+        if self._rows:
+            self._flush_batch()
+        if self._batches:
+            self._flush_group()
+        self._parquet.close()
+        self.output = Output(self._dataset, self._path, self._written, self._file.bytes, self._file.sha256)
+
+
+class SplitWriter:
+    """Writes one shard of a dataset that trainers read: a file per split, `sft/train-00003-of-00016.parquet`.
+
+    Loaders map files to splits, so rows of two splits may not share one. The file of `train` is always there; others
+    are when a row asks for them. `outputs` is known after the block.
+    """
+
+    outputs: tuple[Output, ...]
+
+    def __init__(self, corpus: str, dataset: str, shard: Shard, kind: type):
+        self._open = ExitStack()
+        self._make = lambda split: ShardWriter(corpus, dataset, shard, kind, name=split)
+        self._writers: dict[str, ShardWriter] = {}
+
+    def __enter__(self) -> SplitWriter:
+        self._writer("train")
+        return self
+
+    def write(self, row: Any) -> None:
+        """Add a row to the file of its split."""
+        self._writer(row.split).write(row)
+
+    def _writer(self, split: str) -> ShardWriter:
+        if split not in self._writers:
+            self._writers[split] = self._open.enter_context(self._make(split))
+        return self._writers[split]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, traceback)
+        if error is None:
+            self.outputs = tuple(self._writers[split].output for split in sorted(self._writers))
+
+
+def write_shard(corpus: str, dataset: str, shard: Shard, rows: Iterable[Any], kind: type, *, name: str = "") -> Output:
+    """Write `rows` (dataclasses of `kind`, in the order to keep) as one shard, through a temporary name.
+
+    Raises:
+        MusadataError: the file system refuses.
+    """
+    with ShardWriter(corpus, dataset, shard, kind, name=name) as writer:
+        for row in rows:
+            writer.write(row)
+    return writer.output
+
+
+def read_shard(corpus: str, dataset: str, shard: Shard, kind: type[Row], *, name: str = "") -> Iterator[Row]:
+    """The rows of a shard, in order, a batch at a time.
+
+    Raises:
+        MusadataError: the file is absent, truncated, corrupt, or holds other columns.
+    """
+    return read_rows(files.join(corpus, shard_path(dataset, shard, name)), kind)
+
+
+def read_rows(path: str, kind: type[Row]) -> Iterator[Row]:
+    """The rows of one Parquet file of ours; see `read_shard`."""
+    with _reading(path) as parquet:
+        _check_schema(path, parquet.schema_arrow, kind)
+        for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
+            for row in batch.to_pylist():
+                yield restore(kind, row)
+
+
+def read_column(path: str, column: str) -> list[Any]:
+    """One column of a Parquet file of ours; see `read_shard`."""
+    with _reading(path) as parquet:
+        values: list[Any] = parquet.read([column]).column(column).to_pylist()
+        return values
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[pq.ParquetFile]:
+    with files.open_for_reading(path) as file:
+        try:
+            yield pq.ParquetFile(file)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            detail = " ".join(str(error).split())[:200]
+            raise MusadataError(
+                f"is truncated or corrupt ({detail})", where=path, remedy=f"delete it and {_run_again(path)}"
+            ) from error
+
+
+def count_rows(path: str) -> int:
+    """Rows of a Parquet file, by its footer."""
+    with files.open_for_reading(path) as file:
+        try:
+            return int(pq.ParquetFile(file).metadata.num_rows)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise MusadataError(
+                "is truncated or corrupt", where=path, remedy=f"delete it and {_run_again(path)}"
+            ) from error
+
+
+# Which stage makes a dataset: to say which command to run again.
+_STAGE_OF = {
+    "tasks": "stage1",
+    "kernels": "stage1",
+    "annotations": "stage2",
+    "candidates": "stage3",
+    "trajectories": "stage3",
+    "sft": "stage3",
+    "rft": "stage3",
+    "preferences": "stage3",
+    "rl": "stage3",
+}
+
+
+def stage_command(stage: str, corpus: str) -> str:
+    """The command that makes a stage; "stage1.probe" is a step of stage 1."""
+    return f"python -m pipelines.{stage.partition('.')[0]} --config CONFIG --corpus {corpus}"
+
+
+def _run_again(path: str) -> str:
+    corpus, _, dataset = path.rpartition("/")[0].rpartition("/")
+    stage = _STAGE_OF.get(dataset)
+    return f"run `{stage_command(stage, corpus or '.')}` again" if stage else "run the stage that made it again"
+
+
+def _file_schema(dataset: str, kind: type) -> pa.Schema:
+    return arrow_schema(kind).with_metadata(
+        {"musadata.dataset": dataset, "musadata.schema_version": str(SCHEMA_VERSION)}
+    )
+
+
+def _encodable(value: Any) -> Any:
+    """The same with a question mark for every character that is none."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    return {name: _encodable(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def _check_schema(path: str, found: pa.Schema, kind: type) -> None:
+    """Columns that we do not know are ignored; one that is missing or of another type is an error."""
+    for field in arrow_schema(kind):
+        position = found.get_field_index(field.name)
+        if position < 0:
+            raise MusadataError(
+                f"has no column {field.name!r}, so it is not a shard of {kind.__name__} rows",
+                where=path,
+                remedy=f"move it away and {_run_again(path)}",
+            )
+        if not found.field(position).type.equals(field.type):
+            raise MusadataError(
+                f"column {field.name!r} is {found.field(position).type}, not {field.type}",
+                where=path,
+                remedy=f"move it away and {_run_again(path)}",
+            )

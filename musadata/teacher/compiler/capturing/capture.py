@@ -1,0 +1,313 @@
+"""Capturing a reference as a flat aten graph of plain JSON values. Runs untrusted code: call inside the sandbox only.
+
+Sizes that vary over a task's sets of input shapes stay symbolic, all others are numbers. The graph is functional and
+decomposed to core aten operators, except for those that `KEPT` names because they lower better whole.
+"""
+
+import ast
+import inspect
+import math
+import textwrap
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.source import ConstantSource
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils import _pytree as pytree
+
+from musadata.records import InputSpec
+from musadata.rows import restore
+from musadata.teacher.compiler.capturing.encoding import GraphEncoder
+from musadata.teacher.compiler.capturing.whole_operators import whole_operators
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.tracing.inputs import draw
+from musadata.tracing.reference_loading import build_model, load_reference
+
+KEPT = frozenset(
+    [
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_nearest3d",
+        "_upsample_nearest_exact1d",
+        "_upsample_nearest_exact2d",
+        "_upsample_nearest_exact3d",
+        "silu",
+        "softplus",
+        "hardswish",
+        "hardsigmoid",
+        "elu",
+        "mish",
+        "glu",
+        "baddbmm",
+        "addmv",
+        "tril",
+        "triu",
+        "reflection_pad1d",
+        "reflection_pad2d",
+        "reflection_pad3d",
+        "replication_pad1d",
+        "replication_pad2d",
+        "replication_pad3d",
+        "linalg_vector_norm",
+        "native_layer_norm",
+        "native_group_norm",
+        "_softmax",
+        "_log_softmax",
+        "adaptive_max_pool2d",
+        "adaptive_max_pool3d",
+        "_adaptive_avg_pool2d",
+        "_adaptive_avg_pool3d",
+        "max_pool2d_with_indices",
+        "max_pool3d_with_indices",
+        "avg_pool2d",
+        "avg_pool3d",
+        "im2col",
+        "col2im",
+        "_cdist_forward",
+        "_pdist_forward",
+        "std_mean",
+        "var_mean",
+    ]
+)
+
+
+def capture(source: str, shape_sets: Sequence[Sequence[dict[str, Any]]], seed: int) -> dict[str, Any]:
+    """The graph of a reference as plain JSON values; `{"unsupported": reason}` where there is none.
+
+    `shape_sets` are plain `InputSpec`s, one list per set; all must agree in everything but sizes.
+    """
+    warnings.simplefilter("ignore")
+    torch.backends.mha.set_fastpath_enabled(False)  # its fused operators have no decomposition
+    try:
+        with whole_operators():
+            return _capture(source, [[restore(InputSpec, spec) for spec in one] for one in shape_sets], seed)
+    except Unsupported as reason:
+        return {"unsupported": str(reason)}
+    except Exception as error:  # a decomposition or a fake kernel may raise anything; the task is then out of reach
+        return {"unsupported": f"tracing failed: {type(error).__name__}", "detail": str(error)[:500]}
+
+
+def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[str, Any]:
+    reference = load_reference(source)
+    model = build_model(reference, seed)
+    shape_sets = sorted(shape_sets, key=lambda specs: _awkwardness(specs, shape_sets))
+    values = draw(shape_sets[0], seed)
+    environment = ShapeEnv(duck_shape=False)
+    mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
+    fakes, symbols = _fake_inputs(mode, values, shape_sets)
+    state = _state(model)
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    fake_state = [mode.from_tensor(tensors[entry["name"]], static_shapes=True) for entry in state]
+    call = _Call(model, [entry["name"] for entry in state], values)
+    with (
+        enable_python_dispatcher(),
+        mode,
+        torch.backends.mkldnn.flags(enabled=False),
+        _math_attention(),
+        whole_operators(),
+    ):
+        traced = _traced(call, fake_state, fakes)
+        if _writes_in_place(traced):  # a decomposition did, below functionalisation: its result shows what it wrote to
+            traced = _traced(traced, fake_state, fakes)
+    if _writes_in_place(traced):
+        raise Unsupported("writes in place")
+    encoder = GraphEncoder(traced, environment, symbols)
+    encoder.check_guards(shape_sets)
+    tensor_names = [spec.name for spec, value in zip(shape_sets[0], values, strict=True) if _is_tensor(value)]
+    return {
+        "arguments": _arguments(reference.Model, shape_sets[0]),
+        "state": state,
+        "sizes": encoder.sizes(shape_sets),
+        "initializer": _initializer(reference.Model),
+        **encoder.graph([("state", entry["name"]) for entry in state] + [("argument", name) for name in tensor_names]),
+        "result": call.result(),
+    }
+
+
+def _traced(function: Callable[..., Any], *arguments: Any) -> GraphModule:
+    """The functional graph of a function over core aten operators."""
+    functional = torch.func.functionalize(function, remove="mutations")
+    return make_fx(functional, decomposition_table=_decompositions(), _allow_non_fake_inputs=True)(*arguments)
+
+
+def _writes_in_place(traced: GraphModule) -> bool:
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    return any(isinstance(target, OpOverload) and target._schema.is_mutable for target in targets)
+
+
+def _awkwardness(specs: Sequence[InputSpec], shape_sets: Sequence[Sequence[InputSpec]]) -> tuple[int, int]:
+    """How unfit a set is to trace with: torch takes varying sizes of 0 and 1 for constants; larger sets are better."""
+    small = sum(
+        size < 2 and any(other[i].shape[d] != size for other in shape_sets if d < len(other[i].shape))
+        for i, spec in enumerate(specs)
+        for d, size in enumerate(spec.shape)
+    )
+    return small, -sum(math.prod(spec.shape) for spec in specs)
+
+
+class _Call:
+    """The reference's forward as a function of its state and tensor arguments, which remembers the result's nesting."""
+
+    def __init__(self, model: torch.nn.Module, names: list[str], values: list[Any]):
+        self._model, self._names, self._values = model, names, values
+        self._spec: Any = None
+        self._leaves: list[Any] = []
+
+    def __call__(self, weights: list[torch.Tensor], arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+        tensors = iter(arguments)
+        positional = tuple(next(tensors) if _is_tensor(value) else value for value in self._values)
+        with torch.no_grad():
+            state = dict(zip(self._names, weights, strict=True))
+            result = torch.func.functional_call(self._model, state, positional)
+        self._leaves, self._spec = pytree.tree_flatten(result)
+        return [leaf for leaf in self._leaves if _is_tensor(leaf)]
+
+    def result(self) -> Any:
+        """The nesting of the result: `{"tensor": i}`, `{"value": v}`, `{"tuple"|"list": […]}`, `{"dict": {…}}`."""
+        count = iter(range(len(self._leaves)))
+        plain: list[Any] = []
+        for leaf in self._leaves:
+            if not _is_tensor(leaf) and not isinstance(leaf, (int, float, bool, str, type(None))):
+                raise Unsupported(f"returns a {type(leaf).__name__}")
+            plain.append({"tensor": next(count)} if _is_tensor(leaf) else {"value": leaf})
+        return _nesting(pytree.tree_unflatten(plain, self._spec))
+
+
+def _nesting(value: Any) -> Any:
+    if type(value) is dict and set(value) in ({"tensor"}, {"value"}):
+        return value
+    if isinstance(value, (tuple, list)) and (type(value) in (tuple, list) or hasattr(value, "n_fields")):
+        kind = "list" if isinstance(value, list) else "tuple"  # PyTorch's named results are tuples
+        return {kind: [_nesting(item) for item in value]}
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        return {"dict": {key: _nesting(item) for key, item in value.items()}}
+    raise Unsupported(f"returns a {type(value).__name__}")
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _math_attention() -> Any:
+    return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
+
+
+def _decompositions() -> dict[Any, Any]:
+    table = core_aten_decompositions()
+    return {
+        op: rule
+        for op, rule in table.items()
+        if getattr(op, "overloadpacket", None) is None or op.overloadpacket.__name__ not in KEPT
+    }
+
+
+def _fake_inputs(
+    mode: FakeTensorMode, values: list[Any], shape_sets: list[list[InputSpec]]
+) -> tuple[list[torch.Tensor], dict[Any, tuple[int, int]]]:
+    """Fake tensors whose varying sizes are symbols, and where each symbol stands: (argument, dimension)."""
+    fakes: list[torch.Tensor] = []
+    symbols: dict[Any, tuple[int, int]] = {}
+    for index, value in enumerate(values):
+        kinds = {(specs[index].dtype, len(specs[index].shape), specs[index].literal) for specs in shape_sets}
+        if len(kinds) > 1:
+            raise Unsupported("shape sets differ in more than sizes")
+        if not _is_tensor(value):
+            continue
+        varying = [len({specs[index].shape[d] for specs in shape_sets}) > 1 for d in range(value.dim())]
+        context: Any = StatelessSymbolicContext(
+            dynamic_sizes=[DimDynamic.DYNAMIC if varies else DimDynamic.STATIC for varies in varying],
+            constraint_sizes=[None] * value.dim(),
+        )
+        fake = mode.from_tensor(value, symbolic_context=context, source=ConstantSource(f"argument{index}"))
+        for dimension, size in enumerate(fake.shape):
+            if isinstance(size, torch.SymInt):
+                symbols[size.node.expr] = (index, dimension)
+            elif varying[dimension]:
+                raise Unsupported("a varying size of 1 in every set of shapes")
+        fakes.append(fake)
+    return fakes, symbols
+
+
+def _state(model: torch.nn.Module) -> list[dict[str, Any]]:
+    """Every parameter and buffer under its state-dict name; shared ones once, under the first name."""
+    kept = set(model.state_dict())
+    entries = []
+    for role, tensors in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
+        for name, tensor in tensors:
+            if hasattr(tensor, "materialize"):
+                raise Unsupported("lazy parameters")
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            entry = {"name": name, "role": role, "shape": list(tensor.shape), "dtype": dtype}
+            entries.append({**entry, "persistent": name in kept, "trains": tensor.requires_grad})
+    return entries
+
+
+def _arguments(model: type, specs: Sequence[InputSpec]) -> list[dict[str, Any]]:
+    """Forward's arguments in call order: the name that its signature gives, and the tensor's dtype and rank."""
+    parameters = list(inspect.signature(model.forward).parameters.values())[1:]  # type: ignore[attr-defined]
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(specs))]
+    return [
+        {"name": name, "spec": spec.name, "dtype": spec.dtype, "rank": len(spec.shape), "literal": spec.literal}
+        for name, spec in zip(names, specs, strict=True)
+    ]
+
+
+def _initializer(model: type) -> dict[str, Any]:
+    """The constructor: its parameter list as text, and its whole source where it can stand alone in another class."""
+    constructor: Any = vars(model).get("__init__") or model.__init__  # type: ignore[misc]
+    signature = inspect.signature(constructor)
+    names: list[str] = []
+    for parameter in signature.parameters.values():
+        default = "" if parameter.default is parameter.empty else f"={_plain_default(parameter.default)}"
+        star = "*" * ((parameter.kind == parameter.VAR_POSITIONAL) + 2 * (parameter.kind == parameter.VAR_KEYWORD))
+        bar = ["*"] if parameter.kind == parameter.KEYWORD_ONLY and "*" not in "".join(names) else []
+        names += [*bar, f"{star}{parameter.name}{default}"]
+    return {"parameters": ", ".join(names), "source": _standalone_source(model)}
+
+
+def _plain_default(value: object) -> str:
+    return repr(value) if isinstance(value, (int, float, bool, str, type(None), tuple)) else "None"
+
+
+_KNOWN_NAMES = {"torch", "nn", "F", "super", "int", "float", "range", "len", "tuple", "list", "max", "min", "self"}
+
+
+def _standalone_source(model: type) -> str:
+    """`__init__` as written, if it only builds layers and tensors from torch and sets them; else an empty text."""
+    if model.__bases__ != (torch.nn.Module,) or "__init__" not in vars(model):
+        return ""
+    try:
+        text = textwrap.dedent(inspect.getsource(vars(model)["__init__"]))
+    except (OSError, TypeError):
+        return ""
+    function = ast.parse(text).body[0]
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return ""
+    bound = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
+    stored = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    calls = {
+        node.func.attr
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_self(node.func.value)
+    }
+    alone = read <= bound | stored | _KNOWN_NAMES and calls <= {"register_buffer", "register_parameter"}
+    plain_super = not any(isinstance(n, ast.Call) and _is_super(n) and n.args for n in ast.walk(function))
+    return text if alone and plain_super else ""
+
+
+def _is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _is_super(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "super"

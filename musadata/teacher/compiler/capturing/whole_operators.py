@@ -1,0 +1,177 @@
+"""Operators that tracing keeps whole, because PyTorch takes them apart in ways that depend on sizes or read badly.
+
+Runs inside the sandbox. Importing it registers the operators; inside of `whole_operators()` PyTorch's own functions are
+replaced by calls of these, in the names that modules look them up by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+
+_linear = torch.nn.functional.linear
+_interpolate = torch.nn.functional.interpolate
+_pad = torch._C._nn.pad
+
+
+@torch.library.custom_op("musadata::linear", mutates_args=())
+def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    return _linear(input, weight, bias).clone()
+
+
+@linear.register_fake
+def _(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    return input.new_empty([*input.shape[:-1], *weight.shape[:-1]])
+
+
+@torch.library.custom_op("musadata::upsample_nearest", mutates_args=())
+def upsample_nearest(
+    input: torch.Tensor, size: list[int] | None, scale_factors: list[float] | None, exact: bool
+) -> torch.Tensor:
+    return _interpolate(input, size, scale_factors, "nearest-exact" if exact else "nearest").clone()
+
+
+@upsample_nearest.register_fake
+def _(input: torch.Tensor, size: list[int] | None, scale_factors: list[float] | None, exact: bool) -> torch.Tensor:
+    spatial: Iterable[Any] = size or []
+    if size is None:
+        assert scale_factors is not None
+        pairs = zip(input.shape[2:], scale_factors, strict=True)
+        spatial = [length * int(f) if float(f).is_integer() else int(length * f) for length, f in pairs]
+    return input.new_empty([*input.shape[:2], *spatial])
+
+
+@torch.library.custom_op("musadata::circular_pad", mutates_args=())
+def circular_pad(input: torch.Tensor, padding: list[int]) -> torch.Tensor:
+    return _pad(input, padding, "circular").clone()
+
+
+@circular_pad.register_fake
+def _(input: torch.Tensor, padding: list[int]) -> torch.Tensor:
+    shape = list(input.shape)
+    for place in range(len(padding) // 2):
+        shape[-1 - place] += padding[2 * place] + padding[2 * place + 1]
+    return input.new_empty(shape)
+
+
+def _whole_linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    return torch.ops.musadata.linear(input, weight, bias)
+
+
+def _whole_nearest(exact: bool) -> Callable[..., torch.Tensor]:
+    def call(input: torch.Tensor, output_size: Any = None, scale_factors: Any = None, *_: Any) -> torch.Tensor:
+        size = None if output_size is None else list(output_size)
+        scales = None if scale_factors is None else [float(factor) for factor in scale_factors]
+        return torch.ops.musadata.upsample_nearest(input, size, scales, exact)
+
+    return call
+
+
+def _whole_pad(input: torch.Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> torch.Tensor:
+    if mode == "circular":
+        return torch.ops.musadata.circular_pad(input, list(pad))
+    return _pad(input, pad, mode, value)
+
+
+def _max_pool1d(
+    input: torch.Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    """Pooling along a line as pooling over an image of one row; PyTorch's own fixes the sizes while tracing."""
+
+    def last(value: Any) -> int:
+        return int(value[0]) if isinstance(value, (tuple, list)) else int(value)
+
+    kernel = last(kernel_size)
+    step = kernel if stride is None or stride == [] else last(stride)
+    image = input.unsqueeze(-2)
+    pooled = torch.max_pool2d(image, (1, kernel), (1, step), (0, last(padding)), (1, last(dilation)), ceil_mode)
+    return pooled.squeeze(-2)
+
+
+def _rrelu(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> torch.Tensor:
+    """Its slopes are only random in training, in which no reference runs."""
+    assert not training
+    return torch.nn.functional.leaky_relu(input, (lower + upper) / 2)
+
+
+def _whole_bags(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    offsets: torch.Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: torch.Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> torch.Tensor:
+    """Bags of equal size as a reduction over rows of the table; PyTorch's own goes through offsets."""
+    if input.dim() != 2 or max_norm is not None or padding_idx is not None:
+        raise Unsupported("bags of embeddings of different sizes")
+    rows = torch.nn.functional.embedding(input, weight)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    reduced: dict[str, Callable[[int], torch.Tensor]] = {"sum": rows.sum, "mean": rows.mean, "max": rows.amax}
+    return reduced[mode](1)
+
+
+def _gaussian_nll_loss(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    var: torch.Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    """Without the test for negative variances, on which no kernel can raise."""
+    variance = torch.full_like(input, var) if isinstance(var, float) else var
+    if variance.dim() == input.dim() - 1:
+        variance = variance.unsqueeze(-1)
+    variance = variance.clamp(min=eps)
+    loss = 0.5 * (torch.log(variance) + (input - target) ** 2 / variance)
+    loss = loss + 0.5 * math.log(2 * math.pi) if full else loss
+    reduced: dict[str, Callable[[], torch.Tensor]] = {"none": loss.clone, "mean": loss.mean, "sum": loss.sum}
+    return reduced[reduction]()
+
+
+def _replacements() -> list[tuple[Any, str, Callable[..., torch.Tensor]]]:
+    native = torch._C._nn
+    table: list[tuple[Any, str, Callable[..., torch.Tensor]]] = [
+        (torch.nn.functional, "linear", _whole_linear),
+        (native, "linear", _whole_linear),
+        (native, "pad", _whole_pad),
+        (torch, "rrelu", _rrelu),
+        (torch.nn.functional, "embedding_bag", _whole_bags),
+        (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),
+        (torch, "max_pool1d", _max_pool1d),
+    ]
+    for rank in (1, 2, 3):
+        table.append((native, f"upsample_nearest{rank}d", _whole_nearest(False)))
+        table.append((native, f"_upsample_nearest_exact{rank}d", _whole_nearest(True)))
+    return table
+
+
+@contextmanager
+def whole_operators() -> Iterator[None]:
+    """Replaces PyTorch's functions while it is entered; references must be loaded inside of it too."""
+    replaced = [(owner, name, getattr(owner, name)) for owner, name, _ in _replacements()]
+    try:
+        for owner, name, function in _replacements():
+            setattr(owner, name, function)
+        yield
+    finally:
+        for owner, name, function in replaced:
+            setattr(owner, name, function)

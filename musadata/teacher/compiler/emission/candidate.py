@@ -1,0 +1,216 @@
+"""A whole candidate from a graph and a plan."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+
+from musadata.teacher.compiler.emission.cpp import C_TYPES, device_function, number_text
+from musadata.teacher.compiler.emission.host import Returned, write_host
+from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.emission.module import write_module
+from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule, work
+from musadata.teacher.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
+from musadata.teacher.compiler.ir.index_formulas import ONE, Index, of, product
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.program import Program, Value, axis_names
+from musadata.teacher.compiler.ir.scalar import Buffer, Load
+from musadata.teacher.compiler.lowering import lower_graph
+from musadata.teacher.compiler.lowering.fusion import group_loops, variables_of
+from musadata.teacher.compiler.lowering.layout import flatten
+
+HEADERS = """#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime.h>
+"""
+CHECKS = """
+#define CHECK_INPUT(tensor, type, rank)                                                     \\
+    TORCH_CHECK((tensor).is_cuda(), #tensor " must be a CUDA tensor");                      \\
+    TORCH_CHECK((tensor).scalar_type() == (type), #tensor " has an unexpected dtype");      \\
+    TORCH_CHECK((tensor).dim() == (rank), #tensor " must have " #rank " dimensions")
+"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A complete candidate.
+
+    Attributes:
+        source: the Python module that defines `ModelNew`.
+        kernels: its kernels in order, with their schedules.
+        plan: how it was made.
+        hints: the named sizes in each of the task's sets of shapes.
+    """
+
+    source: str
+    kernels: tuple[EmittedKernel, ...]
+    plan: Plan
+    graph: Graph
+    hints: tuple[dict[str, int], ...]
+
+    @property
+    def schedule(self) -> str:
+        """What was done, for people: the distinct schedules of its kernels."""
+        parts = list(dict.fromkeys(emitted.schedule for emitted in self.kernels))
+        count = f"{len(self.kernels)} kernels" if len(self.kernels) > 1 else "1 kernel"
+        return f"{count}: {'; '.join(parts)}"
+
+    @property
+    def work(self) -> int:
+        """About how many operations it takes on the largest of the task's sets of shapes."""
+        return max(sum(work(emitted.kernel, sizes) for emitted in self.kernels) for sizes in self.hints or ({},))
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """What makes candidates of one task structurally different: the schedule of each kernel."""
+        return tuple(emitted.schedule for emitted in self.kernels)
+
+
+def build_candidate(graph: Graph, plan: Plan) -> Candidate:
+    """Lower, group, schedule and print.
+
+    Raises:
+        Unsupported: the graph holds something that the compiler has no form for.
+    """
+    lowered = lower_graph(graph, fuse=plan.fuse)
+    returned = [
+        _returned(value, output, lowered.program) for value, output in zip(lowered.outputs, graph.outputs, strict=True)
+    ]
+    if not returned:
+        raise Unsupported("returns no tensor")
+    kernels = group_loops(lowered.program.loops, {id(item.buffer) for item in returned}, fuse=plan.fuse)
+    hints = graph.hints()
+    largest = max(hints, key=lambda sizes: product(_all_sizes(graph)).evaluate(sizes)) if hints else {}
+    names = [size.name for size in graph.sizes]
+    emitted = tuple(schedule(kernel, plan, names, largest) for kernel in kernels)
+    host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, emitted, returned)
+    source = write_module(graph, host, _cuda_text(emitted) + host.source)
+    return Candidate(source, emitted, plan, graph, tuple(hints))
+
+
+def _all_sizes(graph: Graph) -> list[Index]:
+    return [of(a) for t in graph.inputs for size in t.type.shape for a in size.atoms()]  # type: ignore[misc]
+
+
+def _title(graph: Graph) -> str:
+    """A name for the host function: the operators that matter most, in order."""
+    plain = [re.sub(r"_?\d+$", "", node.name) for node in graph.nodes]
+    telling = [name for name in dict.fromkeys(plain) if name not in _QUIET]
+    return "_".join(telling[:3]) or "forward"
+
+
+_QUIET = frozenset(
+    [
+        "view",
+        "permute",
+        "transpose",
+        "t",
+        "expand",
+        "squeeze",
+        "unsqueeze",
+        "slice",
+        "select",
+        "getitem",
+        "clone",
+        "alias",
+        "split_with_sizes",
+        "full",
+        "copy",
+        "unsafe_view",
+        "cat",
+        "detach",
+        "arange",
+        "lift_fresh_copy",
+    ]
+)
+
+
+def _returned(value: Value, output: GraphOutput, program: Program) -> Returned:
+    """Make an output real: with the strides of the reference's, and without a copy where a view does."""
+    order = _memory_order(output)
+    if order is not None:
+        inverse = tuple(order.index(dim) for dim in range(len(order)))
+        shape = tuple(output.type.shape[dim] for dim in order)
+        permuted = Value(
+            f"{value.name}_permuted",
+            TensorType(shape, output.type.dtype),
+            lambda index: value.load(tuple(index[inverse[d]] for d in range(len(index)))),
+            1,
+        )
+        return Returned(program.realise(permuted), None, inverse)
+    if value.buffer is None:
+        viewed = _viewed_buffer(value)
+        if viewed is not None:
+            return Returned(viewed, None if viewed.shape == output.type.shape else output.type.shape)
+    return Returned(program.realise(value))
+
+
+def _memory_order(output: GraphOutput) -> tuple[int, ...] | None:
+    """The dimensions from the farthest stride to the nearest, or None if that is the usual order."""
+    shape, stride = output.type.shape, output.stride
+    rank = len(shape)
+    places: list[int] = []
+    expected: Index = ONE
+    left = [dim for dim in range(rank) if shape[dim] != ONE]
+    while left:
+        match = [dim for dim in reversed(left) if stride[dim] == expected]
+        if not match:
+            return None  # the reference returns a view with gaps; the values are what counts
+        places.insert(0, match[0])
+        left.remove(match[0])
+        expected = expected * shape[match[0]]
+    if places == sorted(places):
+        return None
+    ones = [dim for dim in range(rank) if shape[dim] == ONE]
+    return (*ones, *places)
+
+
+def _viewed_buffer(value: Value) -> Buffer | None:
+    """The buffer that a value is a mere reshaping of, if it is one that the program fills itself."""
+    index, variables = variables_of(axis_names(len(value.shape)), value.shape)
+    loaded = value.load(index)
+    if not isinstance(loaded, Load) or loaded.buffer.role != "temporary" or loaded.buffer.dtype != value.dtype:
+        return None
+    same_size = product(loaded.buffer.shape) == product(value.shape)
+    flat = flatten([of(v) for v in variables], [v.extent for v in variables])
+    return loaded.buffer if same_size and flatten(list(loaded.index), list(loaded.buffer.shape)) == flat else None
+
+
+def _cuda_text(kernels: tuple[EmittedKernel, ...]) -> str:
+    text = "\n".join(emitted.source for emitted in kernels)
+    headers = HEADERS
+    if "__half" in text:
+        headers += "#include <cuda_fp16.h>\n"
+    if "__nv_bfloat16" in text:
+        headers += "#include <cuda_bf16.h>\n"
+    launches = "\n".join(line for emitted in kernels for line in emitted.launch)
+    standard = [("std::min", "algorithm"), ("INT64_M", "cstdint"), ("INFINITY", "cmath"), ("SCHAR_M", "climits")]
+    headers += "".join(f"#include <{header}>\n" for token, header in standard if token in text + launches)
+    functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
+    device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
+    constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))
+    return f"{headers}{CHECKS}\n{constants}{device}{_without_repeats(kernels)}\n"
+
+
+def _constant(buffer: Buffer) -> str:
+    values = ", ".join(number_text(value, buffer.dtype) for value in buffer.values)
+    text = f"__constant__ {C_TYPES[buffer.dtype]} {buffer.name}[{len(buffer.values)}] = {{{values}}};"
+    return "\n".join(textwrap.wrap(text, 110, subsequent_indent="    ")) + "\n\n"
+
+
+def _without_repeats(kernels: tuple[EmittedKernel, ...]) -> str:
+    """The kernels' sources, each helper function printed once."""
+    seen: set[str] = set()
+    parts = []
+    for emitted in kernels:
+        kept = []
+        for piece in re.split(r"(?<=\n\})\n\n", emitted.source):
+            if piece in seen and "__global__" not in piece:
+                continue
+            seen.add(piece)
+            kept.append(piece)
+        parts.append("\n\n".join(kept))
+    return "\n".join(parts)

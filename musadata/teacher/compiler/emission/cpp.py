@@ -1,0 +1,367 @@
+"""Printing index formulas and scalars as C++ expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from musadata.teacher.compiler.ir.index_formulas import Atom, Index, Opaque, Operation, Size, Variable, of
+from musadata.teacher.compiler.ir.scalar import (
+    MATH_FUNCTIONS,
+    Buffer,
+    Call,
+    Cast,
+    Choose,
+    Compare,
+    Formula,
+    Literal,
+    Load,
+    Local,
+    Named,
+    Scalar,
+)
+from musadata.teacher.compiler.lowering.layout import flatten
+
+ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BITS, BOTH, EITHER, TERNARY = 100, 90, 80, 70, 60, 55, 50, 40, 30, 10
+
+C_TYPES = {
+    "bool": "bool",
+    "uint8": "uint8_t",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float32": "float",
+    "float64": "double",
+}
+# How the host names a buffer's element type; PyTorch's own half types convert to the device's by pointer.
+HOST_TYPES = {**C_TYPES, "float16": "at::Half", "bfloat16": "at::BFloat16"}
+
+# Printed with `{f}` as the suffix of single-precision functions and `{1}` the literal one of the type.
+_FUNCTIONS = {
+    **{name: f"{name}{{f}}({{a}})" for name in (*MATH_FUNCTIONS, "floor", "ceil", "trunc")},
+    "round": "rint{f}({a})",
+    "atan2": "atan2{f}({a}, {b})",
+    "fmod": "fmod{f}({a}, {b})",
+    "hypot": "hypot{f}({a}, {b})",
+    "copysign": "copysign{f}({a}, {b})",
+    "fmax": "fmax{f}({a}, {b})",
+    "fmin": "fmin{f}({a}, {b})",
+    "pow": "pow{f}({a}, {b})",
+    "isnan": "isnan({a})",
+    "isinf": "isinf({a})",
+    "isfinite": "isfinite({a})",
+}
+_INFIX = {
+    "add": ("+", SUM),
+    "sub": ("-", SUM),
+    "mul": ("*", PRODUCT),
+    "div": ("/", PRODUCT),
+    "eq": ("==", EQUAL),
+    "ne": ("!=", EQUAL),
+    "lt": ("<", RELATION),
+    "le": ("<=", RELATION),
+    "gt": (">", RELATION),
+    "ge": (">=", RELATION),
+    "and": ("&&", BOTH),
+    "or": ("||", EITHER),
+    "bitwise_and": ("&", BITS - 1),
+    "bitwise_xor": ("^", BITS - 2),
+    "bitwise_or": ("|", BITS - 3),
+}
+# Device functions that are printed in front of the kernels which use them; T is the type.
+DEVICE_FUNCTIONS = {
+    "sigmoid": "__device__ __forceinline__ T sigmoid(T x) {\n    return ONE / (ONE + exp_(-x));\n}\n",
+    "silu": "__device__ __forceinline__ T silu(T x) {\n    return x / (ONE + exp_(-x));\n}\n",
+    "gelu": "// The exact GELU, by the error function.\n"
+    "__device__ __forceinline__ T gelu(T x) {\n    return HALF * x * (ONE + erf_(x * SQRT_HALF));\n}\n",
+    "gelu_tanh": "__device__ __forceinline__ T gelu_tanh(T x) {\n"
+    "    const T inner = SQRT_2_OVER_PI * (x + CUBIC * x * x * x);\n"
+    "    return HALF * x * (ONE + tanh_(inner));\n}\n",
+    "maximum": "// A maximum that keeps NaN, as PyTorch's does.\n"
+    "__device__ __forceinline__ T maximum(T a, T b) {\n    return (a > b || a != a) ? a : b;\n}\n",
+    "minimum": "// A minimum that keeps NaN, as PyTorch's does.\n"
+    "__device__ __forceinline__ T minimum(T a, T b) {\n    return (a < b || a != a) ? a : b;\n}\n",
+    "sign": "__device__ __forceinline__ T sign(T x) {\n    return static_cast<T>((x > 0) - (x < 0));\n}\n",
+    "floor_divide": "// Division that rounds towards minus infinity.\n"
+    "__device__ __forceinline__ T floor_divide(T a, T b) {\n    FLOOR_DIVIDE\n}\n",
+    "remainder": "// A remainder with the sign of the divisor, as Python's.\n"
+    "__device__ __forceinline__ T remainder(T a, T b) {\n    REMAINDER\n}\n",
+}
+_CONSTANTS = {"SQRT_HALF": math.sqrt(0.5), "SQRT_2_OVER_PI": math.sqrt(2 / math.pi), "CUBIC": 0.044715}
+
+
+def device_function(name: str, dtype: str) -> str:
+    """The source of a device function for one type."""
+    suffix = "f" if dtype == "float32" else ""
+    floating = dtype.startswith("float")
+    text = DEVICE_FUNCTIONS[name]
+    if floating:
+        text = text.replace("FLOOR_DIVIDE", f"return floor{suffix}(a / b);")
+        text = text.replace(
+            "REMAINDER",
+            f"const T rest = fmod{suffix}(a, b);\n    return (rest != 0 && (rest < 0) != (b < 0)) ? rest + b : rest;",
+        )
+    else:
+        text = text.replace("FLOOR_DIVIDE", "return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));")
+        text = text.replace(
+            "REMAINDER", "const T rest = a % b;\n    return (rest != 0 && (rest < 0) != (b < 0)) ? rest + b : rest;"
+        )
+    for function in ("exp_", "erf_", "tanh_"):
+        text = text.replace(function, function[:-1] + suffix)
+    for name_, value in {**_CONSTANTS, "HALF": 0.5, "ONE": 1.0}.items():
+        text = text.replace(name_, number_text(value, dtype))
+    if "T(" not in text and "<T>" not in text:
+        return _retyped(text, dtype)
+    return _retyped(text.replace("<T>", f"<{C_TYPES[dtype]}>"), dtype)
+
+
+def _retyped(text: str, dtype: str) -> str:
+    kind = C_TYPES[dtype]
+    return text.replace("T ", f"{kind} ").replace("(T", f"({kind}")
+
+
+def number_text(value: float | int | bool, dtype: str) -> str:
+    """A literal of a type, as short as it can be."""
+    if dtype == "bool":
+        return "true" if value else "false"
+    if not dtype.startswith("float"):
+        return str(int(value))
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    if dtype == "float32":
+        with np.errstate(over="ignore"):
+            text = str(np.float32(value))
+        if text in ("inf", "-inf"):
+            return text.replace("inf", "INFINITY")
+        return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+    return repr(float(value))
+
+
+@dataclass
+class Printer:
+    """Prints with the names that a kernel gives to sizes, values and positions.
+
+    Attributes:
+        named: text for scalars that are already held in a variable, by identity.
+        offsets: for (buffer, index) pairs, a variable that already holds the flat position.
+        functions: device functions that were used, in order, as (name, dtype).
+        substitutes: text for loop variables that go by another name (inside of a tile, say).
+    """
+
+    named: dict[int, str]
+    functions: dict[tuple[str, str], None]
+    flat: tuple[tuple[Variable, ...], str] | None = None
+    rename: Mapping[str, str] | None = None
+    positions: dict[Index, str] = field(default_factory=dict)
+
+    def index(self, index: Index, level: int = 0) -> str:
+        """An index formula; `level` is the precedence of what surrounds it."""
+        if not index.terms:
+            return "0"
+        if index in self.positions:
+            return self.positions[index]
+        parts: list[str] = []
+        ordered = sorted(index.terms, key=lambda term: (term[1] < 0, -len(term[0]), -abs(term[1])))
+        for monomial, coefficient in ordered:
+            text = self._monomial(monomial, abs(coefficient), coefficient < 0)
+            sign = "-" if coefficient < 0 else "+"
+            parts.append(f" {sign} {text}" if parts else ("-" if sign == "-" else "") + text)
+        text = "".join(parts)
+        own = SUM if len(parts) > 1 else self._level(index)
+        return f"({text})" if own < level else text
+
+    def _level(self, index: Index) -> int:
+        if index in self.positions:
+            return ATOM
+        monomial, coefficient = index.terms[0]
+        if coefficient < 0:
+            return UNARY
+        if len(monomial) + (abs(coefficient) != 1) > 1:
+            return PRODUCT
+        atom = index.atom
+        if isinstance(atom, Operation) and atom.kind in ("//", "%"):
+            return PRODUCT
+        return ATOM if not isinstance(atom, Opaque) else self._scalar_level(atom.scalar)
+
+    def _monomial(self, monomial: tuple[Atom, ...], coefficient: int, nested: bool) -> str:
+        if not monomial:
+            return str(coefficient)
+        many = len(monomial) > 1 or coefficient != 1
+        factors = [self._atom(atom, many or nested) for atom in monomial]
+        if coefficient != 1:
+            factors.insert(0 if all(isinstance(a, Size) for a in monomial) else 1, str(coefficient))
+        return " * ".join(factors)
+
+    def _atom(self, atom: Atom, nested: bool) -> str:
+        if isinstance(atom, (Variable, Size)):
+            return (self.rename or {}).get(atom.name, atom.name)
+        if isinstance(atom, Opaque):
+            return self.scalar(atom.scalar, UNARY if nested else 0)
+        if of(atom) in self.positions:
+            return self.positions[of(atom)]
+        left = self.index(atom.left, PRODUCT if atom.kind in ("//", "%") else 0)
+        if atom.kind in ("min", "max"):
+            return f"{atom.kind}({left}, {self.index(atom.right)})"
+        operator = {"//": "/", "%": "%"}[atom.kind]
+        text = f"{left} {operator} {self.index(atom.right, PRODUCT + 1)}"
+        return f"({text})" if nested else text
+
+    def offset(self, buffer: Buffer, index: tuple[Index, ...]) -> str:
+        """The flat position of an element of a contiguous buffer, in Horner's form."""
+        if self.flat is not None and self._is_flat(buffer, index):
+            return self.flat[1]
+        flat = flatten(list(index), list(buffer.shape))
+        if any(_computed(position) for position in index) and not any(_computed(of(a)) for a in flat.atoms()):
+            return self.index(flat)  # the reshaping cancels out
+        text, level = "", ATOM
+        prefix = Index(())
+        for position, size in zip(index, buffer.shape, strict=True):
+            prefix = prefix * size + position
+            if len(prefix.terms) > 1 and prefix in self.positions:  # the flat position so far has a name
+                text, level = self.positions[prefix], ATOM
+                continue
+            if position in self.positions:
+                position_text, position_level = self.positions[position], ATOM
+            else:
+                position_text = self.index(position, SUM if text else 0)
+                position_level = SUM if len(position.terms) > 1 else self._level(position) if position.terms else ATOM
+            if text and text != "0":
+                if size.constant != 1:
+                    factor = self.index(size, PRODUCT + 1)
+                    text = f"({text}) * {factor}" if level < PRODUCT else f"{text} * {factor}"
+                    level = PRODUCT
+                if position.terms:
+                    text, level = f"{text} + {position_text}", SUM
+            elif position.terms:
+                text, level = position_text, position_level
+        return text or "0"
+
+    def _is_flat(self, buffer: Buffer, index: tuple[Index, ...]) -> bool:
+        assert self.flat is not None
+        used = [axis for axis, size in zip(index, buffer.shape, strict=True) if size.constant != 1]
+        sizes = [size for size in buffer.shape if size.constant != 1]
+        variables = [axis.variable for axis in used]
+        return tuple(variables) == self.flat[0] and all(
+            v is not None and v.extent == size for v, size in zip(variables, sizes, strict=True)
+        )
+
+    def scalar(self, value: Scalar, level: int = 0) -> str:
+        """A scalar expression; values that were given a variable appear by its name."""
+        if id(value) in self.named:
+            return self.named[id(value)]
+        text = self._text(value)
+        return f"({text})" if self._scalar_level(value) < level else text
+
+    def _scalar_level(self, value: Scalar) -> int:
+        if id(value) in self.named:
+            return ATOM
+        if isinstance(value, Named):
+            return self._scalar_level(value.value)
+        if isinstance(value, Formula) and value.index in self.positions:
+            return ATOM
+        if isinstance(value, Formula):
+            return SUM if len(value.index.terms) > 1 else self._level(value.index) if value.index.terms else ATOM
+        if isinstance(value, Compare):
+            return RELATION if value.relation != "==" else EQUAL
+        if isinstance(value, Choose):
+            return TERNARY
+        if isinstance(value, Literal):
+            return ATOM if isinstance(value.value, bool) or not value.value < 0 else UNARY
+        if isinstance(value, Call):
+            if value.operation in _INFIX:
+                return _INFIX[value.operation][1]
+            return {
+                "neg": UNARY,
+                "not": UNARY,
+                "bitwise_not": UNARY,
+                "reciprocal": PRODUCT,
+                "trunc_divide": PRODUCT,
+            }.get(value.operation, ATOM)
+        return ATOM
+
+    def _text(self, value: Scalar) -> str:
+        if isinstance(value, Named):
+            return self._text(value.value) if id(value.value) not in self.named else self.named[id(value.value)]
+        if isinstance(value, Literal):
+            return number_text(value.value, value.dtype)
+        if isinstance(value, Load):
+            return self.load(value)
+        if isinstance(value, Local):
+            return (self.rename or {}).get(value.name, value.name)
+        if isinstance(value, Formula):
+            return self.index(value.index)
+        if isinstance(value, Compare):
+            return f"{self.index(value.left, SUM)} {value.relation} {self.index(value.right, SUM)}"
+        if isinstance(value, Cast):
+            return self._cast(value)
+        if isinstance(value, Choose):
+            parts = (
+                self.scalar(value.condition, TERNARY + 1),
+                self.scalar(value.yes, TERNARY),
+                self.scalar(value.no, TERNARY),
+            )
+            return f"{parts[0]} ? {parts[1]} : {parts[2]}"
+        assert isinstance(value, Call)
+        return self._call(value)
+
+    def load(self, value: Load) -> str:
+        element = f"{value.buffer.name}[{self.offset(value.buffer, value.index)}]"
+        if value.buffer.dtype == "float16":
+            return f"__half2float({element})"
+        return f"__bfloat162float({element})" if value.buffer.dtype == "bfloat16" else element
+
+    def _cast(self, value: Cast) -> str:
+        inner = value.argument
+        if value.dtype == "bool":
+            return f"({self.scalar(inner, EQUAL + 1)} != 0)"
+        return f"static_cast<{C_TYPES[value.dtype]}>({self.scalar(inner)})"
+
+    def _call(self, value: Call) -> str:
+        operation, dtype = value.operation, value.dtype
+        first = value.arguments[0]
+        if operation in _INFIX:
+            return self._infix(value)
+        if operation == "neg":
+            return f"-{self.scalar(first, UNARY)}"
+        if operation == "not":
+            return f"!{self.scalar(first, UNARY)}"
+        if operation == "bitwise_not":
+            return f"~{self.scalar(first, UNARY)}"
+        if operation == "reciprocal":
+            return f"{number_text(1.0, dtype)} / {self.scalar(first, PRODUCT + 1)}"
+        if operation == "abs":
+            return f"{'fabsf' if dtype == 'float32' else 'fabs' if dtype == 'float64' else 'abs'}({self.scalar(first)})"
+        if operation in ("floor", "ceil", "trunc", "round") and not dtype.startswith("float"):
+            return self.scalar(first)
+        if operation == "trunc_divide":
+            text = f"{self.scalar(first, PRODUCT)} / {self.scalar(value.arguments[1], PRODUCT + 1)}"
+            return f"{'truncf' if dtype == 'float32' else 'trunc'}({text})" if dtype.startswith("float") else text
+        if operation == "fmod" and not dtype.startswith("float"):
+            return f"({self.scalar(first, PRODUCT)} % {self.scalar(value.arguments[1], PRODUCT + 1)})"
+        names = dict(zip("ab", (self.scalar(a) for a in value.arguments), strict=False))
+        if operation in DEVICE_FUNCTIONS:
+            self.functions[operation, dtype] = None
+            return f"{operation}({', '.join(names.values())})"
+        return _FUNCTIONS[operation].format(f="f" if dtype == "float32" else "", **names)
+
+    def _infix(self, value: Call) -> str:
+        sign, level = _INFIX[value.operation]
+        left, right = value.arguments
+        if value.operation in ("and", "or"):
+            # Brackets around what is joined by the other of the two: nobody knows their precedence.
+            mixed = {"and": level, "or": BOTH + 1}[value.operation]
+            texts = [self.scalar(x, level if self._scalar_level(x) == level else mixed) for x in (left, right)]
+            return f"{texts[0]} {sign} {texts[1]}"
+        return f"{self.scalar(left, level)} {sign} {self.scalar(right, level + 1)}"
+
+
+def _computed(index: Index) -> bool:
+    return any(isinstance(atom, Operation) and atom.kind in ("//", "%") for atom in index.atoms())

@@ -1,0 +1,110 @@
+"""Which schedule each kernel of a candidate gets: the plans that samples of a task are dealt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from musadata.teacher.compiler.emission import pointwise, rowwise, tiled
+from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
+from musadata.teacher.compiler.lowering.fusion import Kernel
+
+BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
+SHORT_SUM = 256  # ... unless what a team adds up is long
+SERIAL_LIMIT = 2048  # a longer sum in one thread loses more digits than PyTorch's, and takes for ever
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a candidate is made.
+
+    Attributes:
+        name: for people.
+        fuse: compute pointwise work inside of its readers, and chains of reductions in one kernel.
+        elements: schedule of pointwise kernels: naive, stride, vector or rows.
+        points: schedule of kernels with inner loops: thread, stride, warp, shared or shuffle.
+        tile: use shared-memory tiles for contractions.
+    """
+
+    name: str
+    fuse: bool
+    elements: str
+    points: str
+    tile: bool
+
+
+PLANS = (
+    Plan("fused, block reductions in shared memory", True, "naive", "shared", True),
+    Plan("one kernel per operator, one thread per output", False, "naive", "thread", False),
+    Plan("fused, warp shuffles", True, "stride", "warp", False),
+    Plan("fused, vectorised", True, "vector", "shuffle", True),
+    Plan("fused, one thread per output", True, "rows", "thread", False),
+    Plan("one kernel per operator, grid-stride loops", False, "stride", "stride", True),
+)
+
+
+def extent_hint(extents: Sequence[Index], hints: dict[str, int]) -> int:
+    """The size of an iteration space for the given sizes; extents that depend on the position, as prefixes and adaptive
+    windows do, count as in the middle."""
+    return product(extents).evaluate(hints)
+
+
+def work(kernel: Kernel, hints: dict[str, int]) -> int:
+    """About how many operations a kernel takes for the given sizes."""
+    total = 0
+    for stage in kernel.stages:
+        total += extent_hint([v.extent for v in stage.axes], hints) * sum(1 for _ in stage.value.walk())
+    return total * extent_hint([v.extent for v in kernel.axes], hints)
+
+
+def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
+    """Emit a kernel by the plan, or by the nearest schedule that it allows."""
+    total = extent_hint([v.extent for v in kernel.axes], hints)
+    if not kernel.reductions and all(not store.axes for store in kernel.stores):
+        return _elements(kernel, plan, size_names, total)
+    if plan.tile and tiled.can_tile(kernel):
+        return _tile(kernel, size_names, hints)
+    return _points(kernel, plan.points, size_names, total, hints)
+
+
+def _elements(kernel: Kernel, plan: Plan, size_names: Sequence[str], total: int) -> EmittedKernel:
+    if plan.elements == "vector" and pointwise.can_vectorise(kernel):
+        return pointwise.emit_vectorised(kernel, size_names, total)
+    if plan.elements == "rows" and pointwise.can_emit_rows(kernel):
+        return pointwise.emit_rows(kernel, size_names, total)
+    if plan.elements in ("stride", "vector"):
+        return pointwise.emit_grid_stride(kernel, size_names, total)
+    return pointwise.emit_naive(kernel, size_names, total)
+
+
+def _tile(kernel: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
+    stage = kernel.reductions[0]
+    assert stage.contraction is not None
+    first = stage.contraction.batch
+    rows = extent_hint(_sizes(stage.index[first : first + stage.contraction.rows], kernel.axes), hints)
+    cols = extent_hint(_sizes(stage.index[first + stage.contraction.rows :], kernel.axes), hints)
+    return tiled.emit_tiled(kernel, size_names, rows, cols)
+
+
+def _sizes(indices: Sequence[Index], axes: tuple[Variable, ...]) -> list[Index]:
+    return [v.extent for v in axes if any(v in index.variables for index in indices)]
+
+
+def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, hints: dict[str, int]) -> EmittedKernel:
+    inner = max(extent_hint([v.extent for v in stage.axes], hints) for stage in kernel.stages)
+    shared = rowwise.can_share(kernel)
+    if points in ("thread", "stride") and inner > SERIAL_LIMIT and shared:
+        points = "shared" if points == "thread" else "shuffle"
+    if not shared and points not in ("thread", "stride"):
+        points = "stride" if points == "warp" else "thread"
+    team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
+    if points not in ("thread", "stride") and total * team > BUSY and inner <= SHORT_SUM:
+        points = "thread" if points == "shared" else "stride"
+    if points == "warp":
+        return rowwise.emit_warp(kernel, size_names, total)
+    if points in ("shared", "shuffle"):
+        if inner <= 8 and total > 64:  # a block for a handful of elements would be mostly idle
+            return rowwise.emit_thread(kernel, size_names, total, stride=points == "shuffle")
+        return rowwise.emit_block(kernel, size_names, inner, shuffle=points == "shuffle")
+    return rowwise.emit_thread(kernel, size_names, total, stride=points == "stride")

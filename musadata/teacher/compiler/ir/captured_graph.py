@@ -1,0 +1,337 @@
+"""The captured graph as dataclasses, with every size a formula over a few named sizes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from musadata.teacher.compiler.ir.index_formulas import (
+    Index,
+    Operation,
+    Size,
+    as_index,
+    divide,
+    maximum,
+    minimum,
+    number,
+    of,
+    product,
+)
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape and dtype of a value."""
+
+    shape: tuple[Index, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One call of an aten operator. `arguments` are by schema name; `types` holds one entry per result."""
+
+    name: str
+    op: str
+    arguments: Mapping[str, Any]
+    types: tuple[TensorType | None, ...]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An argument that is another node's result."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Real:
+    """A floating-point argument that is computed from sizes. `sign`: int (of a size), +, *, /, ** or a number."""
+
+    sign: str
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """A tensor that the graph reads. `role`: argument (of forward), state, or constant, whose values then are given."""
+
+    node: str
+    role: str
+    name: str
+    type: TensorType
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class GraphOutput:
+    """A tensor that the graph returns."""
+
+    node: str
+    type: TensorType
+    stride: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class SizeOrigin:
+    """Where the host takes a named size from: a dimension of an argument, or a formula of other sizes."""
+
+    name: str
+    argument: int = -1
+    dim: int = -1
+    formula: Index | None = None
+    hints: tuple[int, ...] = ()  # its value in each set of shapes
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A captured reference. `result` nests the outputs; `state` and `initializer` are as `capture` wrote them."""
+
+    arguments: tuple[Mapping[str, Any], ...]
+    inputs: tuple[GraphInput, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[GraphOutput, ...]
+    sizes: tuple[SizeOrigin, ...]
+    state: tuple[Mapping[str, Any], ...]
+    initializer: Mapping[str, Any]
+    result: Any
+
+    def hints(self) -> list[dict[str, int]]:
+        """The named sizes' values, one mapping per set of shapes."""
+        sets = len(self.sizes[0].hints) if self.sizes else 1
+        return [{size.name: size.hints[i] for size in self.sizes} for i in range(sets)]
+
+
+def parse_graph(captured: Mapping[str, Any]) -> Graph:
+    """The graph from what `capture.capture` returned."""
+    titles = _titles([entry["name"] for entry in captured["nodes"]])
+    captured = _retitled(captured, titles)
+    sizes = _SizeTable(captured)
+    inputs = [
+        GraphInput(entry["node"], entry["role"], entry["name"], sizes.type_of(entry)) for entry in captured["inputs"]
+    ]
+    constants = [
+        GraphInput(
+            entry["node"],
+            "constant",
+            entry["node"].strip("_"),
+            sizes.type_of(entry),
+            tuple(map(_plain, entry["values"])),
+        )
+        for entry in captured["constants"]
+    ]
+    nodes = tuple(
+        Node(
+            entry["name"],
+            entry["op"],
+            {key: sizes.argument(value) for key, value in entry["arguments"].items()},
+            tuple(None if item is None else sizes.type_of(item) for item in entry["tensors"]),
+        )
+        for entry in captured["nodes"]
+    )
+    outputs = tuple(
+        GraphOutput(entry["node"], sizes.type_of(entry), tuple(sizes.formula(s) for s in entry["stride"]))
+        for entry in captured["outputs"]
+    )
+    return Graph(
+        tuple(captured["arguments"]),
+        (*inputs, *constants),
+        nodes,
+        outputs,
+        tuple(sizes.origins.values()),
+        tuple(captured["state"]),
+        captured["initializer"],
+        captured["result"],
+    )
+
+
+_PLAIN_NAMES = (
+    (re.compile(r"_?native_batch_norm(_legit)?(_no_training)?"), "batch_norm"),
+    (re.compile(r"native_(layer|group)_norm"), r"\1_norm"),
+    (re.compile(r"(max_pool\dd)_with_indices"), r"\1"),
+    (re.compile(r"convolution"), "conv"),
+    (re.compile(r"linalg_vector_norm"), "norm"),
+    (re.compile(r"_to_copy"), "converted"),
+)
+
+
+def _titles(names: list[str]) -> dict[str, str]:
+    """Short names that a person would use, numbered from 2 where one occurs again."""
+    counts: dict[str, int] = {}
+    titles = {}
+    for name in names:
+        plain = re.sub(r"_\d+$", "", name)
+        for pattern, replacement in _PLAIN_NAMES:
+            plain = pattern.sub(replacement, plain)
+        plain = plain.strip("_")
+        counts[plain] = counts.get(plain, 0) + 1
+        number = counts[plain]
+        digit = "_" if plain[-1].isdigit() else ""
+        titles[name] = plain if number == 1 else f"{plain}{digit}{number}"
+    return titles
+
+
+def _retitled(value: Any, titles: Mapping[str, str]) -> Any:
+    """Captured JSON with its nodes renamed, in definitions and references."""
+    if isinstance(value, dict):
+        renamed = {key: _retitled(item, titles) for key, item in value.items()}
+        if isinstance(value.get("node"), str):
+            renamed["node"] = titles.get(value["node"], value["node"])
+        if "op" in value:
+            renamed["name"] = titles[value["name"]]
+        return renamed
+    return [_retitled(item, titles) for item in value] if isinstance(value, list) else value
+
+
+_DIMENSION_NAMES = {
+    0: (),
+    1: ("length",),
+    2: ("rows", "cols"),
+    3: ("batch", "rows", "cols"),
+    4: ("batch", "channels", "height", "width"),
+    5: ("batch", "channels", "depth", "height", "width"),
+}
+
+
+def dimension_names(rank: int) -> tuple[str, ...]:
+    """Usual names of a tensor's sizes."""
+    return _DIMENSION_NAMES.get(rank) or tuple(f"size{i}" for i in range(rank))
+
+
+@dataclass
+class _SizeTable:
+    """Gives every dimension that is no plain product of sizes a name of its own, so that formulas stay short."""
+
+    captured: Mapping[str, Any]
+    origins: dict[str, SizeOrigin] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._renamed: dict[str, str] = {}
+        self._derived: list[tuple[Index, Index]] = []
+        self._cache: dict[str, Index] = {}
+        ranks = [argument["rank"] for argument in self.captured["arguments"]]
+        mentioned = json.dumps([self.captured[part] for part in ("inputs", "nodes", "outputs")])
+        for entry in self.captured["sizes"]:
+            if json.dumps(["size", entry["name"]]) not in mentioned:
+                continue  # known to equal another one, which goes by the plainer name then
+            name = self._fresh(dimension_names(ranks[entry["argument"]])[entry["dim"]])
+            self._renamed[entry["name"]] = name
+            self.origins[name] = SizeOrigin(name, entry["argument"], entry["dim"], None, tuple(entry["values"]))
+
+    def type_of(self, entry: Mapping[str, Any]) -> TensorType:
+        names = dimension_names(len(entry["shape"]))
+        shape = tuple(self._dimension(size, f"out_{name}") for size, name in zip(entry["shape"], names, strict=True))
+        return TensorType(shape, entry["dtype"])
+
+    def argument(self, value: Any) -> Any:
+        """An operator's argument: references, sizes (as `Index`), dtypes (as `torch` names) and numbers."""
+        if isinstance(value, list):
+            return tuple(self.argument(item) for item in value)
+        if isinstance(value, dict):
+            if "node" in value:
+                return Reference(value["node"])
+            if "size" in value:
+                return self.formula(value["size"])
+            if "real" in value:
+                return self._real(value["real"])
+            return value["dtype"] if "dtype" in value else float(value["float"])
+        return value
+
+    def _real(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        sign, *parts = value
+        return Real(sign, (self.formula(parts[0]),) if sign == "int" else tuple(self._real(part) for part in parts))
+
+    def formula(self, size: Any) -> Index:
+        """A size or stride as a formula of named sizes."""
+        key = repr(size)
+        if key not in self._cache:
+            self._cache[key] = self._factor(self._parse(size))
+        return self._cache[key]
+
+    def _dimension(self, size: Any, name: str) -> Index:
+        formula = self.formula(size)
+        if len(formula.terms) <= 1 and all(isinstance(atom, Size) for m, _ in formula.terms for atom in m):
+            return formula
+        fresh = self._fresh(name)
+        hints = tuple(
+            formula.evaluate({o.name: o.hints[i] for o in self.origins.values()}) for i in range(self._sets())
+        )
+        self.origins[fresh] = SizeOrigin(fresh, formula=formula, hints=hints)
+        self._derived.append((self._parse(size), of(Size(fresh))))
+        self._cache.clear()
+        return of(Size(fresh))
+
+    def _sets(self) -> int:
+        return len(next(iter(self.origins.values())).hints)
+
+    def _factor(self, formula: Index) -> Index:
+        """Divide derived sizes out of a polynomial: (s - 2) * (t - 2) becomes out_height * out_width."""
+        if len(formula.terms) <= 1 and not any(isinstance(a, Operation) for m, _ in formula.terms for a in m):
+            return formula
+        for expanded, named in self._derived:
+            if formula == expanded:
+                return named
+            quotient, rest = divide(formula, expanded)
+            if rest == number(0) and not any(
+                isinstance(a, Operation) and a.right == expanded for a in quotient.atoms()
+            ):
+                return self._factor(quotient) * named
+        return formula
+
+    def _parse(self, size: Any) -> Index:
+        if isinstance(size, int):
+            return number(size)
+        kind, *parts = size
+        if kind == "size":
+            return of(Size(self._renamed[parts[0]]))
+        formulas = [self._parse(part) for part in parts]
+        if kind == "+":
+            return sum(formulas[1:], formulas[0])
+        if kind == "*":
+            return product(formulas)
+        if kind in ("max", "min"):
+            known = self._decided(kind, formulas)
+            if known is not None:
+                return known
+            return (maximum if kind == "max" else minimum)(formulas[0], formulas[1])
+        return divide(formulas[0], formulas[1])[0 if kind == "//" else 1]
+
+    def _decided(self, kind: str, formulas: list[Index]) -> Index | None:
+        """The operand that a maximum or minimum with a number is for every set of shapes: max(1, width - 1)."""
+        fixed = [f for f in formulas if f.constant is not None]
+        moving = [f for f in formulas if f.constant is None]
+        if len(fixed) != 1 or len(moving) != 1:
+            return None
+        limit = fixed[0].constant or 0
+        values = [moving[0].evaluate({o.name: o.hints[i] for o in self.origins.values()}) for i in range(self._sets())]
+        good = all(value >= limit if kind == "max" else value <= limit for value in values)
+        return moving[0] if good else None
+
+    def _fresh(self, name: str) -> str:
+        number_used = 2
+        fresh = name
+        while fresh in self.origins:
+            fresh, number_used = f"{name}{number_used}", number_used + 1
+        return fresh
+
+
+def _plain(value: Any) -> Any:
+    return float(value["float"]) if isinstance(value, dict) else value
+
+
+__all__ = [
+    "Graph",
+    "GraphInput",
+    "GraphOutput",
+    "Node",
+    "Reference",
+    "SizeOrigin",
+    "TensorType",
+    "as_index",
+    "parse_graph",
+]

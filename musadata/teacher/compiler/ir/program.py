@@ -1,0 +1,177 @@
+"""Values that are not computed yet, and the program of loops that computes them.
+
+A `Value` says how to get one element, as a function of its index; views are changes of the index. Making a value real
+(`Program.realise`) records a loop that stores every element to a buffer, after which it is read from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from musadata.teacher.compiler.ir.captured_graph import TensorType
+from musadata.teacher.compiler.ir.index_formulas import Index
+from musadata.teacher.compiler.ir.scalar import Buffer, Load, Named, Scalar, cast, compute_type
+
+Indices = tuple[Index, ...]
+Body = Callable[[Indices], Scalar]
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor by the formula of its elements.
+
+    Attributes:
+        name: the graph's name, used for variables and buffers.
+        body: the element at an index, in the compute type of the dtype.
+        cost: about how many operations an element takes, loads aside; 0 for inputs, buffers and views of them.
+        heavy: an element takes more than a few operations each time (a transcendental function, say).
+    """
+
+    name: str
+    type: TensorType
+    body: Body
+    cost: int = 0
+    buffer: Buffer | None = None
+    viewed: Value | None = None
+    _loaded: dict[Indices, Scalar] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> Indices:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+    def load(self, index: Indices) -> Scalar:
+        """The element at an index; the same node for the same index."""
+        if index not in self._loaded:
+            self._loaded[index] = self._load(index)
+        return self._loaded[index]
+
+    def _load(self, index: Indices) -> Scalar:
+        if self.buffer is not None:
+            return Load(compute_type(self.buffer.dtype), self.buffer, index)
+        value = self.body(index)
+        wanted = compute_type(self.dtype)
+        value = cast(value, wanted)
+        return value if self.viewed is not None or isinstance(value, (Load, Named)) else Named(wanted, self.name, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """The inner loops of a loop nest.
+
+    `kind`: sum, prod, max, min, argmax, argmin, any, all, or fast_max, a maximum that need not pass NaN on.
+    `extents` are a function of the outer axes, because a window may be cut off and a prefix grows.
+    """
+
+    kind: str
+    extents: Callable[[Indices], Indices]
+    names: tuple[str, ...]
+
+
+def fixed(extents: Indices) -> Callable[[Indices], Indices]:
+    """Inner extents that are the same everywhere."""
+    return lambda _: extents
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction:
+    """That an inner loop is a product of two operands, so it can be tiled.
+
+    The loop's axes are `batch` leading ones, then the axes that only the left operand sees (`rows` of them), then those
+    that only the right one sees. `left` and `right` give an operand's element for (axes, inner).
+    """
+
+    batch: int
+    rows: int
+    left: Callable[[Indices, Indices], Scalar]
+    right: Callable[[Indices, Indices], Scalar]
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """One loop nest that fills one buffer: element at `axes`, reduced over the inner loops if there are any."""
+
+    buffer: Buffer
+    names: tuple[str, ...]  # of the outer loop variables
+    body: Callable[[Indices, Indices], Scalar]
+    reduction: Reduction | None = None
+    contraction: Contraction | None = None
+
+
+# Names that C++, its library and our device functions use.
+RESERVED_NAMES = frozenset(
+    """
+    alignas and auto bool break case catch char class const continue default delete do double else enum export extern
+    false float for friend goto if inline int long mutable namespace new not operator or private protected public
+    register return short signed sizeof static struct switch template this throw true try typedef typename union
+    unsigned using virtual void volatile while xor exp exp2 expm1 log log1p log2 log10 sqrt rsqrt sin cos tan asin acos
+    atan sinh cosh tanh asinh acosh atanh erf erfc floor ceil trunc rint fmod hypot pow abs min max div isnan isinf
+    round sigmoid silu gelu gelu_tanh maximum minimum sign remainder floor_divide index threads blocks stream total
+    point lane warp tile partial stride size step inner outer start first result value
+    """.split()  # noqa: SIM905 - a list of a hundred strings is harder to read
+)
+
+_LOOP_NAMES = frozenset("i j k n c d h w b g row col oc ic oh ow od kh kw kd lane".split())  # noqa: SIM905
+
+AXIS_NAMES: dict[int, tuple[str, ...]] = {
+    0: (),
+    1: ("i",),
+    2: ("row", "col"),
+    3: ("b", "row", "col"),
+    4: ("n", "c", "h", "w"),
+    5: ("n", "c", "d", "h", "w"),
+}
+
+
+def axis_names(rank: int) -> tuple[str, ...]:
+    return AXIS_NAMES.get(rank) or tuple(f"d{i}" for i in range(rank))
+
+
+@dataclass(eq=False)
+class Program:
+    """The loops in order. `fuse` keeps pointwise values unrealised where that is reasonable."""
+
+    fuse: bool
+    loops: list[Loop] = field(default_factory=list)
+    _names: dict[str, int] = field(default_factory=dict)
+
+    def realise(self, value: Value, names: tuple[str, ...] = ()) -> Buffer:
+        """Make sure that a value has a buffer of its own shape, and return it."""
+        if value.buffer is None:
+            buffer = self.new_buffer(value.name, value.type)
+            body = value.body
+            wanted = compute_type(value.dtype)
+            loop = Loop(buffer, names or axis_names(len(value.shape)), lambda axes, _: cast(body(axes), wanted))
+            self.loops.append(loop)
+            value.buffer, value.cost, value.viewed = buffer, 0, None
+            value._loaded.clear()
+        return value.buffer
+
+    def reduce(
+        self,
+        name: str,
+        type: TensorType,
+        names: tuple[str, ...],
+        reduction: Reduction,
+        body: Callable[[Indices, Indices], Scalar],
+        contraction: Contraction | None = None,
+    ) -> Value:
+        """Record a reduction; the result is always a buffer until fusion keeps it in a register."""
+        buffer = self.new_buffer(name, type)
+        self.loops.append(Loop(buffer, names, body, reduction, contraction))
+        return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
+
+    def new_buffer(self, name: str, type: TensorType) -> Buffer:
+        return Buffer(self.fresh(name), type.shape, type.dtype, "temporary")
+
+    def fresh(self, name: str) -> str:
+        """A name that no other buffer has."""
+        name = name.strip("_").replace(".", "_")
+        name = f"{name}_data" if name in RESERVED_NAMES or name in _LOOP_NAMES else name
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return name if not count else self.fresh(f"{name}{count + 1}")

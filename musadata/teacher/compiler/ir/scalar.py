@@ -1,0 +1,233 @@
+"""What one thread computes: a directed graph of scalar operations over loads from buffers.
+
+Nodes are compared by identity, so a value that is used twice is one node and is printed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Variable, not_negative, of
+
+# Functions of one argument that aten and CUDA's library call by the same name.
+MATH_FUNCTIONS = (
+    *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "erfc", "erfinv", "lgamma"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A contiguous tensor in device memory. `role`: argument, state, temporary, or constant (which has `values`)."""
+
+    name: str
+    shape: tuple[Index, ...]
+    dtype: str
+    role: str
+    values: tuple[float | int | bool, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A value of one thread. `dtype` is a compute type: bool, an integer type, float32 or float64."""
+
+    dtype: str
+
+    @property
+    def operands(self) -> tuple[Scalar, ...]:
+        return ()
+
+    @property
+    def formulas(self) -> tuple[Index, ...]:
+        return ()
+
+    @cached_property
+    def variables(self) -> frozenset[Variable]:
+        """Loop variables that the value depends on."""
+        found: set[Variable] = set()
+        for formula in self.formulas:
+            found |= formula.variables
+        for operand in self.operands:
+            found |= operand.variables
+        return frozenset(found)
+
+    @cached_property
+    def locals(self) -> frozenset[str]:
+        """Names of results of earlier stages that the value depends on."""
+        found: set[str] = set()
+        for node in self.walk():
+            if isinstance(node, Local):
+                found.add(node.name)
+        return frozenset(found)
+
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """Every load, once, in a fixed order."""
+        return tuple(node for node in self.walk() if isinstance(node, Load))
+
+    def walk(self) -> Iterator[Scalar]:
+        """This node and all below it, each once, scalars inside of index formulas included."""
+        seen: set[int] = set()
+        stack: list[Scalar] = [self]
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            yield node
+            stack.extend(reversed(node.children))
+
+    @cached_property
+    def children(self) -> tuple[Scalar, ...]:
+        """Operands and the scalars inside of index formulas."""
+        hidden = [atom.scalar for f in self.formulas for atom in f.atoms() if isinstance(atom, Opaque)]
+        return (*self.operands, *hidden)
+
+
+@dataclass(frozen=True, eq=False)
+class Literal(Scalar):
+    value: float | int | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Scalar):
+    """An element of a buffer; half types arrive as float32."""
+
+    buffer: Buffer
+    index: tuple[Index, ...]
+
+    @property
+    def formulas(self) -> tuple[Index, ...]:
+        return self.index
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Scalar):
+    """An operation by the name that `cpp.OPERATIONS` knows it by."""
+
+    operation: str
+    arguments: tuple[Scalar, ...]
+
+    @property
+    def operands(self) -> tuple[Scalar, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Scalar):
+    argument: Scalar
+
+    @property
+    def operands(self) -> tuple[Scalar, ...]:
+        return (self.argument,)
+
+
+@dataclass(frozen=True, eq=False)
+class Choose(Scalar):
+    """`yes` where the condition holds, else `no`; only the chosen side is evaluated, so its loads are guarded."""
+
+    condition: Scalar
+    yes: Scalar
+    no: Scalar
+
+    @property
+    def operands(self) -> tuple[Scalar, ...]:
+        return self.condition, self.yes, self.no
+
+
+@dataclass(frozen=True, eq=False)
+class Formula(Scalar):
+    """An index formula as a value."""
+
+    index: Index
+
+    @property
+    def formulas(self) -> tuple[Index, ...]:
+        return (self.index,)
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Scalar):
+    """A comparison of two index formulas; `relation` is `<`, `<=`, `>=` or `==`."""
+
+    relation: str
+    left: Index
+    right: Index
+
+    @property
+    def formulas(self) -> tuple[Index, ...]:
+        return self.left, self.right
+
+
+@dataclass(frozen=True, eq=False)
+class Local(Scalar):
+    """The result of an earlier stage of the same kernel."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Scalar):
+    """A value that the graph has a name for, so that the kernel can use it."""
+
+    name: str
+    value: Scalar
+
+    @property
+    def operands(self) -> tuple[Scalar, ...]:
+        return (self.value,)
+
+
+def compute_type(dtype: str) -> str:
+    """The type that a kernel computes in: half types go through float, small integers stay."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def literal(value: float | int | bool, dtype: str) -> Literal:
+    if dtype == "bool":
+        return Literal(dtype, bool(value))
+    return Literal(dtype, float(value) if dtype.startswith("float") else int(value))
+
+
+def cast(value: Scalar, dtype: str) -> Scalar:
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Literal):
+        return literal(value.value, dtype)
+    return Cast(dtype, value)
+
+
+def call(operation: str, dtype: str, *arguments: Scalar) -> Call:
+    return Call(dtype, operation, arguments)
+
+
+def opaque(value: Scalar) -> Index:
+    """A computed integer as an atom of index formulas."""
+    return of(Opaque(value, value.variables))
+
+
+def within(index: Index, size: Index) -> list[Scalar]:
+    """The comparisons that are needed to know 0 <= index < size; those that can be proven are left out."""
+    needed: list[Scalar] = []
+    if not not_negative(index):
+        needed.append(Compare("bool", ">=", index, index * 0))
+    if not not_negative(size - index - 1):
+        needed.append(Compare("bool", "<", index, size))
+    return needed
+
+
+def all_of(conditions: list[Scalar]) -> Scalar | None:
+    """The conjunction, or None if there is nothing to check."""
+    result: Scalar | None = None
+    for condition in conditions:
+        result = condition if result is None else call("and", "bool", result, condition)
+    return result
+
+
+def guarded(conditions: list[Scalar], value: Scalar, otherwise: float | int) -> Scalar:
+    """`value` where all conditions hold, a constant elsewhere."""
+    condition = all_of(conditions)
+    return value if condition is None else Choose(value.dtype, condition, value, literal(otherwise, value.dtype))

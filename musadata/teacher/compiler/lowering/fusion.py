@@ -1,0 +1,377 @@
+"""From loop nests to kernels: which loops share one, and what each kernel does in which order.
+
+A kernel works on one point of its axes at a time and runs through stages there: a reduction over inner loops, whose
+result stays in a register, or a store, over inner loops of its own or of a single element. So a softmax is one kernel
+over rows with the stages maximum, sum, store; a matrix product with bias is one over elements with a sum and a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from musadata.teacher.compiler.ir.index_formulas import (
+    ONE,
+    ZERO,
+    Index,
+    Opaque,
+    Operation,
+    Variable,
+    divide,
+    maximum,
+    minimum,
+    of,
+    product,
+)
+from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop
+from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Scalar
+from musadata.teacher.compiler.lowering.layout import flatten
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """A stage that reduces `value` over `axes` into the register `local`; stored too where `buffer` is given."""
+
+    local: str
+    kind: str
+    axes: tuple[Variable, ...]
+    loops: Indices  # the inner index: an axis of `axes`, or 0 for an inner loop of one step
+    value: Scalar
+    buffer: Buffer | None
+    index: Indices
+    dtype: str
+    contraction: Contraction | None
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A stage that stores `value` at `index` for all of `axes` (inside of the kernel's axes)."""
+
+    buffer: Buffer
+    axes: tuple[Variable, ...]
+    index: Indices
+    value: Scalar
+
+
+Stage = Reduce | Store
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One kernel, independent of how its work is dealt to threads."""
+
+    name: str
+    axes: tuple[Variable, ...]
+    stages: tuple[Stage, ...]
+    made_from: tuple[str, ...]  # names of the graph's values that it computes
+
+    @property
+    def reductions(self) -> tuple[Reduce, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Reduce))
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Store))
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """Buffers that it fills."""
+        return tuple(stage.buffer for stage in self.stages if stage.buffer is not None)
+
+    @property
+    def constants(self) -> tuple[Buffer, ...]:
+        """Small constant tensors that it reads."""
+        found = [load.buffer for stage in self.stages for load in stage.value.loads if load.buffer.role == "constant"]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """Buffers that it reads, in the order of first use."""
+        found = [load.buffer for stage in self.stages for load in stage.value.loads if load.buffer.role != "constant"]
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(eq=False)
+class _Member:
+    """A loop in a group: its own axes as formulas of the group's, and the inner axes that only it has."""
+
+    loop: Loop
+    axes: Indices
+    inner: tuple[Variable, ...]
+
+
+@dataclass(eq=False)
+class _Group:
+    axes: tuple[Variable, ...]
+    members: list[_Member] = field(default_factory=list)
+
+    def reduction(self, buffer: Buffer) -> _Member | None:
+        return next((m for m in self.members if m.loop.buffer is buffer and m.loop.reduction is not None), None)
+
+    def fills(self, buffer: Buffer) -> bool:
+        return any(member.loop.buffer is buffer for member in self.members)
+
+
+def group_loops(loops: list[Loop], returned: set[int], *, fuse: bool) -> list[Kernel]:
+    """Kernels for all loops, in an order in which every buffer is filled before it is read.
+
+    `returned` holds the identities of buffers that must end up in memory.
+    """
+    groups: list[_Group] = []
+    for loop in _read_loops(loops, returned):
+        if not (fuse and _join(loop, groups)):
+            groups.append(_alone(loop))
+    read = _read_from_memory(groups)
+    return [_kernel(group, read | returned) for group in groups]
+
+
+def _read_loops(loops: list[Loop], returned: set[int]) -> list[Loop]:
+    """The loops whose buffers are returned, or read by such a loop: of a maximum and its place, say, one may do."""
+    wanted, kept = set(returned), []
+    for loop in reversed(loops):
+        if id(loop.buffer) in wanted:
+            kept.append(loop)
+            axes, variables = variables_of(loop.names, loop.buffer.shape)
+            wanted |= {id(load.buffer) for load in loop.body(axes, _inner_axes(loop, axes, variables)[0]).loads}
+    return kept[::-1]
+
+
+def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple[Variable, ...]]:
+    """Loop variables for a shape; a dimension of size 1 has none and its index is 0."""
+    axes = [ZERO if size == ONE else of(Variable(name, size)) for name, size in zip(names, shape, strict=True)]
+    return tuple(axes), tuple(v for axis in axes if (v := axis.variable) is not None)
+
+
+def _alone(loop: Loop) -> _Group:
+    axes, variables = variables_of(loop.names, loop.buffer.shape)
+    return _Group(variables, [_Member(loop, axes, ())])
+
+
+def _join(loop: Loop, groups: list[_Group]) -> bool:
+    """Add a loop to the last group that it depends on, if it reads only reductions there, each at its own point."""
+    axes, variables = variables_of(loop.names, loop.buffer.shape)
+    axes, variables = _split_axes(loop, axes, variables, groups)
+    value = loop.body(axes, _inner_axes(loop, axes, variables)[0])
+    depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
+    if not depends:
+        return False
+    group = groups[depends[-1]]
+    change: dict[Variable, Index] | None = None
+    for load in value.loads:
+        if not group.fills(load.buffer):
+            continue
+        member = group.reduction(load.buffer)
+        found = _unify(member.axes, load.index, group.axes, variables) if member else None
+        if found is None or (change is not None and found != change):
+            return False
+        change = found
+    assert change is not None
+    outer = _point(change, group, variables)
+    if outer is None or (loop.reduction is not None and len(outer) != len(variables)):
+        return False
+    if loop.reduction is None and any(m.loop.contraction for m in group.members) and len(outer) != len(variables):
+        return False
+    group.members = [replace_member(m, tuple(_substitute(axis, change) for axis in m.axes)) for m in group.members]
+    group.axes = outer
+    group.members.append(_Member(loop, axes, tuple(v for v in variables if v not in outer)))
+    return True
+
+
+def replace_member(member: _Member, axes: Indices) -> _Member:
+    return replace(member, axes=axes)
+
+
+def _split_axes(
+    loop: Loop, axes: Indices, variables: tuple[Variable, ...], groups: list[_Group]
+) -> tuple[Indices, tuple[Variable, ...]]:
+    """Split an axis c into (group, member) where a reduction is read at c // size, as group normalisation does."""
+    value = loop.body(axes, _inner_axes(loop, axes, variables)[0])
+    for load in value.loads:
+        if not any(group.reduction(load.buffer) for group in groups):
+            continue
+        for position in load.index:
+            atom = position.atom
+            variable = atom.left.variable if isinstance(atom, Operation) and atom.kind == "//" else None
+            if variable is None or variable not in variables:
+                continue
+            assert isinstance(atom, Operation)
+            whole, rest = divide(variable.extent, atom.right)
+            if rest != ZERO or whole == ONE:
+                continue
+            outer, inner = Variable("g", whole), Variable(f"{variable.name}g", atom.right)
+            split = of(outer) * atom.right + of(inner)
+            change = {variable: split}
+            pieces = [(outer, inner) if v == variable else (v,) for v in variables]
+            return tuple(_substitute(a, change) for a in axes), tuple(v for piece in pieces for v in piece)
+    return axes, variables
+
+
+def _unify(
+    known: Indices, wanted: Indices, group_axes: tuple[Variable, ...], variables: tuple[Variable, ...]
+) -> dict[Variable, Index] | None:
+    """How the group's axes must be expressed so that `known` becomes `wanted`; None if that is not possible."""
+    if all(axis == ZERO or axis.variable is not None for axis in known):
+        change = {}
+        for one, other in zip(known, wanted, strict=True):
+            if one.variable is not None:
+                change[one.variable] = other
+            elif other != ZERO:
+                return None
+        return change if all(v in change for v in group_axes) else None
+    used = [v for v in variables if any(v in index.variables for index in wanted)]
+    if len(used) != len(group_axes) or any(a.extent != b.extent for a, b in zip(group_axes, used, strict=True)):
+        return None
+    change = {a: of(b) for a, b in zip(group_axes, used, strict=True)}
+    return change if tuple(_substitute(axis, change) for axis in known) == wanted else None
+
+
+def _point(
+    change: Mapping[Variable, Index], group: _Group, variables: tuple[Variable, ...]
+) -> tuple[Variable, ...] | None:
+    """The joining loop's variables that name a point of the group, if they do so one to one."""
+    used = {v for index in change.values() for v in index.variables}
+    if any(isinstance(atom, (Opaque, Operation)) for index in change.values() for atom in index.atoms()):
+        return None
+    ordered = [v for index in change.values() for v in _by_stride(index)]
+    if len(ordered) != len(used) or any(v not in variables for v in ordered):
+        return None
+    flat = flatten([change[v] for v in group.axes], [v.extent for v in group.axes])
+    mine = [w for v in group.axes for w in _by_stride(change[v])]
+    if flat != flatten([of(v) for v in mine], [v.extent for v in mine]):
+        return None
+    if product(v.extent for v in mine) != product(v.extent for v in group.axes):
+        return None  # a concatenation reads a part of its rows there and has more
+    return tuple(v for v in variables if v in used)
+
+
+def _by_stride(index: Index) -> list[Variable]:
+    """The variables of a formula, the one that moves farthest first."""
+    return sorted(index.variables, key=lambda v: _stride_key(index, v))
+
+
+def _stride_key(index: Index, variable: Variable) -> tuple[int, str]:
+    for monomial, coefficient in index.terms:
+        if variable in monomial:
+            return -(len(monomial) * 1_000_000 + coefficient), variable.name
+    return 0, variable.name
+
+
+def _inner_axes(loop: Loop, axes: Indices, variables: tuple[Variable, ...]) -> tuple[Indices, tuple[Variable, ...]]:
+    """Variables for the loops of a reduction, named apart from the outer ones."""
+    if loop.reduction is None:
+        return (), ()
+    taken = {v.name for v in variables}
+    names = tuple(f"{name}2" if name in taken else name for name in loop.reduction.names)
+    return variables_of(names, loop.reduction.extents(axes))
+
+
+def _read_from_memory(groups: list[_Group]) -> set[int]:
+    """Identities of buffers that some other group than the one that fills them reads."""
+    found: set[int] = set()
+    for group in groups:
+        for member in group.members:
+            value = member.loop.body(
+                member.axes, _inner_axes(member.loop, member.axes, _all_variables(group, member))[0]
+            )
+            found |= {id(load.buffer) for load in value.loads if not group.fills(load.buffer)}
+    return found
+
+
+def _all_variables(group: _Group, member: _Member) -> tuple[Variable, ...]:
+    return (*group.axes, *member.inner)
+
+
+def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
+    stages: list[Stage] = []
+    registers: dict[int, Local] = {}
+    done: dict[int, Scalar] = {}
+    alive: list[Scalar] = []  # identities are keys of `done`
+    for member in group.members:
+        loop = member.loop
+        loops, inner = _inner_axes(loop, member.axes, _all_variables(group, member))
+        original = loop.body(member.axes, loops)
+        alive.append(original)
+        value = replace_loads(original, lambda load: registers.get(id(load.buffer)), done)
+        if loop.reduction is None:
+            stages.append(Store(loop.buffer, member.inner, member.axes, value))
+            continue
+        kept = loop.buffer if id(loop.buffer) in in_memory else None
+        dtype = "int64" if loop.reduction.kind.startswith("arg") else value.dtype
+        stages.append(
+            Reduce(
+                loop.buffer.name, loop.reduction.kind, inner, loops, value, kept, member.axes, dtype, loop.contraction
+            )
+        )
+        registers[id(loop.buffer)] = Local(dtype, loop.buffer.name)
+    names = tuple(member.loop.buffer.name for member in group.members)
+    return Kernel(f"{names[-1]}_kernel", group.axes, tuple(stages), names)
+
+
+def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
+    """The same computation with some loads replaced; shared nodes stay shared."""
+    if id(value) in done:
+        return done[id(value)]
+    new = change(value) if isinstance(value, Load) else None
+    if new is None:
+        new = _with_parts(value, change, done)
+    done[id(value)] = new
+    return new
+
+
+def _with_parts(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
+    fields: dict[str, object] = {}
+    for name in value.__dataclass_fields__:
+        part = getattr(value, name)
+        if isinstance(part, Scalar):
+            fields[name] = replace_loads(part, change, done)
+        elif isinstance(part, Index):
+            fields[name] = _replace_in_index(part, change, done)
+        elif isinstance(part, tuple) and part and isinstance(part[0], Scalar):
+            fields[name] = tuple(replace_loads(item, change, done) for item in part)
+        elif isinstance(part, tuple) and part and isinstance(part[0], Index):
+            fields[name] = tuple(_replace_in_index(item, change, done) for item in part)
+    if all(_same(getattr(value, name), part) for name, part in fields.items()):
+        return value
+    return replace(value, **fields)  # type: ignore[arg-type]
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return all(_same(a, b) for a, b in zip(one, other, strict=True))
+    return one is other or (isinstance(one, Index) and one == other)
+
+
+def _replace_in_index(index: Index, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Index:
+    if not any(isinstance(atom, Opaque) for atom in index.atoms()):
+        return index
+
+    def new(atom: Opaque) -> Index:
+        scalar = replace_loads(atom.scalar, change, done)
+        return of(atom) if scalar is atom.scalar else of(Opaque(scalar, scalar.variables))
+
+    return _map_atoms(index, lambda atom: new(atom) if isinstance(atom, Opaque) else None)
+
+
+def _substitute(index: Index, change: Mapping[Variable, Index]) -> Index:
+    return _map_atoms(index, lambda atom: change.get(atom) if isinstance(atom, Variable) else None)
+
+
+def _map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
+    """The formula with atoms replaced, inside of quotients too."""
+    total = ZERO
+    for monomial, coefficient in index.terms:
+        factors = []
+        for atom in monomial:
+            new = change(atom)
+            if new is None and isinstance(atom, Operation):
+                left, right = _map_atoms(atom.left, change), _map_atoms(atom.right, change)
+                new = _operate(atom.kind, left, right)
+            factors.append(of(atom) if new is None else new)
+        total = total + product(factors) * coefficient
+    return total
+
+
+def _operate(kind: str, left: Index, right: Index) -> Index:
+    if kind in ("min", "max"):
+        return (minimum if kind == "min" else maximum)(left, right)
+    return divide(left, right)[0 if kind == "//" else 1]

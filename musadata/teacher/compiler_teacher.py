@@ -1,0 +1,141 @@
+"""The teacher that needs no language model: a compiler that lowers the reference's aten graph to CUDA C++."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from types import TracebackType
+from typing import Any
+
+from musadata.config import TeacherConfig
+from musadata.records import InputSpec
+from musadata.rows import plain
+from musadata.sandbox import Limits, Sandbox
+from musadata.teacher.compiler.ir.captured_graph import parse_graph
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.prose import describe, explain_repair
+from musadata.teacher.compiler.seeding import Attempt, Portfolio
+from musadata.teacher.prompts import render_steps
+from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from musadata.teacher.reasoning import write_reasoning
+
+VERSION = "1"
+CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
+PRELOAD = (
+    "torch",
+    "musadata.teacher.compiler.capturing.capture_preload",
+)  # what a sandbox for tracing should import once
+REMEMBERED_TASKS = 32
+
+
+class CompilerTeacher:
+    """Answers with kernels that it compiled itself, some with a seeded fault, and says so in the answer's `fault`.
+
+    The last `config.faults` of every `config.samples` answers to the same question hold a fault. The same request gives
+    the same answer, in any process. References are traced in `sandbox`, or in one of its own that it keeps warm until
+    it leaves as a context manager.
+    """
+
+    name = f"compiler-{VERSION}"
+
+    def __init__(self, config: TeacherConfig, seed: int, sandbox: Sandbox | None = None):
+        self._config, self._seed = config, seed
+        self._sandbox, self._owns_sandbox = sandbox, sandbox is None
+        self._portfolios: OrderedDict[str, Portfolio | str] = OrderedDict()
+
+    def __enter__(self) -> CompilerTeacher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._sandbox is not None and self._owns_sandbox:
+            self._sandbox.__exit__(kind, error, trace)
+            self._sandbox = None
+
+    def answer(self, request: Request) -> Answer:
+        """The six steps, a candidate, or a repaired candidate.
+
+        Raises:
+            CannotAnswer: the reference cannot be traced, or holds an operator that has no lowering.
+        """
+        if request.kind is RequestKind.REASON:
+            return Answer(render_steps(write_reasoning(request.task, request.traces)))
+        try:
+            if request.kind is RequestKind.GENERATE:
+                return self._generate(request)
+            return self._repair(request)
+        except Unsupported as reason:
+            raise CannotAnswer(str(reason)) from reason
+
+    def _generate(self, request: Request) -> Answer:
+        attempt = self._conversation(request)[0]
+        text = f"{describe(attempt.candidate)}\n\n```python\n{attempt.source}```\n"
+        return Answer(text, attempt.candidate.schedule, "+".join(kind.name for kind in attempt.faults))
+
+    def _repair(self, request: Request) -> Answer:
+        conversation = self._conversation(request)
+        feedback = request.messages[-1].content if request.messages else ""
+        turn = request.turn - 1
+        if turn < len(conversation):
+            attempt, mended = conversation[turn], conversation[turn - 1].faults[0]
+            before = conversation[turn - 1].source
+        else:  # the honest answer was not accepted either: another schedule may be
+            honest = self._portfolio(request).candidate(request.sample + turn)
+            attempt, mended, before = Attempt(honest, honest.source), None, ""
+        words = explain_repair(feedback, mended, attempt.candidate, before, attempt.source)
+        text = f"{words}\n\n```python\n{attempt.source}```\n"
+        return Answer(text, attempt.candidate.schedule, "+".join(kind.name for kind in attempt.faults))
+
+    def _conversation(self, request: Request) -> list[Attempt]:
+        """All answers that a sample will give, as long as it is asked for more."""
+        portfolio = self._portfolio(request)
+        honest = self._config.samples - self._config.faults
+        if request.sample % self._config.samples < honest:
+            candidate = portfolio.candidate(request.sample)
+            return [Attempt(candidate, candidate.source)]
+        try:
+            return portfolio.faulty(request.sample)
+        except Unsupported:
+            candidate = portfolio.candidate(request.sample)
+            return [Attempt(candidate, candidate.source)]
+
+    def _portfolio(self, request: Request) -> Portfolio:
+        sets = [trace.inputs for trace in request.traces] or [request.task.inputs]
+        key = _hash(request.task.task_id, request.task.reference, plain(sets), self._seed)
+        if key not in self._portfolios:
+            self._portfolios[key] = self._open(request.task.reference, sets, f"{self._seed}:{request.task.task_id}")
+            while len(self._portfolios) > REMEMBERED_TASKS:
+                self._portfolios.popitem(last=False)
+        self._portfolios.move_to_end(key)
+        found = self._portfolios[key]
+        if isinstance(found, str):
+            raise Unsupported(found)
+        return found
+
+    def _open(self, reference: str, sets: list[tuple[InputSpec, ...]], key: str) -> Portfolio | str:
+        """The task's portfolio, or the reason why there is none."""
+        if self._sandbox is None:
+            self._sandbox = Sandbox(PRELOAD).__enter__()
+        outcome = self._sandbox.call(
+            "musadata.teacher.compiler.capturing.capture:capture",
+            reference,
+            plain(sets),
+            self._seed,
+            limits=CAPTURE_LIMITS,
+        )
+        if not outcome.ok:
+            return f"tracing failed: {outcome.error_type or outcome.status}"
+        if "unsupported" in outcome.value:
+            return str(outcome.value["unsupported"])
+        try:
+            portfolio = Portfolio(parse_graph(outcome.value), key)
+            portfolio.candidate(0)
+        except Unsupported as reason:
+            return str(reason)
+        return portfolio
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

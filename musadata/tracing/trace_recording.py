@@ -1,0 +1,239 @@
+"""What a reference really does when it runs: every aten operator and every tensor. Runs inside the sandbox."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from musadata.dispatch import DispatchMode
+from musadata.records import InputSpec, TensorFact, Trace
+from musadata.tracing.cost import operator_flops
+from musadata.tracing.inputs import draw
+from musadata.tracing.reference_loading import build_model
+from musadata.tracing.roofline import classify, traffic
+
+_PLUMBING = frozenset({"layout", "device", "pin_memory", "memory_format", "generator", "non_blocking", "requires_grad"})
+
+
+_VALUE_DRAWS = 3
+_VISIBLE = 1e-4  # of the output's largest value: less is rounding, which no test could hold a kernel to
+
+
+class Untraceable(Exception):
+    """A reference that runs but whose facts cannot be stated: `reason` is short and countable."""
+
+    def __init__(self, reason: str, detail: str):
+        self.reason, self.detail = reason, detail
+        super().__init__(f"{reason}: {detail}")
+
+
+class Recorder(DispatchMode):
+    """Records each dispatched operator, the tensors that it made and their facts; keeps every tensor alive."""
+
+    def __init__(self, named: Mapping[str, tuple[str, torch.Tensor]]):
+        """`named`: name -> (role, tensor) of everything that exists before the run."""
+        super().__init__()
+        self.operators: list[str] = []
+        self.flops = 0
+        self.made: list[TensorFact] = []
+        self.read: set[str] = set()
+        self.before = dict(named)
+        self._names = {id(tensor): name for name, (_, tensor) in named.items()}
+        self._alive: list[torch.Tensor] = []
+        self._taken = {name.replace(".", "_") for name in named}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        operands = tuple(self._name_operand(value) for value in _tensors((args, kwargs)))
+        result = func(*args, **kwargs)
+        self.operators.append(str(func))
+        self.flops += operator_flops(func, args, kwargs, result)
+        self.read.update(operands)
+        arguments = _describe_arguments(func, args, kwargs)
+        for tensor in _tensors(result):
+            if id(tensor) not in self._names or func._schema.is_mutable:  # a tensor written in place gets a new name
+                self._add(tensor, func, operands, arguments)
+        return result
+
+    def name_of(self, tensor: torch.Tensor) -> str | None:
+        return self._names.get(id(tensor))
+
+    def _add(self, tensor: torch.Tensor, func: Any, operands: tuple[str, ...], arguments: str) -> None:
+        name = self._fresh(func.overloadpacket.__name__.strip("_"))
+        self._names[id(tensor)] = name
+        self._alive.append(tensor)
+        self.made.append(_fact(name, "intermediate", tensor, str(func), operands, arguments))
+
+    def _name_operand(self, tensor: torch.Tensor) -> str:
+        """Its name; a tensor never seen before is a constant that the module or its globals hold."""
+        if id(tensor) not in self._names:
+            name = self._fresh("constant")
+            self._names[id(tensor)] = name
+            self._alive.append(tensor)
+            self.before[name] = ("buffer", tensor)
+        return self._names[id(tensor)]
+
+    def _fresh(self, base: str) -> str:
+        name, number = base, 0
+        while name in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+
+def record(reference: ModuleType, specs: Sequence[InputSpec], seed: int, values: Sequence[Any] | None = None) -> Trace:
+    """Build the model anew, run it once without gradients and state the facts.
+
+    Raises:
+        Untraceable: an output is missing, empty, not finite or not a plain tensor.
+        Exception: whatever the reference raises.
+    """
+    model = build_model(reference, seed)
+    values = list(draw(specs, seed) if values is None else values)
+    recorder = Recorder(_named_tensors(model, specs, values))
+    before = {name: _fact(name, role, tensor) for name, (role, tensor) in recorder.before.items()}
+    with torch.no_grad(), _plain_dispatch(), recorder:
+        result = model(*values)
+    for name, (role, tensor) in recorder.before.items():
+        before.setdefault(name, _fact(name, role, tensor))
+    outputs = _tensors(result)
+    _check_outputs(outputs)
+    facts = [fact for fact in before.values() if fact.role == "input" or fact.name in recorder.read]
+    facts += _with_outputs(recorder, outputs)
+    moved = traffic(facts)
+    intensity, bound = classify(recorder.flops, moved)
+    return Trace(
+        inputs=tuple(specs),
+        tensors=tuple(facts),
+        operators=tuple(recorder.operators),
+        flops=recorder.flops,
+        bytes=moved,
+        intensity=round(intensity, 4),
+        bound=bound,
+    )
+
+
+def check_values_matter(reference: ModuleType, specs: Sequence[InputSpec], seed: int) -> None:
+    """Refuse a reference that the described inputs leave cold: no test on such inputs could tell kernels apart.
+
+    A loss whose target must be -1 or 1 is 0 for any number in between, which is all that a spec can say of it.
+
+    Raises:
+        Untraceable: an output stays the same, but for rounding, whatever values the inputs take.
+        Exception: whatever the reference raises.
+    """
+    model = build_model(reference, seed)
+    with torch.no_grad():
+        runs = [_tensors(model(*draw(specs, seed + further))) for further in range(_VALUE_DRAWS)]
+    for number, (first, *others) in enumerate(zip(*runs, strict=True)):
+        if not any(_differs(first, other) for other in others):
+            raise Untraceable("values_do_not_matter", f"output {number} is the same for all inputs as described")
+
+
+def _differs(first: torch.Tensor, other: torch.Tensor) -> bool:
+    if first.shape != other.shape:
+        return True
+    one, two = first.double(), other.double()
+    return bool(((one - two).abs().max() > _VISIBLE * one.abs().max()).item())
+
+
+@contextmanager
+def _plain_dispatch() -> Iterator[None]:
+    """Without the fused operators that torch picks by the machine at hand, which would differ between machines."""
+    fast, onednn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch._C._set_mkldnn_enabled(False)  # `backends.mkldnn.flags` does more, and warns about it
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(onednn)
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _named_tensors(
+    model: torch.nn.Module, specs: Sequence[InputSpec], values: Sequence[Any]
+) -> dict[str, tuple[str, torch.Tensor]]:
+    named = {
+        spec.name: ("input", value)
+        for spec, value in zip(specs, values, strict=True)
+        if isinstance(value, torch.Tensor)
+    }
+    for role, tensors in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
+        for name, tensor in tensors:
+            named.setdefault(name if name not in named else f"self.{name}", (role, tensor))
+    return named
+
+
+def _with_outputs(recorder: Recorder, outputs: Sequence[torch.Tensor]) -> list[TensorFact]:
+    """The tensors that were made, those that were returned marked as outputs. A returned input is stated anew."""
+    names = {recorder.name_of(tensor) for tensor in outputs}
+    facts = [
+        TensorFact(
+            f.name,
+            "output" if f.name in names else f.role,
+            f.operator,
+            f.shape,
+            f.stride,
+            f.dtype,
+            f.operands,
+            f.arguments,
+        )
+        for f in recorder.made
+    ]
+    made = {fact.name for fact in facts}
+    for index, tensor in enumerate(outputs):
+        name = recorder.name_of(tensor)
+        if name not in made:
+            operands = () if name is None else (name,)
+            facts.append(_fact(f"output_{index}", "output", tensor, "", operands))
+    return facts
+
+
+def _check_outputs(outputs: Sequence[torch.Tensor]) -> None:
+    if not outputs:
+        raise Untraceable("no_tensor_output", "forward returns no tensor")
+    for tensor in outputs:
+        if tensor.layout != torch.strided:
+            raise Untraceable("sparse_output", f"layout {tensor.layout}")
+        if tensor.numel() == 0:
+            raise Untraceable("empty_output", f"shape {tuple(tensor.shape)}")
+        if not bool(torch.isfinite(tensor).all()):
+            raise Untraceable("not_finite", f"shape {tuple(tensor.shape)}")
+
+
+def _fact(
+    name: str, role: str, tensor: torch.Tensor, operator: str = "", operands: tuple[str, ...] = (), arguments: str = ""
+) -> TensorFact:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return TensorFact(name, role, operator, tuple(tensor.shape), tuple(tensor.stride()), dtype, operands, arguments)
+
+
+def _describe_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The arguments that are no tensors, by their name in the operator's schema."""
+    schema = func._schema.arguments
+    given = {schema[index].name: value for index, value in enumerate(args)} | dict(kwargs)
+    texts = [
+        f"{name}={_describe(value)}"
+        for name, value in given.items()
+        if name not in _PLUMBING and value is not None and not _tensors(value)
+    ]
+    return ", ".join(texts)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_describe(item) for item in value)}]"
+    if isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < 1e15:
+        return f"{value:.1f}"
+    return str(value) if isinstance(value, (bool, int, float, complex, str)) else type(value).__name__
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]

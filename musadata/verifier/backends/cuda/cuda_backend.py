@@ -1,0 +1,172 @@
+"""The cuda backend as the verifier sees it."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from musadata.config import VerifierConfig
+from musadata.errors import MusadataError
+from musadata.verifier.backends.protocol import Backend, Built
+
+_DEVICE = "musadata.verifier.backends.cuda.cuda_hook"
+_LONGEST_ANSWER_SECONDS = 60.0
+_BELIEVED_SECONDS = 10.0  # that a device which was there still is
+# A candidate's context, what it allocates, and what flushes the cache between timed calls; measured on an H200: 0.8 GB.
+_MEMORY_PER_CANDIDATE_MB = 1536
+# Work queues of a context, 8 by default. Making them is most of what a context takes, one after another for all
+# processes: with two a driver makes twice as many contexts a second. Kernels on more than two streams may wait for each
+# other without need.
+_CONNECTIONS = "2"
+_FULL = 0.1  # of the memory: with less than that free, who finds none may have found it taken
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as the driver describes it. `architecture`: its compute capability, "90". `memory_mb`: 0 if it does not
+    say."""
+
+    name: str
+    architecture: str
+    driver: str
+    uuid: str
+    memory_mb: int = 0
+
+    @property
+    def seats(self) -> int:
+        """How many candidates it has memory for, but no more than keep it and the machine's cores busy."""
+        most = 2 * len(os.sched_getaffinity(0))
+        return max(1, min(most, self.memory_mb // _MEMORY_PER_CANDIDATE_MB)) if self.memory_mb else most
+
+
+@cache
+def find_device() -> Device | None:
+    """The first device that this process may use, without making a CUDA context; None without one."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    lines = _ask_driver(tool, "name,compute_cap,driver_version,uuid,memory.total", chosen)
+    if not lines:
+        return None
+    name, capability, driver, uuid, *memory = (part.strip() for part in lines[0].split(","))
+    return Device(name, capability.replace(".", ""), driver, uuid, int(_megabytes(memory[0]) if memory else 0))
+
+
+def _megabytes(text: str) -> float:
+    """The figure of "143771 MiB"; 0 for what is not told."""
+    try:
+        return float(text.split()[0])
+    except (ValueError, IndexError):
+        return 0.0
+
+
+def _ask_driver(tool: str, query: str, device: str) -> list[str]:
+    """Lines about one device, or about all; none if there is none, or it does not answer."""
+    command = [tool, f"--query-gpu={query}", "--format=csv,noheader", *([f"--id={device}"] if device else [])]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST_ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
+def watch_device(uuid: str) -> Callable[[], bool]:
+    """Tells whether the driver has lost a device (it fell off the bus, or was taken away); asks it now and then."""
+    seen = -_BELIEVED_SECONDS
+
+    def is_lost() -> bool:
+        nonlocal seen
+        if time.monotonic() - seen < _BELIEVED_SECONDS:
+            return False
+        tool = shutil.which("nvidia-smi")
+        found = _ask_driver(tool, "uuid", uuid) if tool else []
+        if found != [uuid]:
+            return True
+        seen = time.monotonic()
+        return False
+
+    return is_lost
+
+
+def watch_memory(uuid: str) -> Callable[[], bool]:
+    """Tells whether next to nothing of a device's memory is free now."""
+
+    def is_full() -> bool:
+        tool = shutil.which("nvidia-smi")
+        lines = _ask_driver(tool, "memory.free,memory.total", uuid) if tool else []
+        free, total = [*map(_megabytes, lines[0].split(",")), 0.0, 0.0][:2] if lines else (0.0, 0.0)
+        return free < _FULL * total
+
+    return is_full
+
+
+def open_cuda(config: VerifierConfig) -> Backend:
+    """The backend on this machine's first device.
+
+    Raises:
+        MusadataError: no device, or no nvcc.
+    """
+    from musadata.verifier.backends.cuda.nvcc import find_nvcc
+    from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder, find_toolchain
+
+    device = find_device()
+    if device is None:
+        raise MusadataError("no CUDA device", where="verifier.backend", remedy="use emulated, or a machine with a GPU")
+    nvcc, toolchain = find_nvcc(device.architecture), find_toolchain()
+    cache = cache_folder().resolve()
+    shown = [cache, nvcc.root, Path("/usr/local/nvidia"), Path("/sys"), toolchain.torch_root.parents[1]]
+    return Backend(
+        name="cuda",
+        device=device.name,
+        driver=device.driver,
+        toolchain=f"{nvcc.version}; {toolchain.version}; torch {toolchain.torch_version}",
+        child=_DEVICE,
+        setup=f"{_DEVICE}:prepare",
+        compile=_compiler(config, device.architecture),
+        readable=tuple(map(str, [*shown, *_compiler_folders()])),
+        devices=tuple(str(path) for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()),
+        environment=(("MUSADATA_CACHE", str(cache)), ("CUDA_DEVICE_MAX_CONNECTIONS", _CONNECTIONS)),
+        times=True,
+        second_opinion=True,
+        identity=device.uuid,
+        seats=device.seats,
+        is_full=watch_memory(device.uuid),
+        is_lost=watch_device(device.uuid),
+    )
+
+
+def _compiler_folders() -> list[Path]:
+    """Where the C compiler is that Triton, and so torch.compile, will look for: CC, or gcc."""
+    found = shutil.which((os.environ.get("CC", "").split() or ["gcc"])[0])
+    return [Path(found).parents[1], Path(found).resolve().parents[1]] if found else []
+
+
+def _compiler(config: VerifierConfig, architecture: str) -> Callable[[dict[str, Any]], Built]:
+    from musadata.verifier.backends.cuda.nvcc import compile_candidate, find_nvcc
+    from musadata.verifier.compilation.compile_errors import CompileError
+    from musadata.verifier.compilation.contained_run import CompileLimits
+    from musadata.verifier.compilation.sources import CandidateSources
+
+    limits = CompileLimits(seconds=max(1, round(config.compile_seconds)), memory_mb=16384)
+    # nvcc's phases for host and device go side by side. Where more compile than there are cores for, all of them are
+    # done late, and the device waits.
+    turns = threading.Semaphore(max(2, len(os.sched_getaffinity(0)) // 2))
+
+    def compile_sources(sources: dict[str, Any]) -> Built:
+        try:
+            parsed = CandidateSources.from_dict(sources)
+            with turns:
+                return Built(path=str(compile_candidate(parsed, find_nvcc(architecture), limits)))
+        except CompileError as error:
+            return Built(error=str(error))
+        except (KeyError, TypeError, ValueError):
+            return Built(error="The sources cannot be read.")
+
+    return compile_sources

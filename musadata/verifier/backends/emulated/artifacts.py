@@ -1,0 +1,228 @@
+"""From a candidate's sources to a library that can be loaded: a pure function with a cache."""
+
+import importlib.metadata
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from musadata.errors import MusadataError
+from musadata.verifier.backends.emulated.emulated_toolchain import (
+    DEFAULT_DEFINES,
+    Headers,
+    build_headers,
+    build_libraries,
+)
+from musadata.verifier.backends.emulated.emulator_gaps import (
+    explain_gap,
+    may_clash,
+    may_lack_standard_headers,
+    may_need_full_headers,
+)
+from musadata.verifier.backends.emulated.execution_spaces import find_misplaced
+from musadata.verifier.backends.emulated.lines import write_lines
+from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder, find_toolchain, hash_of
+from musadata.verifier.compilation import lexer
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
+from musadata.verifier.compilation.contained_run import CompileLimits, Finished, run_contained
+from musadata.verifier.compilation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
+from musadata.verifier.compilation.includes import refuse_missing_includes
+from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.compilation.units import Units, assemble, begin_with_standard_headers
+from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
+
+__all__ = ["Artifact", "CompileError", "CompileLimits", "Unsupported", "compile_sources"]
+
+_DEFAULT_LIMITS = CompileLimits()
+_LIBRARY = "candidate.so"
+_REFUSAL = "refused.json"
+_WRAPS = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove")  # see csrc/runtime/host_copies.cpp
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled candidate. `key` addresses its content: sources, flags, toolchain, PyTorch."""
+
+    path: Path
+    key: str
+
+
+def compile_sources(
+    sources: CandidateSources,
+    *,
+    lines: bool = False,
+    limits: CompileLimits = _DEFAULT_LIMITS,
+    include: tuple[Path, ...] = (),
+) -> Artifact:
+    """Compile and link, or take the result of an earlier time. Runs no code of the candidate.
+
+    Args:
+        include: further folders of headers that are trusted.
+
+    Raises:
+        CompileError: the sources are wrong; the text names their own lines. The same sources give the same text.
+        Unsupported: they need something that is not emulated.
+        MusadataError: this machine has no usable compiler.
+    """
+    headers = build_headers(sources.kept(DEFAULT_DEFINES), lines, include=include)
+    libraries = build_libraries()
+    built = headers.prelude, libraries.runtime.parent.name, libraries.support.parent.name
+    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, _rewriting(), RULES)
+    folder = cache_folder() / "artifacts" / key[:2] / key
+    if not folder.is_dir():
+        _keep(folder, lambda partial: _compile_into(partial, sources, headers, lines, limits))
+    if (folder / _REFUSAL).exists():
+        refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
+        raise {"CompileError": CompileError, "Unsupported": Unsupported}[refusal["kind"]](refusal["text"])
+    return Artifact(folder / _LIBRARY, key)
+
+
+@cache
+def _rewriting() -> str:
+    """What of this package decides about what is compiled: a later version's rewriting is another."""
+    here = Path(__file__).parent
+    front_end = importlib.metadata.version("libclang")
+    return hash_of(
+        *sorted(here.rglob("*.py")), here / "execution_spaces" / "prelude.h", front_end, Path(lexer.__file__)
+    )
+
+
+def _keep(folder: Path, build: Callable[[Path], None]) -> None:
+    """Fill `folder` by `build`; if another process was faster, its result stands, for it is the same."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+    try:
+        build(partial)
+        partial.chmod(0o755)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _compile_into(
+    folder: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits
+) -> None:
+    work = Path(tempfile.mkdtemp(prefix="musadata-compile-"))
+    try:
+        library = _compile(work, sources, headers, lines, limits)
+        shutil.copyfile(library, folder / _LIBRARY)
+        (folder / _LIBRARY).chmod(0o755)
+        if lines:
+            write_lines(work, library, folder, limits)
+    except (CompileError, Unsupported) as error:
+        refusal = {"kind": type(error).__name__, "text": str(error)}
+        (folder / _REFUSAL).write_text(json.dumps(refusal), encoding="utf-8")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits) -> Path:
+    units = assemble(sources)
+    if not headers.include:  # which bring along names of their own
+        refuse_missing_includes(sources)
+    library = _compile_units(work, units, sources, headers, lines, limits)
+    misplaced = find_misplaced(sources, work, limits)
+    if misplaced:
+        raise CompileError(render_diagnostics(misplaced, {**units.shown, **dict(sources.headers)}))
+    return library
+
+
+def _compile_units(
+    work: Path, units: Units, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits
+) -> Path:
+    for name, text in units.headers.items():
+        (work / name).write_text(text, encoding="utf-8", errors="replace")
+    run = _Compilation(work, lines, limits)
+    if run.attempt([units.together], headers).code == 0:
+        return run.library
+    errors = read_diagnostics(run.last.stderr, units.shown)
+    if may_lack_standard_headers(errors):
+        units = begin_with_standard_headers(units)
+        if run.attempt([units.together], headers).code == 0:
+            return run.library
+        errors = read_diagnostics(run.last.stderr, units.shown)
+    if len(units.apart) > 1 and may_clash(errors):
+        if run.attempt(units.apart, headers).code == 0:
+            return run.library
+        errors = read_diagnostics(run.last.stderr, units.shown)
+    if may_need_full_headers(errors, run.last.stderr):
+        full = build_headers(sources.kept(DEFAULT_DEFINES), lines, full=True, include=headers.include)
+        if run.attempt(units.apart, full).code == 0:
+            return run.library
+        errors = read_diagnostics(run.last.stderr, units.shown) or errors
+    raise _refusal(errors, units, run.last)
+
+
+def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Exception:
+    gap = explain_gap(errors)
+    if gap:
+        return Unsupported(gap)
+    shown = render_diagnostics(errors, units.shown)
+    if shown:
+        return CompileError(shown)
+    said = last.stderr.strip().splitlines()[:1] or [f"exit code {last.code}"]  # of this machine, so never kept
+    return MusadataError(f"fails for no reason that lies in the sources ({said[0][:200]})", where="C++ compiler")
+
+
+class _Compilation:
+    """Attempts at one candidate, each with its own units and headers; remembers what the last one said."""
+
+    def __init__(self, work: Path, lines: bool, limits: CompileLimits):
+        self.library = work / _LIBRARY
+        self.last = Finished(0, "")
+        self._work, self._lines, self._limits = work, lines, limits
+        self._toolchain = find_toolchain()
+        self._full = False
+
+    def attempt(self, units: tuple[str, ...] | list[str], headers: Headers) -> Finished:
+        """Compile `units` and link them.
+
+        Raises:
+            CompileError: a limit was hit: trying again in another way would only hit it again.
+        """
+        objects = []
+        self._full = headers.full
+        for index, unit in enumerate(units):
+            source = self._work / f"unit{index}.cpp"
+            source.write_text(unit, encoding="utf-8", errors="surrogateescape")
+            objects.append(f"unit{index}.o")
+            flags = [*headers.flags, "-fmax-errors=20", "-fdiagnostics-plain-output", "-I."]
+            command = [
+                self._toolchain.compiler,
+                *flags,
+                "-include",
+                headers.prelude,
+                "-c",
+                source.name,
+                "-o",
+                objects[-1],
+            ]
+            if self._run(command).code != 0:
+                return self.last
+        return self._link(objects)
+
+    def _link(self, objects: list[str]) -> Finished:
+        refuse_hidden_calls([self._work / name for name in objects], self._toolchain.compiler)
+        libraries = build_libraries()
+        inputs = [*objects, str(libraries.runtime), str(libraries.checker)]
+        if self._full:
+            # Python's own symbols are found when the library is opened, so undefined ones cannot be refused here.
+            inputs += [*self._toolchain.library_flags, "-ltorch", "-ltorch_python"]
+        else:
+            inputs += [str(libraries.support), str(libraries.bridge), "-Wl,-z,defs"]
+        flags = ["-shared", *self._toolchain.linker_flags, "-Wl,--build-id=none", *_WRAPS]
+        return self._run([self._toolchain.compiler, *flags, *inputs, "-o", _LIBRARY, "-lm"])
+
+    def _run(self, command: list[str]) -> Finished:
+        self.last = run_contained(command, self._work, self._limits)
+        if self.last.limit:
+            what = {"time": "CPU time", "memory": "memory", "output": "space for its output"}[self.last.limit]
+            raise CompileError(f"error: the compilation takes more {what} than it may")
+        return self.last

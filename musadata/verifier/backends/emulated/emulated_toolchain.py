@@ -1,0 +1,148 @@
+"""The emulator's own libraries and precompiled headers: built once, shared by every candidate and process."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from musadata.verifier.backends.torch_abi import build_bridge, build_support, include_folder
+from musadata.verifier.backends.torch_abi.host_toolchain import (
+    Toolchain,
+    build_once,
+    cache_folder,
+    compile_objects,
+    find_toolchain,
+    hash_of,
+    run_tool,
+    takes_flag,
+)
+from musadata.verifier.compilation.precompile import PLUGIN, precompile
+
+_HERE = Path(__file__).parent
+_CSRC = _HERE / "csrc"
+INCLUDE = _HERE / "include"
+
+# What `torch.utils.cpp_extension` gives nvcc: without these a candidate could use operators that it will not have.
+DEFAULT_DEFINES = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+)
+
+# No contraction and no undefined overflow or aliasing: a candidate's result must not depend on our optimiser.
+CANDIDATE_FLAGS = (
+    "-O1",
+    "-std=gnu++20",
+    "-fPIC",
+    "-w",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-fstack-protector-strong",  # a local array that is overrun; see emulator/launch.h
+)
+# A variable that nobody has set holds what no result can be made of, where the compiler is g++ 12 or later.
+_FILL_LOCALS = "-ftrivial-auto-var-init=pattern"
+# Every access asks the checker first, which mostly says at once that it is not looking; 5 % of the compilation. With
+# PyTorch's own headers it is four times the compilation, so there only for `sanitize`.
+INSTRUMENT_FLAGS = (
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=0",
+)
+
+_SMALL_PRELUDE = "torch/extension.h", "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "emulator/ptx.h"
+_FULL_PRELUDE = (*_SMALL_PRELUDE, "emulator/full_torch.h")
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """Paths of the shared libraries, in the order in which they are loaded."""
+
+    runtime: Path
+    device: Path
+    checker: Path
+    bridge: Path
+    support: Path
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Flags and first include of a candidate's compilation. `include`: further folders, which the flags hold too."""
+
+    flags: tuple[str, ...]
+    prelude: str
+    full: bool = False
+    include: tuple[Path, ...] = ()
+
+
+@cache
+def build_libraries() -> Libraries:
+    """The emulator's libraries, built if this machine does not have them yet.
+
+    Raises:
+        MusadataError: no compiler, or it cannot build them.
+    """
+    toolchain = find_toolchain()
+    key = hash_of(toolchain.identity, _CSRC, INCLUDE / "emulator" / "runtime.h")
+    folder = build_once(cache_folder() / f"emulation-{key}", lambda partial: _build(toolchain, partial))
+    return Libraries(
+        runtime=folder / "libmusadata_runtime.so",
+        device=folder / "libmusadata_device.so",
+        checker=folder / "libmusadata_checker.so",
+        bridge=build_bridge(toolchain),
+        support=build_support((f"-I{INCLUDE}",), INCLUDE, toolchain),
+    )
+
+
+def _build(toolchain: Toolchain, folder: Path) -> None:
+    # The slowest first, so that two compilers at a time end together.
+    heavy = _sources("device")
+    light = _sources("runtime") + _sources("checker")
+    flags = ["-std=c++20", "-fPIC", "-w", f"-I{INCLUDE}"]
+    objects = compile_objects(toolchain, heavy, ["-O1", *flags, *toolchain.include_flags], folder)
+    objects += compile_objects(toolchain, light, ["-O2", *flags], folder)
+    for part in ("runtime", "device", "checker"):
+        target = folder / f"libmusadata_{part}.so"
+        own = [file for file in objects if file.name.startswith(f"{part}-")]
+        needed = toolchain.library_flags if part == "device" else []
+        after_runtime = [] if part == "runtime" else [f"-L{folder}", "-lmusadata_runtime"]
+        soname = f"-Wl,-soname,{target.name}"
+        run_tool([toolchain.compiler, "-shared", *own, "-o", target, soname, *after_runtime, *needed], target.name)
+    for file in objects:
+        file.unlink()
+
+
+def _sources(part: str) -> list[Path]:
+    return sorted((_CSRC / part).glob("*.cpp"), key=lambda path: -path.stat().st_size)
+
+
+@cache
+def build_headers(
+    defines: tuple[str, ...] = DEFAULT_DEFINES,
+    lines: bool = False,
+    full: bool = False,
+    include: tuple[Path, ...] = (),
+) -> Headers:
+    """Flags for a candidate and the precompiled header that it begins with.
+
+    Raises:
+        MusadataError: no compiler, or it cannot build the header.
+    """
+    toolchain = find_toolchain()
+    instrument = INSTRUMENT_FLAGS if lines or not full else ()
+    fill = (_FILL_LOCALS,) if takes_flag(toolchain.compiler, _FILL_LOCALS) else ()
+    flags = (*CANDIDATE_FLAGS, *fill, *instrument, *(("-g1",) if lines else ()), *defines)
+    if full:
+        search = (f"-I{INCLUDE}", f"-I{INCLUDE / 'full'}", *toolchain.include_flags)
+    else:
+        search = (f"-I{INCLUDE}", f"-I{include_folder()}")
+    prelude = "".join(f"#include <{header}>\n" for header in (_FULL_PRELUDE if full else _SMALL_PRELUDE))
+    key = hash_of(toolchain.identity, *flags, *search, prelude, INCLUDE, include_folder(), PLUGIN)
+    folder = build_once(
+        cache_folder() / f"prelude-{key}",
+        lambda partial: precompile(toolchain, prelude, [*flags, *search], partial),
+    )
+    own = tuple(f"-I{path}" for path in include)
+    return Headers((*flags, *search, *own), str(folder / "prelude.h"), full, include)

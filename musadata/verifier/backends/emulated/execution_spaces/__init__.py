@@ -1,0 +1,88 @@
+"""Execution spaces: which of a candidate's functions and variables exist on the device, and which on the host.
+
+To g++, which stands in for nvcc here, `__device__` means nothing: a kernel that calls a function of the host compiles.
+So sources in which that may be are read by Clang's front end, too, as CUDA and without a CUDA toolkit. Only what it
+says of execution spaces counts; whatever else it dislikes is g++'s to judge.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from musadata.errors import MusadataError
+from musadata.verifier.backends.emulated.emulated_toolchain import DEFAULT_DEFINES, INCLUDE
+from musadata.verifier.backends.emulated.execution_spaces.suspicion import DEVICE_LIBRARY, HOST_LIBRARY, may_mix_spaces
+from musadata.verifier.backends.torch_abi import include_folder
+from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
+from musadata.verifier.compilation.diagnostics import Diagnostic
+from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.compilation.units import definitions, is_header_name, translation_units
+
+__all__ = ["find_misplaced", "may_mix_spaces"]
+
+_FRONT_END = Path(__file__).with_name("front_end.py")
+_PRELUDE = Path(__file__).with_name("prelude.h")
+_UNIT = "unit.cu"
+_FLAGS = (
+    "-xcuda", "--cuda-device-only", "--cuda-gpu-arch=sm_80", "-nocudainc", "-nocudalib", "-std=c++20",
+    "-ferror-limit=0", "-Wno-everything", "-nostdinc", "-nostdinc++", "-Xclang", "-fcuda-allow-variadic-functions",
+)  # fmt: skip
+
+
+def find_misplaced(sources: CandidateSources, work: Path, limits: CompileLimits) -> tuple[Diagnostic, ...]:
+    """What stands in the wrong execution space. Runs Clang's front end in a folder in `work`, on hostile text."""
+    headers = dict(sources.headers)
+    if not may_mix_spaces([*sources.cuda, *headers.values()]):
+        return ()
+    units = translation_units(sources, "cuda")
+    found = [one for unit in units for one in _read_unit(sources, unit, headers, work, limits)]
+    return tuple(dict.fromkeys(found))
+
+
+def _read_unit(
+    sources: CandidateSources, texts: dict[str, str], headers: dict[str, str], work: Path, limits: CompileLimits
+) -> list[Diagnostic]:
+    folder = Path(tempfile.mkdtemp(prefix="spaces-", dir=work))
+    beside = {name: text for name, text in headers.items() if is_header_name(name)}
+    start = definitions(sources) + "".join(f'#include "{name}"\n' for name in texts)
+    for name, text in {**beside, **texts, _UNIT: start}.items():
+        (folder / name).write_text(text, encoding="utf-8", errors="replace")
+    flags = [*_FLAGS, *sources.kept(DEFAULT_DEFINES), *_search_flags(), f"-include{_PRELUDE}"]
+    libraries = {"host_library": sorted(HOST_LIBRARY), "device_library": sorted(DEVICE_LIBRARY)}
+    job = {"file": _UNIT, "flags": flags, "texts": {**beside, **texts}, **libraries}
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    done = run_contained([sys.executable, "-I", "-c", _program()], folder, limits)
+    if "ModuleNotFoundError" in done.stderr or "LibclangError" in done.stderr:
+        raise MusadataError("does not run", where="Clang's front end", remedy="pip install libclang")
+    try:
+        found = json.loads((folder / "found.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # the front end gave up, which says nothing of the candidate
+        return []
+    return [Diagnostic(file, line, message) for file, line, message in found]
+
+
+@cache
+def _program() -> str:
+    """The front end with libclang from wherever this process has it: its own process knows no PYTHONPATH."""
+    found = importlib.util.find_spec("clang")
+    folders = [] if found is None else [str(Path(place).parent) for place in found.submodule_search_locations or ()]
+    return f"import runpy, sys; sys.path += {folders!r}; runpy.run_path({str(_FRONT_END)!r}, run_name='__main__')"
+
+
+@cache
+def _search_flags() -> tuple[str, ...]:
+    """Our headers and g++'s own: Clang's come with a toolkit that nobody needs here."""
+    command = [find_toolchain().compiler, "-xc++", "-E", "-v", os.devnull]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    listed = said.stderr.partition("#include <...> search starts here:")[2].partition("End of search list")[0]
+    return (
+        f"-I{INCLUDE}",
+        f"-I{include_folder()}",
+        *(f"-isystem{folder.strip()}" for folder in listed.splitlines() if folder.strip()),
+    )

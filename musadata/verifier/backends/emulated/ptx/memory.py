@@ -1,0 +1,120 @@
+"""PTX instructions that load, store, add atomically and copy."""
+
+import re
+from collections.abc import Sequence
+
+from musadata.verifier.backends.emulated.ptx.operands import TYPES, Operand, listed, put, put_all, read
+
+_HINTS = re.compile(r"nc|ca|cg|cs|cv|lu|wb|wt|weak|volatile|L1::\w+|L2::\w+|cta|gpu|sys|global|shared(::cta)?")
+_ATOMIC = ("relaxed", "acquire", "release", "acq_rel")
+
+
+def place(operand: Operand, modifiers: Sequence[str]) -> str:
+    if not operand.is_address:
+        raise ValueError
+    space = "shared" if any(modifier in ("shared", "shared::cta") for modifier in modifiers) else "global"
+    return f"emulator::ptx::{space}({operand.text})"
+
+
+def _access(modifiers: Sequence[str]) -> tuple[str, int, bool]:
+    """Type, number of elements, and whether other threads may meet it."""
+    *middle, kind = modifiers
+    count, atomic = 1, False
+    for modifier in middle:
+        if modifier in ("v2", "v4", "v8"):
+            count = int(modifier[1])
+        elif modifier in _ATOMIC:
+            atomic = True
+        elif not _HINTS.fullmatch(modifier):
+            raise ValueError
+    return TYPES[kind], count, atomic
+
+
+def load(modifiers: list[str], operands: list[Operand]) -> str:
+    cpp, count, atomic = _access(modifiers)
+    target, address = operands[:2]
+    if len(target.values) != count or (atomic and count > 1):
+        return ""
+    function = f"load_atomic<{cpp}>" if atomic else f"load<{cpp}, {count}>"
+    return put_all(target, f"emulator::ptx::{function}({place(address, modifiers)})")
+
+
+def store(modifiers: list[str], operands: list[Operand]) -> str:
+    cpp, count, atomic = _access(modifiers)
+    address, source = operands[:2]
+    if len(source.values) != count or (atomic and count > 1):
+        return ""
+    values = listed(source, cpp)
+    function = f"store_atomic<{cpp}>" if atomic else f"store<{cpp}, {count}>"
+    fence = "emulator::musadata_note_fence(), " if "release" in modifiers else ""
+    return f"{fence}emulator::ptx::{function}({place(address, modifiers)}, {{{{{values}}}}})"
+
+
+_OF_ATOMICS = re.compile(
+    r"global|shared(::cta)?|relaxed|acquire|release|acq_rel|cta|gpu|sys|noftz|v[24]|L2::cache_hint"
+)
+_ATOMIC_FUNCTIONS = {
+    "add": "atomicAdd", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd", "or": "atomicOr",
+    "xor": "atomicXor", "exch": "atomicExch", "inc": "atomicInc", "dec": "atomicDec", "cas": "atomicCAS",
+}  # fmt: skip
+
+
+def atomic(modifiers: list[str], operands: list[Operand]) -> str:
+    cpp = TYPES[modifiers[-1]]
+    if not all(word in _ATOMIC_FUNCTIONS or _OF_ATOMICS.fullmatch(word) for word in modifiers[:-1]):
+        return ""
+    (function,) = [_ATOMIC_FUNCTIONS[modifier] for modifier in modifiers if modifier in _ATOMIC_FUNCTIONS]
+    target, address, *values = operands
+    vector = next((int(modifier[1]) for modifier in modifiers if modifier in ("v2", "v4")), 1)
+    if vector > 1:
+        return _vector_atomic(function, cpp, target, place(address, modifiers), values[0])
+    fence = "emulator::musadata_note_fence(), " if set(modifiers) & {"release", "acq_rel"} else ""
+    inputs = "".join(f", {read(value, cpp)}" for value in values[: 2 if function == "atomicCAS" else 1])
+    call = f"emulator::{function}(emulator::ptx::place<{cpp}>({place(address, modifiers)}){inputs})"
+    return fence + (call if target.values == ("_",) else put(target, call))
+
+
+def _vector_atomic(function: str, cpp: str, target: Operand, address: str, source: Operand) -> str:
+    if target.values != ("_",):
+        raise ValueError
+    calls = " ".join(
+        f"{function}(emulator::ptx::place<{cpp}>(emulator_to) + {index}, emulator::ptx::as<{cpp}>({value}));"
+        for index, value in enumerate(source.values)
+    )
+    return f"{{ char* const emulator_to = {address}; {calls} }}"
+
+
+def reduction(modifiers: list[str], operands: list[Operand]) -> str:
+    return atomic(modifiers, [Operand(("_",)), *operands])
+
+
+def copy_async(modifiers: list[str], operands: list[Operand]) -> str:
+    if modifiers == ["async", "commit_group"]:
+        return "emulator::musadata_commit_copies()"
+    if modifiers == ["async", "wait_all"]:
+        return "emulator::musadata_await_copies(0, 1)"
+    if modifiers == ["async", "wait_group"]:
+        return f"emulator::musadata_await_copies({read(operands[0], 'uint64_t')}, 0)"
+    if modifiers[:2] not in (["async", "ca"], ["async", "cg"]) or len(operands) < 3:
+        return ""
+    taken = operands[: len(operands) - ("L2::cache_hint" in modifiers)]
+    target, source, *sizes = taken
+    bytes_ = "".join(f", {read(size, 'int')}" for size in sizes)
+    return (
+        f"emulator::copy_async({read(Operand(target.values), 'uint32_t')}, "
+        f"emulator::ptx::global({source.text}){bytes_})"
+    )
+
+
+def policy(modifiers: list[str], operands: list[Operand]) -> str:
+    return put(operands[0], "uint64_t{0}")
+
+
+def convert_address(modifiers: list[str], operands: list[Operand]) -> str:
+    target, source = operands
+    address = read(source, "uint64_t")
+    if modifiers[:2] == ["to", "shared"]:
+        return put(target, f"emulator::ptx::to_shared({address})")
+    if modifiers[0] == "shared":
+        return put(target, f"reinterpret_cast<uint64_t>(emulator::ptx::shared({address}))")
+    return put(target, address)

@@ -1,0 +1,303 @@
+"""CUDA C++ into plain C++: launches, shared memory and inline PTX; every line stays on its line.
+
+Everything else that CUDA adds to C++ (built-in variables, qualifiers, intrinsics) is in the header shims.
+"""
+
+import re
+from collections.abc import Sequence
+
+from musadata.verifier.backends.emulated import ptx
+from musadata.verifier.backends.emulated.shared import rewrite_shared
+from musadata.verifier.backends.emulated.variables import announce_variables
+from musadata.verifier.compilation.compile_errors import Unsupported
+from musadata.verifier.compilation.declarations import ALIGNMENT, in_directive
+from musadata.verifier.compilation.lexer import (
+    Kind,
+    Token,
+    Unbalanced,
+    closing_index,
+    join,
+    opening_index,
+    skip_space,
+    skip_space_back,
+    split,
+    split_commas,
+)
+
+# What has a header on a CUDA machine but no emulation here: the candidate may well be right.
+_STANDARD = (
+    "algorithm|array|atomic|bit|cmath|complex|cstddef|cstdint|functional|initializer_list|iterator|limits|numeric"
+    "|optional|span|tuple|type_traits|utility"
+)
+_FOREIGN_HEADERS = re.compile(
+    r"^(cublas|cublasLt|curand|cudnn|cusparse|cusolver|cufft|nccl|nvrtc|cutlass/|cute/|thrust/|nvtx3?/"
+    rf"|cuda/(?!(atomic|barrier|cmath|pipeline|std/({_STANDARD}))$)"
+    r"|cuda_pipeline_cub|texture|surface|cudaGL|nvml|npp|cub/)"
+)
+_FOREIGN_NAMES = {
+    "cudaTextureObject_t": "textures",
+    "cudaSurfaceObject_t": "surfaces",
+    "tex1Dfetch": "textures",
+    "tex2D": "textures",
+    "tex3D": "textures",
+    "cudaGraphLaunch": "CUDA graphs",
+    "cudaStreamBeginCapture": "CUDA graphs",
+    "this_cluster": "thread block clusters",
+    "CUtensorMap": "tensor maps",
+}
+
+__all__ = ["Unsupported", "rewrite"]
+
+
+def rewrite(source: str) -> str:
+    """The plain C++ of one CUDA source; unchanged where it holds none of CUDA's syntax.
+
+    Raises:
+        Unsupported: the source needs something that is not emulated.
+    """
+    tokens: Sequence[Token] = split(source)
+    _refuse_foreign(tokens)
+    try:
+        tokens = _keep_launch_bounds(announce_variables(rewrite_shared(tokens)))
+        tokens = _rewrite_assembly(tokens)
+        tokens = _spell_noinline(_drop_kernel_casts(tokens))
+        return join(_rewrite_launches(tokens, _kernel_names(tokens)))
+    except Unbalanced:
+        return source  # the compiler says where
+
+
+def _refuse_foreign(tokens: Sequence[Token]) -> None:
+    for index, token in enumerate(tokens):
+        if token.kind is Kind.WORD and token.text in _FOREIGN_NAMES:
+            raise Unsupported(f"{_FOREIGN_NAMES[token.text]} ({token.text}, line {token.line})")
+        if token.is_word("include") and index and tokens[skip_space_back(tokens, index - 1)].is_sign("#"):
+            name = _header_name(tokens, index + 1)
+            if _FOREIGN_HEADERS.match(name):
+                raise Unsupported(f"header {name} (line {token.line})")
+
+
+def _header_name(tokens: Sequence[Token], index: int) -> str:
+    index = skip_space(tokens, index)
+    if index < len(tokens) and tokens[index].kind is Kind.STRING:
+        return tokens[index].text.strip('"')
+    name = ""
+    for token in tokens[index + 1 :]:
+        if token.is_sign(">") or "\n" in token.text:
+            break
+        name += token.text
+    return name
+
+
+def _rewrite_assembly(tokens: Sequence[Token]) -> list[Token]:
+    result: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if not token.is_word("asm", "__asm__", "__asm"):
+            result.append(token)
+            index += 1
+            continue
+        start = skip_space(tokens, index + 1)
+        while start < len(tokens) and tokens[start].is_word("volatile", "__volatile__"):
+            start = skip_space(tokens, start + 1)
+        if start >= len(tokens) or not tokens[start].is_sign("("):
+            result.append(token)
+            index += 1
+            continue
+        end = closing_index(tokens, start)
+        text = ptx.translate(tokens[start + 1 : end], token.line)
+        lines = join(tokens[index : end + 1]).count("\n")
+        result.append(Token(Kind.SIGN, text + "\n" * lines, token.line))
+        index = end + 1
+    return result
+
+
+# Calls that launch a kernel, and which of their arguments it is; ported kernels are tried here under an alias.
+_LAUNCH_CALL = re.compile(r"(?:cuda|musa)Launch(Kernel|CooperativeKernel|KernelExC|KernelEx)")
+_KERNEL_POSITIONS = {"Kernel": 0, "CooperativeKernel": 0, "KernelExC": 1, "KernelEx": 1}
+_POINTER_CAST = re.compile(
+    r"\s*(\(\s*(const\s+)?void\s*(const\s*)?\*\s*\)"
+    r"|(reinterpret|static)_cast\s*<\s*(const\s+)?void\s*(const\s*)?\*\s*>)"
+)
+
+
+def _drop_kernel_casts(tokens: Sequence[Token]) -> list[Token]:
+    """`cudaLaunchKernel((void*)kernel, ...)` hides the kernel's type, which the emulation needs."""
+    result = list(tokens)
+    for index, token in enumerate(tokens):
+        called = _LAUNCH_CALL.fullmatch(token.text) if token.kind is Kind.WORD else None
+        call = skip_space(tokens, index + 1)
+        if called is None or call >= len(tokens) or not tokens[call].is_sign("("):
+            continue
+        start = call + 1
+        arguments = split_commas(tokens[start : closing_index(tokens, call)])
+        for argument in arguments[: _KERNEL_POSITIONS[called[1]]]:
+            start += len(argument) + 1
+        cast = _POINTER_CAST.match(join(tokens[start : start + 16]))
+        left = cast.end() if cast else 0
+        while left > 0:
+            left -= len(tokens[start].text)
+            result[start] = Token(Kind.SPACE, re.sub(r"[^\n]", " ", tokens[start].text), token.line)
+            start += 1
+    return result
+
+
+def _keep_launch_bounds(tokens: Sequence[Token]) -> list[Token]:
+    """What `__launch_bounds__` promises is looked at where the kernel begins."""
+    result = list(tokens)
+    for index, token in enumerate(tokens):
+        opening = skip_space(tokens, index + 1)
+        if not token.is_word("__launch_bounds__") or in_directive(tokens[:index]):
+            continue
+        if opening >= len(tokens) or not tokens[opening].is_sign("("):
+            continue
+        closing = closing_index(tokens, opening)
+        parameters = next((at for at in range(closing + 1, len(tokens)) if tokens[at].text in ("(", ";")), len(tokens))
+        if parameters == len(tokens) or tokens[parameters].is_sign(";"):
+            continue
+        body = skip_space(tokens, closing_index(tokens, parameters) + 1)
+        if body < len(tokens) and tokens[body].is_sign("{"):
+            bounds = join(tokens[opening + 1 : closing]).replace("\n", " ")
+            result[body] = Token(Kind.SIGN, f"{{ emulator::keep_launch_bounds({bounds});", tokens[body].line)
+    return result
+
+
+def _spell_noinline(tokens: Sequence[Token]) -> list[Token]:
+    """`__noinline__` is an attribute's name to the C++ library and a whole attribute to CUDA."""
+    result = list(tokens)
+    for index, token in enumerate(tokens):
+        if token.is_word("__noinline__"):
+            before = skip_space_back(tokens, index - 1)
+            if before < 0 or not (tokens[before].is_sign("(") or tokens[before].is_sign(",")):
+                result[index] = Token(Kind.WORD, "__attribute__((noinline))", token.line)
+    return result
+
+
+def _kernel_names(tokens: Sequence[Token]) -> frozenset[str]:
+    """The functions that are declared `__global__`; what is launched under another name is a variable."""
+    names = set()
+    for index, token in enumerate(tokens):
+        if token.is_word("__global__"):
+            position = index + 1
+            while position < len(tokens) and not tokens[position].is_sign("{") and not tokens[position].is_sign(";"):
+                before = tokens[skip_space_back(tokens, position - 1)]
+                if tokens[position].is_sign("("):
+                    if not before.is_word("__launch_bounds__", "__maxnreg__", *ALIGNMENT):
+                        names.add(before.text)
+                        break
+                    position = closing_index(tokens, position)
+                position += 1
+    return frozenset(names)
+
+
+def _rewrite_launches(tokens: Sequence[Token], kernels: frozenset[str]) -> list[Token]:
+    result: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        if not tokens[index].is_sign("<<<"):
+            result.append(tokens[index])
+            index += 1
+            continue
+        start = _callee_start(result)
+        end = _configuration_end(tokens, index)
+        call = skip_space(tokens, end + 1)
+        if start is None or call >= len(tokens) or not tokens[call].is_sign("("):
+            result.append(tokens[index])  # not a launch: the compiler's to refuse
+            index += 1
+            continue
+        close = closing_index(tokens, call)
+        callee = result[start:]
+        arguments = _rewrite_launches(tokens[call + 1 : close], kernels)
+        is_variable = bool(kernels) and _kernel_name(callee).rpartition("::")[2] not in kernels
+        text = _launch(callee, tokens[index + 1 : end], tokens[end + 1 : call], arguments, is_variable)
+        del result[start:]
+        result.append(Token(Kind.SIGN, text, tokens[index].line))
+        index = close + 1
+    return result
+
+
+def _launch(
+    callee: Sequence[Token],
+    configuration: Sequence[Token],
+    between: Sequence[Token],
+    arguments: Sequence[Token],
+    is_variable: bool,
+) -> str:
+    kernel = join(callee)
+    of_variable = ".of_variable()" if is_variable else ""
+    tail = join(between) + ("," if any(token.kind is not Kind.SPACE for token in arguments) else "") + join(arguments)
+    return (
+        f'emulator::launch("{_kernel_name(callee)}", emulator::LaunchConfig({join(configuration)}){of_variable}, '
+        f"[&](auto... emulator_arguments) {{ {kernel}(emulator_arguments...); }}{tail})"
+    )
+
+
+def _kernel_name(callee: Sequence[Token]) -> str:
+    """The kernel's name without template arguments."""
+    name = ""
+    angle = 0
+    for token in callee:
+        angle += {"<": 1}.get(token.text, 0) if token.kind is Kind.SIGN else 0
+        if angle == 0 and (token.kind is Kind.WORD or token.is_sign("::")):
+            name += token.text
+        if token.kind is Kind.SIGN:
+            angle -= {">": 1, ">>>": 3}.get(token.text, 0)
+    return name
+
+
+def _callee_start(tokens: Sequence[Token]) -> int | None:
+    """Where the expression that names the kernel begins, in the tokens before `<<<`."""
+    index = skip_space_back(tokens, len(tokens) - 1)
+    if index < 0:
+        return None
+    if tokens[index].kind is Kind.SIGN and tokens[index].text in (">", ">>>"):
+        index = _template_start(tokens, index)
+        index = skip_space_back(tokens, index - 1)
+    if index >= 0 and (tokens[index].is_sign(")") or tokens[index].is_sign("]")):
+        index = opening_index(tokens, index)
+        if tokens[index].is_sign("("):
+            return index
+        index = skip_space_back(tokens, index - 1)
+    if index < 0 or tokens[index].kind is not Kind.WORD:
+        return None
+    return _qualified_start(tokens, index)
+
+
+def _qualified_start(tokens: Sequence[Token], index: int) -> int:
+    """Walks back over `a::b<int>::` before the word at `index`."""
+    while True:
+        before = skip_space_back(tokens, index - 1)
+        if before < 0 or not tokens[before].is_sign("::"):
+            return index
+        scope = skip_space_back(tokens, before - 1)
+        if scope >= 0 and tokens[scope].is_sign(">"):
+            scope = skip_space_back(tokens, _template_start(tokens, scope) - 1)
+        index = scope if scope >= 0 and tokens[scope].kind is Kind.WORD else before
+
+
+def _template_start(tokens: Sequence[Token], index: int) -> int:
+    depth = 0
+    while index >= 0:
+        token = tokens[index]
+        if token.kind is Kind.SIGN:
+            if token.text in (")", "]", "}"):
+                index = opening_index(tokens, index)
+            depth += {">": 1, ">>>": 3, "<": -1}.get(token.text, 0)
+            if depth == 0:
+                return index
+        index -= 1
+    raise Unbalanced("template arguments before a launch are never opened")
+
+
+def _configuration_end(tokens: Sequence[Token], index: int) -> int:
+    position = index + 1
+    while position < len(tokens):
+        token = tokens[position]
+        if token.kind is Kind.SIGN and token.text in "([{":
+            position = closing_index(tokens, position)
+        elif token.is_sign(">>>"):
+            return position
+        elif token.is_sign(";"):
+            break
+        position += 1
+    raise Unbalanced(f"launch on line {tokens[index].line} has no >>>")

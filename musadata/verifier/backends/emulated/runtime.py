@@ -1,0 +1,118 @@
+"""The emulator's shared libraries, as Python sees them."""
+
+import ctypes
+from dataclasses import dataclass
+
+from musadata.verifier.backends.emulated.emulated_toolchain import Libraries
+from musadata.verifier.backends.emulated.lines import find_line
+from musadata.verifier.backends.emulated.streams import Order
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Launches of one kernel with one geometry. `error` is CUDA's number, 0 if the launch was accepted."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    error: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that a kernel did wrong.
+
+    `where` is "block (x,y,z) thread (x,y,z)" or empty; `source` and `line` are known where there is a table of lines.
+    """
+
+    kind: str
+    kernel: str
+    where: str
+    message: str
+    source: str = ""
+    line: int = 0
+
+
+_ERRORS = {700: "an illegal memory access was encountered", 719: "unspecified launch failure"}
+
+
+class Runtime:
+    """Loads the libraries into this process, with the device, and speaks to them."""
+
+    def __init__(self, libraries: Libraries):
+        self._runtime = ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
+        self._device = ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
+        # Found by name by sanitised artifacts; local, because nobody else may take it for the real sanitiser.
+        self._checker = ctypes.CDLL(str(libraries.checker), mode=ctypes.RTLD_LOCAL)
+        for name in ("musadata_take_launches", "musadata_take_faults", "musadata_take_reports"):
+            getattr(self._runtime, name).restype = ctypes.c_char_p
+        self._device.musadata_take_operators.restype = ctypes.c_char_p
+        for name in ("musadata_device_peak", "musadata_device_live", "musadata_take_host_bytes"):
+            getattr(self._runtime, name).restype = ctypes.c_size_t
+        self._runtime.musadata_configure.argtypes = [ctypes.c_int, ctypes.c_uint64, *[ctypes.c_int] * 4]
+        self._device.musadata_device_install()
+        self.order = Order(self._runtime)
+
+    def configure(self, order: int, seed: int, poison: int, ghost: bool, check: int, settled: bool) -> None:
+        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(ghost), check, int(settled))
+
+    def set_fault_descriptor(self, descriptor: int) -> None:
+        self._runtime.musadata_set_fault_descriptor(descriptor)
+
+    def reset_errors(self) -> None:
+        self._runtime.musadata_reset_errors()
+
+    def sticky_error(self) -> str:
+        """A fault of an earlier kernel as `synchronize` reports it, or ""."""
+        text = _ERRORS.get(self._runtime.musadata_last_error(0), "")
+        return f"CUDA error: {text}" if text else ""
+
+    def peak_bytes(self) -> int:
+        return int(self._runtime.musadata_device_peak())
+
+    def live_bytes(self) -> int:
+        return int(self._runtime.musadata_device_live())
+
+    def take_host_bytes(self) -> int:
+        """Bytes that candidates copied to the host, or share with it."""
+        return int(self._runtime.musadata_take_host_bytes())
+
+    def keep_memory(self) -> None:
+        """Remember what the device and the candidates' variables hold; see `kept_memory_changed`."""
+        self._runtime.musadata_keep_memory()
+
+    def kept_memory_changed(self) -> bool:
+        return bool(self._runtime.musadata_kept_memory_changed())
+
+    def reset_peak(self) -> None:
+        self._runtime.musadata_device_reset_peak()
+
+    def take_operators(self) -> dict[str, int]:
+        """Calls by operator, sorted by name."""
+        rows = _rows(self._device.musadata_take_operators())
+        return {name: int(calls) for name, calls in rows}
+
+    def take_launches(self) -> list[Launch]:
+        launches = []
+        for name, *fields in _rows(self._runtime.musadata_take_launches()):
+            gx, gy, gz, bx, by, bz, shared_bytes, error, count = map(int, fields)
+            launches.append(Launch(name, (gx, gy, gz), (bx, by, bz), shared_bytes, error, count))
+        return launches
+
+    def take_faults(self) -> list[Fault]:
+        return [_fault(row) for row in _rows(self._runtime.musadata_take_faults())]
+
+    def take_reports(self) -> list[Fault]:
+        return [_fault(row) for row in _rows(self._runtime.musadata_take_reports())]
+
+
+def _fault(row: list[str]) -> Fault:
+    kind, kernel, where, message, library, offset = row
+    source, line = find_line(library, int(offset)) if library else ("", 0)
+    return Fault(kind, kernel, where, message, source, line)
+
+
+def _rows(text: bytes) -> list[list[str]]:
+    return [line.split("\t") for line in text.decode("utf-8", errors="replace").splitlines()]

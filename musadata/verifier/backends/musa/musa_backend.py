@@ -1,0 +1,64 @@
+"""The musa backend as the verifier sees it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from musadata.config import VerifierConfig
+from musadata.verifier.backends.musa.python_port import port_python
+from musadata.verifier.backends.protocol import Backend, Built
+
+_DEVICE = "musadata.verifier.backends.musa.musa_hook"
+_DEVICE_FILES = ("mtgpu*", "dri/*", "musa*")  # the driver's own, and DRM's
+
+
+def open_musa(config: VerifierConfig) -> Backend:
+    """The backend on this machine's first device; it judges and does not time.
+
+    Raises:
+        MusadataError: no toolkit, no torch_musa, or no device.
+    """
+    from musadata.verifier.backends.musa.mcc import find_musa
+    from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder, find_toolchain
+
+    musa, toolchain = find_musa(), find_toolchain()
+    cache = cache_folder().resolve()
+    shown = [str(cache), str(Path(musa.compiler).resolve().parents[1]), "/sys", str(toolchain.torch_root.parents[1])]
+    files = sorted({path for form in _DEVICE_FILES for path in Path("/dev").glob(form)})
+    return Backend(
+        name="musa",
+        device=musa.device,
+        driver="",
+        toolchain=f"{musa.version}; {musa.architecture}; {toolchain.version}; torch {toolchain.torch_version}",
+        child=_DEVICE,
+        setup=f"{_DEVICE}:prepare",
+        compile=_compiler(config),
+        readable=tuple(shown),
+        devices=tuple(str(path) for path in files if path.is_char_device()),
+        environment=(("MUSADATA_CACHE", str(cache)),),
+        port=port_python,
+        second_opinion=True,
+    )
+
+
+def _compiler(config: VerifierConfig) -> Callable[[dict[str, Any]], Built]:
+    from musadata.verifier.backends.musa.mcc import compile_ported, find_musa
+    from musadata.verifier.backends.musa.port import NoCounterpart, port_sources
+    from musadata.verifier.compilation.compile_errors import CompileError
+    from musadata.verifier.compilation.contained_run import CompileLimits
+    from musadata.verifier.compilation.sources import CandidateSources
+
+    limits = CompileLimits(seconds=max(1, round(config.compile_seconds)), memory_mb=16384)
+
+    def compile_sources(sources: dict[str, Any]) -> Built:
+        try:
+            ported = port_sources(CandidateSources.from_dict(sources))
+            return Built(path=str(compile_ported(ported, find_musa(), limits)))
+        except NoCounterpart as error:
+            return Built(error=str(error), unsupported=True)
+        except CompileError as error:
+            return Built(error=str(error))
+        except (KeyError, TypeError, ValueError):
+            return Built(error="The sources cannot be read.")
+
+    return compile_sources

@@ -1,0 +1,194 @@
+"""The library that implements the ABI: built once, loaded before the first candidate."""
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import types
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from musadata.verifier.backends.torch_abi.host_toolchain import (
+    Toolchain,
+    build_once,
+    cache_folder,
+    compile_objects,
+    find_toolchain,
+    hash_of,
+    run_tool,
+)
+
+_HERE = Path(__file__).parent
+_MODULE = "musadata_torch_abi"
+_EXTENSION_NAME = "candidate"  # what TORCH_EXTENSION_NAME is defined as
+_SOURCES = (_HERE / "csrc/operators.cpp", _HERE / "csrc/binding.cpp")
+_SUPPORT = _HERE / "csrc/support"
+
+# The ABI's letters for types, in the words of an operator schema.
+_SCHEMA_TYPES = {
+    "t": "Tensor",
+    "i": "int",
+    "j": "int",
+    "u": "int",
+    "d": "float",
+    "b": "bool",
+    "s": "str",
+    "e": "ScalarType",
+    "v": "Device",
+    "S": "Scalar",
+    "I": "int[]",
+    "D": "float[]",
+    "T": "Tensor[]",
+}
+
+
+def include_folder() -> Path:
+    """The folder with `torch/extension.h` and its relatives."""
+    return _HERE / "include"
+
+
+def support_folders() -> tuple[Path, Path]:
+    """The folders whose contents decide what `build_support` makes."""
+    return include_folder(), _SUPPORT
+
+
+def build_bridge(toolchain: Toolchain | None = None) -> Path:
+    """Path of the bridge library, built if this machine does not have it yet.
+
+    Raises:
+        MusadataError: no compiler, or it cannot build the bridge.
+    """
+    toolchain = toolchain or find_toolchain()
+    key = hash_of(toolchain.identity, *_SOURCES, include_folder() / "torch_abi" / "abi.h")
+    folder = build_once(cache_folder() / f"torch_abi-{key}", lambda partial: _build(toolchain, partial))
+    return folder / f"{_MODULE}.so"
+
+
+def build_support(cuda_flags: Sequence[str], cuda: str | Path, toolchain: Toolchain | None = None) -> Path:
+    """Path of the object file that every candidate is linked with: the headers' parts that are no templates.
+
+    Args:
+        cuda_flags: where cuda_runtime.h and its relatives are.
+        cuda: which those are: a version, or the folder itself.
+
+    Raises:
+        MusadataError: no compiler, or it cannot build the object.
+    """
+    toolchain = toolchain or find_toolchain()
+    flags = ["-O1", "-std=gnu++20", "-fPIC", "-w", "-fvisibility=hidden", "-fno-gnu-unique"]
+    flags += [*cuda_flags, f"-I{include_folder()}"]
+
+    def build(partial: Path) -> None:
+        objects = compile_objects(toolchain, sorted(_SUPPORT.glob("*.cpp")), flags, partial)
+        run_tool([toolchain.compiler, "-r", "-nostdlib", *objects, "-o", partial / "support.o"], "support.o")
+        for file in objects:
+            file.unlink()
+
+    key = hash_of(toolchain.identity, *flags, cuda, *support_folders())
+    return build_once(cache_folder() / f"torch_abi_support-{key}", build) / "support.o"
+
+
+def _build(toolchain: Toolchain, folder: Path) -> None:
+    flags = ["-O1", "-std=c++20", "-fPIC", "-w", "-fvisibility-inlines-hidden", *toolchain.include_flags]
+    objects = compile_objects(toolchain, _SOURCES, flags, folder)
+    target = folder / f"{_MODULE}.so"
+    soname = f"-Wl,-soname,{_MODULE}.so"
+    run_tool([toolchain.compiler, "-shared", *objects, "-o", target, soname, *toolchain.library_flags], "torch_abi")
+    for file in objects:
+        file.unlink()
+
+
+@cache
+def load_bridge() -> types.ModuleType:
+    """The bridge as a Python module; its symbols become visible to candidates."""
+    import torch  # noqa: F401 - its libraries must be there first
+
+    path = str(build_bridge())
+    ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    loader = importlib.machinery.ExtensionFileLoader(_MODULE, path)
+    spec = importlib.util.spec_from_file_location(_MODULE, path, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def load_module(path: str | Path, name: str) -> types.ModuleType:
+    """Open a compiled candidate.
+
+    Raises:
+        ImportError: it cannot be opened (a function that is declared and never defined, for example).
+    """
+    loaded = load_bridge().load(str(path))
+    if loaded is None:
+        return _load_pybind_module(str(path), name)
+    functions, entries, documentation = loaded
+    module = types.ModuleType(name, documentation or None)
+    module.__file__ = str(path)
+    for key, function in functions.items():
+        if key.startswith("="):
+            setattr(module, key[1:], function())
+        else:
+            setattr(module, key, function)
+    module.__dict__["_libraries"] = _register(entries)
+    return module
+
+
+def _load_pybind_module(path: str, name: str) -> types.ModuleType:
+    """A candidate that was compiled with PyTorch's own headers."""
+    import torch
+
+    loader = importlib.machinery.ExtensionFileLoader(_EXTENSION_NAME, path)
+    spec = importlib.util.spec_from_file_location(_EXTENSION_NAME, path, loader=loader)
+    assert spec is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+    except ImportError as error:
+        if "PyInit_" not in str(error):
+            raise
+        torch.ops.load_library(path)  # it registers operators and binds nothing
+        return types.ModuleType(name)
+    loader.exec_module(module)
+    return module
+
+
+def _register(entries: list[tuple[str, str, str, Any, list[str], str]]) -> list[Any]:
+    """Registers `TORCH_LIBRARY` blocks; the registrations live as long as what is returned."""
+    import torch
+
+    libraries: dict[str, Any] = {}
+    for library_name, dispatch_key, schema, function, types_, result in entries:
+        library = libraries.setdefault(library_name, torch.library.Library(library_name, "FRAGMENT"))
+        if schema.startswith("="):
+            filled = _with_defaults(function, library_name, schema[1:])
+            library.impl(schema[1:], filled, dispatch_key or "CompositeExplicitAutograd")
+            continue
+        library.define(schema if "(" in schema else _schema(schema, types_, result))
+        if function is not None:
+            name = schema.partition("(")[0].strip()
+            filled = _with_defaults(function, library_name, name)
+            library.impl(name, filled, dispatch_key or "CompositeExplicitAutograd")
+    return list(libraries.values())
+
+
+def _with_defaults(function: Any, library: str, name: str) -> Callable[..., Any]:
+    """PyTorch leaves out arguments that have their default; a C++ function has to be given all of them."""
+    import torch
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        schema = getattr(getattr(torch.ops, library), name).default._schema
+        rest = [keywords.get(item.name, item.default_value) for item in schema.arguments[len(arguments) :]]
+        return function(*arguments, *rest)
+
+    return call
+
+
+def _schema(name: str, types_: list[str], result: str) -> str:
+    arguments = ", ".join(f"{_schema_type(type_)} arg{index}" for index, type_ in enumerate(types_))
+    results = [] if result == "n" else list(result[1:-1]) if result.startswith("(") else [result]
+    return f"{name}({arguments}) -> ({', '.join(_schema_type(one) for one in results)})"
+
+
+def _schema_type(letters: str) -> str:
+    return _SCHEMA_TYPES[letters[1:]] + "?" if letters.startswith("?") else _SCHEMA_TYPES[letters]

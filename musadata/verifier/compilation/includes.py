@@ -1,0 +1,123 @@
+"""Names that PyTorch's and CUDA's headers declare, used without the header: no compiler outside of here takes that.
+
+The small headers and the emulator's hold in a few files what PyTorch and CUDA spread over many, so to them every name
+is known. Which of PyTorch's headers bring which others along is read from the installed PyTorch.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+
+from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.compilation.diagnostics import Diagnostic, render_diagnostics
+from musadata.verifier.compilation.lexer import Kind, Token, split
+from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.compilation.units import translation_units
+
+# The header that declares each name, and what else has declared it in some version of PyTorch.
+_HOMES = {
+    "CUDAStream|(getCurrent|getDefault|setCurrent)CUDAStream|getStreamFromPool|getStreamFromExternal": (
+        "c10/cuda/CUDAStream.h",
+    ),
+    "(Optional)?CUDA(Stream)?Guard|CUDAMultiStreamGuard": ("c10/cuda/CUDAGuard.h",),
+    "CUDAEvent": ("ATen/cuda/CUDAEvent.h", "c10/cuda/CUDAEvent.h"),
+    "C10_CUDA_(CHECK|CHECK_WARN|KERNEL_LAUNCH_CHECK)": ("c10/cuda/CUDAException.h",),
+    "AT_CUDA_CHECK": ("ATen/cuda/Exceptions.h",),
+    "getCurrentDeviceProperties|getDeviceProperties": ("ATen/cuda/CUDAContextLight.h", "ATen/cuda/CUDAContext.h"),
+    "CUDA_KERNEL_LOOP(_TYPE)?": ("ATen/cuda/detail/KernelUtils.h",),
+    "PYBIND11_MODULE|pybind11": ("pybind11/pybind11.h",),
+    r"CUDART_(?!VERSION|CB)\w*?(?<!_FP16)(?<!_BF16)": ("math_constants.h",),
+}
+_NAME = re.compile("|".join(f"(?P<home{at}>{names})" for at, names in enumerate(_HOMES)))
+_MAY_NAME = re.compile(rf"\b(?:{'|'.join(_HOMES)})\b")
+_HOME_OF = {f"home{at}": homes for at, homes in enumerate(_HOMES.values())}
+_MACRO = re.compile(r"[A-Z][A-Z0-9_]*|pybind11")
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
+# What `load_inline` puts before sources.
+_GIVEN = {"cpp": ("torch/extension.h",), "cuda": ("torch/types.h", "cuda.h", "cuda_runtime.h")}
+
+
+def refuse_missing_includes(sources: CandidateSources) -> None:
+    """Nothing, unless a name is used whose header is not included.
+
+    Raises:
+        CompileError: the first use of every such name.
+    """
+    missing = _missing_includes(sources)
+    if missing:
+        units = [*translation_units(sources, "cpp"), *translation_units(sources, "cuda")]
+        raise CompileError(render_diagnostics(missing, {name: text for unit in units for name, text in unit.items()}))
+
+
+def _missing_includes(sources: CandidateSources) -> tuple[Diagnostic, ...]:
+    own = dict(sources.headers)
+    found: list[Diagnostic] = []
+    for kind, headers in _GIVEN.items():
+        for unit in translation_units(sources, kind):
+            found += _missing(unit, own, () if sources.separate else headers)
+    return tuple(found)
+
+
+def _missing(unit: dict[str, str], own: dict[str, str], given: Iterable[str]) -> Iterator[Diagnostic]:
+    texts = _with_own_headers(unit.values(), own)
+    if not any(_MAY_NAME.search(text) for text in texts) or not _header_folder().is_dir():
+        return
+    headers = frozenset(given).union(*(_INCLUDE.findall(text) for text in texts))
+    defined = {name for text in texts for name in re.findall(r"#[ \t]*define[ \t]+(\w+)", text)}
+    for name, text in unit.items():
+        for token in _first_uses(split(text)):
+            match = _NAME.fullmatch(token.text)
+            if match is None or token.text in defined:
+                continue
+            homes = _HOME_OF[str(match.lastgroup)]
+            if not any(home in _brought_along(headers) for home in homes):
+                message = f"'{token.text}' is not declared here: #include <{homes[0]}>"
+                yield Diagnostic(name, token.line, message)
+
+
+def _with_own_headers(texts: Iterable[str], own: dict[str, str]) -> list[str]:
+    """The texts, and those of the candidate's own headers that they include."""
+    found, new = list(texts), list(texts)
+    left = dict(own)
+    while new:
+        names = {name.removeprefix("./") for text in new for name in _INCLUDE.findall(text)} & left.keys()
+        new = [left.pop(name) for name in sorted(names)]
+        found += new
+    return found
+
+
+def _first_uses(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Every word once, where it may be PyTorch's: in a namespace, or a macro's name."""
+    seen, before = set(), ""
+    for token in tokens:
+        if token.kind is Kind.WORD and token.text not in seen and (before == "::" or _MACRO.fullmatch(token.text)):
+            seen.add(token.text)
+            yield token
+        if token.kind is not Kind.SPACE:
+            before = token.text
+
+
+@lru_cache(maxsize=64)
+def _brought_along(headers: frozenset[str]) -> frozenset[str]:
+    """These headers and all that PyTorch's among them include, under whatever condition."""
+    found, new = set(headers), set(headers)
+    while new:
+        new = {include for header in new for include in _includes_of(header)} - found
+        found |= new
+    return frozenset(found)
+
+
+@cache
+def _includes_of(header: str) -> frozenset[str]:
+    root = _header_folder()
+    for folder in (root, root / "torch/csrc/api/include"):
+        path = folder / header
+        if path.is_file():
+            return frozenset(_INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")))
+    return frozenset()
+
+
+def _header_folder() -> Path:
+    return find_toolchain().torch_root / "include"

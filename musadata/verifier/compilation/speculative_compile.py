@@ -1,0 +1,83 @@
+"""What a candidate will most likely compile, read from its text, so that compiling starts before its process does.
+
+Nothing is executed and nothing is decided here: sources that are not found are compiled when the candidate asks, and
+sources that are wrongly found only cost a compilation. Found are literals, names of module-level literals, and sums,
+lists and dicts of them, in a call of `load_inline` anywhere in the file.
+"""
+
+import ast
+from typing import Any
+
+from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
+
+_POSITIONS = ("name", "cpp_sources", "cuda_sources", "sycl_sources", "functions", "extra_cflags", "extra_cuda_cflags")
+_TAKEN = ("name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags", "is_python_module")
+
+
+class _Unknown(Exception):
+    """A value that only running the program would tell."""
+
+
+def foresee_sources(source: str) -> list[CandidateSources]:
+    """The sources of every `load_inline` call whose arguments can be read."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    values = _module_values(tree)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _is_load_inline(node.func):
+            try:
+                found.append(from_load_inline(**_arguments(node, values)))
+            except (_Unknown, TypeError, ValueError):
+                continue
+    return found
+
+
+def _module_values(tree: ast.Module) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            try:
+                values[name] = _value(node.value, values)
+            except _Unknown:
+                values.pop(name, None)
+    return values
+
+
+def _is_load_inline(function: ast.expr) -> bool:
+    name = (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+    return name == "load_inline"
+
+
+def _arguments(call: ast.Call, values: dict[str, Any]) -> dict[str, Any]:
+    given = dict(zip(_POSITIONS, call.args, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            raise _Unknown
+        given[keyword.arg] = keyword.value
+    return {name: _value(given[name], values) for name in _TAKEN if name in given}
+
+
+def _value(node: ast.expr, values: dict[str, Any]) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in values:
+        return values[node.id]
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_value(item, values) for item in node.elts]
+    if isinstance(node, ast.Dict) and all(node.keys):
+        return {
+            _value(key, values): _value(item, values)
+            for key, item in zip(node.keys, node.values, strict=True)
+            if key is not None
+        }
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _value(node.left, values), _value(node.right, values)
+        if type(left) is type(right) and isinstance(left, (str, list)):
+            return left + right  # type: ignore[operator]
+    raise _Unknown

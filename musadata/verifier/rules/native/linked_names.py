@@ -1,0 +1,60 @@
+"""The names that a compiled candidate links against: what its text hides by pasting tokens together stands there."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from musadata.verifier.backends.cuda.copies import COPIES
+from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.rules.native.native_code import is_way_out
+
+# The runtime's other ways of a device's memory to the host, which nothing counts; those to a device's array are none.
+_UNCOUNTED = re.compile(
+    r"cuda(Memcpy(?!\w*(To(Array|Symbol)|Peer))\w*|HostRegister|Graph(Add|Launch|Instantiate)\w*|StreamBeginCapture\w*"
+    r"|MemPoolCreate|MallocFromPool\w*|Import\w+|IpcOpen\w+|GetDriverEntryPoint\w*|LibraryLoad\w*)|__cudaRegisterManagedVar"
+    r"|cu(Memcpy\w*|Mem(Alloc(Managed|Host)|Host)\w*|Graph\w+|Launch\w+|(Module|Library)Load\w*|GetProcAddress\w*|Import\w+)"
+)
+# Python, open files, threads, libraries that compute on the host, and what the emulator's parts call each other.
+_ELSEWHERE = re.compile(
+    r"_?Py(Run|Import|Sys|Marshal|GC)_\w+|Py_Compile\w*|PyEval_(Eval|Call|GetGlobals|GetLocals|GetFrame|Set)\w*"
+    r"|_ZNK?8emulator\w*|p?writev?|p?readv?|send(to|m?msg)?|recv(from|m?msg)?|dup[23]?|fdopen|pthread_create|_ZNSt6thread\w*_M_start_thread\w*"
+    r"|(cblas_)?[sdcz](gem[mv]|dot|axpy)_?|_ZN2at6native(7cpublas|\w*stub)\w*|_ZN2at8internal15invoke_parallel\w*"
+)
+# Of what a result cannot depend on: the time, chance, and what a process keeps outside a program's own memory.
+_ELSEWHEN = re.compile(
+    r"time|clock(_gettime(64)?)?|gettimeofday|times|getrusage|timespec_get|ftime|_ZNSt6chrono\w*3nowEv"
+    r"|s?rand(om)?(_r)?|[delmnj]rand48(_r)?|s(rand|eed)48(_r)?|getrandom|getentropy|arc4random\w*|_ZNSt13random_device\w*"
+    r"|(un)?setenv|putenv|clearenv|feset(round|env)|feholdexcept|feupdateenv"
+    r"|open_w?memstream|fmemopen|tmpfile(64)?|setv?buf(fer)?|setlinebuf"
+)
+# Of what compilers and headers call by themselves.
+_OF_HEADERS = frozenset({"abort", "raise", "signal", "atexit", "open", "kill", "getpid"})
+
+RULES = Path(__file__)  # part of what a kept library depends on
+
+
+def refuse_hidden_calls(objects: Sequence[Path], compiler: str) -> None:
+    """Look at what objects that `compiler` made call.
+
+    Raises:
+        CompileError: what no candidate may.
+    """
+    command = [_name_lister(compiler), "-u", "-P", *map(str, objects)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    undefined = {words[0] for words in map(str.split, listed.splitlines()) if words[1:] == ["U"]}
+    for name in sorted(undefined):
+        elsewhere = _ELSEWHERE.fullmatch(name) or _ELSEWHEN.fullmatch(name)
+        if (is_way_out(name) or elsewhere) and name not in _OF_HEADERS:
+            raise CompileError(f"error: {name} is called: no candidate may, under whatever name its text does it")
+        if _UNCOUNTED.fullmatch(name) and name not in COPIES:
+            raise CompileError(f"error: {name} is called: copy with cudaMemcpyAsync, and leave the work to kernels")
+
+
+@cache
+def _name_lister(compiler: str) -> str:
+    """binutils' nm, which comes with every compiler that links."""
+    said = subprocess.run([compiler, "-print-prog-name=nm"], capture_output=True, text=True, check=False, timeout=60)
+    return shutil.which(said.stdout.strip()) or "nm"

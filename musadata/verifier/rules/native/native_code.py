@@ -1,0 +1,261 @@
+"""Static legality of C++ and CUDA sources: library and ATen compute, and ways out of the sandbox or into Python.
+
+Works on tokens, so comments and strings say nothing and cannot hide anything. What tokens cannot decide (the type of a
+receiver) is left to the record of what was dispatched.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from musadata.records import Finding
+from musadata.verifier.rules.aten_operators import compute_operators
+
+_TOKEN = re.compile(
+    r"""
+    (?P<comment>//[^\n]*(?:\\\n[^\n]*)*|/\*.*?(?:\*/|\Z))
+  | (?P<raw>(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)")
+  | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*")
+  | (?P<character>'(?:\\.|[^'\\\n])+')
+  | (?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*)
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<mark>::|->|\#\#|<<<|>>>|[^\s\w])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_OTHER_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|embed)[ \t]+(?![<\"])", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
+
+_LIBRARIES = {
+    "cublas": "cuBLAS", "cudnn": "cuDNN", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "cufft": "cuFFT",
+    "cutensor": "cuTENSOR", "cub/": "CUB", "thrust/": "Thrust", "cutlass": "CUTLASS", "cute/": "CuTe",
+    "nvrtc": "NVRTC", "mublas": "muBLAS", "mudnn": "muDNN",
+    "ATen/core/dispatch": "PyTorch's dispatcher", "torch/csrc/jit": "PyTorch's interpreter",
+    "ATen/native": "ATen's own kernels", "ATen/cudnn": "cuDNN", "ATen/cuda/CUDABlas": "cuBLAS",
+}  # fmt: skip
+_SYSTEM_HEADERS = {
+    "thread", "future", "dlfcn.h", "unistd.h", "fstream", "filesystem", "pthread.h", "signal.h", "csignal",
+    "sys/mman.h", "sys/socket.h", "sys/ptrace.h", "sys/wait.h", "sys/syscall.h", "spawn.h", "netdb.h", "link.h",
+}  # fmt: skip
+_LIBRARY_CALL = re.compile(r"^(cublas|cudnn|cusparse|cusolver|cufft|cutensor|nvrtc|mublas|mudnn)([A-Z_]\w*)?$")
+_LIBRARY_NAMESPACES = {"cub": "CUB", "thrust": "Thrust", "cutlass": "CUTLASS", "cute": "CuTe", "blas": "at::cuda::blas"}
+_SYSTEM_CALLS = frozenset({
+    "system", "popen", "fork", "vfork", "execl", "execv", "execve", "execvp", "posix_spawn", "dlopen", "dlsym",
+    "dlmopen", "syscall", "mmap", "mprotect", "ptrace", "pthread_create", "kill", "raise", "abort", "_exit",
+    "quick_exit", "longjmp", "setjmp", "signal", "sigaction", "getpid", "getppid", "fopen", "open", "backtrace",
+    "dl_iterate_phdr", "process_vm_readv", "process_vm_writev", "atexit", "fopen64", "freopen", "freopen64", "open64",
+    "openat", "openat64", "creat", "mmap64", "dlvsym", "execle", "execlp", "execvpe", "posix_spawnp", "memfd_create",
+})  # fmt: skip
+# Python's C API, but for what defines a module by hand and what raises an exception.
+_PYTHON_CALLS = re.compile(r"^_?Py(?!Init_|Module_Create|ModuleDef_|Exc_|Err_(?:SetString|Format)$)[A-Z][A-Za-z]*_\w+$")
+# What keeps an operator from the record of those that were dispatched.
+_DISPATCH_GUARDS = frozenset({
+    "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "ForceDispatchKeyGuard", "StashTorchDispatchModeGuard",
+    "StashTorchDispatchStackGuard", "DispatchKeySet", "PythonTLSSnapshot", "PythonDispatcher", "TorchDispatchModeTLS",
+    "LocalDispatchKeySet", "tls_set_dispatch_key_excluded", "tls_set_dispatch_key_included",
+})  # fmt: skip
+_REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
+_GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
+# The verifier's own names, and what would hide code from its checks.
+_VERIFIER = re.compile(
+    r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+"
+    r"|__SANITIZE_\w+|\w*thread_sanitizer\w*)$"
+)
+_RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
+_STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
+_ATEN = {"at", "torch", "aten"}
+# C++ names in at:: and torch:: that are also operators, but not these.
+_NOT_OPERATORS = {"Tensor", "Device", "Generator", "device", "dtype", "layout", "init", "arg"}
+
+
+class Token(NamedTuple):
+    kind: str  # word, mark, number, string
+    text: str
+    line: int
+
+
+def tokens(source: str) -> Iterator[Token]:
+    """The tokens of C++ or CUDA source, without comments; lines that end in a backslash are joined first."""
+    pieces = source.split("\\\n")
+    text = "".join(pieces)
+    splices = list(accumulate(len(piece) for piece in pieces[:-1]))
+    line, position = 1, 0
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        kind = _KINDS.get(match.lastgroup or "mark", "string")
+        if kind != "comment":
+            yield Token(kind, match[0], line + bisect_right(splices, position))
+
+
+_KINDS = {"comment": "comment", "number": "number", "word": "word", "mark": "mark"}
+
+
+def check_native_code(sources: Sequence[str], strict: bool) -> tuple[Finding, ...]:
+    """Findings about all sources of one extension; lines are those of the source they stand in."""
+    return _check(tuple(sources), strict)
+
+
+@lru_cache(maxsize=32)  # what is foreseen is checked again when the candidate asks for it
+def _check(sources: tuple[str, ...], strict: bool) -> tuple[Finding, ...]:
+    findings: list[Finding] = []
+    kernels = False
+    for source in sources:
+        findings += _check_includes(source, strict)
+        stream = list(tokens(source))
+        kernels = kernels or any(token.text == "__global__" for token in stream)
+        findings += _check_tokens(stream, strict)
+    if not kernels and strict:
+        findings.append(Finding("legality.no_kernel", "The sources define no __global__ kernel."))
+    return tuple(findings)
+
+
+def _check_includes(source: str, strict: bool) -> Iterator[Finding]:
+    for match in _INCLUDE.finditer(source):
+        header = match[2].strip()
+        line = source.count("\n", 0, match.start()) + 1
+        name = header.removeprefix("./")
+        if name in _SYSTEM_HEADERS:
+            yield Finding(
+                "legality.system", f"<{header}> gives access to the system, which a kernel does not need.", line
+            )
+        if name.startswith(("/", "..")) or "/../" in name:
+            yield Finding("legality.system", f"The path {header} leads out of the sources.", line)
+        library = next((title for prefix, title in _LIBRARIES.items() if name.startswith(prefix)), None)
+        if library and strict:
+            yield Finding("legality.library", f"<{header}> is {library}; the kernels must be your own.", line)
+
+    for match in _OTHER_INCLUDE.finditer(source):
+        line = source.count("\n", 0, match.start()) + 1
+        yield Finding("legality.system", f"#{match[1]} of a computed name cannot be checked.", line)
+
+
+def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
+    opened = _opened_names(stream) if strict else frozenset()
+    for index, token in enumerate(stream):
+        if token.kind == "string" and ".incbin" in token.text:
+            yield Finding("legality.system", ".incbin reads a file of the host.", token.line)
+        if token.kind != "word":
+            continue
+        before = stream[index - 1].text if index else ""
+        qualifier = stream[index - 2].text if before == "::" and index > 1 else ""
+        after = stream[index + 1].text if index + 1 < len(stream) else ""
+        if token.text == "attr" and before in (".", "->") and not _defines_attribute(stream[index + 1 : index + 5]):
+            yield Finding("legality.python_escape", "attr() reads what Python's objects hold.", token.line)
+        if token.text in _REGISTRATIONS and [t.text for t in stream[index + 1 : index + 3]] == ["(", "aten"]:
+            yield Finding("legality.aten", f"{token.text}(aten, ...) replaces PyTorch's own operators.", token.line)
+        system = _system_finding(token, qualifier, before, after)
+        if system:
+            yield system
+        elif strict:
+            compute = _compute_finding(token, qualifier, before, after) or _host_finding(token, before, after)
+            if compute:
+                yield compute
+            elif token.text in opened and after == "(" and before not in (".", "->", "::"):
+                text = f"{token.text}() computes with PyTorch."
+                yield Finding("legality.aten", text, token.line, f"aten.{token.text}")
+
+
+def _defines_attribute(following: list[Token]) -> bool:
+    """Whether `attr` goes on as `("name") =`, which gives a module one of its own."""
+    return len(following) == 4 and following[1].kind == "string" and [t.text for t in following[2:]] == [")", "="]
+
+
+def _opened_names(stream: list[Token]) -> frozenset[str]:
+    """Operators that `using namespace torch` lets a source call by their bare names, less those that it defines."""
+    texts = [token.text for token in stream]
+    triples = zip(texts, texts[1:], texts[2:], strict=False)
+    if not any(first == "using" and second == "namespace" and third in _ATEN for first, second, third in triples):
+        return frozenset()
+    own = {
+        name
+        for kind, name, mark in zip((t.kind for t in stream), texts[1:], texts[2:], strict=False)
+        if kind == "word" and mark == "("
+    }
+    called = {name for before, name in pairwise(texts) if before in ("return", "else")}
+    return (_PLAIN_METHODS | _TENSOR_FUNCTIONS) - (own - called)
+
+
+def is_way_out(name: str) -> bool:
+    """Whether a function of this name reaches for the system, or for the verifier's own records."""
+    return name in _SYSTEM_CALLS or _RECORDS.fullmatch(name) is not None
+
+
+def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Finding | None:
+    name, called = token.text, after == "("
+    free = before not in (".", "->") and not (before == "::" and qualifier)
+    if name in _SYSTEM_CALLS and called and (free or qualifier == "std") and not _declares(before):
+        return Finding("legality.system", f"{name}() is a way out of the kernel's job.", token.line)
+    if _VERIFIER.match(name) or (name == "emulator" and after == "::"):
+        return Finding("legality.system", f"{name} reaches for the verifier itself.", token.line)
+    if qualifier == "std" and name in _STD_THREADS:
+        return Finding("legality.system", f"std::{name}: no threads or files of its own.", token.line)
+    if _PYTHON_CALLS.match(name):
+        return Finding("legality.python_escape", f"{name}() calls back into Python.", token.line)
+    if qualifier in ("py", "pybind11", "module_", "module") and name in (
+        "exec",
+        "eval",
+        "import",
+        "globals",
+        "object_api",
+    ):
+        return Finding("legality.python_escape", f"{qualifier}::{name} calls back into Python.", token.line)
+    if _GRAPHS.match(name) and called:
+        return Finding("legality.graph", f"{name}() captures or replays a CUDA graph.", token.line)
+    return None
+
+
+# Ways of whole tensors to the host, and those of single values that no record counts. What cudaMemcpy brings there, and
+# memory that host and device share, is counted when it runs: a few sizes or flags are no cheat.
+_TO_HOST = frozenset({
+    "kCPU", "cuMemcpy", "cuMemcpyAsync", "cuMemcpyDtoH", "cuMemcpyDtoHAsync", "cuMemAllocManaged", "cuMemAllocHost",
+    "cuMemHostAlloc", "cudaHostRegister", "cuMemHostRegister", "__managed__", "pinned_memory", "pin_memory",
+})  # fmt: skip
+
+
+def _host_finding(token: Token, before: str, after: str) -> Finding | None:
+    """The data of a tensor moved to the host, where something else than a kernel may compute."""
+    name = token.text
+    if (name == "cpu" and before in (".", "->") and after == "(") or name.removesuffix("_v2") in _TO_HOST:
+        return Finding("legality.host", f"{name} moves data to the host; the work must be done by kernels.", token.line)
+    return None
+
+
+def _declares(before: str) -> bool:
+    """Whether a name that follows this token is being declared as a function of the candidate's own."""
+    return before in ("void", "int", "float", "auto", "Tensor", "bool", "double", "static", "inline", "*", "&")
+
+
+def _compute_finding(token: Token, qualifier: str, before: str, after: str) -> Finding | None:
+    name = token.text
+    if _LIBRARY_CALL.match(name):
+        return Finding("legality.library", f"{name} belongs to a library; the kernels must be your own.", token.line)
+    if name in _DISPATCH_GUARDS:
+        return Finding("legality.aten", f"{name} hides what PyTorch computes.", token.line)
+    if name in ("callBoxed", "findSchemaOrThrow", "redispatchBoxed"):
+        return Finding("legality.aten", f"{name}() asks PyTorch's dispatcher to compute.", token.line)
+    if name in _LIBRARY_NAMESPACES and after == "::":
+        return Finding("legality.library", f"{_LIBRARY_NAMESPACES[name]} is a library; write it yourself.", token.line)
+    if name in ("nn", "native", "_ops") and qualifier in _ATEN and after == "::":
+        return Finding(
+            "legality.aten", f"{qualifier}::{name} computes with PyTorch.", token.line, f"{qualifier}::{name}"
+        )
+    if qualifier in _ATEN and after in ("(", "<", ";", ")") and name in compute_operators() - _NOT_OPERATORS:
+        operator = f"aten.{name}"
+        return Finding("legality.aten", f"{qualifier}::{name} computes with PyTorch.", token.line, operator)
+    if before in (".", "->") and after == "(" and name in _PLAIN_METHODS:
+        return Finding("legality.aten", f".{name}() computes with PyTorch.", token.line, f"aten.{name}")
+    return None
+
+
+# Functions of at:: whose bare names are not those of C's mathematics.
+_TENSOR_FUNCTIONS = frozenset({"norm", "mean", "sum", "var", "std", "sort", "topk", "argmax", "linear", "cat", "where"})
+# Methods that only a tensor has: other classes of C++ know no matmul. The rest is seen when it is dispatched.
+_PLAIN_METHODS = frozenset({
+    "matmul", "mm", "bmm", "addmm", "mv", "softmax", "log_softmax", "relu", "relu_", "sigmoid", "tanh", "gelu",
+    "mul", "mul_", "add_", "sub_", "div_", "exp_", "layer_norm", "batch_norm", "conv2d", "einsum",
+    "cumsum", "logsumexp", "index_select", "masked_fill", "masked_fill_", "clamp_min",
+})  # fmt: skip

@@ -1,0 +1,175 @@
+"""What a candidate may use of the modules that it imports.
+
+Many library functions evaluate text, read attributes that a string names, or start threads, and new ones come with each
+version: so what may be used is listed, not what may not. A module may only be read from or given another name, because
+whatever else is done with it hides what is read from it.
+"""
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from musadata.records import Finding
+from musadata.verifier.rules.python.names import Names
+
+# By module of the standard library; None where nothing in it reads by name.
+STANDARD: dict[str, frozenset[str] | None] = {
+    "__future__": None,
+    "math": None,
+    "numbers": None,
+    "itertools": None,
+    "hashlib": None,
+    "textwrap": frozenset({"dedent", "indent", "fill", "wrap", "shorten"}),
+    "time": None,
+    "abc": frozenset({"ABC", "ABCMeta", "abstractmethod", "abstractproperty"}),
+    "collections": frozenset({
+        "OrderedDict", "defaultdict", "namedtuple", "deque", "Counter", "ChainMap", "UserDict", "UserList", "abc",
+    }),
+    "contextlib": frozenset({
+        "contextmanager", "nullcontext", "suppress", "ExitStack", "closing", "redirect_stdout", "redirect_stderr",
+        "ContextDecorator", "AbstractContextManager",
+    }),
+    "copy": frozenset({"copy", "deepcopy"}),
+    "dataclasses": frozenset({"dataclass", "field", "fields", "asdict", "astuple", "replace", "is_dataclass"}),
+    "enum": frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "auto", "unique"}),
+    "functools": frozenset({"lru_cache", "cache", "partial", "wraps", "reduce", "cached_property", "total_ordering"}),
+    "logging": frozenset({
+        "getLogger", "basicConfig", "DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "NOTSET", "debug", "info",
+        "warning", "warn", "error", "critical", "exception", "log", "disable", "Logger", "NullHandler",
+        "StreamHandler", "Formatter",
+    }),
+    "os": frozenset({
+        "environ", "path", "makedirs", "getenv", "getcwd", "sep", "linesep", "name", "cpu_count", "PathLike",
+    }),
+    "pathlib": frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath"}),
+    "re": frozenset({
+        "compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer", "escape", "Pattern",
+        "Match", "I", "M", "S", "X", "IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "error",
+    }),
+    "string": frozenset({
+        "Template", "ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits", "hexdigits", "octdigits",
+        "punctuation", "printable", "whitespace", "capwords",
+    }),
+    "tempfile": frozenset({
+        "mkdtemp", "mkstemp", "gettempdir", "TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile",
+    }),
+    "types": frozenset({"SimpleNamespace", "MethodType", "ModuleType", "NoneType", "MappingProxyType"}),
+    "warnings": frozenset({"warn", "filterwarnings", "simplefilter", "catch_warnings"}),
+}  # fmt: skip
+_TYPING = frozenset({
+    "cast", "overload", "final", "override", "runtime_checkable", "no_type_check", "assert_never", "assert_type",
+    "dataclass_transform",
+})  # fmt: skip
+_TORCH = frozenset({
+    "accelerator", "amp", "autograd", "autograd.function", "autograd.grad_mode", "backends", "cuda", "cuda.amp",
+    "compiler", "cuda.nvtx", "cuda.random", "cuda.streams", "fft", "functional", "library", "linalg",
+    "cuda.profiler", "nn", "nn.attention",
+    "nn.common_types", "nn.functional", "nn.init", "nn.modules", "nn.parameter", "nn.utils", "nn.utils.fusion",
+    "nn.utils.parametrizations", "nn.utils.rnn", "nn.utils.spectral_norm", "nn.utils.weight_norm", "optim", "random",
+    "return_types", "signal", "special", "torch_version", "types", "utils", "utils.checkpoint", "utils.cpp_extension",
+    "utils.dlpack", "version",
+})  # fmt: skip
+_TORCH_WHOLE = ("backends.", "nn.modules.", "optim.", "signal.")  # with all that is below them
+_LONGEST_ANNOTATION = 200
+_LIKESTANDARD = frozenset({"select", "signal", "random", "types", "math", "copy", "abc"})  # PyTorch's own names
+
+
+def check_modules(tree: ast.Module, names: Names) -> Iterator[Finding]:
+    """Findings about modules that are used as values, or imported to where their names cannot be followed."""
+    parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and isinstance(parents[id(node)], ast.ClassDef):
+            yield Finding("legality.dynamic", "An import in a class hides what is called.", node.lineno)
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            modules = sorted(path for path in names.resolve(node) if is_module(path))
+            if modules and not _is_followed(node, parents):
+                text = f"The module {modules[0]} is used as a value, which hides what is called."
+                yield Finding("legality.dynamic", text, node.lineno)
+
+
+def _is_followed(node: ast.expr, parents: dict[int, ast.AST]) -> bool:
+    """Whether what is read from a module stays known: it is read here, or the module gets another name."""
+    parent = parents[id(node)]
+    if isinstance(parent, ast.Attribute):
+        return True
+    if isinstance(parent, ast.Call):
+        named = isinstance(parent.func, ast.Name) and parent.func.id in ("getattr", "hasattr")
+        return named and parent.args[:1] == [node]
+    if isinstance(parent, (ast.IfExp, ast.BoolOp)):
+        return (isinstance(parent, ast.IfExp) and parent.test is node) or _is_followed(parent, parents)
+    if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+        in_class = isinstance(parents.get(id(parent)), ast.ClassDef)
+        return not in_class and all(isinstance(target, ast.Name) for target in targets)
+    return isinstance(parent, (ast.Expr, ast.Compare, ast.If, ast.UnaryOp, ast.Delete))
+
+
+def unused_imports(tree: ast.Module) -> Iterator[ast.alias]:
+    """Imports of harmless modules by names that nothing in the program says: habit, like `import numpy as np`."""
+    said = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            said.update(node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= _LONGEST_ANNOTATION:
+            said.update(re.findall(r"\w+", node.value))  # it may be an annotation that somebody evaluates
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                harmless = alias.name in sys.stdlib_module_names or alias.name == "numpy"
+                if harmless and (alias.asname or alias.name) not in said:
+                    yield alias
+
+
+def check_path(path: str) -> str:
+    """What is wrong with reading this dotted path, or ""."""
+    root, *rest = path.split(".")
+    if not rest or rest[0].endswith("()"):
+        return ""
+    if root == "torch":
+        return _check_torch(path, rest)
+    allowed = STANDARD.get(root)
+    name = rest[0].removesuffix("()")
+    if root in ("typing", "typing_extensions"):
+        return "" if name[:1].isupper() or name in _TYPING else f"{root}.{name} is not needed to compute."
+    if allowed is not None and name not in allowed:
+        return f"{root}.{name} is not needed to compute."
+    return ""
+
+
+def _check_torch(path: str, parts: list[str]) -> str:
+    for count, part in enumerate(parts, 1):
+        if part.endswith("()"):
+            return ""
+        inner = ".".join(parts[:count])
+        if inner in _TORCH or inner.startswith(_TORCH_WHOLE) or part.startswith("_"):
+            continue  # names with an underscore have a rule of their own
+        if _is_torch_module(inner):
+            return f"torch.{inner} is not needed to compute."
+        if part in sys.stdlib_module_names and part not in _LIKESTANDARD and count > 1:
+            return f"{path} reaches into the standard library."
+    return ""
+
+
+def is_module(path: str) -> bool:
+    """Whether a dotted path names a module of the standard library or of PyTorch."""
+    if path.startswith("torch."):
+        return "()" not in path and _is_torch_module(path.removeprefix("torch."))
+    return path in STANDARD or path in ("torch", "typing", "typing_extensions", "os.path", "collections.abc")
+
+
+@cache
+def _is_torch_module(inner: str) -> bool:
+    place = _torch_folder().joinpath(*inner.split("."))
+    functions = ("nn.utils.weight_norm", "nn.utils.spectral_norm")
+    return inner not in functions and (place.with_suffix(".py").is_file() or (place / "__init__.py").is_file())
+
+
+@cache
+def _torch_folder() -> Path:
+    """Where PyTorch lies; it is not imported."""
+    found = importlib.util.find_spec("torch")
+    return Path(found.origin).parent if found and found.origin else Path("/nonexistent")

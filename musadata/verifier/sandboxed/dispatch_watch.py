@@ -1,0 +1,116 @@
+"""Every operator that a forward dispatches, on whatever device, and how much it moves to the host.
+
+The device's own record cannot know of tensors on the CPU, where a candidate could compute unseen. Only for use inside
+the sandbox.
+"""
+
+import hashlib
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch._tensor_str
+from torch.utils._pytree import tree_leaves
+
+from musadata.dispatch import DispatchMode
+from musadata.verifier.protocol.tensors import pack
+
+# Namespaces that PyTorch itself fills; a candidate's own operators live in others.
+BUILTIN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "onednn", "_quantized", "_nnpack", "sparse"})
+
+_MOST_KEPT = 64  # results of one operator
+_FILLS = frozenset({torch.ops.aten.zero_, torch.ops.aten.fill_})
+
+_print_tensor = torch._tensor_str._str
+_watching: list["DispatchWatch"] = []
+
+
+class DispatchWatch(DispatchMode):
+    """`operators`: names as "aten.mul.Tensor". `to_host`: what was copied, read or printed from a device. `parts`: how
+    often a part of a tensor was filled, or copied from a part; putting a whole tensor into its place is no work.
+
+    With `keep`, what the operators have written stays, for `written`.
+    """
+
+    def __init__(self, keep: bool = False) -> None:
+        super().__init__()
+        self.operators: set[str] = set()
+        self.to_host = 0
+        self.parts = 0
+        self._keep = keep
+        self._kept: dict[int, torch.Tensor] = {}  # by where its memory begins
+
+    def written(self) -> list[str]:
+        """Digests of the whole memory of each tensor on a device that operators have returned."""
+        with torch.no_grad():
+            return sorted({_digest_memory(tensor) for tensor in self._kept.values() if tensor.numel()})
+
+    def __enter__(self) -> "DispatchWatch":
+        _watching.append(self)
+        torch._tensor_str._str = _print_watched
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        _watching.pop()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if func.namespace not in BUILTIN:
+            return self._run_own(func, args, kwargs or {})
+        self.operators.add(str(func))
+        self.parts += _writes_part(func, args)
+        result = func(*args, **(kwargs or {}))
+        if self._keep:
+            leaves = [
+                leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu"
+            ]
+            self._kept |= {leaf.untyped_storage().data_ptr(): leaf.detach() for leaf in leaves[:_MOST_KEPT]}
+        given = [value for value in args if isinstance(value, torch.Tensor) and value.device.type != "cpu"]
+        if given and not (isinstance(result, torch.Tensor) and result.device.type != "cpu"):
+            self.to_host += _moved(result)
+        return result
+
+    def _run_own(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator of the candidate's own, watched from within: here no mode is active any more."""
+        devices = {leaf.device.type for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        if not devices:
+            return func(*args, **kwargs)
+        key = torch._C._dispatch_key_for_device(max(devices - {"cpu"}, default="cpu"))
+        with self:
+            return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
+
+
+def _digest_memory(tensor: torch.Tensor) -> str:
+    """Of all that its storage holds, wherever in it the tensor lies."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    whole = tensor.as_strided((count,), (1,), 0).cpu()
+    return hashlib.sha256(pack({"": whole})[-count * tensor.element_size() :]).hexdigest()
+
+
+def _print_watched(tensor: torch.Tensor, *, tensor_contents: Any = None) -> str:
+    """Printing turns all modes off and reads what it prints, value by value."""
+    for watch in _watching[-1:]:
+        watch.to_host += tensor.numel() if tensor.device.type != "cpu" else 0
+    return _print_tensor(tensor, tensor_contents=tensor_contents)
+
+
+def _writes_part(func: Any, args: tuple[Any, ...]) -> bool:
+    packet = func.overloadpacket
+    return (packet in _FILLS and _is_part(args[0])) or (packet is torch.ops.aten.copy_ and all(map(_is_part, args[:2])))
+
+
+def _is_part(tensor: torch.Tensor) -> bool:
+    is_dense = tensor.layout == torch.strided
+    return is_dense and tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+
+
+def _moved(result: Any) -> int:
+    """Elements of a result that a device operator left on the host: tensors there, and numbers."""
+    if isinstance(result, torch.Tensor):
+        return result.numel()
+    if isinstance(result, (list, tuple)):
+        return sum(_moved(item) for item in result if not isinstance(item, torch.Tensor) or item.device.type == "cpu")
+    return 1 if isinstance(result, (bool, int, float, complex)) else 0

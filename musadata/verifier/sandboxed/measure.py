@@ -1,0 +1,269 @@
+"""Inside the sandbox: how long a forward takes, a turn at a time, as the trusted side asks.
+
+Events around each call; before it its inputs are written anew, with other values than the last time, and the L2 cache
+is flushed, so nothing that was kept helps. The host is given a lead, so that the device does not wait for it: what is
+timed is the device's work, and a host that is busy compiling for others makes no reference look slow. What the
+candidate's own process says of its times is not believed as it is: the trusted side holds it against the clock on the
+wall (`musadata.verifier.trusted.timing`).
+"""
+
+import importlib
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from musadata.sandbox import ask
+from musadata.sandbox.child import describe_error
+from musadata.verifier.protocol.pytree import flatten
+from musadata.verifier.protocol.tensors import pack, unpack_torch
+from musadata.verifier.sandboxed.model_state import tensors_of
+from musadata.verifier.sandboxed.plain_values import decode
+
+_DRIVER_FOLDERS = (Path("/usr/local/nvidia/lib64"), Path("/usr/local/nvidia/lib"))  # beside the linker's own
+_CYCLES_PER_MS = 2_000_000  # about; of a device that sleeps
+_LEAD_MS = 0.3  # for what is not known to take the host longer
+_LONGEST_LEAD_MS = 0.5  # of a candidate: not so long that it could be taken for hidden work
+_LONGEST_LEAD_OF_REFERENCE_MS = 5.0
+_FLUSH_MS = 0.05  # a lead that the flush of the cache gives on any device
+_CALLS_TO_LEARN = 8  # how long the host takes
+
+
+class Stopwatch:
+    """Milliseconds between two points of the device's work, or of the host's where `device` is "cpu".
+
+    Attributes:
+        host_ms: what the host needed to queue the last call.
+    """
+
+    def __init__(self, device: str, flush_bytes: int):
+        self._flush = torch.empty(flush_bytes, dtype=torch.uint8, device=device) if flush_bytes else None
+        module = None if device == "cpu" else getattr(torch, device)
+        self._event = getattr(module, "Event", None)
+        self._synchronize = getattr(module, "synchronize", lambda: None)
+        self._sleep = getattr(torch._C, "_cuda_sleep", lambda cycles: None)
+        self.host_ms = 0.0
+
+    def time(self, forward: Callable[[], Any], lead_ms: float = 0.0) -> tuple[float, Any]:
+        """One call of `forward` with a cold cache: milliseconds, and its result. The device begins `lead_ms` later than
+        the host."""
+        if self._flush is not None:
+            self._flush.zero_()
+        if self._event is None:
+            return _time_on_host(forward)
+        if lead_ms:
+            self._sleep(int(lead_ms * _CYCLES_PER_MS))
+        start, end = self._event(enable_timing=True), self._event(enable_timing=True)
+        start.record()
+        began = time.perf_counter()
+        result = forward()
+        self.host_ms = (time.perf_counter() - began) * 1e3
+        end.record()
+        self._synchronize()
+        return float(start.elapsed_time(end)), result
+
+
+def _time_on_host(forward: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = forward()
+    return (time.perf_counter() - start) * 1e3, result
+
+
+class Turns:
+    """A model and the input sets that its calls go through in turn, in the same memory for all of them.
+
+    Attributes:
+        led_ms: by how much the device began later than the host, all calls of the last `measure` together.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        sets: Sequence[dict[str, torch.Tensor]],
+        literals: Sequence[Any],
+        longest_lead_ms: float = _LONGEST_LEAD_MS,
+    ):
+        self.led_ms = 0.0
+        self._longest_lead_ms = longest_lead_ms
+        self._model = model
+        self._sets = sets
+        self._held = {name: torch.empty_like(value) for name, value in sets[0].items()}
+        self._arguments = [
+            self._held[str(number)] if literal is None else decode(literal["value"])
+            for number, literal in enumerate(literals)
+        ]
+        self._call = 0
+        self._host_ms = float("inf")  # that queueing a call takes at the least
+
+    def _forward(self) -> Any:
+        return self._model(*self._arguments)
+
+    def _fill(self, index: int) -> None:
+        for name, value in self._sets[index].items():
+            self._held[name].copy_(value)
+
+    def measure(self, watch: Stopwatch, count: int) -> list[float]:
+        """Milliseconds of `count` calls; see `Stopwatch.time`."""
+        times = []
+        self.led_ms = 0.0
+        for _ in range(count):
+            self._call += 1
+            self._fill(self._call % len(self._sets))
+            self.led_ms += self._lead_ms
+            times.append(watch.time(self._forward, self._lead_ms)[0])
+            if self._call <= _CALLS_TO_LEARN:
+                self._host_ms = min(self._host_ms, watch.host_ms)
+        return times
+
+    @property
+    def _lead_ms(self) -> float:
+        """Twice what the host needs, as it may be busy; nothing while that is not known: a call that waits for the
+        device would wait for the lead, too."""
+        if self._call <= _CALLS_TO_LEARN:
+            return 0.0
+        return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), self._longest_lead_ms)
+
+    def check(self, watch: Stopwatch, index: int) -> tuple[object, bytes]:
+        """One more call like the timed ones: structure and packed values of its result."""
+        self._fill(index)
+        structure, leaves = flatten(watch.time(self._forward)[1])
+        return structure, pack({str(number): leaf.detach().cpu() for number, leaf in enumerate(leaves)})
+
+    def device_time(self, watch: Stopwatch, count: int) -> float:
+        """Median milliseconds that the device is busy with one call."""
+        self._fill(0)
+        return statistics.median(watch.time(self._forward, _LEAD_MS)[0] for _ in range(count))
+
+
+def time_candidate(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], None]) -> None:
+    """Carry out what the trusted side asks until it says stop."""
+    answer: dict[str, Any] = {"go": True}
+    blobs: dict[str, bytes] = {}
+    with torch.no_grad():
+        while True:
+            request = ask(answer, blobs)
+            blobs = {}
+            try:
+                if "measure" in request:
+                    answer = {"times": turns.measure(watch, request["measure"])}
+                elif "check" in request:
+                    structure, blobs["output"] = turns.check(watch, request["check"])
+                    answer = {"structure": structure}
+                elif "share" in request:
+                    answer = _own_share(turns, watch, set_ghost, request["share"])
+                else:
+                    return
+            except Exception as error:
+                answer = {"error": describe_error(error)}
+
+
+def _own_share(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], None], count: int) -> dict[str, Any]:
+    """Device time of a call, of one whose own kernels do nothing, and of none at all."""
+    whole = turns.device_time(watch, count)
+    empty = statistics.median(watch.time(lambda: None, _LEAD_MS)[0] for _ in range(count))
+    set_ghost(True)
+    try:
+        rest = turns.device_time(watch, count)
+    finally:
+        set_ghost(False)
+    return {"whole": whole, "rest": rest, "empty": empty}
+
+
+def serve_reference(device: str) -> None:
+    """The baseline's process: prepares one reference after another and times it, until the trusted side says stop."""
+    _make_caches_writable()
+    if device != "cpu":
+        importlib.import_module("musadata.verifier.backends.cuda.cuda_hook").look_for_device()
+    watch: Stopwatch | None = None
+    turns: Turns | None = None
+    model: Any = None
+    answer: dict[str, Any] = _describe_device(device)
+    with torch.no_grad():
+        while True:
+            request = ask(answer)
+            answer = {}
+            try:
+                if "prepare" in request:
+                    turns = model = None
+                    watch = watch or Stopwatch(device, int(request["flush_bytes"]))
+                    model, turns = _prepare_reference(request, device)
+                elif "measure" in request:
+                    assert turns is not None and watch is not None
+                    answer = {"times": turns.measure(watch, request["measure"]), "led_ms": turns.led_ms}
+                elif "traffic" in request:
+                    assert turns is not None
+                    answer = {"bytes": _least_traffic(model, turns)}
+                else:
+                    return
+            except Exception as error:
+                answer = {"error": describe_error(error)}
+
+
+def _make_caches_writable() -> None:
+    """torch.compile and Triton want folders to write to and, in a cell, no pool of helpers."""
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ[name] = str(Path.cwd() / name.lower())
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    drivers = [folder for folder in _DRIVER_FOLDERS if (folder / "libcuda.so.1").exists()]
+    if drivers:
+        os.environ.setdefault("TRITON_LIBCUDA_PATH", str(drivers[0]))
+
+
+def _describe_device(device: str) -> dict[str, Any]:
+    if device == "cpu":
+        return {"ready": True}
+    torch.empty(1, device=device)  # makes the context
+    properties: Any = torch.cuda.get_device_properties(0)
+    clock_khz, bits = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
+    return {"ready": True, "bytes_per_ms": 2.0 * clock_khz * bits / 8}
+
+
+def _prepare_reference(request: dict[str, Any], device: str) -> tuple[Any, Turns]:
+    from musadata.tracing.reference_loading import load_reference
+
+    torch.manual_seed(request["seed"])
+    model: Any = load_reference(request["prepare"]).Model(*decode(request["init"])).to(device).eval()
+    own = tensors_of(model)
+    for name, value in unpack_torch(request["state"]).items():
+        own[name].copy_(value)
+    sets = unpack_sets(request, device)
+    forward = torch.compile(model) if request["compiled"] else model
+    turns = Turns(forward, sets, request["literals"], _LONGEST_LEAD_OF_REFERENCE_MS)
+    turns.measure(Stopwatch(device, 0), len(sets))  # compiles, and loads what is loaded on first use
+    return model, turns
+
+
+def unpack_sets(request: dict[str, Any], device: str) -> list[dict[str, torch.Tensor]]:
+    """The tensors of every input set that is timed, on the device."""
+    return [
+        {name: value.to(device) for name, value in unpack_torch(request[f"inputs{index}"]).items()}
+        for index in request["sets"]
+    ]
+
+
+def _least_traffic(model: Any, turns: Turns) -> int:
+    """Bytes that must be read: those elements of inputs and parameters on which the result depends.
+
+    Counted by a gradient, which is zero where an element does not matter (rows that are never looked up); where
+    there is no gradient nothing is counted, so that the figure is never too high.
+    """
+    tensors = [value for value in turns._arguments if isinstance(value, torch.Tensor)]
+    watched = [t for t in [*tensors, *model.parameters()] if t.dtype.is_floating_point]
+    states = [(t, t.requires_grad) for t in watched]
+    try:
+        with torch.enable_grad():
+            for tensor in watched:
+                tensor.requires_grad_(True)
+            leaves = [leaf for leaf in flatten(model(*turns._arguments))[1] if leaf.requires_grad]
+            weights = [torch.rand_like(leaf) + 0.5 for leaf in leaves]
+            found = torch.autograd.grad(leaves, watched, weights, allow_unused=True) if leaves else ()
+        return sum(
+            int(torch.count_nonzero(gradient)) * gradient.element_size() for gradient in found if gradient is not None
+        )
+    finally:
+        for tensor, state in states:
+            tensor.requires_grad_(state)

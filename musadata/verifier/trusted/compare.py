@@ -1,0 +1,190 @@
+"""Comparing a candidate's outputs with what is expected, in the trusted process, on bytes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from musadata.records import Finding
+from musadata.verifier.protocol.pytree import describe
+from musadata.verifier.protocol.tensors import Array
+from musadata.verifier.protocol.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR, Tolerance
+from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.trusted.expectation import ExpectedSet
+
+_INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a candidate returned for one input set: untrusted, but well-formed."""
+
+    structure: object
+    arrays: tuple[Array, ...]
+
+
+def compare_result(expected: ExpectedSet, result: Result) -> tuple[Finding, ...]:
+    """Findings about one result; none if it is right."""
+    if result.structure != expected.structure or len(result.arrays) != len(expected.expected):
+        right, found = describe(expected.structure), _describe_untrusted(result.structure)
+        message = f"The forward returns {found} instead of {right}."
+        return (Finding("correctness.structure", message, 0, "", "", right, found),)
+    findings: list[Finding] = []
+    infinite = expected.plan.variant == INFINITE
+    rights = zip(expected.expected, expected.oracle, expected.conditions, expected.tolerances, strict=True)
+    for number, (array, (want, truth, condition, tolerance)) in enumerate(zip(result.arrays, rights, strict=True)):
+        name = "The output" if len(expected.expected) == 1 else f"Output {number}"
+        finding = _compare_array(name, array, want, truth, condition, None if infinite else tolerance)
+        if finding:
+            findings.append(finding)
+    return tuple(findings)
+
+
+def _describe_untrusted(structure: object) -> str:
+    try:
+        return describe(structure)[:200]
+    except (TypeError, ValueError, KeyError, IndexError, RecursionError):
+        return "something else"
+
+
+def _compare_array(
+    name: str, got: Array, want: Array, oracle: Array, condition: Array, tolerance: Tolerance | None
+) -> Finding | None:
+    if got.shape != want.shape:
+        message = f"{name} has shape {_shape(got)} instead of {_shape(want)}."
+        return Finding("correctness.shape", message, 0, "", "", _shape(want), _shape(got))
+    if got.dtype != want.dtype:
+        message = f"{name} is {got.dtype} instead of {want.dtype}."
+        return Finding("correctness.dtype", message, 0, "", "", want.dtype, got.dtype)
+    if not math.prod(want.shape):
+        return None
+    if tolerance is None:
+        return _swallowed(name, got, want, oracle)
+    if want.dtype in _INTEGERS:
+        wrong = _wrong_integers(got, want, oracle, condition)
+        rule = "correctness.values"
+    else:
+        wrong, rule = _wrong_floats(got, want, oracle, condition, tolerance)
+    return _finding(name, rule, wrong, got, want) if wrong.any() else None
+
+
+def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | None:
+    """Finite values where the reference has none. Which of inf and NaN comes out may depend on the formula."""
+    if want.dtype in _INTEGERS:
+        return None
+    wrong = ~np.isfinite(want.values) & ~np.isfinite(oracle.values) & np.isfinite(got.values)
+    if not wrong.any():
+        return None
+    finding = _finding(name, "correctness.swallowed", wrong, got, want)
+    return replace(finding, message=f"Infinities in the input disappear. {finding.message}")
+
+
+def _wrong_integers(got: Array, want: Array, oracle: Array, condition: Array) -> np.ndarray:
+    """Integers are equal, but where the reference's own rounding, or that of its inputs, decides what they are."""
+    truth = oracle.values.astype(np.float64)
+    allowed = np.abs(want.values - truth) + CONDITION_FACTOR * condition.values
+    far = (np.abs(got.values - truth) > allowed) | (allowed == 0)
+    wrong: np.ndarray = (got.values != want.values) & far
+    return wrong
+
+
+def _wrong_floats(
+    got: Array, want: Array, oracle: Array, condition: Array, tolerance: Tolerance
+) -> tuple[np.ndarray, str]:
+    wide = np.complex128 if want.dtype.startswith("complex") else np.float64
+    values, reference, truth = got.values.astype(wide), want.values.astype(wide), oracle.values.astype(wide)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(reference) & np.isfinite(truth)
+        allowed = tolerance.relative * np.abs(truth) + _slack(tolerance, want.shape)
+        allowed += REFERENCE_ERROR_FACTOR * np.abs(reference - truth) + CONDITION_FACTOR * condition.values
+        wrong = finite & ~(np.abs(values - truth) <= allowed)
+        # Where reference and oracle do not agree on what is infinite or NaN, neither is held against the candidate.
+        settled = ~finite & (np.isnan(reference) == np.isnan(truth)) & (np.isnan(reference) | (reference == truth))
+        same = (np.isnan(values) & np.isnan(reference)) | (values == reference)
+    nonfinite = settled & ~same
+    if (wrong & ~np.isfinite(values)).any() or nonfinite.any():
+        return wrong | nonfinite, "correctness.nonfinite"
+    return wrong, "correctness.values"
+
+
+def _slack(tolerance: Tolerance, shape: tuple[int, ...]) -> np.ndarray:
+    """Of every element, the least that it is given by itself and by the slices that it is in."""
+    slack = np.full([1] * len(shape), tolerance.slack)
+    for axis, slacks in tolerance.slices:
+        slack = np.minimum(slack, np.reshape(slacks, [-1 if at == axis else 1 for at in range(len(shape))]))
+    return slack
+
+
+def _finding(name: str, rule: str, wrong: np.ndarray, got: Array, want: Array) -> Finding:
+    """Evidence: the first wrong element, how many there are, and what pattern they follow."""
+    count, total = int(wrong.sum()), wrong.size
+    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape)) if wrong.ndim else ()
+    index = "[" + ", ".join(map(str, first)) + "]"
+    expected, found = _number(want.values[first]), _number(got.values[first])
+    worst = _worst(got, want, wrong)
+    message = f"{name} is wrong in {count} of {total} elements"
+    message += (
+        f", first at {index}: {found} instead of {expected}" if wrong.ndim else f": {found} instead of {expected}"
+    )
+    message += f"; largest error {worst}" if worst else ""
+    message += f". {_pattern(wrong, got, want)}".rstrip()
+    return Finding(rule, message if message.endswith(".") else message + ".", 0, "", index, expected, found)
+
+
+def _worst(got: Array, want: Array, wrong: np.ndarray) -> str:
+    if got.dtype in _INTEGERS:
+        return ""
+    with np.errstate(all="ignore"):
+        errors = np.abs(got.values.astype(np.complex128) - want.values.astype(np.complex128))[wrong]
+    errors = errors[np.isfinite(errors)]
+    return f"{errors.max():.3g}" if errors.size else ""
+
+
+def _pattern(wrong: np.ndarray, got: Array, want: Array) -> str:
+    """What a person would notice about the wrong elements, as a hint."""
+    values = got.values
+    flat, count, total = wrong.ravel(), int(wrong.sum()), wrong.size
+    if got.dtype not in _INTEGERS and np.isnan(values[wrong]).all():
+        return "All of these are NaN: never written, or computed from memory that was never written."
+    if count == total and not np.any(values):
+        return "The output is all zeros."
+    if total > 1 and count == total and np.all(values == values.ravel()[0]):
+        return "All elements of the output are equal."
+    hint = _place(flat, count, total)
+    if hint:
+        return hint
+    with np.errstate(all="ignore"):
+        ratio = (values.astype(np.complex128) / want.values.astype(np.complex128))[wrong]
+    if count > 3 and np.isfinite(ratio).all() and np.abs(ratio - ratio[0]).max() < 1e-3 * np.abs(ratio[0]):
+        return f"Each is {ratio[0].real:.4g} times what it should be."
+    return ""
+
+
+def _place(flat: np.ndarray, count: int, total: int) -> str:
+    if count == total or total < 4:
+        return ""
+    first, last = int(np.argmax(flat)), total - 1 - int(np.argmax(flat[::-1]))
+    if last - first + 1 == count and last == total - 1:
+        return f"Everything from flat index {first} on is wrong, everything before it is right."
+    if last - first + 1 == count and count > 1:
+        return f"Exactly the flat indices {first} to {last} are wrong."
+    steps = np.diff(np.flatnonzero(flat)[:64])
+    if count > 3 and steps.size and (steps == steps[0]).all() and steps[0] > 1:
+        return f"Every {int(steps[0])}th flat index from {first} on is wrong."
+    return ""
+
+
+def _number(value: np.generic) -> str:
+    if isinstance(value, np.complexfloating):
+        return f"{complex(value):.6g}"
+    return f"{float(value):.6g}" if isinstance(value, np.floating) else str(int(value))
+
+
+def _shape(array: Array) -> str:
+    return "(" + ", ".join(map(str, array.shape)) + ("," if len(array.shape) == 1 else "") + ")"
+
+
+def same_bits(left: Sequence[Array], right: Sequence[Array]) -> bool:
+    """Whether two results are equal bit for bit."""
+    return len(left) == len(right) and all(a.raw == b.raw for a, b in zip(left, right, strict=True))

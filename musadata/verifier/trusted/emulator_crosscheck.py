@@ -1,0 +1,188 @@
+"""What the emulator sees of a candidate while a device, which cannot see it, runs the same one.
+
+On a device memory goes on behind an allocation, so that nothing shows who reads or writes past its end; threads and
+streams that do not wait for each other may happen to come in the right order every time; and nobody looks through all
+memory for what a program keeps from call to call.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from musadata.config import VerifierConfig
+from musadata.errors import MusadataError
+from musadata.records import Finding, InputSpec
+from musadata.sandbox import Limits, Sandbox
+from musadata.verifier.backends.emulated.emulated_backend import open_emulated
+from musadata.verifier.compilation.shared_compile import SharedCompile
+from musadata.verifier.protocol.variants import PLAIN
+from musadata.verifier.trusted.candidate_report import read_report
+from musadata.verifier.trusted.candidate_session import Compilations, describe_plan
+from musadata.verifier.trusted.expectation import BadReference, Expectation
+from musadata.verifier.trusted.judge import Judgement, judge
+from musadata.verifier.trusted.plan import Call, plan_once
+
+_LIMITS = Limits(seconds=5.0, memory_mb=2048)
+_MOST_ELEMENTS = 1 << 20  # of a set of inputs: kernels over more would take the emulator seconds
+# Mistakes that a device lets pass. Whatever else the emulator says, the device knows better: what it cannot run or only
+# refuses by limits of its own, wrong values, and what ends on a device too.
+_UNNOTICED = frozenset({"runtime.state"}) | frozenset(
+    f"device.{kind}"
+    for kind in (
+        "out_of_bounds",
+        "out_of_bounds_write",
+        "illegal_access",
+        "misaligned",
+        "local_overflow",
+        "shared_overflow",
+        "uninitialised_shared",
+        "race_in_block",
+        "race_between_blocks",
+        "unordered_streams",
+        "barrier_divergence",
+        "warp_divergence",
+        "division_by_zero",
+    )
+)
+_OWN_LIMIT = "stack overflow"  # a device's threads have more room for local variables
+_REMARK = "Seen in emulation: the device does not notice it."
+
+
+class Opinion:
+    """What the emulator has to say of one candidate, now or later."""
+
+    def __init__(self, judgement: "Future[Judgement | None]"):
+        self._judgement = judgement
+
+    @property
+    def is_there(self) -> bool:
+        """Whether nobody would have to wait for it."""
+        return self._judgement.done()
+
+    def reconsider(self, judgement: Judgement) -> Judgement:
+        """The judgement of a device that found nothing wrong, with what was seen here; waits for it."""
+        found = self._judgement.result()
+        if found is None:
+            return judgement
+        first = replace(found.findings[0], message=f"{found.findings[0].message} {_REMARK}")
+        findings = (first, *found.findings[1:])
+        return replace(judgement, stage=found.stage, error_class=found.error_class, test_share=0.0, findings=findings)
+
+
+class SecondOpinion:
+    """Runs candidates in the emulator, from the threads of `pool`; its warm process starts in the background.
+
+    Attributes:
+        compile: makes what its candidates need, ahead of them.
+
+    Raises:
+        MusadataError: this machine has no C++ compiler.
+    """
+
+    def __init__(self, config: VerifierConfig, pool: ThreadPoolExecutor):
+        opened = open_emulated(config)
+        backend = replace(opened, compile=SharedCompile(opened.compile))
+        self.compile = backend.compile
+        self._backend = backend
+        self._strict = config.strict
+        self._pool = pool
+        self._closed = False
+        self._sandbox = Sandbox(
+            backend.preload,
+            setup=backend.setup,
+            readable=backend.readable,
+            environment=dict(backend.environment),
+        )
+        self._sandbox.launch()
+
+    @contextmanager
+    def ask(
+        self,
+        source: str,
+        shapes: Callable[[], Sequence[Sequence[InputSpec]]],
+        expected: "Future[Expectation]",
+        seed: int,
+    ) -> Iterator[Opinion]:
+        """Begin to run a candidate on the plain inputs of each set of shapes that is small enough. Who does not wait
+        for the opinion has no interest: it need not begin then.
+
+        `expected` must have been given to the pool before: what runs there waits for it.
+        """
+        judgement = self._pool.submit(self._examine, source, shapes, expected, seed)
+        try:
+            yield Opinion(judgement)
+        finally:
+            judgement.cancel()
+
+    def close(self) -> None:
+        """End its processes; opinions that are under way come to nothing."""
+        self._closed = True
+        self._sandbox.close()
+
+    def _examine(
+        self,
+        source: str,
+        shapes: Callable[[], Sequence[Sequence[InputSpec]]],
+        expected: "Future[Expectation]",
+        seed: int,
+    ) -> Judgement | None:
+        """What the candidate does that a device lets pass; None if that is nothing, or the emulator cannot say."""
+        try:
+            small = {index for index, specs in enumerate(shapes()) if _count(specs) <= _MOST_ELEMENTS}
+            return self._run(source, small, expected, seed) if small and not self._closed else None
+        except BadReference:
+            return None
+        except MusadataError as error:
+            if not self._closed:
+                warnings.warn(f"no second opinion: {error}", RuntimeWarning, stacklevel=2)
+            return None
+        finally:
+            if self._closed:  # a call that came late has started the sandbox anew
+                self._sandbox.close()
+
+    def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> Judgement | None:
+        compilations = Compilations(self._backend, self._strict)
+
+        def serve(question: dict[str, Any]) -> dict[str, Any]:
+            if isinstance(question, dict) and "plan" in question:
+                excerpt = _excerpt(expected.result(), small)
+                return describe_plan(excerpt, self._plan(excerpt), seed)
+            return compilations.serve(question)
+
+        outcome = self._sandbox.call(
+            "musadata.verifier.sandboxed.execute:run_candidate",
+            source,
+            self._backend.child,
+            limits=_LIMITS,
+            serve=serve,
+        )
+        if compilations.judge(outcome):
+            return None
+        excerpt = _excerpt(expected.result(), small)
+        calls = self._plan(excerpt)
+        judgement = judge(outcome, read_report(outcome, calls), calls, excerpt, self._strict)
+        findings = tuple(filter(_is_unnoticed, judgement.findings))
+        return replace(judgement, findings=findings) if findings else None
+
+    def _plan(self, excerpt: Expectation) -> list[Call]:
+        """Every set once, and the first twice more: the second time nothing that is kept has a reason to change."""
+        calls = plan_once([item.plan.shape for item in excerpt.sets], self._backend.checks)
+        return [*calls, replace(calls[0], name="again"), replace(calls[0], name="settled", settled=True)]
+
+
+def _count(specs: Sequence[InputSpec]) -> int:
+    return sum(math.prod(spec.shape) for spec in specs)
+
+
+def _excerpt(expectation: Expectation, small: "set[int]") -> Expectation:
+    """Only the plain inputs of these sets of shapes, the quickest first: what was found before time is up, counts."""
+    chosen = [item for item in expectation.sets if item.plan.variant == PLAIN and item.plan.shape in small]
+    return replace(expectation, sets=tuple(sorted(chosen, key=lambda item: len(item.inputs))))
+
+
+def _is_unnoticed(finding: Finding) -> bool:
+    return finding.rule in _UNNOTICED and _OWN_LIMIT not in finding.message

@@ -1,0 +1,219 @@
+"""From what came back of a run to findings and an error class."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from musadata.records import ErrorClass, Finding, Timing, VerifyStage
+from musadata.sandbox import Outcome
+from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.trusted.candidate_report import Report, listed, records_of
+from musadata.verifier.trusted.compare import compare_result, same_bits
+from musadata.verifier.trusted.expectation import Expectation
+from musadata.verifier.trusted.plan import Call
+from musadata.verifier.trusted.runtime_legality import judge_conduct
+
+# Cheats that are named as such even where the results are wrong too.
+_SURE_CHEATS = ("runtime.operator", "runtime.tampered", "runtime.no_launch", "runtime.host")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Everything about a run that goes into a verdict."""
+
+    stage: VerifyStage
+    error_class: ErrorClass | None
+    test_share: float
+    findings: tuple[Finding, ...]
+    operators: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    own_share: float | None = None
+
+
+def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> Judgement:
+    """The first thing that is wrong, in the order of the stages; no error class if nothing is."""
+    operators, kernels = report.operators(), report.kernels()
+    share, wrong = _judge_results(report, calls, expectation)
+    crash = _judge_end(outcome, report)
+    cheats = judge_conduct(report, calls, expectation, strict)
+    missing = [text for kind, text in report.kernel_faults() if kind == "unsupported"]
+    if missing:
+        finding = Finding("execute.unsupported", f"This backend cannot judge the candidate: {missing[0]}")
+        return Judgement(VerifyStage.EXECUTE, ErrorClass.INFRA, share, (finding,), operators, kernels)
+    found = [
+        (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _sentences(report, "interface", "interface.state"), 0.0),
+        (VerifyStage.EXECUTE, ErrorClass.RUNTIME, crash, share),
+        (VerifyStage.PROFILE, ErrorClass.CHEATING, [f for f in cheats if f.rule in _SURE_CHEATS], share),
+        (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, wrong, share),
+        (VerifyStage.PROFILE, ErrorClass.CHEATING, cheats, share),
+    ]
+    for stage, error_class, findings, q in found:
+        if findings:
+            return Judgement(stage, error_class, q, tuple(findings), operators, kernels)
+    if not any(item.discriminating for item in expectation.sets if item.plan.variant != INFINITE):
+        finding = Finding("task.not_discriminating", "Zeros or a constant would pass every test of this task.")
+        return Judgement(VerifyStage.COMPARE, ErrorClass.INFRA, share, (finding,), operators, kernels)
+    return Judgement(VerifyStage.PROFILE, None, 1.0, (), operators, kernels)
+
+
+def _sentences(report: Report, key: str, rule: str) -> list[Finding]:
+    return [Finding(rule, str(sentence)[:300]) for sentence in listed(report.facts.get(key))]
+
+
+def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:
+    """Exceptions, crashes, limits and faults of kernels."""
+    findings = [Finding(f"device.{kind}", text) for kind, text in report.kernel_faults()]
+    findings += [Finding("device.fault", line) for line in report.faults if not findings]
+    if not findings:
+        findings = _refused_launches(report)
+    error = report.facts.get("error") or next((c["error"] for c in report.honest_calls() if "error" in c), None)
+    if isinstance(error, dict) and not findings:
+        findings.append(_exception(error))
+    if not outcome.ok:
+        messages = {
+            "timeout": "It takes too long: a loop that does not end, or far too much work.",
+            "memory": "It takes more memory than it may.",
+            "output": "It prints or writes more than it may.",
+        }
+        text = messages.get(outcome.status, f"Its process was {outcome.message or 'lost'}.")
+        if outcome.status == "error":
+            text = f"{outcome.error_type}: {outcome.message}"[:400]
+        if outcome.status != "crash" or not findings:
+            findings.append(Finding(f"execute.{outcome.status}", text))
+    return list(dict.fromkeys(findings))
+
+
+def _exception(error: dict[str, Any]) -> Finding:
+    kind, message = str(error.get("error_type", "")), " ".join(str(error.get("message", "")).split())
+    return Finding("execute.exception", f"{kind}: {message}"[:500], _candidate_line(str(error.get("traceback", ""))))
+
+
+def _candidate_line(traceback: str) -> int:
+    """The last line of the candidate's own program in a traceback."""
+    lines = [line for line in traceback.splitlines() if line.startswith('File "<candidate>"')]
+    try:
+        return int(lines[-1].split("line ")[1].split(",")[0]) if lines else 0
+    except (IndexError, ValueError):
+        return 0
+
+
+_CUDA_ERRORS = {
+    "1": "invalid argument",
+    "2": "out of memory",
+    "9": "invalid configuration",
+    "98": "invalid device function",
+    "720": "more blocks than the device holds at the same time, as a cooperative launch needs",
+}
+
+
+def _refused_launches(report: Report) -> list[Finding]:
+    """Launches that CUDA would not accept; a candidate that asks for no error code does not notice."""
+    found = []
+    for item in report.honest_calls():
+        for launch in records_of(item, "refused"):
+            if isinstance(launch, dict):
+                why = _CUDA_ERRORS.get(str(launch.get("error")), "refused")
+                text = f"kernel {launch.get('name')} cannot be launched ({why}): grid {launch.get('grid')}, "
+                text += f"block {launch.get('block')}, {launch.get('shared_bytes')} bytes of dynamic shared memory."
+                found.append(Finding("device.launch", text[:400]))
+    return list(dict.fromkeys(found))[:2]
+
+
+def _judge_results(report: Report, calls: Sequence[Call], expectation: Expectation) -> tuple[float, list[Finding]]:
+    """The share of discriminating input sets that are right in every respect, and what is wrong with the others."""
+    problems: dict[int, list[Finding]] = {}
+    counted = [index for index, item in enumerate(expectation.sets) if item.discriminating]
+    for call in calls[: len(expectation.sets)]:
+        found = _judge_set(report, call, calls, expectation)
+        if found:
+            problems[call.set] = found
+    passed = sum(index not in problems for index in counted)
+    return (passed / len(counted) if counted else 0.0), _gather(problems, expectation)
+
+
+def _gather(problems: dict[int, list[Finding]], expectation: Expectation) -> list[Finding]:
+    """One finding per rule, the first, with the input sets on which it holds."""
+    by_rule: dict[str, list[tuple[int, Finding]]] = {}
+    for index, findings in problems.items():
+        for finding in findings:
+            by_rule.setdefault(finding.rule, []).append((index, finding))
+    gathered = []
+    for found in by_rule.values():
+        sets = sorted({index for index, _ in found})
+        first = found[0][1]
+        gathered.append(replace(first, message=f"{first.message} {_where(sets, expectation)}".rstrip()))
+    return gathered
+
+
+def _where(sets: list[int], expectation: Expectation) -> str:
+    total = len(expectation.sets)
+    if len(sets) == total:
+        return ""
+    failed, others = [
+        [expectation.sets[i].plan for i in group] for group in (sets, sorted(set(range(total)) - set(sets)))
+    ]
+    for attribute, text in (("variant", "inputs are {}"), ("shape", "set of input shapes {}")):
+        values = {getattr(plan, attribute) for plan in failed}
+        if len(values) == 1 and not values & {getattr(plan, attribute) for plan in others}:
+            value = values.pop()
+            shown = value + 1 if isinstance(value, int) else value
+            return (
+                f"(Only with {text.format(shown)}.)" if attribute == "shape" else f"(Only where {text.format(shown)}.)"
+            )
+    return f"(On {len(sets)} of {total} input sets.)"
+
+
+def _judge_set(report: Report, call: Call, calls: Sequence[Call], expectation: Expectation) -> list[Finding]:
+    expected, item = expectation.sets[call.set], report.calls.get(call.name)
+    if item is None:
+        return [Finding("correctness.missing", "There is no result for some inputs.")]
+    if "error" in item:
+        return [_exception(item["error"] if isinstance(item["error"], dict) else {})]
+    problems = [Finding("correctness.output", str(text)[:300]) for text in listed(item.get("bad"))]
+    if item.get("changed_inputs"):
+        problems.append(Finding("correctness.input_changed", "The forward changes its inputs in place."))
+    if call.name in listed(report.facts.get("changed_later")):
+        problems.append(
+            Finding("correctness.output_reused", "A later call changes an output that was returned before.")
+        )
+    result = report.results.get(call.name)
+    if result is None:
+        return problems or [Finding("correctness.missing", "There is no result for some inputs.")]
+    problems += compare_result(expected, result)
+    if not problems:
+        problems += _judge_repeats(report, call, calls, expectation)
+    return problems
+
+
+def _judge_repeats(report: Report, call: Call, calls: Sequence[Call], expectation: Expectation) -> list[Finding]:
+    """Further calls on the same inputs: the same bits, or with atomics at least the right values."""
+    problems = []
+    for again in calls:
+        if again.set != call.set or again.name == call.name or again.ghost or again.name not in report.calls:
+            continue
+        if again.strided:
+            problems += _judge_strided(report, again, expectation)
+            continue
+        item = report.calls[again.name]
+        if "error" in item:
+            problems.append(_exception(item["error"] if isinstance(item["error"], dict) else {}))
+            continue
+        result = report.results.get(again.name)
+        if result is None:
+            problems.append(Finding("correctness.missing", "There is no result for some inputs."))
+        elif not same_bits(result.arrays, report.results[call.name].arrays):
+            wrong = compare_result(expectation.sets[call.set], result)
+            if wrong:
+                text = "The same inputs give another result when called again or when threads run in another order: "
+                problems.append(Finding("correctness.unstable", text + wrong[0].message))
+    return problems
+
+
+def _judge_strided(report: Report, call: Call, expectation: Expectation) -> list[Finding]:
+    """An input that is not contiguous may be refused with an exception, but not be taken for a contiguous one."""
+    if "error" in report.calls[call.name] or call.name not in report.results:
+        return []
+    wrong = compare_result(expectation.sets[call.set], report.results[call.name])
+    text = "The result is wrong when an input is not contiguous (call .contiguous(), or check and raise): "
+    return [Finding("correctness.strides", text + wrong[0].message)] if wrong else []

@@ -1,0 +1,106 @@
+"""Whether a run was legal, whatever its results are: operators, launches, the ghost replay, and what became of
+PyTorch's own functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from musadata.records import Finding
+from musadata.verifier.protocol.tensors import Array, unpack
+from musadata.verifier.rules.aten_operators import is_allowed
+from musadata.verifier.trusted.candidate_report import Report, count_of, digest_of, listed, records_of
+from musadata.verifier.trusted.expectation import Expectation
+from musadata.verifier.trusted.plan import Call
+
+# A forward may read a few sizes or flags; more than these is work that kernels should do.
+_HOST_ELEMENTS = 16
+# Filling or copying far more parts of tensors than it launches kernels is PyTorch doing the work.
+_MOST_PARTS = 16
+_PARTS_PER_LAUNCH = 4
+
+
+def judge_conduct(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
+    """Legality at run time: operators, launches, the ghost replay, and what became of torch's own functions."""
+    findings = []
+    for name in listed(report.facts.get("tampered")):
+        findings.append(Finding("runtime.tampered", f"The candidate replaced {name}."))
+    if report.facts.get("threads"):
+        findings.append(Finding("runtime.threads", "The candidate starts threads of its own."))
+    for name in report.changed_state():
+        text = f"The forward changes {name} whenever it is called again: a result must depend on the inputs alone."
+        findings.append(Finding("runtime.state", text))
+    if strict:
+        for name in report.operators():
+            if not is_allowed(name):
+                text = f"The forward computes with PyTorch's {name} instead of a kernel of its own."
+                findings.append(Finding("runtime.operator", text, 0, name))
+        findings += _written_by_parts(report)
+        moved = max((count_of(item, "to_host") for item in report.work()), default=0)
+        if moved > _HOST_ELEMENTS:
+            text = f"The forward moves {moved} values to the host; the work must be done by kernels."
+            findings.append(Finding("runtime.host", text))
+    ran = [item for item in report.honest_calls() if "error" not in item]
+    if ran and not report.kernels():
+        findings.append(Finding("runtime.no_launch", "The forward launches no kernel of its own."))
+    if _keeps_results(report, calls):
+        text = "Called again with the same inputs the forward launches no kernel: it keeps its result."
+        findings.append(Finding("runtime.state", text))
+    findings += _judge_ghost(report, calls, expectation, strict)
+    return findings
+
+
+def _written_by_parts(report: Report) -> list[Finding]:
+    for item in report.honest_calls():
+        parts, launches = count_of(item, "parts"), count_of(item, "launches")
+        if parts > max(_MOST_PARTS, _PARTS_PER_LAUNCH * launches):
+            text = f"The forward fills or copies {parts} parts of tensors with PyTorch, launching {launches} kernels: "
+            return [Finding("runtime.operator", text + "the work must be done by kernels.", 0, "aten.copy_")]
+    return []
+
+
+def _keeps_results(report: Report, calls: Sequence[Call]) -> bool:
+    """Whether a call launches nothing that launched kernels when its inputs were new."""
+    launched = {
+        call.name: records_of(report.calls[call.name], "kernels") for call in calls if call.name in report.calls
+    }
+    new = {call.set: launched.get(call.name) for call in calls[::-1]}  # of each set the first call
+    again = [
+        call for call in calls if call.settled and call.name in launched and "error" not in report.calls[call.name]
+    ]
+    return any(new[call.set] and not launched[call.name] for call in again)
+
+
+def _judge_ghost(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
+    """What the results are when its kernels do nothing."""
+    ghost = next((call for call in calls if call.ghost), None)
+    honest = next((call for call in calls if ghost and call.set == ghost.set), None)
+    if ghost is None or honest is None or honest.name not in report.results:
+        return []
+    # Constant outputs say nothing, and copies that PyTorch may make are the same either way.
+    arrays = report.results[honest.name].arrays
+    telling = [index for index, array in enumerate(arrays) if _is_telling(array)]
+    replayed = report.results[ghost.name].arrays if ghost.name in report.results else ()
+    same = {index for index, array in enumerate(replayed[: len(arrays)]) if array.raw == arrays[index].raw}
+    if telling and same.issuperset(telling):
+        text = "The result is the same when its kernels do nothing: they are not what computes it."
+        return [Finding("runtime.decoy", text)]
+    there = _written_by_operators(
+        report.calls.get(ghost.name, {}), expectation.sets[ghost.set].inputs, expectation.state
+    )
+    if strict and telling and all(index in same or digest_of(arrays[index].raw) in there for index in telling):
+        text = (
+            "PyTorch's copies have put the result together when its kernels have done nothing yet: these only copy it."
+        )
+        return [Finding("runtime.decoy", text)]
+    return []
+
+
+def _is_telling(array: Array) -> bool:
+    return bool(array.values.size) and (array.values.size == 1 or bool(np.ptp(array.values.real) != 0))
+
+
+def _written_by_operators(item: dict[str, Any], *given: bytes) -> set[str]:
+    """Digests of what PyTorch's operators wrote, but for what was there before."""
+    before = {digest_of(array.raw) for data in given for array in unpack(data).values()}
+    return {str(digest) for digest in listed(item.get("written"))} - before
