@@ -12,6 +12,7 @@ import torch
 from musadata.records import InputSpec
 from musadata.sandbox import ask
 from musadata.tracing.inputs import draw
+from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
 
@@ -81,8 +82,8 @@ def _bytes(tensor: torch.Tensor) -> bytes:
     return bytes(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
 
 
-def _compile(sources: dict[str, Any]) -> str:
-    answer = ask({"compile": sources})
+def _compile(sources: CandidateSources) -> str:
+    answer = ask({"compile": sources.to_dict()})
     if "path" not in answer:
         raise RuntimeError(answer["error"])
     return str(answer["path"])

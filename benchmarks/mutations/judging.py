@@ -12,6 +12,7 @@ from musadata.records import ErrorClass
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier import Verifier
 from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.compilation.sources import CandidateSources
 from tests.adversarial.programs import Exercise
 
 # An honest kernel needs far less than these seconds; many mutants never end.
@@ -85,7 +86,7 @@ class Court:
         paths: list[str] = []
 
         def compile_sources(question: dict[str, Any]) -> dict[str, Any]:
-            built = self._backend.compile(question["compile"])
+            built = self._backend.compile(CandidateSources.from_dict(question["compile"]))
             paths.append(built.path)
             return {"error": built.error} if built.error else {"path": built.path}
 

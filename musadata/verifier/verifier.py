@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Self
+from typing import Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backend_choice import open_backend
-from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.compilation.built import Compile
 from musadata.verifier.compilation.shared_compile import SharedCompile
 from musadata.verifier.compilation.speculative_compile import foresee_sources
 from musadata.verifier.extract import Extraction, extract
@@ -25,7 +26,7 @@ from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.rules.python.legality import check_legality
 from musadata.verifier.task_from_reference import PRELOAD, read_task, task_id
 from musadata.verifier.trusted.baseline_pool import Rivals
-from musadata.verifier.trusted.candidate_session import Compilations, Trial, native_texts, rejected
+from musadata.verifier.trusted.candidate_session import Compilations, Trial, rejected
 from musadata.verifier.trusted.device_lock import released
 from musadata.verifier.trusted.emulator_crosscheck import SecondOpinion
 from musadata.verifier.trusted.expectation import BadReference, Expectation, ReferenceRunner
@@ -206,14 +207,14 @@ class Verifier:
         if self._second is not None:
             self._start_compiling(extraction.source, "second opinion", self._second.compile)
 
-    def _start_compiling(self, source: str, whose: str, compile_sources: Callable[[dict[str, Any]], Built]) -> None:
+    def _start_compiling(self, source: str, whose: str, compile_sources: Compile) -> None:
         assert self._pool is not None
         for sources in foresee_sources(source):
-            request, key = sources.to_dict(), (whose, sources.digest())
-            if key in self._foreseen or check_native_code(native_texts(request), self._config.strict):
+            key = whose, sources.digest()
+            if key in self._foreseen or check_native_code(sources.texts(), self._config.strict):
                 continue
             self._foreseen.add(key)
-            self._pool.submit(compile_sources, request)
+            self._pool.submit(compile_sources, sources)
 
     def _run(self, exercise: "_Exercise", source: str, ported: str) -> Judgement:
         """The judgement, and whose fault it is: not the candidate's if the device is gone, or others fill it."""

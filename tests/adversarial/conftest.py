@@ -9,6 +9,7 @@ from musadata.config import BackendType, VerifierConfig
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier import Verifier
 from musadata.verifier.backend_choice import open_backend
+from musadata.verifier.compilation.sources import CandidateSources
 from tests.adversarial.programs import Program, read_exercise
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, input_sets=4)
@@ -26,7 +27,7 @@ def naive_harness() -> Iterator[Callable[[Program], bool]]:
     backend = open_backend(CONFIG)
 
     def compile_sources(question: dict[str, Any]) -> dict[str, Any]:
-        built = backend.compile(question["compile"])
+        built = backend.compile(CandidateSources.from_dict(question["compile"]))
         return {"error": built.error} if built.error else {"path": built.path}
 
     with Sandbox(

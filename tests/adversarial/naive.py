@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from musadata.sandbox import ask
+from musadata.verifier.compilation.sources import CandidateSources
 
 TRIALS = 3
 
@@ -49,8 +50,8 @@ def _close(expected: torch.Tensor, found: Any) -> bool:
     return torch.allclose(expected.cpu().float(), found.cpu().float(), atol=1e-2, rtol=1e-2)
 
 
-def _compile(sources: dict[str, Any]) -> str:
-    answer = ask({"compile": sources})
+def _compile(sources: CandidateSources) -> str:
+    answer = ask({"compile": sources.to_dict()})
     if "path" not in answer:
         raise RuntimeError(answer["error"])
     return str(answer["path"])

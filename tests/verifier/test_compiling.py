@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from musadata.verifier.backends.protocol import Built
+from musadata.verifier.compilation.built import Built
 from musadata.verifier.compilation.shared_compile import SharedCompile
+from musadata.verifier.compilation.sources import CandidateSources
 
 
 def test_second_waits_for_the_first_and_gets_its_result():
@@ -20,13 +21,13 @@ def test_second_waits_for_the_first_and_gets_its_result():
 
     shared = SharedCompile(compile_sources)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(shared, {"name": "one", "cuda": ["text"]})
+        first = pool.submit(shared, CandidateSources("one", cuda=("text",)))
         assert started.wait(60)
-        second = pool.submit(shared, {"name": "two", "cuda": ["text"]})
+        second = pool.submit(shared, CandidateSources("two", cuda=("text",)))
         go.set()
         assert first.result() == second.result() == Built(path="/1")
     assert len(calls) == 1
-    assert shared({"name": "one", "cuda": ["text"]}) == Built(path="/2")
+    assert shared(CandidateSources("one", cuda=("text",))) == Built(path="/2")
 
 
 def test_failure_reaches_all_and_is_not_kept():
@@ -36,4 +37,4 @@ def test_failure_reaches_all_and_is_not_kept():
     shared = SharedCompile(compile_sources)
     for _ in range(2):
         with pytest.raises(OSError, match="no space"):
-            shared({"cuda": ["text"]})
+            shared(CandidateSources("one", cuda=("text",)))

@@ -15,6 +15,7 @@ from musadata.sandbox import Limits, Outcome
 from musadata.verifier import Verifier, verifier
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.trusted import candidate_session as trial
 from musadata.verifier.trusted import emulator_crosscheck as second_opinion
 from musadata.verifier.trusted.emulator_crosscheck import SecondOpinion
@@ -86,7 +87,7 @@ def test_the_emulator_compiles_ahead_and_once(relu_task: Task, relu: str, monkey
     def open_counting(config: VerifierConfig) -> Backend:
         backend = open_emulated(config)
 
-        def compile_sources(sources: dict[str, object]) -> Built:
+        def compile_sources(sources: CandidateSources) -> Built:
             compiled.append(sources["name"])
             begun.set()
             return backend.compile(sources)

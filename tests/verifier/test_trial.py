@@ -72,7 +72,7 @@ def test_candidate_is_rejected_by_an_opinion_that_comes_before_it_is_timed_or_la
 def test_request_to_compile_that_is_none_is_refused(sources: object) -> None:
     compilations = Compilations(Mock(), True)
     assert compilations.serve({"compile": sources}) == {"error": "not a request to compile"}
-    assert not compilations.findings
+    assert not compilations.findings and not compilations.backend.compile.called
 
 
 @pytest.mark.parametrize("value", [5, True, "text", [1], {"tampered": 5}, {"tampered": {"a": 1}}, {"tampered": [[]]}])

@@ -2,16 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from musadata.verifier.compilation.built import Built, Compile
 
-@dataclass(frozen=True)
-class Built:
-    """What compiling gave: a path, or the reason why there is none. `unsupported`: the backend's fault."""
-
-    path: str = ""
-    error: str = ""
-    unsupported: bool = False
+__all__ = ["Backend", "Built"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +23,7 @@ class Backend:
     toolchain: str
     child: str
     setup: str | None
-    compile: Callable[[dict[str, Any]], Built]
+    compile: Compile
     readable: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()

@@ -1,24 +1,25 @@
-"""One compilation for all who ask for the same sources at the same time: a candidate asks for what was foreseen."""
+"""One compilation for all callers that ask for the same sources at the same time.
 
-import json
+A candidate asks for the sources whose speculative compilation may still be running.
+"""
+
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
 
-from musadata.verifier.backends.protocol import Built
+from musadata.verifier.compilation.built import Built, Compile
+from musadata.verifier.compilation.sources import CandidateSources
 
 
 class SharedCompile:
-    """A backend's `compile` under which whoever comes second waits for whoever came first; safe for threads."""
+    """A backend's `compile` under which later callers wait for the first one's result; safe for threads."""
 
-    def __init__(self, compile_sources: Callable[[dict[str, Any]], Built]):
+    def __init__(self, compile_sources: Compile):
         self._compile = compile_sources
         self._lock = threading.Lock()
         self._running: dict[str, Future[Built]] = {}
 
-    def __call__(self, sources: dict[str, Any]) -> Built:
-        key = json.dumps({**sources, "name": ""}, sort_keys=True, default=str)
+    def __call__(self, sources: CandidateSources) -> Built:
+        key = sources.digest()
         with self._lock:
             first = key not in self._running
             result = self._running.setdefault(key, Future())

@@ -22,6 +22,7 @@ import torch
 
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
+from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
 from musadata.verifier.sandboxed.audit import Audit
@@ -164,9 +165,9 @@ def import_candidate(source: str, backend: str) -> None:
     _load(source)
 
 
-def _compile(sources: dict[str, Any]) -> str:
+def _compile(sources: CandidateSources) -> str:
     """Have the trusted side compile; gives the path of the artifact."""
-    answer = ask({"compile": sources})
+    answer = ask({"compile": sources.to_dict()})
     if "path" not in answer:
         raise CompilationFailed(answer["error"])
     return str(answer["path"])

@@ -14,6 +14,7 @@ from musadata.config import VerifierConfig
 from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.candidate_report import read_report
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
@@ -38,18 +39,18 @@ class Compilations:
 
     def serve(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answer a child's request to compile."""
-        sources = question.get("compile") if isinstance(question, dict) else None
-        if not isinstance(sources, dict):
+        if not isinstance(question, dict) or "compile" not in question:
             return {"error": "not a request to compile"}
         self.count += 1
         if self.count > _MOST_COMPILATIONS:
             self.errors.append(Built(error=f"The candidate compiles more than {_MOST_COMPILATIONS} extensions."))
             return {"error": "too many extensions"}
         try:
-            texts = native_texts(sources)
-        except (TypeError, ValueError):
+            sources = CandidateSources.from_dict(question["compile"])
+        except ValueError as error:
+            self.errors.append(Built(error=f"The sources cannot be read: {error}."))
             return {"error": "not a request to compile"}
-        illegal = check_native_code(texts, self.strict)
+        illegal = check_native_code(sources.texts(), self.strict)
         if illegal:
             self.findings += illegal
             return {"error": "the sources are not allowed"}
@@ -76,16 +77,6 @@ class Compilations:
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
     return outcome.value if isinstance(outcome.value, dict) else {}
-
-
-def native_texts(sources: dict[str, Any]) -> list[str]:
-    """All C++ and CUDA texts of a request to compile.
-
-    Raises:
-        TypeError, ValueError: it is not made like one.
-    """
-    texts = [str(text) for key in ("cpp", "cuda") for text in sources.get(key) or ()]
-    return texts + [str(text) for _, text in sources.get("headers") or ()]
 
 
 def rejected(stage: VerifyStage, error_class: ErrorClass, findings: Sequence[Finding]) -> Judgement:

@@ -21,9 +21,8 @@ from musadata.verifier.compilation.sources import CandidateSources
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    def compile_here(sources: dict[str, Any]) -> str:
-        parsed = CandidateSources.from_dict(sources)
-        return str(compile_sources(parsed, lines=request.get("sanitize", False)).path)
+    def compile_here(sources: CandidateSources) -> str:
+        return str(compile_sources(sources, lines=request.get("sanitize", False)).path)
 
     hook.activate(compile_here, fault_fd=request["fault_fd"])
     options = {key: request[key] for key in ("order", "seed", "poison", "ghost", "check", "settled") if key in request}

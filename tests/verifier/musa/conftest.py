@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,9 +36,9 @@ def _begin(text: str) -> str:
     return f"#include <musa_runtime.h>\n#line 1\n{aliased}"
 
 
-def compile_ported(question: dict[str, Any]) -> Built:
+def compile_ported(sources: CandidateSources) -> Built:
     try:
-        ported = as_cuda(port_sources(CandidateSources.from_dict(question)))
+        ported = as_cuda(port_sources(sources))
         return Built(path=str(compile_sources(ported, include=(ALIASES,)).path))
     except (NoCounterpart, Unsupported) as error:
         return Built(error=str(error), unsupported=True)

@@ -14,6 +14,7 @@ from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.emulated.emulated_toolchain import INCLUDE
 from musadata.verifier.backends.musa import mcc as toolchain
 from musadata.verifier.backends.torch_abi import include_folder
+from musadata.verifier.compilation.sources import CandidateSources
 
 ALIASES = Path(__file__).with_name("include")
 CONFIG = VerifierConfig(backend=BackendType.MUSA)
@@ -114,7 +115,7 @@ def test_ported_sources_reach_mcc_as_torch_musa_would_pass_them(machine):
     assert doctor.check_musa().health is doctor.Health.GOOD
     assert backend.port("import torch\ntorch.cuda.synchronize()") == "import torch\ntorch.musa.synchronize()"
 
-    built = backend.compile(SOURCES)
+    built = backend.compile(CandidateSources.from_dict(SOURCES))
     assert not built.error, built.error
     assert Path(built.path).is_file()
     arguments = (place / "arguments").read_text().splitlines()
@@ -125,14 +126,14 @@ def test_ported_sources_reach_mcc_as_torch_musa_would_pass_them(machine):
     assert "kernel<<<1, 4>>>" in source
 
     os.truncate(place / "arguments", 0)
-    assert backend.compile(json.loads(json.dumps(SOURCES))) == built
+    assert backend.compile(CandidateSources.from_dict(json.loads(json.dumps(SOURCES)))) == built
     assert not (place / "arguments").read_text()
 
 
 def test_what_mcc_says_is_the_candidates_and_what_cannot_be_ported_is_not(machine):
     machine()
     backend = open_backend(CONFIG)
-    wrong = backend.compile({**SOURCES, "cuda": [KERNEL + "#error\n"]})
+    wrong = backend.compile(CandidateSources.from_dict({**SOURCES, "cuda": [KERNEL + "#error\n"]}))
     assert (wrong.error, wrong.unsupported) == ("cuda_source:2: error: as asked", False)
-    foreign = backend.compile({**SOURCES, "cuda": ['asm("x");']})
+    foreign = backend.compile(CandidateSources.from_dict({**SOURCES, "cuda": ['asm("x");']}))
     assert foreign.unsupported and "inline PTX (line 1)" in foreign.error

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.compilation.built import Compile, report_errors
+from musadata.verifier.compilation.sources import CandidateSources
 
 _DEVICE = "musadata.verifier.backends.cuda.cuda_hook"
 _LONGEST_ANSWER_SECONDS = 60.0
@@ -148,25 +149,17 @@ def _compiler_folders() -> list[Path]:
     return [Path(found).parents[1], Path(found).resolve().parents[1]] if found else []
 
 
-def _compiler(config: VerifierConfig, architecture: str) -> Callable[[dict[str, Any]], Built]:
+def _compiler(config: VerifierConfig, architecture: str) -> Compile:
     from musadata.verifier.backends.cuda.nvcc import compile_candidate, find_nvcc
-    from musadata.verifier.compilation.compile_errors import CompileError
     from musadata.verifier.compilation.contained_run import CompileLimits
-    from musadata.verifier.compilation.sources import CandidateSources
 
     limits = CompileLimits(seconds=max(1, round(config.compile_seconds)), memory_mb=16384)
-    # nvcc's phases for host and device go side by side. Where more compile than there are cores for, all of them are
-    # done late, and the device waits.
+    # nvcc compiles for host and device side by side. More compilations than cores would all finish late, and the
+    # device would wait.
     turns = threading.Semaphore(max(2, len(os.sched_getaffinity(0)) // 2))
 
-    def compile_sources(sources: dict[str, Any]) -> Built:
-        try:
-            parsed = CandidateSources.from_dict(sources)
-            with turns:
-                return Built(path=str(compile_candidate(parsed, find_nvcc(architecture), limits)))
-        except CompileError as error:
-            return Built(error=str(error))
-        except (KeyError, TypeError, ValueError):
-            return Built(error="The sources cannot be read.")
+    def compile_sources(sources: CandidateSources) -> Path:
+        with turns:
+            return compile_candidate(sources, find_nvcc(architecture), limits)
 
-    return compile_sources
+    return report_errors(compile_sources)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from musadata.verifier.backends.emulated import emulated_hook as hook
+from musadata.verifier.compilation.sources import CandidateSources
 
 DEVICE = "cuda"
 _POISON_BYTES = (64 << 20, *[2 << 20] * 8)
@@ -35,13 +36,13 @@ def prepare() -> None:
     load_bridge()
 
 
-def activate(compile: Callable[[dict[str, Any]], str], fault_fd: int = -1) -> None:
+def activate(compile: Callable[[CandidateSources], str], fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the artifact."""
     look_for_device()
     replace_loaders(compile)
 
 
-def replace_loaders(compile: Callable[[dict[str, Any]], str]) -> None:
+def replace_loaders(compile: Callable[[CandidateSources], str]) -> None:
     """The part of `activate` that is the same for every device whose kernels run natively."""
     import torch.utils.cpp_extension as cpp_extension
 
@@ -49,7 +50,7 @@ def replace_loaders(compile: Callable[[dict[str, Any]], str]) -> None:
         from musadata.verifier.backends.torch_abi import load_module
 
         try:
-            path = str(compile(sources.to_dict()))
+            path = str(compile(sources))
         except Exception as error:
             raise RuntimeError(f"Error building extension '{sources.name}': {error}") from error
         module = load_module(path, sources.name)

@@ -1,11 +1,10 @@
 """The emulated backend: CUDA C++ really executed, on the CPU. It proves function, never speed."""
 
 import platform
-from collections.abc import Callable
-from typing import Any
 
 from musadata.config import VerifierConfig
-from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.compilation.built import Compile, report_errors
 
 _CHILD = "musadata.verifier.backends.emulated.emulated_hook"
 
@@ -34,23 +33,8 @@ def open_emulated(config: VerifierConfig) -> Backend:
     )
 
 
-def _compiler(config: VerifierConfig) -> Callable[[dict[str, Any]], Built]:
+def _compiler(config: VerifierConfig) -> Compile:
     from musadata.verifier.backends.emulated import artifacts
-    from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
-    from musadata.verifier.compilation.sources import CandidateSources
 
     limits = artifacts.CompileLimits(seconds=max(1, round(config.compile_seconds)))
-
-    def compile_sources(sources: dict[str, Any]) -> Built:
-        try:
-            parsed = CandidateSources.from_dict(sources)
-            artifact = artifacts.compile_sources(parsed, lines=config.sanitize, limits=limits)
-        except Unsupported as error:
-            return Built(error=str(error), unsupported=True)
-        except CompileError as error:
-            return Built(error=str(error))
-        except (KeyError, TypeError, ValueError):
-            return Built(error="The sources cannot be read.")
-        return Built(path=str(artifact.path))
-
-    return compile_sources
+    return report_errors(lambda sources: artifacts.compile_sources(sources, lines=config.sanitize, limits=limits).path)

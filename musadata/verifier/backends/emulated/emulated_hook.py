@@ -2,7 +2,7 @@
 
 import ctypes
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from musadata.verifier.backends.emulated.runtime import Fault, Launch, Runtime
 from musadata.verifier.compilation.sources import CandidateSources, from_load, from_load_inline
 
-Compile = Callable[[dict[str, Any]], "str | Path"]
+Compile = Callable[[CandidateSources], "str | Path"]
 
 DEVICE = "cuda"  # what PyTorch calls it
 ORDERS = ("forward", "reverse", "random")
@@ -73,7 +73,7 @@ def activate(compile: Compile, fault_fd: int = -1) -> None:
     """Make this process one in which candidates run; cheap after `prepare`.
 
     Args:
-        compile: gets `CandidateSources.to_dict()`, gives the path of the artifact; what it raises, `load_inline`
+        compile: gives the path of the library of some sources; what it raises, `load_inline`
             raises as the RuntimeError that torch has for it ("Error building extension ...").
         fault_fd: where the last message goes if the process dies of a signal in C++ host code: one line, tab-separated
             kind, kernel, position, text. -1 for nowhere.
@@ -215,17 +215,10 @@ def _load_sources(sources: CandidateSources) -> types.ModuleType | None:
     if _state.compile is None:
         raise RuntimeError("the emulator is not active in this process")
     try:
-        path = _state.compile(sources.to_dict())
+        path = _state.compile(sources)
     except Exception as error:
         raise RuntimeError(f"Error building extension '{sources.name}': {error}") from error
     module = load_module(path, sources.name)
     _state.loaded += 1
     _state.modules.append(module)
     return module if sources.is_python_module else None
-
-
-def compiled_here(sources: Mapping[str, Any]) -> Path:
-    """A `compile` callback for processes that may run compilers themselves: tests, notebooks."""
-    from musadata.verifier.backends.emulated.artifacts import compile_sources
-
-    return compile_sources(CandidateSources.from_dict(sources)).path

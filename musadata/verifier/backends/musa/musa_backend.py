@@ -1,12 +1,11 @@
 """The musa backend as the verifier sees it."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from musadata.config import VerifierConfig
 from musadata.verifier.backends.musa.python_port import port_python
-from musadata.verifier.backends.protocol import Backend, Built
+from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.compilation.built import Compile, report_errors
 
 _DEVICE = "musadata.verifier.backends.musa.musa_hook"
 _DEVICE_FILES = ("mtgpu*", "dri/*", "musa*")  # the driver's own, and DRM's
@@ -41,24 +40,10 @@ def open_musa(config: VerifierConfig) -> Backend:
     )
 
 
-def _compiler(config: VerifierConfig) -> Callable[[dict[str, Any]], Built]:
+def _compiler(config: VerifierConfig) -> Compile:
     from musadata.verifier.backends.musa.mcc import compile_ported, find_musa
-    from musadata.verifier.backends.musa.port import NoCounterpart, port_sources
-    from musadata.verifier.compilation.compile_errors import CompileError
+    from musadata.verifier.backends.musa.port import port_sources
     from musadata.verifier.compilation.contained_run import CompileLimits
-    from musadata.verifier.compilation.sources import CandidateSources
 
     limits = CompileLimits(seconds=max(1, round(config.compile_seconds)), memory_mb=16384)
-
-    def compile_sources(sources: dict[str, Any]) -> Built:
-        try:
-            ported = port_sources(CandidateSources.from_dict(sources))
-            return Built(path=str(compile_ported(ported, find_musa(), limits)))
-        except NoCounterpart as error:
-            return Built(error=str(error), unsupported=True)
-        except CompileError as error:
-            return Built(error=str(error))
-        except (KeyError, TypeError, ValueError):
-            return Built(error="The sources cannot be read.")
-
-    return compile_sources
+    return report_errors(lambda sources: compile_ported(port_sources(sources), find_musa(), limits))

@@ -1,7 +1,6 @@
 """Inside the sandbox, on a Moore Threads GPU: what `musadata.verifier.backends.cuda.cuda_hook` is on NVIDIA's."""
 
 from collections.abc import Callable
-from typing import Any
 
 from musadata.verifier.backends.cuda.cuda_hook import (
     begin_call,
@@ -12,6 +11,7 @@ from musadata.verifier.backends.cuda.cuda_hook import (
     set_ghost,
     take_records,
 )
+from musadata.verifier.compilation.sources import CandidateSources
 
 __all__ = [
     "DEVICE",
@@ -43,7 +43,7 @@ def prepare() -> None:
     load_bridge()
 
 
-def activate(compile: Callable[[dict[str, Any]], str], fault_fd: int = -1) -> None:
+def activate(compile: Callable[[CandidateSources], str], fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the artifact."""
     import torch
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from musadata.errors import MusadataError
 from musadata.verifier.backends.musa import names
+from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.lexer import (
     Kind,
     Token,
@@ -28,8 +28,8 @@ _DEFINING = ("struct", "class", "enum", "union", "namespace", "using")
 _MOST_REASONS = 4
 
 
-class NoCounterpart(MusadataError):
-    """The sources use something that MUSA does not have; `what` names it with its lines."""
+class NoCounterpart(Unsupported):
+    """The sources use something that MUSA does not have; the text names it with its lines."""
 
 
 def port_sources(sources: CandidateSources) -> CandidateSources:
