@@ -1,10 +1,14 @@
 """The command line fails in one line, starts fast, and needs torch for nothing that does not."""
 
+import importlib
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
+import musadata
 from musadata.commands import cli
 from musadata.commands.cli import COMMANDS, main
 from musadata.errors import MusadataError
@@ -23,7 +27,13 @@ def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
-    assert "usage: python -m musadata " + command in capsys.readouterr().out
+    assert "usage: musadata " + command in capsys.readouterr().out
+
+
+def test_the_console_command_and_the_module_are_the_same():
+    project = tomllib.loads((Path(musadata.__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    module, _, function = project["scripts"]["musadata"].partition(":")
+    assert getattr(importlib.import_module(module), function) is main
 
 
 @pytest.mark.parametrize("argv", [[], ["nonsense"], ["query"], ["query", "x", "y", "--format", "pdf"]])
@@ -74,10 +84,6 @@ def test_nothing_heavy_is_imported_for_a_look_at_a_corpus(module):
 
 
 def test_musadata_never_imports_beam_nor_pipelines():
-    from pathlib import Path
-
-    import musadata
-
     for path in Path(musadata.__file__).parent.rglob("*.py"):
         text = path.read_text()
         assert "import apache_beam" not in text and "from pipelines" not in text, path

@@ -1,4 +1,4 @@
-"""The command line: `python -m musadata COMMAND …`. Each command lives beside what it shows and is imported on use."""
+"""The command line, `musadata COMMAND …` or `python -m musadata COMMAND …`; a command is imported when it is used."""
 
 import argparse
 import importlib
@@ -12,7 +12,7 @@ from musadata.errors import MusadataError
 
 @dataclass(frozen=True)
 class Command:
-    """A module with `add_arguments(parser)` and `run(arguments) -> exit code`, or functions of other names in it."""
+    """A module of `musadata.commands` with `add_arguments(parser)` and `run(arguments) -> exit code`."""
 
     module: str
     summary: str
@@ -21,21 +21,19 @@ class Command:
 
 
 COMMANDS = {
-    "verify": Command("musadata.commands.verify", "judge one candidate against its reference"),
-    "verify-batch": Command(
-        "musadata.commands.verify", "judge a Parquet file of candidates", "add_batch_arguments", "run_batch"
-    ),
-    "trace": Command("musadata.commands.trace", "show shapes, operators, FLOPs and bytes of a reference"),
-    "query": Command("musadata.corpus.query", "run SQL over a corpus"),
-    "show": Command("musadata.commands.show", "show rows of a corpus as a person would read them"),
-    "report": Command("musadata.corpus.report", "write report.html, one page about a corpus"),
-    "doctor": Command("musadata.commands.doctor", "check this machine and, if one is named, a corpus"),
-    "schemas": Command("musadata.corpus.schemas", "write or check the JSON Schemas of all datasets"),
+    "verify": Command("verify", "judge one candidate against its reference"),
+    "verify-batch": Command("verify", "judge a Parquet file of candidates", "add_batch_arguments", "run_batch"),
+    "trace": Command("trace", "show shapes, operators, FLOPs and bytes of a reference"),
+    "query": Command("query", "run SQL over a corpus"),
+    "show": Command("show", "show rows of a corpus in a readable form"),
+    "report": Command("report", "write report.html, one page about a corpus"),
+    "doctor": Command("doctor", "check this machine and, if one is named, a corpus"),
+    "schemas": Command("schemas", "write or check the JSON Schemas of all datasets"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 2 for what the user can mend, which is printed as one line."""
+    """Run a command. Exit code 2 stands for an error that the user can fix; it is printed as one line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(arguments)
@@ -45,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("musadata: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `… | head` has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -53,17 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     name = next((word for word in argv if not word.startswith("-")), "")
     parser = argparse.ArgumentParser(
-        prog="python -m musadata",
-        description="Looks at and judges training data for models that write GPU kernels. "
-        "The corpus itself is made by `python -m pipelines.all`.",
+        prog="musadata",
+        description="Inspects and judges training data for models that write GPU kernels. "
+        "`python -m pipelines.all` makes a corpus.",
     )
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     for command_name, command in COMMANDS.items():
         summary = command.summary
         sub = commands.add_parser(command_name, help=summary, description=summary[:1].upper() + summary[1:] + ".")
-        if command_name == name:  # only this one's module is imported: others may need torch
-            getattr(importlib.import_module(command.module), command.add_arguments)(sub)
+        if command_name == name:  # import this command only: others may need torch
+            module = importlib.import_module(f"musadata.commands.{command.module}")
+            getattr(module, command.add_arguments)(sub)
+            sub.set_defaults(run=getattr(module, command.run))
     arguments = parser.parse_args(argv)
-    command = COMMANDS[arguments.command]
-    code: int = getattr(importlib.import_module(command.module), command.run)(arguments)
+    code: int = arguments.run(arguments)
     return code

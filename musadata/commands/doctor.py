@@ -1,4 +1,4 @@
-"""What on this machine works, what does not, and what to do about it; and whether a corpus is whole."""
+"""`musadata doctor`: checks what works on this machine, and whether the files of a corpus are intact."""
 
 import argparse
 import importlib.metadata
@@ -22,7 +22,7 @@ from musadata.storage.commits import damage, run_again
 
 
 class Health(StrEnum):
-    """`missing` is something that only some uses need; `broken` has to be mended."""
+    """`missing` is something that only some uses need; `broken` has to be fixed."""
 
     GOOD = "good"
     MISSING = "missing"
@@ -31,7 +31,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     health: Health
@@ -81,7 +81,7 @@ def check_torch() -> Check:
 
 
 def check_emulated() -> Check:
-    """The backend that every machine has: it needs a C++ compiler."""
+    """The backend that runs on every machine with a C++ compiler."""
     from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
 
     try:
@@ -126,18 +126,18 @@ def check_musa() -> Check:
 
 
 def check_sandbox() -> Check:
-    """Whether untrusted code gets namespaces of its own."""
+    """Whether untrusted code can run in namespaces of its own."""
     from musadata.sandbox import Sandbox
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it warns of is what is printed here
+        warnings.simplefilter("ignore")  # the check itself reports what the sandbox would warn of
         with Sandbox(preload=()) as sandbox:
             if sandbox.namespaces:
                 return Check("sandbox", Health.GOOD, "namespaces, no network, read-only root")
     return Check(
         "sandbox",
         Health.MISSING,
-        "no user namespaces here: limits only, so run nothing that you do not trust",
+        "no user namespaces here, only resource limits: do not run code that you do not trust",
         "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)",
     )
 
@@ -162,10 +162,10 @@ MACHINE: tuple[Callable[[], Check], ...] = (
 
 
 def check_corpus(path: str) -> list[Check]:
-    """Every committed shard by size and SHA-256, and the manifest against the commits.
+    """Check every committed shard by size and SHA-256, and the manifest against the commits.
 
     Raises:
-        MusadataError: it is not a corpus.
+        MusadataError: this is not a corpus.
     """
     corpus = open_corpus(path)
     checks = [
@@ -175,7 +175,7 @@ def check_corpus(path: str) -> list[Check]:
     ]
     shards = sum(len(commit.outputs) for commit in corpus.commits)
     if not checks:
-        checks.append(Check("corpus", Health.GOOD, f"{shards} shards, each with the SHA-256 that was committed"))
+        checks.append(Check("corpus", Health.GOOD, f"{shards} shards, all with the committed SHA-256"))
     checks.append(_check_manifest(path, {output.path: output.sha256 for c in corpus.commits for output in c.outputs}))
     return checks
 
@@ -191,11 +191,14 @@ def _check_manifest(path: str, committed: dict[str, str]) -> Check:
         return Check("manifest", Health.BROKEN, error.what, error.remedy)
     except (KeyError, TypeError, AttributeError):
         return Check(
-            "manifest", Health.BROKEN, f"{where} is not one of ours", f"delete it and {run_again('all', path)}"
+            "manifest",
+            Health.BROKEN,
+            f"{where} is not a manifest of musadata",
+            f"delete it and {run_again('all', path)}",
         )
     public = {name: digest for name, digest in committed.items() if not name.startswith("_")}
     if listed != public:
         differing = sorted(name for name in listed.keys() | public.keys() if listed.get(name) != public.get(name))
         detail = f"differs from the commits in {len(differing)} shards, first {differing[0]}"
-        return Check("manifest", Health.BROKEN, detail, f"{run_again('all', path)} to finish what was interrupted")
-    return Check("manifest", Health.GOOD, f"names all {len(public)} published shards and nothing else")
+        return Check("manifest", Health.BROKEN, detail, f"{run_again('all', path)} to finish the interrupted run")
+    return Check("manifest", Health.GOOD, f"lists exactly the {len(public)} published shards")

@@ -1,4 +1,4 @@
-"""Rows on the screen, so that a person enjoys reading them."""
+"""`musadata show`: rows of a corpus in a readable form."""
 
 import argparse
 import hashlib
@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from musadata.commands.portrait import draw_row
+from musadata.commands.row_rendering import draw_row
 from musadata.corpus.datasets import DATASETS, Dataset
 from musadata.corpus.query import query
 from musadata.errors import MusadataError
@@ -17,12 +17,12 @@ from musadata.rows import plain, restore
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("corpus", help="folder or URL of the corpus")
     parser.add_argument("--dataset", choices=list(DATASETS), default="trajectories", help="(default: trajectories)")
-    parser.add_argument("--id", metavar="ID", help="the row with this id, or whose id starts so")
+    parser.add_argument("--id", metavar="ID", help="the row whose id starts with this")
     parser.add_argument("--where", metavar="SQL", help="a condition on the columns: \"success and fault <> ''\"")
     parser.add_argument("--count", type=int, default=1, metavar="N", help="how many rows (default: 1)")
-    parser.add_argument("--random", type=int, metavar="N", help="N rows drawn at random instead of the first ones")
+    parser.add_argument("--random", type=int, metavar="N", help="N rows drawn at random instead of the first rows")
     parser.add_argument("--seed", type=int, default=0, help="the same seed draws the same rows (default: 0)")
-    parser.add_argument("--json", action="store_true", help="as JSON lines instead")
+    parser.add_argument("--json", action="store_true", help="print JSON lines instead")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,7 +49,7 @@ def find_rows(
     """Rows of a dataset, in the order of their ids or, with a seed, drawn at random.
 
     Raises:
-        MusadataError: no row is like that, the condition is no SQL, or the corpus is none.
+        MusadataError: no row matches, the condition is not valid SQL, or this is not a corpus.
     """
     conditions = [f"({where})"] if where else []
     if identity:
@@ -63,11 +63,11 @@ def find_rows(
         quoted = ", ".join("'" + key.replace("'", "''") + "'" for key in drawn)
         table = query(corpus, f"SELECT * FROM {dataset.name} WHERE {dataset.key} IN ({quoted or 'NULL'})")
     if table is None or len(table) == 0:
-        which = f"whose {dataset.key} starts with {identity!r}" if identity else "like that" if where else "at all"
+        which = f"whose {dataset.key} starts with {identity!r}" if identity else "that matches" if where else "at all"
         raise MusadataError(
             f"{dataset.name} has no row {which}",
             where=corpus,
-            remedy=f'look with `python -m musadata query {corpus} "SELECT {dataset.key} FROM {dataset.name}"`',
+            remedy=f'list them with `python -m musadata query {corpus} "SELECT {dataset.key} FROM {dataset.name}"`',
         )
     rows: list[Any] = [restore(dataset.kind, row) for row in table.to_pylist()]
     if seed is not None:
@@ -76,5 +76,5 @@ def find_rows(
 
 
 def _draw(keys: list[str], count: int, seed: int) -> list[str]:
-    """Keys at random: the same ones for the same seed, whatever else is in the corpus or how it is sharded."""
+    """Keys at random; each key's rank depends on the seed and the key alone, not on the other rows or the shards."""
     return sorted(set(keys), key=lambda key: hashlib.sha256(f"{seed}:{key}".encode()).digest())[:count]

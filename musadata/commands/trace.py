@@ -1,4 +1,4 @@
-"""`python -m musadata trace reference.py`: the facts that a teacher is given about a reference."""
+"""`musadata trace`: the facts about a reference that a teacher is given."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from musadata.commands.portrait import draw_row, draw_trace
+from musadata.commands.row_rendering import draw_row, draw_trace
 from musadata.config import TracingConfig, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import Reject, Task, Trace
@@ -17,7 +17,7 @@ from musadata.rows import plain
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("reference", type=Path, help="Python file with Model, get_inputs and get_init_inputs")
     parser.add_argument("--shapes", type=int, default=2, metavar="N", help="sets of input shapes (default: 2)")
-    parser.add_argument("--json", action="store_true", help="as JSON instead")
+    parser.add_argument("--json", action="store_true", help="print JSON instead")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def trace_reference(name: str, reference: str, shape_sets: int) -> tuple[Task, t
     """Execute and trace a reference in the sandbox, as stage 2 does.
 
     Raises:
-        MusadataError: it does not run, or nothing about its shapes can vary.
+        MusadataError: the reference does not run, or none of its shapes can vary.
     """
     from musadata.sandbox import Sandbox
     from musadata.tasks.family import operator_family

@@ -1,6 +1,5 @@
 """report.html: one page about a corpus that needs no network and no server."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
@@ -10,26 +9,10 @@ import duckdb
 
 from musadata.corpus import charts
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.manifest import read_manifest
-from musadata.corpus.query import connect
 from musadata.corpus.summary import show_bytes, show_reasons
-from musadata.storage import files
 
 REPORT = "report.html"
 _TEMPLATE = Path(__file__).parent / "report.html"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("corpus", help="folder or URL of the corpus")
-    parser.add_argument("--output", metavar="FILE", help=f"(default: {REPORT} in the corpus)")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    path = arguments.output or files.join(arguments.corpus, REPORT)
-    page = render_report(read_manifest(arguments.corpus), connect(arguments.corpus))
-    files.write_atomic(path, page.encode())
-    print(path)
-    return 0
 
 
 def render_report(manifest: dict[str, Any], connection: duckdb.DuckDBPyConnection) -> str:

@@ -1,13 +1,11 @@
 """The published contract: one JSON Schema per dataset, and one per form in which a teacher has to answer."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import musadata
 from musadata.corpus.datasets import DATASETS
-from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
 from musadata.schema import json_schema
 from musadata.teacher.prompts import STEPS
@@ -53,29 +51,3 @@ def find_drift(folder: Path) -> list[str]:
     return sorted(
         name for name in schemas.keys() | there.keys() if there.get(name) != render_schema(schemas.get(name, {}))
     )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", type=Path, default=FOLDER, metavar="FOLDER", help=f"(default: {FOLDER})")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 2 if a file and the code differ")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    drift = find_drift(arguments.output)
-    if arguments.check:
-        if drift:
-            raise MusadataError(
-                f"differs from the code: {', '.join(drift)}",
-                where=str(arguments.output),
-                remedy="run `python -m musadata schemas`, or raise SCHEMA_VERSION if a name or type has changed",
-            )
-        return 0
-    schemas = make_schemas()
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    for name in drift:
-        if name in schemas:
-            (arguments.output / name).write_text(render_schema(schemas[name]), encoding="utf-8")
-        elif arguments.output == FOLDER:  # another folder may hold JSON that is not ours
-            (arguments.output / name).unlink()
-        print(arguments.output / name)
-    return 0

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from musadata.commands.cli import main
-from musadata.commands.portrait import draw_row
+from musadata.commands.row_rendering import draw_row
 from musadata.commands.show import find_rows
 from musadata.corpus import create_corpus
 from musadata.corpus.datasets import DATASETS

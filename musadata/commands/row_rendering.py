@@ -1,4 +1,4 @@
-"""How each kind of row looks on the screen: conversations as conversations, code as code, verdicts in colour."""
+"""Renders each kind of row for the terminal: conversations as panels, code highlighted, verdicts in colour."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -37,7 +37,7 @@ _THEME = "ansi_dark"
 
 @singledispatch
 def draw_row(row: Any) -> RenderableType:
-    """A row as something that rich prints; a table of its columns where nothing nicer is known."""
+    """A row as something that rich prints; a table of its columns for kinds without a renderer of their own."""
     return _facts({name: str(value) for name, value in plain(row).items()})
 
 
@@ -63,8 +63,10 @@ def _annotation(row: Annotation) -> RenderableType:
     parts += [draw_trace(number, trace) for number, trace in enumerate(row.traces, 1)]
     for step in row.reasoning:
         parts += [Text(f"\n{step.step}", style="bold cyan"), Markdown(step.text, code_theme=_THEME)]
-    verdict = Text("\nevery claim is borne out by the traces", style="green")
-    parts.append(verdict if row.grounded else Text("\nnot borne out: " + "; ".join(row.ungrounded), style="red"))
+    verdict = Text("\nthe traces support every claim", style="green")
+    parts.append(
+        verdict if row.grounded else Text("\nnot supported by the traces: " + "; ".join(row.ungrounded), style="red")
+    )
     return Group(*parts)
 
 
@@ -117,14 +119,14 @@ def _trajectory(row: Trajectory) -> RenderableType:
 def _sft(row: SftRow) -> RenderableType:
     facts = {"task": row.task_id, "family": f"{row.family}, {row.operator_family}", "license": row.license}
     facts |= {"teacher": row.teacher, "split": row.split}
-    return Group(_title(row.sft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "learnt"))
+    return Group(_title(row.sft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "trained on"))
 
 
 @draw_row.register
 def _rft(row: RftRow) -> RenderableType:
     facts = {"task": row.task_id, "candidate": row.candidate_id, "structure": row.structure}
     facts |= {"reward": f"{row.reward:+.2f}", "license": row.license, "teacher": row.teacher, "split": row.split}
-    return Group(_title(row.rft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "learnt"))
+    return Group(_title(row.rft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "trained on"))
 
 
 @draw_row.register
@@ -200,7 +202,7 @@ def _feedback(text: str) -> list[RenderableType]:
 
 
 def _message(message: Message, outcome: str) -> RenderableType:
-    return _say(message.role, message.content, outcome or ("learnt" if message.loss else ""))
+    return _say(message.role, message.content, outcome or ("trained on" if message.loss else ""))
 
 
 def _chat(messages: Sequence[ChatMessage], note: str = "") -> list[RenderableType]:
@@ -209,6 +211,6 @@ def _chat(messages: Sequence[ChatMessage], note: str = "") -> list[RenderableTyp
 
 def _say(role: str, content: str, note: str) -> RenderableType:
     title = Text.assemble((role, "bold"), f" · {note}" if note else "")
-    failed = bool(note) and not note.startswith(("accepted", "learnt", "chosen"))
+    failed = bool(note) and not note.startswith(("accepted", "trained on", "chosen"))
     style = "red" if failed else _COLOURS.get(role, "white")
     return Panel(Markdown(content, code_theme=_THEME), title=title, title_align="left", border_style=style)
