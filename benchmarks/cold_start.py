@@ -70,10 +70,10 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
     source = (folder / "honest" / f"{kernel}.py").read_text().replace(_INCLUDE, f"// {time.time_ns()}\n{_INCLUDE}")
     task_name = source.partition("# task: ")[2].splitlines()[0]
     reference = (folder / "references" / f"{task_name}.py").read_text()
-    served = trial.Trial.serve
+    served = trial.CandidateSession.serve
     asked: set[str] = set()
 
-    def serve(self: trial.Trial, question: dict[str, Any]) -> dict[str, Any]:
+    def serve(self: trial.CandidateSession, question: dict[str, Any]) -> dict[str, Any]:
         kind = next((key for key in ("context", "compile", "plan", "enter", "judge") if key in question), "timing")
         if kind not in asked:
             note(f"asks: {kind}")
@@ -83,7 +83,7 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
         asked.add(kind)
         return answer
 
-    trial.Trial.serve = serve  # type: ignore[method-assign]
+    trial.CandidateSession.serve = serve  # type: ignore[method-assign]
     with Verifier(VerifierConfig(backend=BackendType(backend))) as verifier:
         note("verifier opened")
         opened = verifier._backend

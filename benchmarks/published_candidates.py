@@ -16,7 +16,7 @@ from benchmarks.measuring import report
 from musadata.verifier.backends.emulated.artifacts import CompileError, Unsupported, compile_sources
 from musadata.verifier.backends.emulated.execution_spaces import may_mix_spaces
 from musadata.verifier.compilation.sources import CandidateSources
-from musadata.verifier.compilation.speculative_compile import foresee_sources
+from musadata.verifier.compilation.speculative_compile import predict_sources
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     files = sorted(arguments.folder.rglob("*.py"))
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    sources = [found for text in texts for found in foresee_sources(text)]
+    sources = [found for text in texts for found in predict_sources(text)]
     with ThreadPoolExecutor(2) as pool:
         said = list(pool.map(_compile, sources))
     refused, unsupported = (sum(text.startswith(kind) for text in said) for kind in ("error", "cannot say"))

@@ -69,7 +69,7 @@ def _with_special(value: torch.Tensor, special: float) -> torch.Tensor:
 
 
 def _call(backend: Any, model: torch.nn.Module, values: list[Any], order: str, seed: int, poison: int) -> object:
-    backend.configure(order=order, seed=seed, poison=poison, ghost=False)
+    backend.configure(order=order, seed=seed, poison=poison, null_kernels=False)
     try:
         with torch.no_grad():
             structure, leaves = flatten(model(*[v.cuda() if torch.is_tensor(v) else v for v in values]))

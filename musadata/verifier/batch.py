@@ -255,7 +255,7 @@ class _Judge:
         if not isinstance(reference, str) or not isinstance(source, str):
             lacking = "candidate" if isinstance(reference, str) else "reference"
             return self._verifier.give_up(Finding("row.incomplete", f"The row holds no {lacking}."))
-        self._verifier.foresee(source)
+        self._verifier.compile_speculatively(source)
         try:
             task = self._task(reference)
             if row["inputs"]:

@@ -18,17 +18,17 @@ from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Compile
 from musadata.verifier.compilation.shared_compile import SharedCompile
-from musadata.verifier.compilation.speculative_compile import foresee_sources
+from musadata.verifier.compilation.speculative_compile import predict_sources
 from musadata.verifier.extract import Extraction, extract
 from musadata.verifier.feedback import write_feedback
 from musadata.verifier.reward import reward
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.rules.python.legality import check_legality
 from musadata.verifier.task_from_reference import PRELOAD, read_task, task_id
-from musadata.verifier.trusted.baseline_pool import Rivals
-from musadata.verifier.trusted.candidate_session import Compilations, Trial, rejected
+from musadata.verifier.trusted.baseline_pool import BaselinePool
+from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations, rejected
 from musadata.verifier.trusted.device_lock import released
-from musadata.verifier.trusted.emulator_crosscheck import SecondOpinion
+from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
 from musadata.verifier.trusted.expectation import BadReference, Expectation, ReferenceRunner
 from musadata.verifier.trusted.judge import Judgement
 from musadata.verifier.trusted.plan import SEED_POLICY, collect_shapes, derive_seed, plan_sets
@@ -68,8 +68,8 @@ class Verifier:
         self._candidates: Sandbox | None = None
         self._reference_sandbox: Sandbox | None = None
         self._references: ReferenceRunner | None = None
-        self._rivals: Rivals | None = None
-        self._second: SecondOpinion | None = None
+        self._rivals: BaselinePool | None = None
+        self._second: EmulatorCrosscheck | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._foreseen: set[tuple[str, str]] = set()
         self._contexts = threading.Semaphore(_CONTEXTS_AT_ONCE)
@@ -111,10 +111,10 @@ class Verifier:
         self._stack.callback(partial(self._pool.shutdown, wait=False, cancel_futures=True))
         self._references = ReferenceRunner(references, limits)
         if backend.times:
-            self._rivals = Rivals(self._config, backend, references)
+            self._rivals = BaselinePool(self._config, backend, references)
             self._stack.callback(self._rivals.close)
-        if backend.second_opinion:
-            self._second = SecondOpinion(self._config, self._pool)
+        if backend.crosscheck:
+            self._second = EmulatorCrosscheck(self._config, self._pool)
             self._stack.callback(self._second.close)
 
     def __exit__(self, *_: object) -> None:
@@ -195,7 +195,7 @@ class Verifier:
         )
         return compilations.judge(outcome)
 
-    def foresee(self, candidate: str) -> None:
+    def compile_speculatively(self, candidate: str) -> None:
         """Start to compile what the candidate seems to hold, so that it is there when its process asks for it."""
         extraction = extract(candidate)
         if not extraction.finding and not check_legality(extraction.source, self._config.strict).findings:
@@ -209,7 +209,7 @@ class Verifier:
 
     def _start_compiling(self, source: str, whose: str, compile_sources: Compile) -> None:
         assert self._pool is not None
-        for sources in foresee_sources(source):
+        for sources in predict_sources(source):
             key = whose, sources.digest()
             if key in self._foreseen or check_native_code(sources.texts(), self._config.strict):
                 continue
@@ -241,7 +241,9 @@ class Verifier:
         lock, seat = (rivals.lock(), rivals.seat()) if rivals else (None, None)
         timing = partial(rivals.start, exercise.reference, seed) if rivals else None
         with second as opinion:
-            trial = Trial(self._config, compilations, expected, seed, lock, seat, timing, self._contexts, opinion)
+            trial = CandidateSession(
+                self._config, compilations, expected, seed, lock, seat, timing, self._contexts, opinion
+            )
             with released(lock, seat):
                 try:
                     outcome = self._candidates.call(

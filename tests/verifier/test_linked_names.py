@@ -28,7 +28,7 @@ def look_at(folder, source):
         ("void {}()", "()", ("_ZN8emulator12", "cover_memoryEb")),
         ("void {}()", "()", ("sge", "mm_")),
         ("int {}()", "()", ("fo", "rk")),
-        ("void {}(int)", "(0)", ("musa", "data_set_ghost")),
+        ("void {}(int)", "(0)", ("musa", "data_set_null_kernels")),
         ("unsigned long {}()", "()", ("musadata_take", "_host_bytes")),
         ("void {}()", "()", ("musadata_end", "_call")),
         ("int {}(void*, const void*, long, int)", "(nullptr, nullptr, 4, 2)", ("cuda", "Memcpy_ptds")),

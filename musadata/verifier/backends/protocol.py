@@ -33,7 +33,7 @@ class Backend:
     identity: str = ""  # of the device, for the lock on it
     flush_bytes: int = 256 << 20  # written before each timed call: several times the L2 cache of any device so far
     checks: str = ""  # how closely its kernels' accesses are checked: nothing, brief, full; see `plan_calls`
-    second_opinion: bool = False  # whether kernels get away with mistakes there that the emulator sees
+    crosscheck: bool = False  # whether kernels get away with mistakes there that the emulator sees
     seats: int = 0  # how many candidates' contexts its memory has room for at a time; 0: as many as ask
     is_full: Callable[[], bool] = lambda: False  # asked when a candidate finds no memory: whether others hold it
     is_lost: Callable[[], bool] = lambda: False  # asked when a candidate fails: whether the device has stopped to work

@@ -18,7 +18,7 @@ class _Unknown(Exception):
     """A value that only running the program would tell."""
 
 
-def foresee_sources(source: str) -> list[CandidateSources]:
+def predict_sources(source: str) -> list[CandidateSources]:
     """The sources of every `load_inline` call whose arguments can be read."""
     try:
         tree = ast.parse(source)

@@ -21,7 +21,7 @@ _BENT = 0.25  # of a movement: by as much it may differ from the one the other w
 _SMOOTH = 1e-6  # of the output's size: what a tiny shake moves at most where there is no step
 
 
-def measure_conditions(
+def measure_conditioning(
     reference: Oracle, oracle: Oracle, values: list[Any], truth: list[torch.Tensor], exact: bool
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """(`truth` of inputs moved by an ulp, condition of every element, in float32), per output.

@@ -30,7 +30,7 @@ from musadata.verifier.sandboxed.dispatch_watch import BUILTIN, DispatchWatch
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, time_candidate
 from musadata.verifier.sandboxed.model_state import copy_state
 from musadata.verifier.sandboxed.plain_values import decode
-from musadata.verifier.sandboxed.state_snapshot import Kept, kept_state
+from musadata.verifier.sandboxed.state_snapshot import Snapshot, take_snapshot
 
 MODULE = "musadata_candidate"
 FILE = "<candidate>"
@@ -66,7 +66,7 @@ def _python_operators() -> list[str]:
     return sorted(name for name in torch.library._impls if name.split("/")[0] in BUILTIN)
 
 
-class _Belongings:
+class IntegrityGuard:
     """Functions as they were before the candidate was imported."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Belongings:
         self._operators = frozenset(_python_operators())
         self._audit = Audit(FILE)
 
-    def look_around(self, facts: dict[str, Any]) -> None:
+    def check(self, facts: dict[str, Any]) -> None:
         facts["tampered"] = [
             f"{getattr(place, '__name__', place)}.{name}"
             for place, name, original in self._originals
@@ -111,7 +111,7 @@ def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
     backend = importlib.import_module(backend_name)
     fault_file = os.open("faults", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     backend.activate(_compile, fault_fd=fault_file)
-    belongings = _Belongings()
+    guard = IntegrityGuard()
     try:
         ask({"context": "wanted"})  # returns when few others are making theirs
         torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
@@ -121,14 +121,14 @@ def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
             plan = ask({"plan": True})
             run = _prepare(module, plan, backend, facts)
             if run is not None:
-                _follow(run, plan["plan"], facts, belongings)
+                _follow(run, plan["plan"], facts, guard)
     except BaseException as error:
         facts["error"] = describe_error(error)
-    belongings.look_around(facts)
+    guard.check(facts)
     return facts
 
 
-def _follow(run: _Run, plan: dict[str, Any], facts: dict[str, Any], belongings: _Belongings) -> None:
+def _follow(run: _Run, plan: dict[str, Any], facts: dict[str, Any], guard: IntegrityGuard) -> None:
     """Carry out the calls, and have the candidate timed if they turn out well."""
     if plan["timed"]:
         ask({"enter": True})  # returns when no other candidate is being timed on this device
@@ -136,17 +136,17 @@ def _follow(run: _Run, plan: dict[str, Any], facts: dict[str, Any], belongings: 
     for call in plan["calls"]:
         _note(facts, "call")
         facts["calls"].append(_carry_out(run, call))
-        if "error" in facts["calls"][-1] and not call["ghost"] and not call["strided"]:
+        if "error" in facts["calls"][-1] and not call["null_kernels"] and not call["strided"]:
             break
     facts["changed_later"] = [name for name, leaves, data in run.outputs if _pack(leaves) != data]
     if plan["timed"]:
-        belongings.look_around(facts)
+        guard.check(facts)
         names = [call["name"] for call in plan["calls"] if Path(call["name"]).exists()]
         request = ask({"judge": facts}, {name: Path(name).read_bytes() for name in [*names, "faults"]})
         if "time" in request:
             _note(facts, "time")
             run.outputs.clear()
-            time_candidate(turns, watch, lambda ghost: run.backend.configure(ghost=ghost))
+            time_candidate(turns, watch, lambda null_kernels: run.backend.configure(null_kernels=null_kernels))
 
 
 def _get_ready(run: _Run, timed: dict[str, Any]) -> tuple[Turns, Stopwatch]:
@@ -217,7 +217,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     index = call["set"]
     held = _fill(run, index, call["strided"])
     values = _arguments(run, index, held)
-    modes = {key: call[key] for key in ("order", "seed", "poison", "ghost")}
+    modes = {key: call[key] for key in ("order", "seed", "poison", "null_kernels")}
     if call["check"]:
         modes |= {"check": call["check"], "settled": call["settled"]}
     run_unseen(lambda: (run.model(*values), getattr(torch, run.backend.DEVICE).synchronize()), call["unseen"])
@@ -225,10 +225,10 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     run.backend.take_records()
     run.backend.guard_memory(call["poison"])
     facts: dict[str, Any] = {"set": index}
-    kept = kept_state(run.module, run.model, held) if call["settled"] else None
+    kept = take_snapshot(run.module, run.model, held) if call["settled"] else None
     if kept:
         run.backend.keep_memory()
-    watch = DispatchWatch(keep=call["ghost"])
+    watch = DispatchWatch(keep=call["null_kernels"])
     leaves: list[Any] = []
     try:
         run.backend.begin_call()
@@ -240,12 +240,12 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
         facts["error"] = describe_error(error)
     facts["records"] = _plain_records(run.backend.take_records(), watch)
     if kept:
-        now = kept_state(run.module, run.model, held)
+        now = take_snapshot(run.module, run.model, held)
         changed = sorted(name for name, value in now.values.items() if kept.values.get(name, value) != value)
         facts["counts"] = changed[:8]
         if "error" not in facts and _counts_in_memory(run, values, held, (kept, now), modes):
             facts["counts"].append("what it keeps in memory")
-    run.backend.configure(order="forward", seed=0, poison=0xFF, ghost=False)
+    run.backend.configure(order="forward", seed=0, poison=0xFF, null_kernels=False)
     facts["written"] = watch.written()
     if "error" in facts or "structure" not in facts:
         return facts
@@ -255,7 +255,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     data = _pack(leaves)
     Path(call["name"]).write_bytes(data)
     facts["digest"] = hashlib.sha256(data).hexdigest()
-    if not call["ghost"]:
+    if not call["null_kernels"]:
         run.outputs.append((call["name"], leaves, data))
     return facts
 
@@ -287,7 +287,7 @@ def run_unseen(forward: Callable[[], Any], most: int) -> None:
 
 
 def _counts_in_memory(
-    run: _Run, values: list[Any], held: dict[str, torch.Tensor], kept: tuple[Kept, Kept], modes: dict[str, Any]
+    run: _Run, values: list[Any], held: dict[str, torch.Tensor], kept: tuple[Snapshot, Snapshot], modes: dict[str, Any]
 ) -> bool:
     """Whether the very same call, made once more, changes again what the program keeps on the device or in tensors on
     the host, of which `kept` tells before and after the last: scratch would stay as it is."""
@@ -301,7 +301,7 @@ def _counts_in_memory(
     getattr(torch, run.backend.DEVICE).synchronize()
     changed: bool = run.backend.kept_memory_changed()
     run.backend.take_records()
-    return changed or kept_state(run.module, run.model, held).contents != now.contents
+    return changed or take_snapshot(run.module, run.model, held).contents != now.contents
 
 
 def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:

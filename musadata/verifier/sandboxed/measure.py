@@ -139,7 +139,7 @@ class Turns:
         return statistics.median(watch.time(self._forward, _LEAD_MS)[0] for _ in range(count))
 
 
-def time_candidate(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], None]) -> None:
+def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None]) -> None:
     """Carry out what the trusted side asks until it says stop."""
     answer: dict[str, Any] = {"go": True}
     blobs: dict[str, bytes] = {}
@@ -154,22 +154,22 @@ def time_candidate(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], N
                     structure, blobs["output"] = turns.check(watch, request["check"])
                     answer = {"structure": structure}
                 elif "share" in request:
-                    answer = _own_share(turns, watch, set_ghost, request["share"])
+                    answer = _own_share(turns, watch, set_null_kernels, request["share"])
                 else:
                     return
             except Exception as error:
                 answer = {"error": describe_error(error)}
 
 
-def _own_share(turns: Turns, watch: Stopwatch, set_ghost: Callable[[bool], None], count: int) -> dict[str, Any]:
+def _own_share(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int) -> dict[str, Any]:
     """Device time of a call, of one whose own kernels do nothing, and of none at all."""
     whole = turns.device_time(watch, count)
     empty = statistics.median(watch.time(lambda: None, _LEAD_MS)[0] for _ in range(count))
-    set_ghost(True)
+    set_null_kernels(True)
     try:
         rest = turns.device_time(watch, count)
     finally:
-        set_ghost(False)
+        set_null_kernels(False)
     return {"whole": whole, "rest": rest, "empty": empty}
 
 

@@ -20,7 +20,7 @@ _CHOOSING = frozenset({
 Results = Callable[[list[Any]], list[torch.Tensor]]
 
 
-def forgive_numbers(
+def relax(
     run: Results, values: list[Any], plain: list[Any], leaves: Sequence[torch.Tensor], oracle: Sequence[torch.Tensor]
 ) -> None:
     """Where a result is NaN, or infinite, but an honest kernel's may be a number, `oracle` becomes 0, in place.

@@ -26,10 +26,10 @@ from musadata.verifier.protocol.variants import (
     InputSet,
     apply_variant,
 )
-from musadata.verifier.sandboxed.conditioning import measure_conditions
+from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
-from musadata.verifier.sandboxed.nonfinite import forgive_numbers
+from musadata.verifier.sandboxed.nonfinite import relax
 from musadata.verifier.sandboxed.plain_values import encode
 
 _MOST_NONFINITE = 0.5
@@ -126,7 +126,7 @@ def _run_set(
     variant, values, given, result = _run_variant(plan, specs, model, first.get(plan.shape, []))
     structure, leaves = flatten(result)
     oracle = _oracle(model, values, leaves)
-    shaken, conditions = measure_conditions(
+    shaken, conditions = measure_conditioning(
         lambda moved: flatten(_call(model, moved))[1],
         lambda moved: _oracle(model, moved, leaves),
         values,
@@ -141,7 +141,7 @@ def _run_set(
     tensors = {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
     if variant == INFINITE:
         plain = _draw(specs, plan, PLAIN)
-        forgive_numbers(lambda given: flatten(_call(model, given))[1], values, plain, leaves, oracle)
+        relax(lambda given: flatten(_call(model, given))[1], values, plain, leaves, oracle)
     _write(f"inputs{index}", pack(tensors))
     _write(f"expected{index}", pack({str(i): leaf for i, leaf in enumerate(leaves)}))
     _write(f"oracle{index}", pack({str(i): leaf for i, leaf in enumerate(oracle)}))

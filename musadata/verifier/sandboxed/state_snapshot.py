@@ -50,7 +50,7 @@ _BACKENDS = ("", ".cpu", ".cuda", ".cuda.matmul", ".cudnn", ".mkl", ".mkldnn", "
 
 
 @dataclass(frozen=True)
-class Kept:
+class Snapshot:
     """What a program keeps at one moment.
 
     Attributes:
@@ -62,7 +62,7 @@ class Kept:
     contents: dict[int, str]
 
 
-def kept_state(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Kept:
+def take_snapshot(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Snapshot:
     """`module` is the candidate's program, `tensors` what it is called with."""
     walk = _walk(module, model, tensors)
     values = {
@@ -72,7 +72,7 @@ def kept_state(module: types.ModuleType, model: torch.nn.Module, tensors: Mappin
         "PyTorch's settings": _settings(),
         "the state of random numbers": (torch.initial_seed(), _digest(torch.get_rng_state())),
     }
-    return Kept(values, {id(tensor): _digest(tensor) for tensor in walk.tensors if tensor.nbytes <= _MOST_BYTES})
+    return Snapshot(values, {id(tensor): _digest(tensor) for tensor in walk.tensors if tensor.nbytes <= _MOST_BYTES})
 
 
 def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> "_Walk":

@@ -16,7 +16,7 @@ from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.timing import Driver, TimingPolicy, time_candidate, time_compiled, timed_sets
 
 
-class Rivals:
+class BaselinePool:
     """The reference in eager mode and, if the config says so, compiled. One device, any number of threads."""
 
     def __init__(self, config: VerifierConfig, backend: Backend, sandbox: Sandbox):

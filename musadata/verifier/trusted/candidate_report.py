@@ -25,7 +25,7 @@ class Report:
 
     def honest_calls(self) -> list[dict[str, Any]]:
         """Those that must not fail; `plan_calls` gives the names of the two that may."""
-        return [item for name, item in self.calls.items() if name not in ("ghost", "strided")]
+        return [item for name, item in self.calls.items() if name not in ("null_replay", "strided")]
 
     def work(self) -> list[dict[str, Any]]:
         """Calls whose operators count: those that must not fail, and the one that may refuse inputs, unless it does."""

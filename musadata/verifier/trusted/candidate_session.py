@@ -107,7 +107,7 @@ StartTiming = Callable[[Expectation], Driver]
 
 
 class Opinion(Protocol):
-    """What somebody else sees of a candidate with which nothing is wrong so far; see `second_opinion`."""
+    """What somebody else sees of a candidate with which nothing is wrong so far; see `crosscheck`."""
 
     @property
     def is_there(self) -> bool: ...
@@ -115,7 +115,7 @@ class Opinion(Protocol):
     def reconsider(self, judgement: Judgement) -> Judgement: ...
 
 
-class Trial:
+class CandidateSession:
     """Serves one candidate's process. `timing` is None where times mean nothing.
 
     `lock` is shared while its context is made and while it is executed, and held alone while it is timed. `seat` is its

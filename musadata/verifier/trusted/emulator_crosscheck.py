@@ -73,7 +73,7 @@ class Opinion:
         return replace(judgement, stage=found.stage, error_class=found.error_class, test_share=0.0, findings=findings)
 
 
-class SecondOpinion:
+class EmulatorCrosscheck:
     """Runs candidates in the emulator, from the threads of `pool`; its warm process starts in the background.
 
     Attributes:

@@ -11,7 +11,7 @@ from musadata.verifier.trusted.candidate_report import Report, listed, records_o
 from musadata.verifier.trusted.compare import compare_result, same_bits
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.plan import Call
-from musadata.verifier.trusted.runtime_legality import judge_conduct
+from musadata.verifier.trusted.runtime_legality import check_runtime_legality
 
 # Cheats that are named as such even where the results are wrong too.
 _SURE_CHEATS = ("runtime.operator", "runtime.tampered", "runtime.no_launch", "runtime.host")
@@ -36,7 +36,7 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
     operators, kernels = report.operators(), report.kernels()
     share, wrong = _judge_results(report, calls, expectation)
     crash = _judge_end(outcome, report)
-    cheats = judge_conduct(report, calls, expectation, strict)
+    cheats = check_runtime_legality(report, calls, expectation, strict)
     missing = [text for kind, text in report.kernel_faults() if kind == "unsupported"]
     if missing:
         finding = Finding("execute.unsupported", f"This backend cannot judge the candidate: {missing[0]}")
@@ -190,7 +190,7 @@ def _judge_repeats(report: Report, call: Call, calls: Sequence[Call], expectatio
     """Further calls on the same inputs: the same bits, or with atomics at least the right values."""
     problems = []
     for again in calls:
-        if again.set != call.set or again.name == call.name or again.ghost or again.name not in report.calls:
+        if again.set != call.set or again.name == call.name or again.null_kernels or again.name not in report.calls:
             continue
         if again.strided:
             problems += _judge_strided(report, again, expectation)

@@ -25,7 +25,7 @@ SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG6
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the candidate's forward. `order`: of threads and blocks. `ghost`: its kernels do nothing.
+    """One call of the candidate's forward. `order`: of threads and blocks. `null_kernels`: its kernels do nothing.
     `strided`: its inputs are not contiguous; it may refuse them, but not silently take them for what they are not."""
 
     set: int
@@ -33,7 +33,7 @@ class Call:
     order: str = "forward"
     seed: int = 0
     poison: int = POISON
-    ghost: bool = False
+    null_kernels: bool = False
     strided: bool = False
     check: str = ""  # of accesses: off, brief, full; empty where the backend knows none
     settled: bool = False  # the call before had the same shapes, so that nothing kept has a reason to change
@@ -87,12 +87,12 @@ def _after_first(checks: str) -> str:
 
 def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list[Call]:
     """Every set once, then the first again: threads in reverse order over other memory, inputs that are not contiguous,
-    and a ghost replay. `unseen` calls come before the last plain one: who behaves only at first has stopped to by then.
+    and a replay with null kernels. `unseen` calls precede the last plain one, for candidates that behave only at first.
     """
     rest, calls = _after_first(checks), plan_once(shapes, checks)
     settled = shapes[-1] == shapes[0]
     again = Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled, unseen=unseen)
     calls.append(again)
     calls.append(Call(0, "strided", strided=True, check=rest))
-    calls.append(Call(0, "ghost", ghost=True, check=rest))
+    calls.append(Call(0, "null_replay", null_kernels=True, check=rest))
     return calls

@@ -1,5 +1,4 @@
-"""Whether a run was legal, whatever its results are: operators, launches, the ghost replay, and what became of
-PyTorch's own functions."""
+"""Whether a run was legal, whatever its results: operators, launches, replaced functions, replay with null kernels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +19,10 @@ _MOST_PARTS = 16
 _PARTS_PER_LAUNCH = 4
 
 
-def judge_conduct(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
-    """Legality at run time: operators, launches, the ghost replay, and what became of torch's own functions."""
+def check_runtime_legality(
+    report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool
+) -> list[Finding]:
+    """What a run did that no candidate may do."""
     findings = []
     for name in listed(report.facts.get("tampered")):
         findings.append(Finding("runtime.tampered", f"The candidate replaced {name}."))
@@ -46,7 +47,7 @@ def judge_conduct(report: Report, calls: Sequence[Call], expectation: Expectatio
     if _keeps_results(report, calls):
         text = "Called again with the same inputs the forward launches no kernel: it keeps its result."
         findings.append(Finding("runtime.state", text))
-    findings += _judge_ghost(report, calls, expectation, strict)
+    findings += _check_null_replay(report, calls, expectation, strict)
     return findings
 
 
@@ -71,22 +72,22 @@ def _keeps_results(report: Report, calls: Sequence[Call]) -> bool:
     return any(new[call.set] and not launched[call.name] for call in again)
 
 
-def _judge_ghost(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
+def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
     """What the results are when its kernels do nothing."""
-    ghost = next((call for call in calls if call.ghost), None)
-    honest = next((call for call in calls if ghost and call.set == ghost.set), None)
-    if ghost is None or honest is None or honest.name not in report.results:
+    null_kernels = next((call for call in calls if call.null_kernels), None)
+    honest = next((call for call in calls if null_kernels and call.set == null_kernels.set), None)
+    if null_kernels is None or honest is None or honest.name not in report.results:
         return []
     # Constant outputs say nothing, and copies that PyTorch may make are the same either way.
     arrays = report.results[honest.name].arrays
     telling = [index for index, array in enumerate(arrays) if _is_telling(array)]
-    replayed = report.results[ghost.name].arrays if ghost.name in report.results else ()
+    replayed = report.results[null_kernels.name].arrays if null_kernels.name in report.results else ()
     same = {index for index, array in enumerate(replayed[: len(arrays)]) if array.raw == arrays[index].raw}
     if telling and same.issuperset(telling):
         text = "The result is the same when its kernels do nothing: they are not what computes it."
         return [Finding("runtime.decoy", text)]
     there = _written_by_operators(
-        report.calls.get(ghost.name, {}), expectation.sets[ghost.set].inputs, expectation.state
+        report.calls.get(null_kernels.name, {}), expectation.sets[null_kernels.set].inputs, expectation.state
     )
     if strict and telling and all(index in same or digest_of(arrays[index].raw) in there for index in telling):
         text = (

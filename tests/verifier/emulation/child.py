@@ -25,7 +25,9 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         return str(compile_sources(sources, lines=request.get("sanitize", False)).path)
 
     hook.activate(compile_here, fault_fd=request["fault_fd"])
-    options = {key: request[key] for key in ("order", "seed", "poison", "ghost", "check", "settled") if key in request}
+    options = {
+        key: request[key] for key in ("order", "seed", "poison", "null_kernels", "check", "settled") if key in request
+    }
     if request.get("sanitize"):
         options["check"] = "full"
     hook.configure(**options)

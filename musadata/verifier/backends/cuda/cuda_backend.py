@@ -135,7 +135,7 @@ def open_cuda(config: VerifierConfig) -> Backend:
         devices=tuple(str(path) for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()),
         environment=(("MUSADATA_CACHE", str(cache)), ("CUDA_DEVICE_MAX_CONNECTIONS", _CONNECTIONS)),
         times=True,
-        second_opinion=True,
+        crosscheck=True,
         identity=device.uuid,
         seats=device.seats,
         is_full=watch_memory(device.uuid),

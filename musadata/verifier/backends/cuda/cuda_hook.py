@@ -75,11 +75,11 @@ def look_for_device() -> None:
     torch.cuda.init()
 
 
-def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghost: bool = False) -> None:
+def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, null_kernels: bool = False) -> None:
     """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
     import torch
 
-    set_ghost(ghost)
+    set_null_kernels(null_kernels)
     # What the allocator hands out next are these blocks: it keeps what is freed and splits it.
     blocks = [torch.full((size,), poison, dtype=torch.uint8, device="cuda") for size in _POISON_BYTES]
     torch.cuda.synchronize()
@@ -95,7 +95,7 @@ def guard_memory(poison: int) -> None:
 
 
 def begin_call() -> None:
-    """Nothing to do: a device keeps no account of what waits for what; see `second_opinion`."""
+    """Nothing to do: a device keeps no account of what waits for what; see `crosscheck`."""
 
 
 def end_call() -> None:
@@ -111,10 +111,10 @@ def kept_memory_changed() -> bool:
     return False
 
 
-def set_ghost(ghost: bool) -> None:
+def set_null_kernels(null_kernels: bool) -> None:
     """Whether the candidate's launches are left out from now on."""
     for library in _loaded.libraries:
-        library.musadata_set_ghost(int(ghost))
+        library.musadata_set_null_kernels(int(null_kernels))
 
 
 def take_records() -> dict[str, Any]:

@@ -9,7 +9,7 @@ namespace {
 
 std::mutex g_mutex;
 std::map<std::string, long> g_launches;  // one line per kernel, geometry and error
-bool g_ghost = false;
+bool g_null_kernels = false;
 
 template <class Extent>
 void record_launch(const std::string& kernel, Extent grid, Extent block, size_t shared_bytes, int error) {
@@ -24,7 +24,7 @@ void record_launch(const std::string& kernel, Extent grid, Extent block, size_t 
 
 extern "C" {
 
-__attribute__((visibility("default"))) void musadata_set_ghost(int ghost) { g_ghost = ghost != 0; }
+__attribute__((visibility("default"))) void musadata_set_null_kernels(int null_kernels) { g_null_kernels = null_kernels != 0; }
 
 // One launch per line: name, grid, block, bytes of shared memory, error, count. Valid until the next call.
 __attribute__((visibility("default"))) const char* musadata_take_launches() {

@@ -1,5 +1,5 @@
-// Linked into every candidate with `--wrap`: each kernel launch passes here first, to be recorded, or, in a ghost
-// replay, to be left out.
+// Linked into every candidate with `--wrap`: each kernel launch passes here first, to be recorded or, in a replay with
+// null kernels, to be left out.
 #include <cuda_runtime.h>
 #include <cxxabi.h>
 
@@ -45,7 +45,7 @@ extern "C" {
 cudaError_t __wrap___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                       size_t shared_bytes, cudaStream_t stream) {
   const cudaError_t error =
-      g_ghost ? cudaSuccess : __real___cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
+      g_null_kernels ? cudaSuccess : __real___cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
   record(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, error);
   return error;
 }
@@ -53,14 +53,14 @@ cudaError_t __wrap___cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block
 cudaError_t __wrap_cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
                                     cudaStream_t stream) {
   const cudaError_t error =
-      g_ghost ? cudaSuccess : __real_cudaLaunchKernel(function, grid, block, arguments, shared_bytes, stream);
+      g_null_kernels ? cudaSuccess : __real_cudaLaunchKernel(function, grid, block, arguments, shared_bytes, stream);
   record(function, grid, block, shared_bytes, error);
   return error;
 }
 
 cudaError_t __wrap_cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                                                size_t shared_bytes, cudaStream_t stream) {
-  const cudaError_t error = g_ghost ? cudaSuccess
+  const cudaError_t error = g_null_kernels ? cudaSuccess
                                     : __real_cudaLaunchCooperativeKernel(function, grid, block, arguments, shared_bytes,
                                                                          stream);
   record(function, grid, block, shared_bytes, error);
@@ -68,7 +68,7 @@ cudaError_t __wrap_cudaLaunchCooperativeKernel(const void* function, dim3 grid, 
 }
 
 cudaError_t __wrap_cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
-  const cudaError_t error = g_ghost ? cudaSuccess : __real_cudaLaunchKernelExC(config, function, arguments);
+  const cudaError_t error = g_null_kernels ? cudaSuccess : __real_cudaLaunchKernelExC(config, function, arguments);
   record(function, config->gridDim, config->blockDim, config->dynamicSmemBytes, error);
   return error;
 }

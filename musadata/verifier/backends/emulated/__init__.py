@@ -14,7 +14,7 @@ parent, on request      `artifacts.compile_sources(CandidateSources.from_dict(so
 Example of a child::
 
     hook.activate(lambda sources: ask({"compile": sources})["path"], fault_fd=write_end)
-    hook.configure(order="forward", seed=0, poison=0xFF, ghost=False)
+    hook.configure(order="forward", seed=0, poison=0xFF, null_kernels=False)
     ...import the candidate, run ModelNew on cuda tensors...
     records = hook.take_records()
 

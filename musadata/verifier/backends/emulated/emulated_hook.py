@@ -22,7 +22,7 @@ class Records(TypedDict):
     """What a candidate did since the last time it was asked.
 
     operators: calls by aten operator, "aten.mul.Tensor", sorted by name; on cuda tensors only.
-    kernels: distinct launches in order, ghosts and refused ones (error != 0) included.
+    kernels: distinct launches in order, those of null kernels and refused ones (error != 0) included.
     faults: what kernels did wrong, each also raised as a RuntimeError at its launch.
     reports: what the checks on accesses found; see `configure`.
     host_bytes: copied from the device to the host by the candidate's C++, or in memory that both share.
@@ -100,7 +100,7 @@ def configure(
     order: str = "forward",
     seed: int = 0,
     poison: int = 0xFF,
-    ghost: bool = False,
+    null_kernels: bool = False,
     check: str = "off",
     settled: bool = False,
 ) -> None:
@@ -110,13 +110,13 @@ def configure(
         order: in which order the threads of a block, and the blocks, run: forward, reverse or random.
         seed: of the random order.
         poison: byte that fresh memory is filled with; -1 leaves it as the system gives it.
-        ghost: kernels do nothing, but are checked and recorded.
+        null_kernels: kernels do nothing, but are checked and recorded.
         check: brief looks at the first accesses of each launch, and reports races that change a value and accesses out
             of bounds or misaligned; full looks at all accesses, and reports everything that looks like a mistake.
         settled: the program has been called like this before: report static variables that its host code changes.
     """
     runtime = prepare()
-    runtime.configure(ORDERS.index(order), seed, poison, ghost, CHECKS.index(check), settled)
+    runtime.configure(ORDERS.index(order), seed, poison, null_kernels, CHECKS.index(check), settled)
     runtime.reset_errors()
 
 

@@ -55,8 +55,8 @@ class Runtime:
         self._device.musadata_device_install()
         self.order = Order(self._runtime)
 
-    def configure(self, order: int, seed: int, poison: int, ghost: bool, check: int, settled: bool) -> None:
-        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(ghost), check, int(settled))
+    def configure(self, order: int, seed: int, poison: int, null_kernels: bool, check: int, settled: bool) -> None:
+        self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(null_kernels), check, int(settled))
 
     def set_fault_descriptor(self, descriptor: int) -> None:
         self._runtime.musadata_set_fault_descriptor(descriptor)

@@ -1,5 +1,5 @@
-// Linked into every candidate with `--wrap`: each kernel launch passes here first, to be recorded, or, in a ghost
-// replay, to be left out. The runtime is not known to tell a kernel's name, so all are called "kernel".
+// Linked into every candidate with `--wrap`: each kernel launch passes here first, to be recorded or, in a replay with
+// null kernels, to be left out.
 #include <musa_runtime.h>
 
 #include "launch_records.h"
@@ -15,7 +15,7 @@ using Launch = musaError_t (*)(const void*, dim3, dim3, void**, size_t, musaStre
 
 musaError_t launch(Launch real, const void* function, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
                    musaStream_t stream) {
-  const musaError_t error = g_ghost ? musaSuccess : real(function, grid, block, arguments, shared_bytes, stream);
+  const musaError_t error = g_null_kernels ? musaSuccess : real(function, grid, block, arguments, shared_bytes, stream);
   record_launch("kernel", grid, block, shared_bytes, static_cast<int>(error));
   return error;
 }

@@ -36,7 +36,7 @@ def open_musa(config: VerifierConfig) -> Backend:
         devices=tuple(str(path) for path in files if path.is_char_device()),
         environment=(("MUSADATA_CACHE", str(cache)),),
         port=port_python,
-        second_opinion=True,
+        crosscheck=True,
     )
 
 

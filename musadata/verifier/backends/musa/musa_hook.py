@@ -8,7 +8,7 @@ from musadata.verifier.backends.cuda.cuda_hook import (
     keep_memory,
     kept_memory_changed,
     replace_loaders,
-    set_ghost,
+    set_null_kernels,
     take_records,
 )
 from musadata.verifier.compilation.sources import CandidateSources
@@ -51,11 +51,11 @@ def activate(compile: Callable[[CandidateSources], str], fault_fd: int = -1) -> 
     replace_loaders(compile)
 
 
-def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, ghost: bool = False) -> None:
+def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, null_kernels: bool = False) -> None:
     """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
     import torch
 
-    set_ghost(ghost)
+    set_null_kernels(null_kernels)
     blocks = [torch.full((size,), poison, dtype=torch.uint8, device=DEVICE) for size in _POISON_BYTES]
     getattr(torch, DEVICE).synchronize()
     del blocks

@@ -35,7 +35,7 @@ uint64_t g_block_serial = 0;
 uint64_t g_first_block = 0;
 bool g_cooperative = false;
 bool g_continues = false;
-bool g_ghost = false;
+bool g_null_kernels = false;
 Checking g_checking = Checking::kOff;
 bool g_settled = false;
 const CheckerHooks* g_checker = nullptr;
@@ -265,7 +265,7 @@ bool is_launch_frame(const void* address) {
   return above >= 0 && above < kFrameBytes;
 }
 
-void set_ghost(bool ghost) { g_ghost = ghost; }
+void set_null_kernels(bool null_kernels) { g_null_kernels = null_kernels; }
 
 void set_checking(Checking checking) { g_checking = checking; }
 
@@ -310,7 +310,7 @@ void musadata_launch(const LaunchConfig* config, void (*entry)(void*), void* arg
     return;
   }
   queue_kernel(config->stream, name);
-  if (g_ghost) {
+  if (g_null_kernels) {
     return;
   }
   begin_faults(name);

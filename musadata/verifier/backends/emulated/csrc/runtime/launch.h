@@ -37,7 +37,7 @@ bool block_continues();
 bool is_launch_frame(const void* address);
 
 // Kernels become no-ops that are still checked and recorded.
-void set_ghost(bool ghost);
+void set_null_kernels(bool null_kernels);
 
 // How much of what a kernel does is checked access by access. `kBrief`: the first accesses of a launch, for mistakes
 // that are mistakes whatever the kernel means. `kFull`: all of them, for everything that looks like one.

@@ -110,10 +110,10 @@ const char* musadata_take_reports() {
   return take(&g_reports);
 }
 
-void musadata_configure(int order, uint64_t seed, int poison, int ghost, int checking, int settled) {
+void musadata_configure(int order, uint64_t seed, int poison, int null_kernels, int checking, int settled) {
   set_order(static_cast<Order>(order), seed);
   set_poison(poison);
-  set_ghost(ghost != 0);
+  set_null_kernels(null_kernels != 0);
   set_checking(static_cast<Checking>(checking));
   cover_memory(static_cast<Checking>(checking) != Checking::kOff);
   settle_checker();

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from musadata.verifier.sandboxed.state_snapshot import kept_state
+from musadata.verifier.sandboxed.state_snapshot import take_snapshot
 
 PROGRAM = types.ModuleType("musadata_candidate")
 
@@ -68,9 +68,9 @@ def changes(value: Any, call: Callable[[], object]) -> list[str]:
     """The places that differ after a call, in a program that holds `value`."""
     program = types.ModuleType(PROGRAM.__name__)
     vars(program)["value"] = value
-    before = kept_state(program, torch.nn.Module(), {}).values
+    before = take_snapshot(program, torch.nn.Module(), {}).values
     call()
-    after = kept_state(program, torch.nn.Module(), {}).values
+    after = take_snapshot(program, torch.nn.Module(), {}).values
     return sorted(name for name in after if after[name] != before.get(name))
 
 
@@ -155,10 +155,10 @@ def test_random_numbers_that_are_drawn_are_seen() -> None:
 def test_contents_of_a_tensor_on_the_host_are_told_apart() -> None:
     program = types.ModuleType(PROGRAM.__name__)
     vars(program)["value"] = [torch.zeros(2)]
-    before = kept_state(program, torch.nn.Module(), {}).contents
-    assert kept_state(program, torch.nn.Module(), {}).contents == before
+    before = take_snapshot(program, torch.nn.Module(), {}).contents
+    assert take_snapshot(program, torch.nn.Module(), {}).contents == before
     vars(program)["value"][0].fill_(1.0)
-    assert kept_state(program, torch.nn.Module(), {}).contents != before
+    assert take_snapshot(program, torch.nn.Module(), {}).contents != before
 
 
 def test_environment_that_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from musadata.config import VerifierConfig
 from musadata.records import ErrorClass
 from musadata.verifier.trusted.baseline_process import Turn
-from musadata.verifier.trusted.candidate_session import Compilations, Trial
+from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
 from musadata.verifier.trusted.timing import Reply, TimingPolicy, summarise, time_candidate
 
 POLICY = TimingPolicy(repetitions=40, turn=10, warm_up_ms=0.0)
@@ -156,7 +156,10 @@ def test_share_of_own_kernels_is_what_is_saved_without_them():
 
 def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question():
     leaves = threading.Semaphore(1)
-    trials = [Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves) for _ in range(2)]
+    trials = [
+        CandidateSession(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves)
+        for _ in range(2)
+    ]
     for trial in trials:
         assert trial.serve({"context": "wanted"}) == {}
         assert not leaves.acquire(blocking=False)
@@ -164,5 +167,5 @@ def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question()
         assert trial.serve({"context": "wanted"}) == {}  # a candidate that asks again holds nobody up
         assert leaves.acquire(blocking=False)
         leaves.release()
-    Trial(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves).leave()
+    CandidateSession(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves).leave()
     assert leaves._value == 1

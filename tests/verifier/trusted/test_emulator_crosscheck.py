@@ -17,8 +17,8 @@ from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend, Built
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.trusted import candidate_session as trial
-from musadata.verifier.trusted import emulator_crosscheck as second_opinion
-from musadata.verifier.trusted.emulator_crosscheck import SecondOpinion
+from musadata.verifier.trusted import emulator_crosscheck as crosscheck
+from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
 from musadata.verifier.trusted.plan import Call, plan_calls
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=10.0)
@@ -30,7 +30,7 @@ def blind() -> Iterator[Verifier]:
     """A verifier whose backend checks no accesses, like a device, and is given a second opinion."""
 
     def open_blind(config: VerifierConfig) -> Backend:
-        return dataclasses.replace(open_backend(config), name="blind", checks="", second_opinion=True)
+        return dataclasses.replace(open_backend(config), name="blind", checks="", crosscheck=True)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verifier, "open_backend", open_blind)
@@ -82,7 +82,7 @@ def test_program_that_keeps_count_is_cheating(
 
 
 def test_the_emulator_compiles_ahead_and_once(relu_task: Task, relu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_emulated, compiled, begun = second_opinion.open_emulated, [], threading.Event()
+    open_emulated, compiled, begun = crosscheck.open_emulated, [], threading.Event()
 
     def open_counting(config: VerifierConfig) -> Backend:
         backend = open_emulated(config)
@@ -94,12 +94,12 @@ def test_the_emulator_compiles_ahead_and_once(relu_task: Task, relu: str, monkey
 
         return dataclasses.replace(backend, compile=compile_sources)
 
-    monkeypatch.setattr(second_opinion, "open_emulated", open_counting)
+    monkeypatch.setattr(crosscheck, "open_emulated", open_counting)
     monkeypatch.setattr(
-        verifier, "open_backend", lambda config: dataclasses.replace(open_backend(config), second_opinion=True)
+        verifier, "open_backend", lambda config: dataclasses.replace(open_backend(config), crosscheck=True)
     )
     with Verifier(CONFIG) as opened:
-        opened.foresee(relu)
+        opened.compile_speculatively(relu)
         assert begun.wait(30)
         assert opened.verify(relu_task, relu).accepted
     assert len(compiled) <= 2  # the second time what is there already is only looked up
@@ -130,7 +130,7 @@ def test_what_takes_the_emulator_too_long_is_left_to_the_device(
     blind: Verifier, relu_task: Task, faulty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = faulty.replace("class ModelNew", "import time\nwhile time.process_time() < 4.0:\n    pass\n\nclass ModelNew")
-    monkeypatch.setattr(second_opinion, "_LIMITS", Limits(seconds=1.0))
+    monkeypatch.setattr(crosscheck, "_LIMITS", Limits(seconds=1.0))
     assert blind.verify(relu_task, busy).accepted
 
 
@@ -149,7 +149,7 @@ def test_emulator_that_breaks_says_nothing(
 def test_only_small_inputs_are_run_again(
     blind: Verifier, relu_task: Task, faulty: str, monkeypatch: pytest.MonkeyPatch, most: int, accepted: bool
 ) -> None:
-    monkeypatch.setattr(second_opinion, "_MOST_ELEMENTS", most)
+    monkeypatch.setattr(crosscheck, "_MOST_ELEMENTS", most)
     small = (dataclasses.replace(relu_task.inputs[0], shape=(5, 7)),)
     assert blind.verify(relu_task, faulty, [small]).accepted is accepted
 
@@ -191,7 +191,7 @@ def test_nothing_is_left_when_it_is_closed_while_it_runs(relu: str) -> None:
         return [()]
 
     with ThreadPoolExecutor(1) as pool:
-        second = SecondOpinion(CONFIG, pool)
+        second = EmulatorCrosscheck(CONFIG, pool)
         with second.ask(relu, shapes, expected, 1) as opinion:
             assert reached.wait(60)
             second.close()

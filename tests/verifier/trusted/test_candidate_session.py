@@ -8,12 +8,12 @@ from musadata.config import VerifierConfig
 from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.trusted.candidate_report import Report
-from musadata.verifier.trusted.candidate_session import Compilations, Trial, _with_times
+from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations, _with_times
 from musadata.verifier.trusted.judge import Judgement, _judge_end
 
 
-def open_trial(contexts: threading.Semaphore) -> Trial:
-    return Trial(VerifierConfig(), Compilations(Mock(), True), Future(), 1, None, None, None, contexts)
+def open_trial(contexts: threading.Semaphore) -> CandidateSession:
+    return CandidateSession(VerifierConfig(), Compilations(Mock(), True), Future(), 1, None, None, None, contexts)
 
 
 def test_context_is_free_again_once_it_has_been_made() -> None:
@@ -27,7 +27,9 @@ def test_context_is_free_again_once_it_has_been_made() -> None:
 
 def test_nobody_is_timed_while_a_context_is_made() -> None:
     lock = Mock()
-    trial = Trial(VerifierConfig(), Compilations(Mock(), True), Future(), 1, lock, None, None, threading.Semaphore(1))
+    trial = CandidateSession(
+        VerifierConfig(), Compilations(Mock(), True), Future(), 1, lock, None, None, threading.Semaphore(1)
+    )
     trial.serve({"context": "wanted"})
     assert [call[0] for call in lock.method_calls] == ["share"]
     trial.serve({"context": "made"})
@@ -60,7 +62,7 @@ def test_candidate_is_rejected_by_an_opinion_that_comes_before_it_is_timed_or_la
     expected.set_result(Mock())
     lock, timing, opinion = Mock(), Mock(), Mock(is_there=in_time, reconsider=Mock(return_value=bad))
     compilations, contexts = Compilations(Mock(), True), threading.Semaphore(1)
-    trial = Trial(VerifierConfig(), compilations, expected, 1, lock, None, timing, contexts, opinion)
+    trial = CandidateSession(VerifierConfig(), compilations, expected, 1, lock, None, timing, contexts, opinion)
     with patch.object(trial, "_judge_outcome", return_value=good):
         assert trial.serve({"judge": {}}) == ({"stop": True} if in_time else {"time": True})
         assert timing.called is not in_time

@@ -3,14 +3,14 @@
 import pytest
 
 from musadata.verifier.compilation.sources import from_load_inline
-from musadata.verifier.compilation.speculative_compile import foresee_sources
+from musadata.verifier.compilation.speculative_compile import predict_sources
 
 
 def test_module_level_literals_are_found(relu):
     namespace = {}
     exec(compile(relu.split("ext = ")[0], "relu", "exec"), namespace)
     asked = from_load_inline("relu_ext", "torch::Tensor relu(torch::Tensor x);", namespace["source"], ["relu"])
-    assert [sources.digest() for sources in foresee_sources(relu)] == [asked.digest()]
+    assert [sources.digest() for sources in predict_sources(relu)] == [asked.digest()]
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_module_level_literals_are_found(relu):
     ],
 )
 def test_only_what_can_be_read_is_foreseen(text, count):
-    assert len(foresee_sources(text)) == count
+    assert len(predict_sources(text)) == count

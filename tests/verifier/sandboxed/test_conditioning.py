@@ -3,14 +3,14 @@
 import torch
 
 from musadata.verifier.protocol.tolerance import CONDITION_FACTOR
-from musadata.verifier.sandboxed.conditioning import measure_conditions
+from musadata.verifier.sandboxed.conditioning import measure_conditioning
 
 
 def conditions(function, values, exact=False):
     """Those of the only output of a function of one input."""
     truth = [function(values.double())]
     reference, oracle = (lambda moved: [function(moved[0])]), (lambda moved: [function(moved[0].double())])
-    return measure_conditions(reference, oracle, [values], truth, exact)[1][0]
+    return measure_conditioning(reference, oracle, [values], truth, exact)[1][0]
 
 
 def test_a_smooth_function_moves_as_its_inputs_do():
