@@ -10,6 +10,7 @@ from musadata.rows import content_id, plain, restore
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet
 from musadata.storage.journal import Journal
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, Teacher
+from musadata.verifier.rules.catalogue import INFRA_DEVICE
 
 if TYPE_CHECKING:
     from musadata.verifier import Verifier
@@ -116,7 +117,7 @@ def _check_device(verdict: Verdict) -> None:
         MusadataError: the verifier could not judge because of it.
     """
     for finding in verdict.findings:
-        if finding.rule == "infra.device":
+        if finding.rule == INFRA_DEVICE.id:
             raise MusadataError(
                 finding.message,
                 where="verifier",

@@ -25,12 +25,13 @@ import pyarrow.parquet as pq
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
+from musadata.records import ErrorClass, InputSpec, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema
 from musadata.storage.journal import Journal
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.torch_abi.host_toolchain import hash_of
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.verifier import Verifier, own_version
 
 _PROGRESS_SECONDS = 5.0
@@ -254,16 +255,17 @@ class _Judge:
         reference, source = row["reference"], row["source"]
         if not isinstance(reference, str) or not isinstance(source, str):
             lacking = "candidate" if isinstance(reference, str) else "reference"
-            return self._verifier.give_up(Finding("row.incomplete", f"The row holds no {lacking}."))
+            return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(f"The row holds no {lacking}."))
         self._verifier.compile_speculatively(source)
         try:
             task = self._task(reference)
             if row["inputs"]:
                 task = replace(task, inputs=tuple(restore(InputSpec, spec) for spec in row["inputs"]))
         except MusadataError as error:
-            return self._verifier.give_up(Finding("reference.fails", str(error)))
+            return self._verifier.give_up(rules.REFERENCE_FAILS.worded(str(error)))
         except (TypeError, ValueError, KeyError) as error:
-            return self._verifier.give_up(Finding("row.incomplete", f"The row's inputs cannot be read: {error}"[:300]))
+            message = f"The row's inputs cannot be read: {error}"[:300]
+            return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(message))
         return self._verifier.verify(task, source)
 
     def _task(self, reference: str) -> Task:

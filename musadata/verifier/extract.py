@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from musadata.records import Finding
+from musadata.verifier.rules import catalogue as rules
 
 MAX_CHARACTERS = 1_000_000
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$")
@@ -36,7 +37,7 @@ def extract(reply: str) -> Extraction:
     """The program that defines `ModelNew`: the last code block that does, else the whole reply if it is Python."""
     problem = _unreadable(reply)
     if problem:
-        return Extraction("", Finding("extract.unreadable", problem))
+        return Extraction("", rules.EXTRACT_UNREADABLE.worded(problem))
     reply = reply.replace("\r\n", "\n").lstrip("\ufeff")
     if _defines_candidate(reply):
         return Extraction(reply)
@@ -128,11 +129,11 @@ def _defined(node: ast.stmt) -> list[str]:
 def _missing(text: str, blocks: list[_Block], python: list[_Block]) -> Finding:
     """Why no program was found: the most helpful sentence."""
     if blocks and not blocks[-1].closed:
-        return Finding(
-            "extract.truncated", "The last code block is not closed: the reply was cut off.", blocks[-1].line
-        )
+        text = "The last code block is not closed: the reply was cut off."
+        return rules.EXTRACT_TRUNCATED.worded(text, blocks[-1].line)
     if _OPEN_THOUGHTS.search(text):
-        return Finding("extract.truncated", "The reply ends among its thoughts: it was cut off before any program.")
+        text = "The reply ends among its thoughts: it was cut off before any program."
+        return rules.EXTRACT_TRUNCATED.worded(text)
     whole = [] if blocks else [_Block("", text, 1, False)]
     named = [block for block in (python or whole) if "ModelNew" in block.text]
     for block in named:
@@ -143,13 +144,11 @@ def _missing(text: str, blocks: list[_Block], python: list[_Block]) -> Finding:
             what = getattr(error, "msg", None) or type(error).__name__
             if not block.closed and _ends_early(what, block.text.rstrip().count("\n") + block.line - line):
                 text = f"The program ends in the middle ({what}, line {line}): the reply was cut off."
-                return Finding("extract.truncated", text, line)
-            return Finding(
-                "extract.syntax", f"The program is not valid Python: {what} (line {line} of the reply).", line
-            )
+                return rules.EXTRACT_TRUNCATED.worded(text, line)
+            return rules.EXTRACT_SYNTAX.finding(what, line, line=line)
     if not blocks:
-        return Finding("extract.no_code", "The reply holds no code block and is not a Python program with ModelNew.")
-    return Finding("extract.no_model", "No code block defines a class ModelNew.")
+        return rules.EXTRACT_NO_CODE.finding()
+    return rules.EXTRACT_NO_MODEL.finding()
 
 
 def _ends_early(error: str, lines_after: int) -> bool:

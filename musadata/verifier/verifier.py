@@ -22,6 +22,7 @@ from musadata.verifier.compilation.speculative_compile import predict_sources
 from musadata.verifier.extract import Extraction, extract
 from musadata.verifier.feedback import write_feedback
 from musadata.verifier.reward import reward
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.rules.python.legality import check_legality
 from musadata.verifier.task_from_reference import PRELOAD, read_task, task_id
@@ -153,8 +154,8 @@ class Verifier:
         try:
             return self._verdict(self._run(exercise, extraction.source, ported.source))
         except (BadReference, MusadataError) as error:
-            rule = "reference.fails" if isinstance(error, BadReference) else "infra.host"
-            return self.give_up(Finding(rule, str(error)))
+            rule = rules.REFERENCE_FAILS if isinstance(error, BadReference) else rules.INFRA_HOST
+            return self.give_up(rule.worded(str(error)))
 
     def _port(self, extraction: Extraction) -> Extraction:
         assert self._backend is not None
@@ -304,7 +305,7 @@ def _wait_for_memory(backend: Backend) -> None:
 
 
 def _infra(judgement: Judgement, message: str) -> Judgement:
-    return rejected(judgement.stage, ErrorClass.INFRA, [Finding("infra.device", message)])
+    return rejected(judgement.stage, ErrorClass.INFRA, [rules.INFRA_DEVICE.worded(message)])
 
 
 @cache

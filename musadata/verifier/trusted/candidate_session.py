@@ -15,6 +15,7 @@ from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends.protocol import Backend, Built
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.candidate_report import read_report
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
@@ -66,11 +67,11 @@ class Compilations:
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self.findings)
         for built in self.errors:
             if built.unsupported:
-                finding = Finding("compile.unsupported", f"This backend cannot judge the candidate: {built.error}")
+                finding = rules.COMPILE_UNSUPPORTED.finding(built.error)
                 return rejected(VerifyStage.COMPILE, ErrorClass.INFRA, [finding])
-            return rejected(VerifyStage.COMPILE, ErrorClass.COMPILE, [Finding("compile.error", built.error)])
+            return rejected(VerifyStage.COMPILE, ErrorClass.COMPILE, [rules.COMPILE_ERROR.worded(built.error)])
         if self.count == 0 and outcome.ok and "error" not in _facts(outcome):
-            finding = Finding("legality.no_kernel", "The program compiled no CUDA source.")
+            finding = rules.LEGALITY_NO_KERNEL.finding("CUDA source")
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, [finding])
         return None
 
@@ -248,13 +249,11 @@ def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | Non
     found = measured or Measured()
     tampered = _facts(outcome).get("tampered")
     if not outcome.ok:
-        what = outcome.message or outcome.status
-        found.blame(ErrorClass.RUNTIME, f"timing.{outcome.status}", f"When called many times its process ends: {what}.")
+        found.blame(rules.RULES[f"timing.{outcome.status}"], outcome.message or outcome.status)
     elif tampered:
-        name = str(tampered[0] if isinstance(tampered, list) else tampered)[:200]
-        found.blame(ErrorClass.CHEATING, "runtime.tampered", f"The candidate replaced {name}.")
+        found.blame(rules.RUNTIME_TAMPERED, str(tampered[0] if isinstance(tampered, list) else tampered)[:200])
     elif measured is None:
-        found.blame(ErrorClass.RUNTIME, "timing.exception", "Its process ends before it has been timed.")
+        found.blame(rules.TIMING_EXCEPTION, "its process ends before it has been timed.")
     return replace(
         judgement,
         stage=VerifyStage.TIME,

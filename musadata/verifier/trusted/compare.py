@@ -11,6 +11,7 @@ from musadata.verifier.protocol.pytree import describe
 from musadata.verifier.protocol.tensors import Array
 from musadata.verifier.protocol.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR, Tolerance
 from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.expectation import ExpectedSet
 
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
@@ -28,8 +29,7 @@ def compare_result(expected: ExpectedSet, result: Result) -> tuple[Finding, ...]
     """Findings about one result; none if it is right."""
     if result.structure != expected.structure or len(result.arrays) != len(expected.expected):
         right, found = describe(expected.structure), _describe_untrusted(result.structure)
-        message = f"The forward returns {found} instead of {right}."
-        return (Finding("correctness.structure", message, 0, "", "", right, found),)
+        return (rules.CORRECTNESS_STRUCTURE.finding(found, right, expected=right, got=found),)
     findings: list[Finding] = []
     infinite = expected.plan.variant == INFINITE
     rights = zip(expected.expected, expected.oracle, expected.conditions, expected.tolerances, strict=True)
@@ -52,18 +52,17 @@ def _compare_array(
     name: str, got: Array, want: Array, oracle: Array, condition: Array, tolerance: Tolerance | None
 ) -> Finding | None:
     if got.shape != want.shape:
-        message = f"{name} has shape {_shape(got)} instead of {_shape(want)}."
-        return Finding("correctness.shape", message, 0, "", "", _shape(want), _shape(got))
+        right, found = _shape(want), _shape(got)
+        return rules.CORRECTNESS_SHAPE.finding(name, found, right, expected=right, got=found)
     if got.dtype != want.dtype:
-        message = f"{name} is {got.dtype} instead of {want.dtype}."
-        return Finding("correctness.dtype", message, 0, "", "", want.dtype, got.dtype)
+        return rules.CORRECTNESS_DTYPE.finding(name, got.dtype, want.dtype, expected=want.dtype, got=got.dtype)
     if not math.prod(want.shape):
         return None
     if tolerance is None:
         return _swallowed(name, got, want, oracle)
     if want.dtype in _INTEGERS:
         wrong = _wrong_integers(got, want, oracle, condition)
-        rule = "correctness.values"
+        rule = rules.CORRECTNESS_VALUES
     else:
         wrong, rule = _wrong_floats(got, want, oracle, condition, tolerance)
     return _finding(name, rule, wrong, got, want) if wrong.any() else None
@@ -76,8 +75,8 @@ def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | N
     wrong = ~np.isfinite(want.values) & ~np.isfinite(oracle.values) & np.isfinite(got.values)
     if not wrong.any():
         return None
-    finding = _finding(name, "correctness.swallowed", wrong, got, want)
-    return replace(finding, message=f"Infinities in the input disappear. {finding.message}")
+    finding = _finding(name, rules.CORRECTNESS_SWALLOWED, wrong, got, want)
+    return replace(finding, message=rules.CORRECTNESS_SWALLOWED.message.format(finding.message))
 
 
 def _wrong_integers(got: Array, want: Array, oracle: Array, condition: Array) -> np.ndarray:
@@ -91,7 +90,7 @@ def _wrong_integers(got: Array, want: Array, oracle: Array, condition: Array) ->
 
 def _wrong_floats(
     got: Array, want: Array, oracle: Array, condition: Array, tolerance: Tolerance
-) -> tuple[np.ndarray, str]:
+) -> tuple[np.ndarray, rules.Rule]:
     wide = np.complex128 if want.dtype.startswith("complex") else np.float64
     values, reference, truth = got.values.astype(wide), want.values.astype(wide), oracle.values.astype(wide)
     with np.errstate(all="ignore"):
@@ -104,8 +103,8 @@ def _wrong_floats(
         same = (np.isnan(values) & np.isnan(reference)) | (values == reference)
     nonfinite = settled & ~same
     if (wrong & ~np.isfinite(values)).any() or nonfinite.any():
-        return wrong | nonfinite, "correctness.nonfinite"
-    return wrong, "correctness.values"
+        return wrong | nonfinite, rules.CORRECTNESS_NONFINITE
+    return wrong, rules.CORRECTNESS_VALUES
 
 
 def _slack(tolerance: Tolerance, shape: tuple[int, ...]) -> np.ndarray:
@@ -116,7 +115,7 @@ def _slack(tolerance: Tolerance, shape: tuple[int, ...]) -> np.ndarray:
     return slack
 
 
-def _finding(name: str, rule: str, wrong: np.ndarray, got: Array, want: Array) -> Finding:
+def _finding(name: str, rule: rules.Rule, wrong: np.ndarray, got: Array, want: Array) -> Finding:
     """Evidence: the first wrong element, how many there are, and what pattern they follow."""
     count, total = int(wrong.sum()), wrong.size
     first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape)) if wrong.ndim else ()
@@ -129,7 +128,8 @@ def _finding(name: str, rule: str, wrong: np.ndarray, got: Array, want: Array) -
     )
     message += f"; largest error {worst}" if worst else ""
     message += f". {_pattern(wrong, got, want)}".rstrip()
-    return Finding(rule, message if message.endswith(".") else message + ".", 0, "", index, expected, found)
+    message = message if message.endswith(".") else message + "."
+    return rule.worded(message, index=index, expected=expected, got=found)
 
 
 def _worst(got: Array, want: Array, wrong: np.ndarray) -> str:

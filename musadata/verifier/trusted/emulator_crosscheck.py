@@ -20,6 +20,7 @@ from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backends.emulated.emulated_backend import open_emulated
 from musadata.verifier.compilation.shared_compile import SharedCompile
 from musadata.verifier.protocol.variants import PLAIN
+from musadata.verifier.rules.catalogue import RULES
 from musadata.verifier.trusted.candidate_report import read_report
 from musadata.verifier.trusted.candidate_session import Compilations, describe_plan
 from musadata.verifier.trusted.expectation import BadReference, Expectation
@@ -28,26 +29,6 @@ from musadata.verifier.trusted.plan import Call, plan_once
 
 _LIMITS = Limits(seconds=5.0, memory_mb=2048)
 _MOST_ELEMENTS = 1 << 20  # of a set of inputs: kernels over more would take the emulator seconds
-# Mistakes that a device lets pass. Whatever else the emulator says, the device knows better: what it cannot run or only
-# refuses by limits of its own, wrong values, and what ends on a device too.
-_UNNOTICED = frozenset({"runtime.state"}) | frozenset(
-    f"device.{kind}"
-    for kind in (
-        "out_of_bounds",
-        "out_of_bounds_write",
-        "illegal_access",
-        "misaligned",
-        "local_overflow",
-        "shared_overflow",
-        "uninitialised_shared",
-        "race_in_block",
-        "race_between_blocks",
-        "unordered_streams",
-        "barrier_divergence",
-        "warp_divergence",
-        "division_by_zero",
-    )
-)
 _OWN_LIMIT = "stack overflow"  # a device's threads have more room for local variables
 _REMARK = "Seen in emulation: the device does not notice it."
 
@@ -185,4 +166,6 @@ def _excerpt(expectation: Expectation, small: "set[int]") -> Expectation:
 
 
 def _is_unnoticed(finding: Finding) -> bool:
-    return finding.rule in _UNNOTICED and _OWN_LIMIT not in finding.message
+    """Whether only the emulator can find this. The device decides about everything else: wrong values, crashes, and
+    what the emulator cannot run or refuses because of its own limits."""
+    return RULES[finding.rule].missed_by_devices and _OWN_LIMIT not in finding.message

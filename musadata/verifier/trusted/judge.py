@@ -7,14 +7,12 @@ from typing import Any
 from musadata.records import ErrorClass, Finding, Timing, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Report, listed, records_of
 from musadata.verifier.trusted.compare import compare_result, same_bits
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.plan import Call
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
-
-# Cheats that are named as such even where the results are wrong too.
-_SURE_CHEATS = ("runtime.operator", "runtime.tampered", "runtime.no_launch", "runtime.host")
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,12 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
     cheats = check_runtime_legality(report, calls, expectation, strict)
     missing = [text for kind, text in report.kernel_faults() if kind == "unsupported"]
     if missing:
-        finding = Finding("execute.unsupported", f"This backend cannot judge the candidate: {missing[0]}")
+        finding = rules.EXECUTE_UNSUPPORTED.finding(missing[0])
         return Judgement(VerifyStage.EXECUTE, ErrorClass.INFRA, share, (finding,), operators, kernels)
     found = [
-        (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _sentences(report, "interface", "interface.state"), 0.0),
+        (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _interface(report), 0.0),
         (VerifyStage.EXECUTE, ErrorClass.RUNTIME, crash, share),
-        (VerifyStage.PROFILE, ErrorClass.CHEATING, [f for f in cheats if f.rule in _SURE_CHEATS], share),
+        (VerifyStage.PROFILE, ErrorClass.CHEATING, [f for f in cheats if rules.RULES[f.rule].certain], share),
         (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, wrong, share),
         (VerifyStage.PROFILE, ErrorClass.CHEATING, cheats, share),
     ]
@@ -52,41 +50,34 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
         if findings:
             return Judgement(stage, error_class, q, tuple(findings), operators, kernels)
     if not any(item.discriminating for item in expectation.sets if item.plan.variant != INFINITE):
-        finding = Finding("task.not_discriminating", "Zeros or a constant would pass every test of this task.")
+        finding = rules.TASK_NOT_DISCRIMINATING.finding()
         return Judgement(VerifyStage.COMPARE, ErrorClass.INFRA, share, (finding,), operators, kernels)
     return Judgement(VerifyStage.PROFILE, None, 1.0, (), operators, kernels)
 
 
-def _sentences(report: Report, key: str, rule: str) -> list[Finding]:
-    return [Finding(rule, str(sentence)[:300]) for sentence in listed(report.facts.get(key))]
+def _interface(report: Report) -> list[Finding]:
+    return [rules.INTERFACE_STATE.worded(str(text)[:300]) for text in listed(report.facts.get("interface"))]
 
 
 def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:
     """Exceptions, crashes, limits and faults of kernels."""
-    findings = [Finding(f"device.{kind}", text) for kind, text in report.kernel_faults()]
-    findings += [Finding("device.fault", line) for line in report.faults if not findings]
+    findings = [rules.device_rule(kind).worded(text) for kind, text in report.kernel_faults()]
+    findings += [rules.DEVICE_FAULT.worded(line) for line in report.faults if not findings]
     if not findings:
         findings = _refused_launches(report)
     error = report.facts.get("error") or next((c["error"] for c in report.honest_calls() if "error" in c), None)
     if isinstance(error, dict) and not findings:
         findings.append(_exception(error))
-    if not outcome.ok:
-        messages = {
-            "timeout": "It takes too long: a loop that does not end, or far too much work.",
-            "memory": "It takes more memory than it may.",
-            "output": "It prints or writes more than it may.",
-        }
-        text = messages.get(outcome.status, f"Its process was {outcome.message or 'lost'}.")
-        if outcome.status == "error":
-            text = f"{outcome.error_type}: {outcome.message}"[:400]
-        if outcome.status != "crash" or not findings:
-            findings.append(Finding(f"execute.{outcome.status}", text))
+    if outcome.status == "error":
+        findings.append(rules.EXECUTE_ERROR.worded(f"{outcome.error_type}: {outcome.message}"[:400]))
+    elif not outcome.ok and (outcome.status != "crash" or not findings):
+        findings.append(rules.RULES[f"execute.{outcome.status}"].finding(outcome.message or "lost"))
     return list(dict.fromkeys(findings))
 
 
 def _exception(error: dict[str, Any]) -> Finding:
     kind, message = str(error.get("error_type", "")), " ".join(str(error.get("message", "")).split())
-    return Finding("execute.exception", f"{kind}: {message}"[:500], _candidate_line(str(error.get("traceback", ""))))
+    return rules.EXECUTE_EXCEPTION.worded(f"{kind}: {message}"[:500], _candidate_line(str(error.get("traceback", ""))))
 
 
 def _candidate_line(traceback: str) -> int:
@@ -114,9 +105,8 @@ def _refused_launches(report: Report) -> list[Finding]:
         for launch in records_of(item, "refused"):
             if isinstance(launch, dict):
                 why = _CUDA_ERRORS.get(str(launch.get("error")), "refused")
-                text = f"kernel {launch.get('name')} cannot be launched ({why}): grid {launch.get('grid')}, "
-                text += f"block {launch.get('block')}, {launch.get('shared_bytes')} bytes of dynamic shared memory."
-                found.append(Finding("device.launch", text[:400]))
+                sizes = [str(launch.get(key))[:40] for key in ("grid", "block", "shared_bytes")]
+                found.append(rules.DEVICE_LAUNCH.finding(str(launch.get("name"))[:200], why, *sizes))
     return list(dict.fromkeys(found))[:2]
 
 
@@ -167,19 +157,17 @@ def _where(sets: list[int], expectation: Expectation) -> str:
 def _judge_set(report: Report, call: Call, calls: Sequence[Call], expectation: Expectation) -> list[Finding]:
     expected, item = expectation.sets[call.set], report.calls.get(call.name)
     if item is None:
-        return [Finding("correctness.missing", "There is no result for some inputs.")]
+        return [rules.CORRECTNESS_MISSING.finding()]
     if "error" in item:
         return [_exception(item["error"] if isinstance(item["error"], dict) else {})]
-    problems = [Finding("correctness.output", str(text)[:300]) for text in listed(item.get("bad"))]
+    problems = [rules.CORRECTNESS_OUTPUT.worded(str(text)[:300]) for text in listed(item.get("bad"))]
     if item.get("changed_inputs"):
-        problems.append(Finding("correctness.input_changed", "The forward changes its inputs in place."))
+        problems.append(rules.CORRECTNESS_INPUT_CHANGED.finding())
     if call.name in listed(report.facts.get("changed_later")):
-        problems.append(
-            Finding("correctness.output_reused", "A later call changes an output that was returned before.")
-        )
+        problems.append(rules.CORRECTNESS_OUTPUT_REUSED.finding())
     result = report.results.get(call.name)
     if result is None:
-        return problems or [Finding("correctness.missing", "There is no result for some inputs.")]
+        return problems or [rules.CORRECTNESS_MISSING.finding()]
     problems += compare_result(expected, result)
     if not problems:
         problems += _judge_repeats(report, call, calls, expectation)
@@ -201,12 +189,11 @@ def _judge_repeats(report: Report, call: Call, calls: Sequence[Call], expectatio
             continue
         result = report.results.get(again.name)
         if result is None:
-            problems.append(Finding("correctness.missing", "There is no result for some inputs."))
+            problems.append(rules.CORRECTNESS_MISSING.finding())
         elif not same_bits(result.arrays, report.results[call.name].arrays):
             wrong = compare_result(expectation.sets[call.set], result)
             if wrong:
-                text = "The same inputs give another result when called again or when threads run in another order: "
-                problems.append(Finding("correctness.unstable", text + wrong[0].message))
+                problems.append(rules.CORRECTNESS_UNSTABLE.finding(wrong[0].message))
     return problems
 
 
@@ -215,5 +202,4 @@ def _judge_strided(report: Report, call: Call, expectation: Expectation) -> list
     if "error" in report.calls[call.name] or call.name not in report.results:
         return []
     wrong = compare_result(expectation.sets[call.set], report.results[call.name])
-    text = "The result is wrong when an input is not contiguous (call .contiguous(), or check and raise): "
-    return [Finding("correctness.strides", text + wrong[0].message)] if wrong else []
+    return [rules.CORRECTNESS_STRIDES.finding(wrong[0].message)] if wrong else []

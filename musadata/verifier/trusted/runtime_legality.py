@@ -7,6 +7,7 @@ import numpy as np
 
 from musadata.records import Finding
 from musadata.verifier.protocol.tensors import Array, unpack
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import is_allowed
 from musadata.verifier.trusted.candidate_report import Report, count_of, digest_of, listed, records_of
 from musadata.verifier.trusted.expectation import Expectation
@@ -25,28 +26,25 @@ def check_runtime_legality(
     """What a run did that no candidate may do."""
     findings = []
     for name in listed(report.facts.get("tampered")):
-        findings.append(Finding("runtime.tampered", f"The candidate replaced {name}."))
+        findings.append(rules.RUNTIME_TAMPERED.finding(name))
     if report.facts.get("threads"):
-        findings.append(Finding("runtime.threads", "The candidate starts threads of its own."))
+        findings.append(rules.RUNTIME_THREADS.finding())
     for name in report.changed_state():
-        text = f"The forward changes {name} whenever it is called again: a result must depend on the inputs alone."
-        findings.append(Finding("runtime.state", text))
+        findings.append(rules.RUNTIME_STATE.finding(name))
     if strict:
         for name in report.operators():
             if not is_allowed(name):
-                text = f"The forward computes with PyTorch's {name} instead of a kernel of its own."
-                findings.append(Finding("runtime.operator", text, 0, name))
+                findings.append(rules.RUNTIME_OPERATOR.finding(name, operator=name))
         findings += _written_by_parts(report)
         moved = max((count_of(item, "to_host") for item in report.work()), default=0)
         if moved > _HOST_ELEMENTS:
-            text = f"The forward moves {moved} values to the host; the work must be done by kernels."
-            findings.append(Finding("runtime.host", text))
+            findings.append(rules.RUNTIME_HOST.finding(moved))
     ran = [item for item in report.honest_calls() if "error" not in item]
     if ran and not report.kernels():
-        findings.append(Finding("runtime.no_launch", "The forward launches no kernel of its own."))
+        findings.append(rules.RUNTIME_NO_LAUNCH.finding())
     if _keeps_results(report, calls):
         text = "Called again with the same inputs the forward launches no kernel: it keeps its result."
-        findings.append(Finding("runtime.state", text))
+        findings.append(rules.RUNTIME_STATE.worded(text))
     findings += _check_null_replay(report, calls, expectation, strict)
     return findings
 
@@ -56,7 +54,8 @@ def _written_by_parts(report: Report) -> list[Finding]:
         parts, launches = count_of(item, "parts"), count_of(item, "launches")
         if parts > max(_MOST_PARTS, _PARTS_PER_LAUNCH * launches):
             text = f"The forward fills or copies {parts} parts of tensors with PyTorch, launching {launches} kernels: "
-            return [Finding("runtime.operator", text + "the work must be done by kernels.", 0, "aten.copy_")]
+            text += "the work must be done by kernels."
+            return [rules.RUNTIME_OPERATOR.worded(text, operator="aten.copy_")]
     return []
 
 
@@ -84,8 +83,7 @@ def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expec
     replayed = report.results[null_kernels.name].arrays if null_kernels.name in report.results else ()
     same = {index for index, array in enumerate(replayed[: len(arrays)]) if array.raw == arrays[index].raw}
     if telling and same.issuperset(telling):
-        text = "The result is the same when its kernels do nothing: they are not what computes it."
-        return [Finding("runtime.decoy", text)]
+        return [rules.RUNTIME_DECOY.finding()]
     there = _written_by_operators(
         report.calls.get(null_kernels.name, {}), expectation.sets[null_kernels.set].inputs, expectation.state
     )
@@ -93,7 +91,7 @@ def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expec
         text = (
             "PyTorch's copies have put the result together when its kernels have done nothing yet: these only copy it."
         )
-        return [Finding("runtime.decoy", text)]
+        return [rules.RUNTIME_DECOY.worded(text)]
     return []
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from musadata.records import ErrorClass, Finding, Timing
 from musadata.verifier.protocol.tensors import BadTensors, unpack
 from musadata.verifier.protocol.variants import INFINITE
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed, Turn
 from musadata.verifier.trusted.compare import Result, compare_result
 from musadata.verifier.trusted.expectation import Expectation
@@ -69,9 +70,9 @@ class Measured:
     findings: list[Finding] = field(default_factory=list)
     error_class: ErrorClass | None = None
 
-    def blame(self, error_class: ErrorClass, rule: str, message: str) -> "Measured":
-        self.findings.append(Finding(rule, message))
-        self.error_class = self.error_class or error_class
+    def blame(self, rule: rules.Rule, *parts: object) -> "Measured":
+        self.findings.append(rule.finding(*parts))
+        self.error_class = self.error_class or rule.error_class
         return self
 
 
@@ -104,7 +105,7 @@ def time_candidate(
         yield from _check_again(measured, expectation)
         share = yield {"share": _SHARE_CALLS}
     except _CandidateFailed as error:
-        return measured.blame(ErrorClass.RUNTIME, "timing.exception", f"It fails when called many times: {error}")
+        return measured.blame(rules.TIMING_EXCEPTION, error)
     measured.own_share = _share(share)
     candidate = _pool(own)
     measured.timings.append(summarise("candidate", candidate))
@@ -115,8 +116,7 @@ def time_candidate(
         _look_for_impossible(measured, baseline, expectation)
     measured.timings += [compiled] if compiled else []
     if not strict and measured.own_share is not None and measured.own_share < _LEAST_SHARE:
-        text = f"Only {measured.own_share:.0%} of the device's time is spent in its own kernels."
-        measured.blame(ErrorClass.CHEATING, "timing.share", text)
+        measured.blame(rules.TIMING_SHARE, measured.own_share)
     return measured
 
 
@@ -234,8 +234,7 @@ def _check_again(measured: Measured, expectation: Expectation) -> _Turns:
             raise _CandidateFailed(_describe(reply.answer)) from error
         wrong = compare_result(expectation.sets[index], result)
         if wrong:
-            text = "The result is wrong after it has been called many times: " + wrong[0].message
-            measured.blame(ErrorClass.CORRECTNESS, "timing.unstable", text)
+            measured.blame(rules.TIMING_UNSTABLE, wrong[0].message)
             return
 
 
@@ -270,8 +269,7 @@ def _unseen(turns: Sequence[Turn]) -> list[float]:
 def _look_for_hidden_work(measured: Measured, own: Sequence[Turn], eager: Sequence[Turn]) -> None:
     least, usual = min(_unseen(own)), statistics.median(_unseen(eager))
     if least > max(_HIDDEN_FACTOR * usual, usual + _HIDDEN_MS) and least - usual > 0.5 * measured.timings[0].median_ms:
-        text = f"Each call takes {least - usual:.2f} ms that its events do not show: work outside of what is timed."
-        measured.blame(ErrorClass.CHEATING, "timing.hidden_work", text)
+        measured.blame(rules.TIMING_HIDDEN_WORK, least - usual)
 
 
 def _look_for_impossible(measured: Measured, baseline: Baseline | None, expectation: Expectation) -> None:
@@ -284,8 +282,7 @@ def _look_for_impossible(measured: Measured, baseline: Baseline | None, expectat
         return  # not even if all had to be read; saves the gradient
     least = baseline.least_traffic() / baseline.bytes_per_ms
     if claimed < _BELIEVABLE * least:
-        text = f"It claims {claimed:.4f} ms; the device needs {least:.4f} ms only to read what the result depends on."
-        measured.blame(ErrorClass.CHEATING, "timing.impossible", text)
+        measured.blame(rules.TIMING_IMPOSSIBLE, claimed, least)
 
 
 class Driver:
