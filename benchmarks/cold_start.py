@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-1000:])
         runs.append([*json.loads(done.stdout.splitlines()[-1]), ["process ends", time.time() - start]])
-    lines = [(what, "-", f"{seconds:.2f} s", True) for what, seconds in runs[-1]]
+    lines = [(what, "", f"{seconds:.2f} s", True) for what, seconds in runs[-1]]
     report("cold start", lines, {"runs": runs}, arguments.output)
     return 0
 

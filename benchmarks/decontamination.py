@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.disguise import DISGUISES, disguise
-from benchmarks.measuring import report
+from benchmarks.measuring import Row, report
 from musadata.sandbox import Limits, Sandbox
 from musadata.sources.composed.recipe import Structures
 from musadata.sources.nnsmith import print_graphs
@@ -83,7 +83,7 @@ def main() -> None:
     print(details)
 
 
-def promises(counts: Counts) -> list[tuple[str, str, str, bool]]:
+def promises(counts: Counts) -> list[Row]:
     """What was promised, and what was measured."""
     published, unrelated = counts.share(counts.found, "published"), counts.share(counts.found, "unrelated")
     disguised, alone = counts.share(counts.found, *CHANGES), counts.share(counts.by_text, *CHANGES)

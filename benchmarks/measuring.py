@@ -1,7 +1,8 @@
-"""What the benchmarks share: running a command while watching its whole process tree, and printing results."""
+"""What the benchmarks share: running a command while its memory is measured, and writing results."""
 
 import importlib.metadata
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -17,11 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
+Row = tuple[str, str, str, bool]  # what, promise ("" if there is none), measured, whether the promise was kept
 
 
 @dataclass(frozen=True)
 class Run:
-    """One finished command: wall seconds, peak memory over all its processes (proportional set size), exit code."""
+    """One finished command: wall seconds, peak memory (proportional set size of all its processes), exit code."""
 
     seconds: float
     peak_gb: float
@@ -80,15 +82,35 @@ class _Peak:
 
 def describe_machine() -> dict[str, str]:
     """Cores, Python, system and torch; with a GPU, also its name, driver and clocks, and nvcc's version."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem", "--format=csv,noheader"]
-    device = _lines(query)[0]
     found = {
         "cores": str(psutil.cpu_count()),
         "python": platform.python_version(),
         "system": platform.platform(),
         "torch": importlib.metadata.version("torch"),
     }
-    return {**found, "device": device, "nvcc": _lines(["nvcc", "--version"])[-1]} if device else found
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem", "--format=csv,noheader"]
+    gpu = _lines(query)[0]
+    if not gpu:
+        return found | {"device": "none"}
+    device, driver, *clocks = gpu.split(", ")
+    return found | {
+        "device": device,
+        "driver": driver,
+        "clocks": ", ".join(clocks),
+        "nvcc": _lines(["nvcc", "--version"])[-1],
+    }
+
+
+def describe_revision() -> str:
+    """The commit that is measured, with `-dirty` if files differ from it; MUSADATA_REVISION where there is no git.
+
+    The results themselves may differ: a benchmark writes them.
+    """
+    commit = _lines(["git", "-C", str(ROOT), "rev-parse", "HEAD"])[0]
+    if not commit:
+        return os.environ.get("MUSADATA_REVISION", "unknown")
+    changed = ["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no", "--", ":!benchmarks/results"]
+    return f"{commit}-dirty" if _lines([*changed, ":!benchmarks/README.md"])[0] else commit
 
 
 def _lines(command: Sequence[str]) -> list[str]:
@@ -97,26 +119,33 @@ def _lines(command: Sequence[str]) -> list[str]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return [""]
-    return done.stdout.strip().splitlines() or [""]
+    return done.stdout.strip().splitlines() if done.returncode == 0 and done.stdout.strip() else [""]
 
 
-def report(name: str, rows: Sequence[tuple[str, str, str, bool]], details: dict[str, Any], output: Path | None) -> None:
-    """Print (what, promised, measured, reached) as a table; write it and `details` as JSON."""
+def report(name: str, rows: Sequence[Row], details: dict[str, Any], output: Path | None) -> None:
+    """Print the rows as a table. With `output`, write them and `details` as JSON, with the revision and the machine.
+
+    Every file in `benchmarks/results` is written by this function; `benchmarks/claims.py` reads them.
+    """
     table = Table(title=name)
-    for column in ("what", "promised", "measured", "reached"):
+    for column in ("what", "promise", "measured", "kept"):
         table.add_column(column)
-    for what, promised, measured, reached in rows:
-        table.add_row(what, promised, measured, "yes" if reached else "NO")
+    for what, promise, measured, kept in rows:
+        table.add_row(what, promise, measured, ("yes" if kept else "NO") if promise else "")
     Console().print(table)
     if output:
         data = {
             "benchmark": name,
+            "revision": describe_revision(),
             "machine": describe_machine(),
-            "rows": [dict(zip(("what", "promised", "measured", "reached"), row, strict=True)) for row in rows],
+            "rows": [
+                {"what": what, "promise": promise, "measured": measured, "kept": kept if promise else None}
+                for what, promise, measured, kept in rows
+            ],
             **details,
         }
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(data, indent=1) + "\n")
+        output.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def python() -> str:

@@ -1,10 +1,12 @@
-"""Mining against its rivals on the same files: slicing speed, modules that run, and memory.
+"""Mining against its rivals on the same files: slicing speed, modules that run, pruning, and memory.
 
-    python -m benchmarks.mining timm=PATH stylegan2=PATH … [--paritybench CHECKOUT] [--part slicing,running,memory]
+    python -m benchmarks.mining timm=PATH stylegan2=PATH … [--paritybench CHECKOUT] \\
+        [--slice timm,stylegan2] [--prune timm,stylegan2] [--part slicing,running,pruning,memory]
 
 The paths are clones or bare mirrors of public repositories, which this project does not ship. Slicing is measured
 against tree-sitter-python's bare parse of the same files (`pip install tree-sitter-python`), running against
-pytorch-jit-paritybench in a checkout of its own.
+pytorch-jit-paritybench in a checkout of its own, and pruning against the same run without it. One run writes the whole
+result; `--slice` and `--prune` name the repositories of these two parts (default: all).
 """
 
 import argparse
@@ -16,33 +18,37 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from statistics import median, quantiles
 from typing import Any
 
 import torch
 
-from benchmarks.measuring import report, run_watched
+from benchmarks.measuring import Row, report, run_watched
 from musadata.config import SourceConfig, SourceType
 from musadata.mining.miner import Miner
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.records import Draft, KernelDraft
-from musadata.sandbox import Sandbox
+from musadata.sandbox import Caller, Limits, Outcome, Sandbox
 from musadata.sources.code import CodeFiles
 from musadata.sources.git import GitTree, open_git, run_git
 from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import MemoryTree
 
-Row = tuple[str, str, str, bool]
 NOT_MODULES = frozenset({"syntax_error", "odd_encoding", "file_too_large", "unreadable", "unreadable_object"})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("repositories", nargs="*", help="NAME=PATH of a clone")
+    parser.add_argument("--slice", default="", help="names of the repositories to slice, by commas")
+    parser.add_argument("--prune", default="", help="names of the repositories to mine with and without pruning")
     parser.add_argument("--paritybench", type=Path, help="checkout of pytorch-jit-paritybench")
     parser.add_argument("--rival-python", default=sys.executable, help="interpreter that has the rival's requirements")
-    parser.add_argument("--part", default="slicing,running,memory")
+    parser.add_argument("--part", default="slicing,running,pruning,memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/mining.json"))
     parser.add_argument("--mine-copies", type=int, help=argparse.SUPPRESS)  # the worker whose memory is watched
     options = parser.parse_args()
@@ -50,24 +56,30 @@ def main() -> None:
         mine_copies(options.mine_copies)
         return
     repositories = dict(item.split("=", 1) for item in options.repositories)
-    parts: dict[str, Any] = {}
+    measures = {
+        "slicing": lambda: measure_slicing(chosen(repositories, options.slice)),
+        "running": lambda: measure_running(repositories, options),
+        "pruning": lambda: measure_pruning(chosen(repositories, options.prune)),
+        "memory": measure_memory,
+    }
+    commits = {name: commit_of(path) for name, path in repositories.items()}
+    details: dict[str, Any] = {"repositories": commits}
     rows: list[Row] = []
-    for name, measure in (("slicing", measure_slicing), ("running", measure_running)):
-        if name in options.part.split(","):
-            found, details = measure(repositories, options)
-            rows += found
-            parts[name] = details
-    if "memory" in options.part.split(","):
-        found, parts["memory"] = measure_memory()
+    for part in options.part.split(","):
+        found, details[part] = measures[part]()
         rows += found
-    report("mining", rows, parts, options.output)
+        report("mining", rows, details, options.output)
+
+
+def chosen(repositories: dict[str, str], names: str) -> dict[str, str]:
+    return {name: repositories[name] for name in names.split(",")} if names else repositories
 
 
 def open_tree(path: str) -> GitTree:
     return GitTree(Path(path), run_git(Path(path), "rev-parse", "HEAD").decode().strip())
 
 
-def measure_slicing(repositories: dict[str, str], options: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
+def measure_slicing(repositories: dict[str, str]) -> tuple[list[Row], dict[str, Any]]:
     """CPU seconds to find and cut every module, against a bare parse."""
     details: dict[str, Any] = {}
     for name, path in repositories.items():
@@ -133,7 +145,7 @@ def measure_running(repositories: dict[str, str], options: argparse.Namespace) -
     """Modules that run, ours and the rival's, and the CPU seconds that each takes per module found."""
     details: dict[str, Any] = {}
     for name, path in repositories.items():
-        details[name] = {"commit": commit_of(path), "ours": run_ours(path)}
+        details[name] = {"ours": run_ours(path)[0]}
         if options.paritybench:
             details[name]["rival"] = run_rival(options.paritybench, options.rival_python, path)
         print(json.dumps({name: details[name]}), flush=True)
@@ -142,16 +154,15 @@ def measure_running(repositories: dict[str, str], options: argparse.Namespace) -
         return [("modules that run (no rival given)", "", str(ours), True)], details
     theirs = sum(item["rival"]["run"] for item in details.values())
     shown = f"{ours} against {theirs}: {ours / max(1, theirs):.2f}×"
-    pace, rival_pace = pace_of(details, "ours"), pace_of(details, "rival")
+    pace, rival_pace = (pace_of([item[whose] for item in details.values()]) for whose in ("ours", "rival"))
     return [
         ("modules that run, against paritybench", "≥ 2.5×", shown, ours >= 2.5 * theirs),
         ("CPU s per module found", "no more", f"{pace:.3f} against {rival_pace:.3f}", pace <= rival_pace),
     ], {"rival_commit": commit_of(str(options.paritybench)), "torch": torch.__version__, **details}
 
 
-def pace_of(details: dict[str, Any], whose: str) -> float:
+def pace_of(runs: list[dict[str, Any]]) -> float:
     """CPU seconds per module found, over all repositories together."""
-    runs = [item[whose] for item in details.values()]
     return float(sum(item["cpu_seconds"] for item in runs) / max(1, sum(item["found"] for item in runs)))
 
 
@@ -159,20 +170,73 @@ def commit_of(path: str) -> str:
     return run_git(Path(path), "rev-parse", "HEAD").decode().strip()
 
 
-def run_ours(path: str) -> dict[str, Any]:
-    """What becomes of every module of a repository, each tried in the sandbox."""
+@cache
+def run_ours(path: str, prune: bool = True) -> tuple[dict[str, Any], dict[str, int]]:
+    """What becomes of every module of a repository, tried in the sandbox, and the lines of each one's reference."""
     source = open_git(SourceConfig(SourceType.GIT, url=path), seed=1)
     counts: Counter[str] = Counter()
+    lines: dict[str, int] = {}
     start, used = time.monotonic(), cpu_seconds()
     with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
         miner = Miner(source)
+        caller = sandbox if prune else Unpruned(sandbox)
         for unit in source.units():
-            for item in miner.drafts(unit, sandbox):
+            for item in miner.drafts(unit, caller):
+                if isinstance(item, Draft):
+                    lines[f"{item.provenance.path}:{item.provenance.lines}"] = len(item.reference.splitlines())
                 if not isinstance(item, KernelDraft):
                     counts["run" if isinstance(item, Draft) else item.reason] += 1
     seconds = {"seconds": time.monotonic() - start, "cpu_seconds": cpu_seconds() - used}
     found = sum(count for reason, count in counts.items() if reason not in NOT_MODULES)
-    return {"run": counts["run"], "found": found, **seconds, "reasons": dict(counts.most_common())}
+    return {"run": counts["run"], "found": found, **seconds, "reasons": dict(counts.most_common())}, lines
+
+
+class Unpruned:
+    """A sandbox in which arguments are searched for and nothing is pruned."""
+
+    def __init__(self, sandbox: Caller):
+        self._sandbox = sandbox
+
+    def call(self, target: str, *arguments: Any, limits: Limits) -> Outcome:
+        module, _, function = target.partition(":")
+        if function != "search_and_prune":
+            return self._sandbox.call(target, *arguments, limits=limits)
+        outcome = self._sandbox.call(f"{module}:search_arguments", *arguments, limits=limits)
+        value = {**outcome.value, "definitions": arguments[0]} if outcome.ok else outcome.value
+        return replace(outcome, value=value)
+
+
+def measure_pruning(repositories: dict[str, str]) -> tuple[list[Row], dict[str, Any]]:
+    """Lines of the references that run with and without pruning, and the CPU seconds of both."""
+    runs = {
+        kind: [run_ours(path, prune) for path in repositories.values()]
+        for kind, prune in (("before", False), ("after", True))
+    }
+    both = [before[1].keys() & after[1].keys() for before, after in zip(runs["before"], runs["after"], strict=True)]
+    details: dict[str, Any] = {"repositories": list(repositories)}
+    for kind, found in runs.items():
+        lines = sorted(own[key] for (_, own), keys in zip(found, both, strict=True) for key in keys)
+        details[kind] = {
+            "run": sum(item["run"] for item, _ in found),
+            "cpu_seconds_per_module_found": pace_of([item for item, _ in found]),
+            "references": len(lines),
+            "median": median(lines),
+            "p90": quantiles(lines, n=10)[-1],
+            "max": lines[-1],
+        }
+    before, after = details["before"], details["after"]
+    shown = f"median {before['median']:g} and {after['median']:g}, p90 {before['p90']:g} and {after['p90']:g}"
+    pace = "{before[cpu_seconds_per_module_found]:.3f} and {after[cpu_seconds_per_module_found]:.3f}"
+    return [
+        (f"lines of {after['references']} references before and after pruning", "", shown, True),
+        (
+            "modules that run after pruning",
+            "no fewer",
+            f"{after['run']} of {before['run']}",
+            after["run"] >= before["run"],
+        ),
+        ("CPU s per module found, without and with pruning", "", pace.format(before=before, after=after), True),
+    ], details
 
 
 def cpu_seconds() -> float:

@@ -32,10 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     refused, unsupported = (sum(text.startswith(kind) for text in said) for kind in ("error", "cannot say"))
     looked_at = sum(may_mix_spaces(one.cuda) for one in sources)
     lines = [
-        ("files, calls of load_inline in them", "-", f"{len(files)}, {len(sources)}", bool(sources)),
+        ("files, calls of load_inline in them", "> 0", f"{len(files)}, {len(sources)}", bool(sources)),
         ("refused by the compiler", "0", str(refused), refused == 0),
-        ("not to be judged here", "-", str(unsupported), True),
-        ("looked at by Clang's front end, too", "-", str(looked_at), True),
+        ("not to be judged here", "", str(unsupported), True),
+        ("looked at by Clang's front end, too", "", str(looked_at), True),
     ]
     content = [{"sources": one.digest()[:16], "said": text} for one, text in zip(sources, said, strict=True)]
     report("published candidates", lines, {"candidates": content}, arguments.output)

@@ -21,11 +21,10 @@ from typing import Any
 
 import duckdb
 
-from benchmarks.measuring import ROOT, python, report, run_watched
+from benchmarks.measuring import ROOT, Row, python, report, run_watched
 
 CONFIG = ROOT / "configs" / "quickstart.yaml"
 BUILD = ROOT / "build" / "benchmark"
-Rows = list[tuple[str, str, str, bool]]
 
 
 def command(corpus: Path, *flags: str) -> list[str]:
@@ -54,7 +53,7 @@ def must_succeed(run: Any) -> Any:
     return run
 
 
-def measure_clean(rows: Rows, details: dict[str, Any]) -> None:
+def measure_clean(rows: list[Row], details: dict[str, Any]) -> None:
     corpus = fresh("reference")
     run = must_succeed(run_watched(command(corpus)))
     rows.append(("quickstart, 2 cores", "<= 360 s", f"{run.seconds:.0f} s", run.seconds <= 360))
@@ -62,7 +61,7 @@ def measure_clean(rows: Rows, details: dict[str, Any]) -> None:
     measure_yield(corpus, rows, details)
 
 
-def measure_yield(corpus: Path, rows: Rows, details: dict[str, Any]) -> None:
+def measure_yield(corpus: Path, rows: list[Row], details: dict[str, Any]) -> None:
     def ask(sql: str) -> Any:
         return duckdb.sql(sql.replace("{", f"read_parquet('{corpus}/").replace("}", "/*.parquet')")).fetchall()
 
@@ -98,7 +97,7 @@ def measure_yield(corpus: Path, rows: Rows, details: dict[str, Any]) -> None:
     }
 
 
-def measure_again(rows: Rows, details: dict[str, Any]) -> None:
+def measure_again(rows: list[Row], details: dict[str, Any]) -> None:
     corpus = BUILD / "reference"
     journal = lambda: {p: p.stat().st_size for p in (corpus / "_journal").rglob("*") if p.is_file()}  # noqa: E731
     before, shards = journal(), fingerprint(corpus)
@@ -108,19 +107,19 @@ def measure_again(rows: Rows, details: dict[str, Any]) -> None:
     rows.append(("... teacher calls or verifications", "no", calls, calls == "no" and fingerprint(corpus) == shards))
 
 
-def compare(name: str, corpus: Path, rows: Rows) -> None:
+def compare(name: str, corpus: Path, rows: list[Row]) -> None:
     different = differences(fingerprint(BUILD / "reference"), fingerprint(corpus))
     found = "identical" if not different else f"{len(different)} differ, first {different[0]}"
     rows.append((name, "byte-identical", found, not different))
 
 
-def measure_workers(rows: Rows, details: dict[str, Any]) -> None:
+def measure_workers(rows: list[Row], details: dict[str, Any]) -> None:
     corpus = fresh("one-worker")
     details["seconds_one_worker"] = must_succeed(run_watched(command(corpus, "--direct_num_workers=1"))).seconds
     compare("clean runs with 1 and 2 workers", corpus, rows)
 
 
-def measure_kill(rows: Rows, details: dict[str, Any]) -> None:
+def measure_kill(rows: list[Row], details: dict[str, Any]) -> None:
     corpus = fresh("killed")
     details["killed_at_seconds"] = []
     for seconds in (40, 110):
@@ -130,7 +129,7 @@ def measure_kill(rows: Rows, details: dict[str, Any]) -> None:
     compare("kill -9 twice in the middle, then the same command", corpus, rows)
 
 
-def measure_flink(rows: Rows, details: dict[str, Any]) -> None:
+def measure_flink(rows: list[Row], details: dict[str, Any]) -> None:
     if "FLINK_FLAGS" not in os.environ:
         print("flink: skipped, FLINK_FLAGS is not set")
         return
@@ -152,7 +151,7 @@ def _kill_task_manager(after: float) -> None:
     subprocess.run(shlex.split(os.environ["FLINK_TASKMANAGER"]), check=True)
 
 
-def measure_environment(rows: Rows, details: dict[str, Any]) -> None:
+def measure_environment(rows: list[Row], details: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), folder], check=True)
         run = must_succeed(run_watched(["make", "env"], Path(folder)))
@@ -174,7 +173,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--only", default=",".join(PARTS))
     arguments = parser.parse_args()
-    rows: Rows = []
+    rows: list[Row] = []
     details: dict[str, Any] = {}
     for part in arguments.only.split(","):
         PARTS[part](rows, details)

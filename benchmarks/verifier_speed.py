@@ -88,9 +88,9 @@ def _report(
     lines = [
         ("candidates, all accepted", str(len(rows)), str(sum(row[1] for row in rows)), all(row[1] for row in rows)),
         ("verdict, compilation included, median s", f"<= {GOAL_SECONDS}", f"{cold:.3f}", reached),
-        ("verdict / compiler alone, medians", "-", f"{cold / compiler:.2f}", True),
-        ("verdict of a compiled candidate, median s", "-", f"{warm:.3f}", True),
-        ("the reference, once for each task, median s", "-", f"{reference:.3f}", True),
+        ("verdict / compiler alone, medians", "", f"{cold / compiler:.2f}", True),
+        ("verdict of a compiled candidate, median s", "", f"{warm:.3f}", True),
+        ("the reference, once for each task, median s", "", f"{reference:.3f}", True),
     ]
     names = ("name", "accepted", "seconds", "compiler_seconds", "compiled_seconds")
     found = [dict(zip(names, row, strict=True)) for row in rows]
