@@ -1,4 +1,4 @@
-"""The one way to fail that a user can mend."""
+"""The ways to fail that a user can mend."""
 
 
 class MusadataError(Exception):
@@ -11,3 +11,14 @@ class MusadataError(Exception):
         self.what, self.where, self.remedy = what, where, remedy
         text = ": ".join(part for part in (where, what) if part) + (f"; {remedy}" if remedy else "")
         super().__init__(" ".join(text.split()))  # one line, whatever a key or a library's message holds
+
+
+class Outage(MusadataError):
+    """The machine failed under the work: a full disk, a process killed from outside, no memory.
+
+    It says nothing about what was worked on, so it is never written down as a result: the same work may succeed later.
+    """
+
+
+class Cancelled(Outage):
+    """Whoever asked for the work has stopped it."""

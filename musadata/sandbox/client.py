@@ -10,12 +10,12 @@ import socket
 import subprocess
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from musadata.errors import MusadataError
+from musadata.errors import Cancelled, MusadataError, Outage
 from musadata.sandbox.limits import Limits, Outcome
 from musadata.sandbox.wire import WireError, receive_frame, send_frame
 
@@ -44,8 +44,9 @@ _SET = {
 }
 _START_SECONDS = 300.0
 _GRACE_SECONDS = 30.0
+_PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of a call that the machine, not the call, has ended
+_ALONE_SECONDS = 30.0  # how long a second try waits for the other calls to end
 
-_warned = False
 _started: list[tuple[subprocess.Popen[bytes], socket.socket]] = []  # warm processes that no sandbox has taken yet
 
 
@@ -70,6 +71,47 @@ def _start(modules: Iterable[str] = ()) -> tuple[subprocess.Popen[bytes], socket
             process_group=0,
         )
     return process, ours
+
+
+_REMEDY = (
+    "foreign code can be locked in where user namespaces are allowed (in a container: docker run --cap-add SYS_ADMIN "
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined); to run it under resource limits alone, say "
+    "--unsandboxed or set MUSADATA_SANDBOX=plain"
+)
+
+
+def _is_plain() -> bool:
+    """Whether the user wants calls to run under resource limits alone."""
+    return os.environ.get("MUSADATA_SANDBOX") == "plain"
+
+
+class _Lost(Exception):
+    """A call was ended from outside, so nobody knows how it would have ended."""
+
+
+class _Turns:
+    """Any number of calls at a time, or one that is tried again, alone."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        self._alone = False
+
+    @contextlib.contextmanager
+    def take(self, alone: bool) -> Iterator[None]:
+        """One turn. Who wants to be alone waits for the others, but not for ever: they may wait for it in turn."""
+        with self._changed:
+            free = lambda: not self._alone and not (alone and self._running)  # noqa: E731
+            self._changed.wait_for(free, _ALONE_SECONDS)
+            self._running += 1
+            self._alone = was_alone = alone
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._alone = self._alone and not was_alone
+                self._changed.notify_all()
 
 
 class Sandbox:
@@ -103,12 +145,19 @@ class Sandbox:
         self._sock: socket.socket | None = None
         self._awaited = False
         self._closed = 0  # how often
+        self._turns = _Turns()
         self._lock = threading.RLock()  # held while the warm process starts or is given a request
         self.namespaces = False
 
     def __enter__(self) -> Self:
-        self._make_ready()
-        return self
+        for pause in _PAUSE_SECONDS:
+            time.sleep(pause)
+            try:
+                self._make_ready()
+                return self
+            except _Lost as error:
+                cause = str(error)
+        raise _outage(cause)
 
     def _make_ready(self) -> None:
         with self._lock:
@@ -141,7 +190,7 @@ class Sandbox:
             "setup": self._setup,
             "readable": self._readable,
             "devices": self._devices,
-            "plain": os.environ.get("MUSADATA_SANDBOX") == "plain",
+            "plain": _is_plain(),
         }
         with contextlib.suppress(OSError):  # noticed when it does not answer
             send_frame(self._sock, hello)
@@ -154,14 +203,12 @@ class Sandbox:
             ready, _ = receive_frame(ours)
         except (OSError, WireError) as error:
             self._stop()
-            raise MusadataError(
-                "its warm process did not start",
-                where="sandbox",
-                remedy="run it again; if that does not help, see stderr",
-            ) from error
+            raise _Lost("its warm process did not start") from error
         if not ready["ready"]:
             self._stop()
             about = ready["error"]
+            if about["error_type"] == Outage.__name__:
+                raise Outage(about["message"])
             if about["error_type"] == MusadataError.__name__:  # says what to do
                 raise MusadataError(about["message"])
             what = f"its warm process could not be set up ({about['error_type']}: {about['message']})"
@@ -169,8 +216,9 @@ class Sandbox:
         ours.settimeout(None)
         self._awaited = True
         self.namespaces = ready["namespaces"]
-        if not self.namespaces:
-            _warn_once(ready["why"])
+        if not self.namespaces and not _is_plain():
+            self._stop()
+            raise MusadataError(f"this system gives no namespaces ({ready['why']})", where="sandbox", remedy=_REMEDY)
 
     def _stop(self) -> None:
         if self._sock is not None:
@@ -195,27 +243,48 @@ class Sandbox:
         `files` lie in its working directory; what it leaves there comes back in `Outcome.files`. `serve` answers what
         the call asks by `musadata.sandbox.ask`; bytes in an answer travel as they are.
 
+        A call that something outside has ended is carried out again, alone and after a pause; so is one that has run
+        out of memory, once, since others may have held it. A call with `serve` is not: what was answered cannot be
+        taken back, so its caller tries again.
+
         Raises:
-            MusadataError: the sandbox itself failed, which says nothing about the call.
+            Cancelled: the sandbox was closed during the call.
+            Outage: the machine failed, which says nothing about the call.
+            MusadataError: the sandbox cannot be set up.
         """
         limits = limits or self._limits
-        closed = self._closed
-        for last in (False, True):
-            self._make_ready()
-            process = self._process
-            try:
-                return self._call(function, list(arguments), limits, dict(files or {}), serve)
-            except (WireError, OSError) as error:
-                with self._lock:
-                    if self._process is process:  # else another call has seen it first
-                        self._stop()
-                if self._closed != closed:
-                    raise MusadataError("was closed during a call", where="sandbox") from error
-                if last:
-                    raise MusadataError(
-                        f"lost its warm process twice in one call ({error})", where="sandbox", remedy="free some memory"
-                    ) from error
-        raise AssertionError("unreachable")
+        closed, confirmed = self._closed, serve is not None
+        cause = ""
+        for attempt, pause in enumerate(_PAUSE_SECONDS):
+            with self._turns.take(alone=attempt > 0):
+                time.sleep(pause)
+                try:
+                    outcome = self._try(function, list(arguments), limits, dict(files or {}), serve)
+                except _Lost as error:
+                    cause = str(error)
+                    if self._closed != closed:
+                        raise Cancelled("was closed during a call", where="sandbox") from error
+                    if serve is not None:
+                        break
+                    continue
+            if outcome.status != "memory" or confirmed:
+                return outcome
+            confirmed = True
+        raise _outage(cause)
+
+    def _try(
+        self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Serve | None
+    ) -> Outcome:
+        """One try. Raises `_Lost` where something outside has ended it."""
+        self._make_ready()
+        process = self._process
+        try:
+            return self._call(function, arguments, limits, files, serve)
+        except (WireError, OSError) as error:
+            with self._lock:
+                if self._process is process:  # else another call has seen it first
+                    self._stop()
+            raise _Lost(f"lost its warm process ({error})") from error
 
     def _call(
         self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Serve | None
@@ -240,7 +309,9 @@ class Sandbox:
             result = _converse(channel, control, serve, limits.file_mb << 20)
             report, left = receive_frame(control, max_blobs=limits.file_mb << 20)
         if report["how"] == "infra":
-            raise MusadataError(f"could not carry out a call ({report['output']})", where="sandbox")
+            raise _Lost(f"could not carry out a call ({report['output']})")
+        if report["how"] == "killed":
+            raise _Lost("a process of a call was killed from outside")
         return _outcome(report, result, left)
 
 
@@ -272,12 +343,16 @@ def _answer(channel: socket.socket, control: socket.socket, serve: Serve, questi
     try:
         answer = serve(question)
     except OSError as error:  # of whoever answers: the warm process is not lost
-        raise MusadataError(f"cannot answer a call ({error.strerror or error})", where="sandbox") from error
+        raise Outage(f"cannot answer a call ({error.strerror or error})", where="sandbox") from error
     plain = {key: value for key, value in answer.items() if not isinstance(value, bytes)}
     blobs = {key: value for key, value in answer.items() if isinstance(value, bytes)}
     control.sendall(b"R")
     with contextlib.suppress(OSError):
         send_frame(channel, {"answer": plain}, blobs)
+
+
+def _outage(cause: str) -> Outage:
+    return Outage(cause, where="sandbox", remedy="free some memory and run the same command again")
 
 
 def _outcome(report: dict[str, Any], result: dict[str, Any], files: dict[str, bytes]) -> Outcome:
@@ -306,10 +381,3 @@ _LIMIT_MESSAGES = {
 
 def _is_memory(kind: str, message: str) -> bool:
     return kind == "MemoryError" or "can't allocate memory" in message or "std::bad_alloc" in message
-
-
-def _warn_once(why: str) -> None:
-    global _warned
-    if not _warned:
-        _warned = True
-        warnings.warn(f"no namespaces here ({why}): calls run under plain limits only", RuntimeWarning, stacklevel=3)

@@ -197,7 +197,7 @@ def _how(code: int, cpu_seconds: float, limits: Limits) -> str:
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu_seconds >= limits.seconds):
         return "timeout"
     if code == -signal.SIGKILL:
-        return "memory"  # nothing else in a cell may do this: the kernel ran out of memory
+        return "killed"  # from outside, since calls may not send it: somebody, or the kernel for want of memory
     return "exit" if code >= 0 else "signal"
 
 

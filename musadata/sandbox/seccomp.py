@@ -33,6 +33,15 @@ _AARCH64 = {
     "mount_setattr": 442, "quotactl_fd": 443,
 }  # fmt: skip
 _TABLES = {"x86_64": (0xC000003E, _X86_64, 56), "aarch64": (0xC00000B7, _AARCH64, 220)}
+# (system call, which argument, value that is refused), by the number of clone: SIGKILL to anybody and the end of a CPU
+# time limit of its own choice, so that a call that dies of SIGKILL was killed from outside.
+_SIGKILL, _RLIMIT_CPU = 9, 0
+_DENIED_ARGUMENTS = {
+    56: ((62, 1, _SIGKILL), (200, 1, _SIGKILL), (234, 2, _SIGKILL), (129, 1, _SIGKILL), (297, 2, _SIGKILL),
+         (424, 1, _SIGKILL), (160, 0, _RLIMIT_CPU), (302, 1, _RLIMIT_CPU)),
+    220: ((129, 1, _SIGKILL), (130, 1, _SIGKILL), (131, 2, _SIGKILL), (138, 1, _SIGKILL), (240, 2, _SIGKILL),
+          (424, 1, _SIGKILL), (164, 0, _RLIMIT_CPU), (261, 1, _RLIMIT_CPU)),
+}  # fmt: skip
 _CLONE3 = 435  # the same everywhere; its flags lie in memory that a filter cannot read
 _CLONE_NEW_NAMESPACES = 0x7E020000
 _X32_NUMBERS = 0x40000000  # a second table on x86-64 kernels; no other machine has such numbers
@@ -68,7 +77,7 @@ def _program(
     architecture: int, denied: dict[str, int], clone: int, local_sockets: bool
 ) -> list[tuple[int, int, int, int]]:
     """The filter as (code, jump if true, jump if false, operand)."""
-    lines = [
+    lines: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         (_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),
@@ -83,6 +92,14 @@ def _program(
         (_RETURN, 0, 0, _REFUSE | _EPERM),
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
+    for number, argument, refused in _DENIED_ARGUMENTS[clone]:
+        lines += [
+            (_EQUAL, 0, 4, number),
+            (_LOAD, 0, 0, _FIRST_ARGUMENT_AT + 8 * argument),
+            (_EQUAL, 0, 1, refused),
+            (_RETURN, 0, 0, _REFUSE | _EPERM),
+            (_LOAD, 0, 0, _NUMBER_AT),
+        ]
     if local_sockets:
         lines += [
             (_EQUAL, 0, 3, denied["socket"]),

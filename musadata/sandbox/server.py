@@ -114,7 +114,12 @@ def _serve_one(sock: socket.socket, folders: list[str] | None) -> None:
     channel, control = (socket.socket(fileno=descriptor) for descriptor in descriptors)
     with contextlib.suppress(Exception):  # the call itself will report it
         resolve(request["function"])  # so that its module is warm for the calls that follow
-    pid = os.fork() if folders is None else confine.fork_into_cell()
+    try:
+        pid = os.fork() if folders is None else confine.fork_into_cell()
+    except OSError as error:  # the machine has no memory or no process left
+        with control, channel, contextlib.suppress(OSError):
+            send_frame(control, {"how": "infra", "code": 0, "output": f"{type(error).__name__}: {error}"})
+        return
     if pid == 0:
         sock.close()
         guard_call(request, channel, control, folders)

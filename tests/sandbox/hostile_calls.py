@@ -1,7 +1,9 @@
 """What hostile code would try, one function each; run only inside the sandbox."""
 
+import contextlib
 import ctypes
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -122,10 +124,29 @@ def connect():
 
 
 def kill_parent():
-    os.kill(os.getppid(), signal.SIGKILL)
-    os.kill(1, signal.SIGKILL)
+    for pid in (os.getppid(), 1):
+        with contextlib.suppress(PermissionError):
+            os.kill(pid, signal.SIGKILL)
     time.sleep(0.2)
     return os.getppid()
+
+
+def kill_itself(how):
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif how == "tgkill":
+        getattr(ctypes.CDLL(None), "raise")(signal.SIGKILL)
+    elif how == "pidfd":
+        signal.pidfd_send_signal(os.pidfd_open(os.getpid()), signal.SIGKILL)
+    elif how == "limit":
+        resource.setrlimit(resource.RLIMIT_CPU, (0, 0))
+        while True:
+            pass
+    elif how == "child":
+        if os.fork() == 0:
+            os.kill(os.getppid(), signal.SIGKILL)
+        os.wait()
+    return "alive"
 
 
 def kill_all():
@@ -133,7 +154,7 @@ def kill_all():
         if pid != os.getpid():
             try:
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+            except OSError:
                 continue
     return "alone"
 
@@ -212,3 +233,12 @@ def seed_of_random():
     import random
 
     return [hash("text"), random.random()]
+
+
+def work_for_a_while():
+    time.sleep(1.0)
+    return "done"
+
+
+def ask_once():
+    return ask({"what": 1})

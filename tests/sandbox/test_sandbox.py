@@ -16,34 +16,11 @@ import pytest
 
 from musadata.errors import MusadataError
 from musadata.sandbox import Limits, Sandbox, client, server, start_ahead
+from tests.sandbox.conftest import SMALL
 
-SMALL = Limits(seconds=2, memory_mb=512, processes=16, output_kb=16, file_mb=16)
 # What runs into another limit must get there on a slow, busy machine too.
 PATIENT = replace(SMALL, seconds=60)
 SLACK = 10.0  # seconds that such a machine may take for what should be at once
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(preload=("torch",), limits=SMALL) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture(scope="module")
-def walled(sandbox):
-    if not sandbox.namespaces:
-        pytest.skip("this system has no namespaces")
-    return sandbox
-
-
-@pytest.fixture(scope="module")
-def plain():
-    os.environ["MUSADATA_SANDBOX"] = "plain"
-    try:
-        with pytest.warns(RuntimeWarning, match="plain limits"), Sandbox(preload=(), limits=SMALL) as sandbox:
-            yield sandbox
-    finally:
-        del os.environ["MUSADATA_SANDBOX"]
 
 
 def test_value_and_output_come_back(sandbox):
