@@ -14,17 +14,14 @@ from typing import Any, ClassVar
 import apache_beam as beam
 
 from musadata.config import Config
-from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
+from musadata.corpus.datasets import DATASETS
+from musadata.corpus.views import VIEWS
 from musadata.records import (
     SCHEMA_VERSION,
     Annotation,
     Candidate,
     Kernel,
-    PreferenceRow,
     Reject,
-    RftRow,
-    RlRow,
-    SftRow,
     Task,
     Trajectory,
 )
@@ -52,10 +49,7 @@ class Assemble(ShardStep):
     writes: ClassVar[dict[str, type]] = {
         "candidates": Candidate,
         "trajectories": Trajectory,
-        "sft": SftRow,
-        "rft": RftRow,
-        "preferences": PreferenceRow,
-        "rl": RlRow,
+        **{name: DATASETS[name].kind for name in VIEWS},
         "rejects": Reject,
     }
     funnel: ClassVar[tuple[str, ...]] = ("generate", "verify", "keep")
@@ -117,10 +111,7 @@ def _keep(
     rows: dict[str, Sequence[Any]] = {
         "candidates": candidates,
         "trajectories": trajectories,
-        "sft": sft_rows(task, annotation, candidates, trajectories),
-        "rft": rft_rows(task, annotation, candidates, trajectories),
-        "preferences": preference_rows(task, annotation, candidates, trajectories),
-        "rl": rl_rows(task, annotation, candidates, trajectories),
+        **{name: view(task, annotation, candidates, trajectories) for name, view in VIEWS.items()},
     }
     for dataset, some in rows.items():
         for row in some:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from musadata.records import (
     SCHEMA_VERSION,
@@ -188,6 +188,15 @@ def rl_rows(
             split=task.split,
         )
     ]
+
+
+# What trainers read: each dataset from all that is known of one task. Stage 3 writes them all.
+VIEWS: dict[str, Callable[[Task, Annotation, Sequence[Candidate], Sequence[Trajectory]], Sequence[Any]]] = {
+    "sft": sft_rows,
+    "rft": rft_rows,
+    "preferences": preference_rows,
+    "rl": rl_rows,
+}
 
 
 def ground_truth(task: Task, annotation: Annotation) -> str:
