@@ -12,10 +12,10 @@ from musadata.config import TeacherConfig
 from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
+from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet
+from musadata.teacher.compiler.explanation import describe, explain_repair
 from musadata.teacher.compiler.ir.captured_graph import parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
-from musadata.teacher.compiler.prose import describe, explain_repair
-from musadata.teacher.compiler.seeding import Attempt, Portfolio
 from musadata.teacher.prompts import render_steps
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_reasoning
@@ -42,7 +42,7 @@ class CompilerTeacher:
     def __init__(self, config: TeacherConfig, seed: int, sandbox: Sandbox | None = None):
         self._config, self._seed = config, seed
         self._sandbox, self._owns_sandbox = sandbox, sandbox is None
-        self._portfolios: OrderedDict[str, Portfolio | str] = OrderedDict()
+        self._candidate_sets: OrderedDict[str, CandidateSet | str] = OrderedDict()
 
     def __enter__(self) -> CompilerTeacher:
         return self
@@ -82,7 +82,7 @@ class CompilerTeacher:
             attempt, mended = conversation[turn], conversation[turn - 1].faults[0]
             before = conversation[turn - 1].source
         else:  # the honest answer was not accepted either: another schedule may be
-            honest = self._portfolio(request).candidate(request.sample + turn)
+            honest = self._candidate_set(request).candidate(request.sample + turn)
             attempt, mended, before = Attempt(honest, honest.source), None, ""
         words = explain_repair(feedback, mended, attempt.candidate, before, attempt.source)
         text = f"{words}\n\n```python\n{attempt.source}```\n"
@@ -90,32 +90,32 @@ class CompilerTeacher:
 
     def _conversation(self, request: Request) -> list[Attempt]:
         """All answers that a sample will give, as long as it is asked for more."""
-        portfolio = self._portfolio(request)
+        candidate_set = self._candidate_set(request)
         honest = self._config.samples - self._config.faults
         if request.sample % self._config.samples < honest:
-            candidate = portfolio.candidate(request.sample)
+            candidate = candidate_set.candidate(request.sample)
             return [Attempt(candidate, candidate.source)]
         try:
-            return portfolio.faulty(request.sample)
+            return candidate_set.faulty(request.sample)
         except Unsupported:
-            candidate = portfolio.candidate(request.sample)
+            candidate = candidate_set.candidate(request.sample)
             return [Attempt(candidate, candidate.source)]
 
-    def _portfolio(self, request: Request) -> Portfolio:
+    def _candidate_set(self, request: Request) -> CandidateSet:
         sets = [trace.inputs for trace in request.traces] or [request.task.inputs]
         key = _hash(request.task.task_id, request.task.reference, plain(sets), self._seed)
-        if key not in self._portfolios:
-            self._portfolios[key] = self._open(request.task.reference, sets, f"{self._seed}:{request.task.task_id}")
-            while len(self._portfolios) > REMEMBERED_TASKS:
-                self._portfolios.popitem(last=False)
-        self._portfolios.move_to_end(key)
-        found = self._portfolios[key]
+        if key not in self._candidate_sets:
+            self._candidate_sets[key] = self._open(request.task.reference, sets, f"{self._seed}:{request.task.task_id}")
+            while len(self._candidate_sets) > REMEMBERED_TASKS:
+                self._candidate_sets.popitem(last=False)
+        self._candidate_sets.move_to_end(key)
+        found = self._candidate_sets[key]
         if isinstance(found, str):
             raise Unsupported(found)
         return found
 
-    def _open(self, reference: str, sets: list[tuple[InputSpec, ...]], key: str) -> Portfolio | str:
-        """The task's portfolio, or the reason why there is none."""
+    def _open(self, reference: str, sets: list[tuple[InputSpec, ...]], key: str) -> CandidateSet | str:
+        """The task's candidate_set, or the reason why there is none."""
         if self._sandbox is None:
             self._sandbox = Sandbox(PRELOAD).__enter__()
         outcome = self._sandbox.call(
@@ -130,11 +130,11 @@ class CompilerTeacher:
         if "unsupported" in outcome.value:
             return str(outcome.value["unsupported"])
         try:
-            portfolio = Portfolio(parse_graph(outcome.value), key)
-            portfolio.candidate(0)
+            candidate_set = CandidateSet(parse_graph(outcome.value), key)
+            candidate_set.candidate(0)
         except Unsupported as reason:
             return str(reason)
-        return portfolio
+        return candidate_set
 
 
 def _hash(*parts: Any) -> str:

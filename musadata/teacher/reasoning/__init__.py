@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from musadata.records import ReasoningStep, Task, Trace
 from musadata.teacher.reasoning.boundaries import write_boundaries
 from musadata.teacher.reasoning.decomposition import write_decomposition
-from musadata.teacher.reasoning.mapping import write_mapping
+from musadata.teacher.reasoning.index_mapping import write_index_mapping
 from musadata.teacher.reasoning.mathematics import write_mathematics
 from musadata.teacher.reasoning.pitfalls import write_pitfalls
 from musadata.teacher.reasoning.sizes import write_sizes
-from musadata.teacher.reasoning.study import Study
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis
 
 __all__ = ["write_reasoning"]
 
@@ -20,7 +20,7 @@ _WRITERS = {
     "semantic decomposition": write_decomposition,
     "scalar mathematics": write_mathematics,
     "shape calculation": write_sizes,
-    "index mapping": write_mapping,
+    "index mapping": write_index_mapping,
     "boundary handling": write_boundaries,
     "error pre-analysis": write_pitfalls,
 }
@@ -28,5 +28,5 @@ _WRITERS = {
 
 def write_reasoning(task: Task, traces: Sequence[Trace]) -> tuple[ReasoningStep, ...]:
     """The six steps for a task. The same task and traces give the same text."""
-    study = Study(task, tuple(traces))
-    return tuple(ReasoningStep(step, write(study)) for step, write in _WRITERS.items())
+    analysis = TaskAnalysis(task, tuple(traces))
+    return tuple(ReasoningStep(step, write(analysis)) for step, write in _WRITERS.items())

@@ -3,7 +3,7 @@
 from math import prod
 
 from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, Stage, count
-from musadata.teacher.reasoning.study import Study, group_row, is_whole, row_of, shape_text, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, is_whole, row_of, shape_text, unique
 
 _IDENTITY = {
     "amax": "−inf",
@@ -22,26 +22,26 @@ _IDENTITY = {
 _GUARD = "`if (i < n)`"
 
 
-def write_boundaries(study: Study) -> str:
+def write_boundaries(analysis: TaskAnalysis) -> str:
     paragraphs = []
-    for stage, twin in study.distinct:
+    for stage, twin in analysis.distinct:
         sentences = [launch(stage), *_inner(stage)]
         if twin is not None:
             sentences.append(_again(stage, twin))
         paragraphs.append(" ".join(sentence for sentence in sentences if sentence))
     if len(paragraphs) > 1:
         paragraphs = [
-            f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(study.distinct, paragraphs, strict=True)
+            f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(analysis.distinct, paragraphs, strict=True)
         ]
     if not paragraphs:
-        paragraphs = [_grid(count(study.outputs[0]))]
+        paragraphs = [_grid(count(analysis.outputs[0]))]
     text = "\n\n".join(unique(paragraphs))
-    return f"{text} {_other_launches(study)}" if _GUARD in text else text
+    return f"{text} {_other_launches(analysis)}" if _GUARD in text else text
 
 
-def _other_launches(study: Study) -> str:
+def _other_launches(analysis: TaskAnalysis) -> str:
     """Where the same bound stands in launches that are not a thread per element."""
-    return study.choose(
+    return analysis.choose(
         "launches",
         "A grid-stride loop has that bound in its condition; a two-dimensional grid needs one for each of its axes.",
         "Dealt out otherwise, the bound stays: as the condition of a grid-stride loop, or once per axis of the grid.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 
 from musadata.records import TensorFact
-from musadata.teacher.reasoning.study import join, shape_text, strides_of
+from musadata.teacher.reasoning.task_analysis import join, shape_text, strides_of
 
 
 def coordinates(shape: Sequence[int]) -> str:

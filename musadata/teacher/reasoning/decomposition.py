@@ -4,7 +4,7 @@ from collections import Counter
 
 from musadata.records import Bound
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count, words
-from musadata.teacher.reasoning.study import Study, join, named, shape_text, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, shape_text, unique
 
 _MOST_BULLETS = 10
 _DOES = {
@@ -33,16 +33,16 @@ _DOES_BY_NAME = {
 }
 
 
-def write_decomposition(study: Study) -> str:
-    working = [call for call in study.calls if call.kind is not CallKind.VIEW]
-    inputs = [named(fact) for fact in study.trace.tensors if fact.role == "input"]
-    weights = [named(fact) for fact in study.trace.tensors if fact.role == "parameter"]
+def write_decomposition(analysis: TaskAnalysis) -> str:
+    working = [call for call in analysis.calls if call.kind is not CallKind.VIEW]
+    inputs = [named(fact) for fact in analysis.trace.tensors if fact.role == "input"]
+    weights = [named(fact) for fact in analysis.trace.tensors if fact.role == "parameter"]
     lines = [
-        study.choose(
+        analysis.choose(
             "opening",
-            f"`{study.task.name}` turns {join(inputs)} into {join([named(fact) for fact in study.outputs])}.",
-            f"From {join(inputs)} the module makes {join([named(fact) for fact in study.outputs])}.",
-            f"Input: {join(inputs)}. Output: {join([named(fact) for fact in study.outputs])}.",
+            f"`{analysis.task.name}` turns {join(inputs)} into {join([named(fact) for fact in analysis.outputs])}.",
+            f"From {join(inputs)} the module makes {join([named(fact) for fact in analysis.outputs])}.",
+            f"Input: {join(inputs)}. Output: {join([named(fact) for fact in analysis.outputs])}.",
         )
     ]
     if weights:
@@ -52,10 +52,10 @@ def write_decomposition(study: Study) -> str:
     if len(working) > _MOST_BULLETS:
         rest = unique([f"`{call.operator}`" for call in working[_MOST_BULLETS:]])
         lines.append(f"- and so on, with {join(rest[:8])}{' and others' if len(rest) > 8 else ''}.")
-    views = unique([f"`{call.operator}`" for call in study.calls if call.kind is CallKind.VIEW])
+    views = unique([f"`{call.operator}`" for call in analysis.calls if call.kind is CallKind.VIEW])
     if views:
         lines.append(f"- {join(views)} only rename{'s' if len(views) == 1 else ''} strides: no data moves.")
-    lines += ["", _plan(study)]
+    lines += ["", _plan(analysis)]
     return "\n".join(lines)
 
 
@@ -67,15 +67,15 @@ def _bullet(call: Call) -> str:
     return f"- `{call.operator}` {does}: {reads} → {makes}{detail}."
 
 
-def _plan(study: Study) -> str:
-    stages = [stage for stage in study.stages if not stage.moves_nothing]
+def _plan(analysis: TaskAnalysis) -> str:
+    stages = [stage for stage in analysis.stages if not stage.moves_nothing]
     if not stages:
         return "Nothing is computed: a kernel has to copy the elements to where the output's strides expect them."
     if len(stages) == 1:
-        return f"{_one_kernel(stages[0])} {_limit(study)}"
+        return f"{_one_kernel(stages[0])} {_limit(analysis)}"
     loops = Counter(_loop_name(stage) for stage in stages)
     parts = [name if times == 1 else f"{words(times)} times {name}" for name, times in loops.items()]
-    text = study.choose(
+    text = analysis.choose(
         "plan",
         f"One kernel per loop nest makes {words(len(stages))}: {join(parts[:6])}.",
         f"A plan of {words(len(stages))} kernels follows from the loop nests: {join(parts[:6])}.",
@@ -85,7 +85,7 @@ def _plan(study: Study) -> str:
     if stages[0].anchor is None:
         why = ", unless whoever reads it computes its values again"
     crossing = f" {named(made)} then goes through memory{why}."
-    return f"{text}{crossing if made.role == 'intermediate' else ''} {_limit(study)}"
+    return f"{text}{crossing if made.role == 'intermediate' else ''} {_limit(analysis)}"
 
 
 def _one_kernel(stage: Stage) -> str:
@@ -114,8 +114,8 @@ def _loop_name(stage: Stage) -> str:
     return f"a {kind} for `{stage.anchor.operator}`{with_extra}"
 
 
-def _limit(study: Study) -> str:
-    trace = study.trace
+def _limit(analysis: TaskAnalysis) -> str:
+    trace = analysis.trace
     ratio = f"{trace.flops} FLOPs over {trace.bytes} bytes of least traffic, {trace.intensity:.4g} FLOPs per byte"
     if trace.bound is Bound.MEMORY:
         return f"With {ratio}, memory bounds it: what counts is to touch every byte once and to coalesce."

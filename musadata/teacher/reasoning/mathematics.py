@@ -3,9 +3,9 @@
 import math
 import re
 
+from musadata.teacher.reasoning.element_origins import element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage
-from musadata.teacher.reasoning.placing import element_of, origin_of
-from musadata.teacher.reasoning.study import Study, group_row, join, product_text, row_of, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, join, product_text, row_of, unique
 
 _FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
 _LOSSES: dict[str, str] = KNOWLEDGE["losses"]
@@ -16,19 +16,19 @@ _LONGEST = 150
 _MOST_REPETITIONS = 3
 
 
-def write_mathematics(study: Study) -> str:
+def write_mathematics(analysis: TaskAnalysis) -> str:
     paragraphs = []
-    for stage, _ in study.distinct:
+    for stage, _ in analysis.distinct:
         lines = [line for line in (formula_of(call) for call in stage.calls) if line]
-        heading = f"For `{stage.output.name}`:" if len(study.distinct) > 1 else ""
+        heading = f"For `{stage.output.name}`:" if len(analysis.distinct) > 1 else ""
         paragraphs.append("\n".join([*([heading, ""] if heading else []), *unique([f"- {line}" for line in lines])]))
         whole = _compose(stage)
         if whole:
             paragraphs.append(f"Put together: {whole}.")
-    paragraphs += [_repetition(again, first) for again, first in study.repeated[:_MOST_REPETITIONS]]
+    paragraphs += [_repetition(again, first) for again, first in analysis.repeated[:_MOST_REPETITIONS]]
     if not paragraphs:
         paragraphs.append("Every output element is an input element, unchanged; there is no arithmetic at all.")
-    return "\n\n".join([*paragraphs, _precision(study)])
+    return "\n\n".join([*paragraphs, _precision(analysis)])
 
 
 def _repetition(again: Stage, first: Stage) -> str:
@@ -331,9 +331,9 @@ _UNADDED = frozenset({"amax", "amin", "max", "min", "argmax", "argmin", "any", "
 _SELECTIONS = frozenset({"relu", "hardtanh", "clamp", "abs", "neg", "maximum", "minimum", "threshold"})
 
 
-def _precision(study: Study) -> str:
-    dtypes = unique([fact.dtype for fact in study.outputs])
-    longest = max((terms for stage, _ in study.distinct if (terms := terms_of(stage.lead)) > 1), default=1)
+def _precision(analysis: TaskAnalysis) -> str:
+    dtypes = unique([fact.dtype for fact in analysis.outputs])
+    longest = max((terms for stage, _ in analysis.distinct if (terms := terms_of(stage.lead)) > 1), default=1)
     text = f"The result is {' and '.join(dtypes)}."
     if dtypes[0] in ("float16", "bfloat16"):
         return f"{text} Load as {dtypes[0]}, compute in float, round once at the store."
@@ -342,17 +342,19 @@ def _precision(study: Study) -> str:
             f"{text} Sums of {longest} terms accumulate in float: the error is at most about {longest} × 2^-24 of the "
             "sum of magnitudes, and less if partial sums of many threads are added as a tree."
         )
-    factors = max((row_of(stage.lead)[1] for stage, _ in study.distinct if stage.lead.packet in _PRODUCTS), default=1)
+    factors = max(
+        (row_of(stage.lead)[1] for stage, _ in analysis.distinct if stage.lead.packet in _PRODUCTS), default=1
+    )
     if factors > 1:
         return (
             f"{text} Products of {factors} factors accumulate in float, one rounding each: the error is at most about "
             f"{factors} × 2^-24 of the result, in whatever order."
         )
-    if any(call.packet == "_embedding_bag" and call.argument("mode") != "2" for call in study.calls):
+    if any(call.packet == "_embedding_bag" and call.argument("mode") != "2" for call in analysis.calls):
         return f"{text} A bag's rows are added up in float, one rounding each: the error grows with the bag."
-    if all(_rounds_nothing(call) for call in study.calls):
+    if all(_rounds_nothing(call) for call in analysis.calls):
         return f"{text} Values are only copied, compared or negated, so nothing is rounded."
-    return study.choose(
+    return analysis.choose(
         "precision",
         f"{text} There is no accumulation, so the only error is the rounding of each operation.",
         f"{text} Each element is a handful of rounded operations; the order of evaluation has to be the reference's.",

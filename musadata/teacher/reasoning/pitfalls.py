@@ -5,26 +5,26 @@ import re
 from musadata.teacher.reasoning.boundaries import block_size
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, count
 from musadata.teacher.reasoning.mathematics import formula_of
-from musadata.teacher.reasoning.study import Study, group_row, row_of, shape_text, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, row_of, shape_text, unique
 
 _HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
 _MOST = 7
 
 
-def write_pitfalls(study: Study) -> str:
-    found = [_missing_guard(study)]
-    for stage, _ in study.distinct:
+def write_pitfalls(analysis: TaskAnalysis) -> str:
+    found = [_missing_guard(analysis)]
+    for stage, _ in analysis.distinct:
         found += [text for call in stage.calls for text in _of_call(call)]
         found += _of_stage(stage)
-    found += _of_task(study)
+    found += _of_task(analysis)
     if not any(found):
-        found = _of_output(study)
+        found = _of_output(analysis)
     return "\n".join(f"- {text}" for text in unique([text for text in found if text])[:_MOST])
 
 
-def _of_output(study: Study) -> list[str]:
+def _of_output(analysis: TaskAnalysis) -> list[str]:
     """What goes wrong with any output of this kind, where nothing about the operators is known."""
-    if count(study.outputs[0]) == 1:
+    if count(analysis.outputs[0]) == 1:
         return [
             "Every term ends in one number: threads that add to it without an atomic or a tree lose updates.",
             "The accumulator must start from 0: fresh memory holds what was there before, often 0 by chance.",
@@ -32,11 +32,11 @@ def _of_output(study: Study) -> list[str]:
     return ["Fresh memory is not 0: an element that no thread writes keeps what was there, right by chance."]
 
 
-def _missing_guard(study: Study) -> str:
-    stage = study.distinct[0][0] if study.distinct else None
+def _missing_guard(analysis: TaskAnalysis) -> str:
+    stage = analysis.distinct[0][0] if analysis.distinct else None
     if stage is not None and stage.anchor is not None and stage.anchor.kind is not CallKind.CONVOLUTION:
         return ""
-    total = count(stage.output if stage else study.outputs[0])
+    total = count(stage.output if stage else analysis.outputs[0])
     block = block_size(total)
     over = -(-total // block) * block - total
     if over:
@@ -45,7 +45,7 @@ def _missing_guard(study: Study) -> str:
             f"Without the guard, {threads} − {total} = {over} threads write behind the output. The "
             "values still compare equal, and only a checker of memory or a crash elsewhere shows it."
         )
-    other = count(next(fact for fact in study.other.tensors if fact.role == "output"))
+    other = count(next(fact for fact in analysis.other.tensors if fact.role == "output"))
     if other % block:
         return f"A missing guard goes unnoticed at {total} elements and shows only on the second set, with {other}."
     return ""
@@ -253,17 +253,17 @@ def _of_stage(stage: Stage) -> list[str]:
     return []
 
 
-def _of_task(study: Study) -> list[str]:
-    out = study.outputs[0]
+def _of_task(analysis: TaskAnalysis) -> list[str]:
+    out = analysis.outputs[0]
     row = out.shape[-1] if out.shape else 1
-    vector = study.choose(
+    vector = analysis.choose(
         "vector",
         "`float4` accesses that start anew with every row need rows of a multiple of four, or they are not aligned: "
         f"those of `{out.name}` have {row}. Over the flat index only the tail needs care.",
         f"Rows of {row} are no multiple of four: `float4` accesses row by row would not be aligned; over the flat "
         "index they are, up to a tail that goes element by element.",
     )
-    constants = any(re.search(r"[0-9]\.[0-9]|e-", formula_of(call)) for call in study.calls)
+    constants = any(re.search(r"[0-9]\.[0-9]|e-", formula_of(call)) for call in analysis.calls)
     return [vector if row > 1 and row % 4 else "", _dtype(out.dtype, constants)]
 
 

@@ -2,8 +2,8 @@
 
 from musadata.records import TensorFact, Trace
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, count
-from musadata.teacher.reasoning.study import (
-    Study,
+from musadata.teacher.reasoning.task_analysis import (
+    TaskAnalysis,
     elements_text,
     group_row,
     join,
@@ -20,13 +20,13 @@ _MOST_CALLS = 12
 _MOST_INPUTS = 4
 
 
-def write_sizes(study: Study) -> str:
-    calls = [call for stage, _ in study.distinct for call in stage.calls] or study.calls
+def write_sizes(analysis: TaskAnalysis) -> str:
+    calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
     told = [call for call in calls if call.kind is not CallKind.VIEW or _changes(call)] or calls
     lines = unique([f"- {derive_shape(call)}" for call in told])
     if len(lines) > _MOST_CALLS:
         lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
-    return "\n".join([*lines, "", _totals(study.trace), "", _other_set(study)])
+    return "\n".join([*lines, "", _totals(analysis.trace), "", _other_set(analysis)])
 
 
 def derive_shape(call: Call) -> str:
@@ -218,30 +218,30 @@ def _totals(trace: Trace) -> str:
     return f"Traffic: {example}; everything read once and written once is {parts}. Work: {trace.flops} FLOPs."
 
 
-def _other_set(study: Study) -> str:
-    inputs = ", ".join(named(fact) for fact in study.other.tensors if fact.role == "input")
+def _other_set(analysis: TaskAnalysis) -> str:
+    inputs = ", ".join(named(fact) for fact in analysis.other.tensors if fact.role == "input")
     outputs = ", ".join(
-        f"{named(fact)} with {elements_text(fact)}" for fact in study.other.tensors if fact.role == "output"
+        f"{named(fact)} with {elements_text(fact)}" for fact in analysis.other.tensors if fact.role == "output"
     )
     return (
-        f"The second set of shapes, {inputs}, gives {outputs}; {study.other.flops} FLOPs and "
-        f"{study.other.bytes} bytes. {_arguments(study)}"
+        f"The second set of shapes, {inputs}, gives {outputs}; {analysis.other.flops} FLOPs and "
+        f"{analysis.other.bytes} bytes. {_arguments(analysis)}"
     )
 
 
-def _arguments(study: Study) -> str:
+def _arguments(analysis: TaskAnalysis) -> str:
     """Which sizes a kernel has to be told, because they differ between the sets, and which it may hold as numbers."""
-    differ, agree = _axes(study)
+    differ, agree = _axes(analysis)
     if not differ:
         return "No size of an input differs from the first set."
     if not agree:
-        text = study.choose(
+        text = analysis.choose(
             "sizes",
             "Every size of the inputs differs, so all of them reach the kernels as arguments, with what follows",
             "No size of an input may therefore be a literal in a kernel: all of them are arguments",
             "A kernel with the first set's sizes written into it would be wrong here: those of inputs are arguments",
         )
-        weights = any(fact.role == "parameter" for fact in study.trace.tensors)
+        weights = any(fact.role == "parameter" for fact in analysis.trace.tensors)
         return f"{text}{'; the sizes of parameters are fixed, and may be literals' if weights else ''}."
     varying, same = _axes_text(differ), _axes_text(agree)
     one = sum(map(len, agree.values())) == 1
@@ -249,7 +249,7 @@ def _arguments(study: Study) -> str:
         f"{same} {'is' if one else 'are'} the same in every set, so a kernel may hold "
         f"{'that size as a number' if one else 'those sizes as numbers'} if the host checks {'it' if one else 'them'}"
     )
-    return study.choose(
+    return analysis.choose(
         "sizes",
         f"What differs, {varying}, has to reach the kernels as arguments, with all that follows from it; {rest}.",
         f"So kernels take {varying} as arguments, and what follows from there; {rest}.",
@@ -257,9 +257,9 @@ def _arguments(study: Study) -> str:
     )
 
 
-def _axes(study: Study) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+def _axes(analysis: TaskAnalysis) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
     """Axes of the inputs whose sizes differ between the sets of shapes, and axes of more than 1 that keep theirs."""
-    sets = [{fact.name: fact.shape for fact in trace.tensors if fact.role == "input"} for trace in study.traces]
+    sets = [{fact.name: fact.shape for fact in trace.tensors if fact.role == "input"} for trace in analysis.traces]
     differ: dict[str, list[int]] = {}
     agree: dict[str, list[int]] = {}
     for name, shape in sets[0].items():

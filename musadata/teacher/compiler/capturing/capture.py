@@ -1,7 +1,7 @@
 """Capturing a reference as a flat aten graph of plain JSON values. Runs untrusted code: call inside the sandbox only.
 
 Sizes that vary over a task's sets of input shapes stay symbolic, all others are numbers. The graph is functional and
-decomposed to core aten operators, except for those that `KEPT` names because they lower better whole.
+decomposed to core aten operators, except for those in `UNDECOMPOSED`, for which the lowering has rules of its own.
 """
 
 import ast
@@ -26,56 +26,21 @@ from torch.utils import _pytree as pytree
 from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
-from musadata.teacher.compiler.capturing.whole_operators import whole_operators
+from musadata.teacher.compiler.capturing.undecomposed_operators import undecomposed_operators
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.tracing.inputs import draw
 from musadata.tracing.reference_loading import build_model, load_reference
 
-KEPT = frozenset(
-    [
-        "upsample_nearest1d",
-        "upsample_nearest2d",
-        "upsample_nearest3d",
-        "_upsample_nearest_exact1d",
-        "_upsample_nearest_exact2d",
-        "_upsample_nearest_exact3d",
-        "silu",
-        "softplus",
-        "hardswish",
-        "hardsigmoid",
-        "elu",
-        "mish",
-        "glu",
-        "baddbmm",
-        "addmv",
-        "tril",
-        "triu",
-        "reflection_pad1d",
-        "reflection_pad2d",
-        "reflection_pad3d",
-        "replication_pad1d",
-        "replication_pad2d",
-        "replication_pad3d",
-        "linalg_vector_norm",
-        "native_layer_norm",
-        "native_group_norm",
-        "_softmax",
-        "_log_softmax",
-        "adaptive_max_pool2d",
-        "adaptive_max_pool3d",
-        "_adaptive_avg_pool2d",
-        "_adaptive_avg_pool3d",
-        "max_pool2d_with_indices",
-        "max_pool3d_with_indices",
-        "avg_pool2d",
-        "avg_pool3d",
-        "im2col",
-        "col2im",
-        "_cdist_forward",
-        "_pdist_forward",
-        "std_mean",
-        "var_mean",
-    ]
+# Operators that are not decomposed: here for one, two and three dimensions ...
+_FOR_EVERY_RANK = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pad{}d", "replication_pad{}d")
+UNDECOMPOSED = frozenset(
+    [name.format(rank) for name in _FOR_EVERY_RANK for rank in (1, 2, 3)]
+    + """
+    silu softplus hardswish hardsigmoid elu mish glu baddbmm addmv tril triu linalg_vector_norm native_layer_norm
+    native_group_norm _softmax _log_softmax adaptive_max_pool2d adaptive_max_pool3d _adaptive_avg_pool2d
+    _adaptive_avg_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool2d avg_pool3d im2col col2im
+    _cdist_forward _pdist_forward std_mean var_mean
+    """.split()  # noqa: SIM905 - ... and here by name
 )
 
 
@@ -87,7 +52,7 @@ def capture(source: str, shape_sets: Sequence[Sequence[dict[str, Any]]], seed: i
     warnings.simplefilter("ignore")
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operators have no decomposition
     try:
-        with whole_operators():
+        with undecomposed_operators():
             return _capture(source, [[restore(InputSpec, spec) for spec in one] for one in shape_sets], seed)
     except Unsupported as reason:
         return {"unsupported": str(reason)}
@@ -98,7 +63,7 @@ def capture(source: str, shape_sets: Sequence[Sequence[dict[str, Any]]], seed: i
 def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[str, Any]:
     reference = load_reference(source)
     model = build_model(reference, seed)
-    shape_sets = sorted(shape_sets, key=lambda specs: _awkwardness(specs, shape_sets))
+    shape_sets = sorted(shape_sets, key=lambda specs: _tracing_penalty(specs, shape_sets))
     values = draw(shape_sets[0], seed)
     environment = ShapeEnv(duck_shape=False)
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
@@ -111,11 +76,11 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
         enable_python_dispatcher(),
         mode,
         torch.backends.mkldnn.flags(enabled=False),
-        _math_attention(),
-        whole_operators(),
+        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+        undecomposed_operators(),
     ):
         traced = _traced(call, fake_state, fakes)
-        if _writes_in_place(traced):  # a decomposition did, below functionalisation: its result shows what it wrote to
+        if _writes_in_place(traced):  # a decomposition wrote in place, below functionalization: trace its result again
             traced = _traced(traced, fake_state, fakes)
     if _writes_in_place(traced):
         raise Unsupported("writes in place")
@@ -143,8 +108,9 @@ def _writes_in_place(traced: GraphModule) -> bool:
     return any(isinstance(target, OpOverload) and target._schema.is_mutable for target in targets)
 
 
-def _awkwardness(specs: Sequence[InputSpec], shape_sets: Sequence[Sequence[InputSpec]]) -> tuple[int, int]:
-    """How unfit a set is to trace with: torch takes varying sizes of 0 and 1 for constants; larger sets are better."""
+def _tracing_penalty(specs: Sequence[InputSpec], shape_sets: Sequence[Sequence[InputSpec]]) -> tuple[int, int]:
+    """Sort key of sets of shapes, best for tracing first: torch takes varying sizes of 0 and 1 for constants; then the
+    largest set is best."""
     small = sum(
         size < 2 and any(other[i].shape[d] != size for other in shape_sets if d < len(other[i].shape))
         for i, spec in enumerate(specs)
@@ -154,7 +120,7 @@ def _awkwardness(specs: Sequence[InputSpec], shape_sets: Sequence[Sequence[Input
 
 
 class _Call:
-    """The reference's forward as a function of its state and tensor arguments, which remembers the result's nesting."""
+    """The reference's forward as a function of its state and tensor arguments. Records the nesting of the result."""
 
     def __init__(self, model: torch.nn.Module, names: list[str], values: list[Any]):
         self._model, self._names, self._values = model, names, values
@@ -196,16 +162,12 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _math_attention() -> Any:
-    return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-
-
 def _decompositions() -> dict[Any, Any]:
     table = core_aten_decompositions()
     return {
         op: rule
         for op, rule in table.items()
-        if getattr(op, "overloadpacket", None) is None or op.overloadpacket.__name__ not in KEPT
+        if getattr(op, "overloadpacket", None) is None or op.overloadpacket.__name__ not in UNDECOMPOSED
     }
 
 
@@ -293,21 +255,18 @@ def _standalone_source(model: type) -> str:
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         return ""
     bound = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
-    stored = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
     calls = {
         node.func.attr
         for node in ast.walk(function)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_self(node.func.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_name(node.func.value, "self")
     }
     alone = read <= bound | stored | _KNOWN_NAMES and calls <= {"register_buffer", "register_parameter"}
-    plain_super = not any(isinstance(n, ast.Call) and _is_super(n) and n.args for n in ast.walk(function))
+    plain_super = not any(isinstance(n, ast.Call) and _is_name(n.func, "super") and n.args for n in ast.walk(function))
     return text if alone and plain_super else ""
 
 
-def _is_self(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _is_super(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "super"
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

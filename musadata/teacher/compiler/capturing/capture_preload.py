@@ -1,6 +1,6 @@
-"""Imported once by the process that tracings are forked from: traces a small reference, so that no child pays for it.
+"""Preload of the sandbox: captures a small reference once in the process that captures are forked from.
 
-What is paid here: lazy imports inside torch (sympy, the decompositions, fake tensors), about a second together.
+This saves every child the lazy imports inside torch (sympy, the decompositions, fake tensors), about a second.
 """
 
 from musadata.teacher.compiler.capturing.capture import capture

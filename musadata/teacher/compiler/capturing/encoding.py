@@ -50,11 +50,11 @@ class GraphEncoder:
         return [
             {
                 "name": self._names[symbol],
-                "argument": at[0],
-                "dim": at[1],
-                "values": [s[at[0]].shape[at[1]] for s in shape_sets],
+                "argument": argument,
+                "dim": dim,
+                "values": [specs[argument].shape[dim] for specs in shape_sets],
             }
-            for symbol, at in self._symbols.items()
+            for symbol, (argument, dim) in self._symbols.items()
         ]
 
     def graph(self, placeholders: list[tuple[str, str]]) -> dict[str, Any]:
@@ -76,7 +76,9 @@ class GraphEncoder:
         outputs = [self._output(node) for node in returned]
         return {"inputs": tensors, "constants": constants, "nodes": nodes, "outputs": outputs}
 
-    def _wanted(self, output: Node) -> set[Node]:
+    @staticmethod
+    def _wanted(output: Node) -> set[Node]:
+        """The nodes that an output depends on."""
         seen: set[Node] = set()
         stack = [output]
         while stack:
@@ -89,9 +91,7 @@ class GraphEncoder:
     def _node(self, node: Node) -> dict[str, Any]:
         value = node.meta["val"]
         many = isinstance(value, (tuple, list))
-        tensors = [
-            self._tensor(item) if isinstance(item, torch.Tensor) else None for item in (value if many else [value])
-        ]
+        results = value if many else [value]
         target = node.target
         op = "getitem" if target is operator.getitem else str(target).removeprefix("aten.").removeprefix("musadata.")
         if not isinstance(target, torch._ops.OpOverload) and target is not operator.getitem:
@@ -101,7 +101,7 @@ class GraphEncoder:
             "name": node.name,
             "op": op,
             "arguments": {str(key): self._argument(item) for key, item in arguments.items()},
-            "tensors": tensors,
+            "tensors": [self._tensor(item) if isinstance(item, torch.Tensor) else None for item in results],
             "many": many,
         }
 
@@ -118,13 +118,8 @@ class GraphEncoder:
         tensor = getattr(self._traced, str(node.target))
         if tensor.numel() > LARGEST_CONSTANT:
             raise Unsupported("a large constant tensor inside forward")
-        values = tensor.detach().flatten().tolist()
-        return {
-            "node": node.name,
-            "shape": list(tensor.shape),
-            "dtype": _dtype(tensor.dtype),
-            "values": [_number(value) for value in values],
-        }
+        values = [_number(value) for value in tensor.detach().flatten().tolist()]
+        return {"node": node.name, "shape": list(tensor.shape), "dtype": _dtype(tensor.dtype), "values": values}
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, Node):
@@ -173,10 +168,8 @@ class GraphEncoder:
         if isinstance(expression, (sympy.Float, sympy.Rational)):
             return float(expression)
         if isinstance(expression, sizes.ToFloat) or expression.is_integer:
-            return [
-                "int",
-                self._expression(expression.args[0] if isinstance(expression, sizes.ToFloat) else expression),
-            ]
+            integer = expression.args[0] if isinstance(expression, sizes.ToFloat) else expression
+            return ["int", self._expression(integer)]
         for kinds, sign in _REAL_SIGNS:
             if isinstance(expression, kinds):
                 return [sign, *(self._real(part) for part in expression.args)]

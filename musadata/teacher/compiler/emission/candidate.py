@@ -98,11 +98,11 @@ def _all_sizes(graph: Graph) -> list[Index]:
 def _title(graph: Graph) -> str:
     """A name for the host function: the operators that matter most, in order."""
     plain = [re.sub(r"_?\d+$", "", node.name) for node in graph.nodes]
-    telling = [name for name in dict.fromkeys(plain) if name not in _QUIET]
+    telling = [name for name in dict.fromkeys(plain) if name not in _UNNAMED_OPERATORS]
     return "_".join(telling[:3]) or "forward"
 
 
-_QUIET = frozenset(
+_UNNAMED_OPERATORS = frozenset(
     [
         "view",
         "permute",
@@ -140,12 +140,12 @@ def _returned(value: Value, output: GraphOutput, program: Program) -> Returned:
             lambda index: value.load(tuple(index[inverse[d]] for d in range(len(index)))),
             1,
         )
-        return Returned(program.realise(permuted), None, inverse)
+        return Returned(program.materialize(permuted), None, inverse)
     if value.buffer is None:
         viewed = _viewed_buffer(value)
         if viewed is not None:
             return Returned(viewed, None if viewed.shape == output.type.shape else output.type.shape)
-    return Returned(program.realise(value))
+    return Returned(program.materialize(value))
 
 
 def _memory_order(output: GraphOutput) -> tuple[int, ...] | None:

@@ -5,9 +5,9 @@ from musadata.teacher.compiler.faults import cooperation_faults as cooperation
 from musadata.teacher.compiler.faults import indexing_faults as indexing
 from musadata.teacher.compiler.faults import language_faults as language
 from musadata.teacher.compiler.faults.catalogue import KINDS, FaultKind
-from musadata.teacher.compiler.faults.scene import Scene
+from musadata.teacher.compiler.faults.fault_context import FaultContext
 
 # The kinds are registered when their modules are imported.
 MODULES = (arithmetic, cooperation, indexing, language)
 
-__all__ = ["KINDS", "FaultKind", "Scene"]
+__all__ = ["KINDS", "FaultContext", "FaultKind"]

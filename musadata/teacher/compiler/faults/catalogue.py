@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.faults.scene import Scene
+from musadata.teacher.compiler.faults.fault_context import FaultContext
 
-Insert = Callable[[Scene], str | None]
+Insert = Callable[[FaultContext], str | None]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from musadata.teacher.compiler.faults.catalogue import fault
-from musadata.teacher.compiler.faults.scene import Scene
+from musadata.teacher.compiler.faults.fault_context import FaultContext
 
 
 @fault(
@@ -13,16 +13,16 @@ from musadata.teacher.compiler.faults.scene import Scene
     cause="threads read shared memory that others had not written yet, because no barrier stood between",
     mend="a __syncthreads() separates writing shared memory from reading what other threads wrote",
 )
-def missing_barrier(scene: Scene) -> str | None:
+def missing_barrier(context: FaultContext) -> str | None:
     # The last helper: a maximum comes before a sum, and a softmax that subtracts a smaller one is right all the same.
     helper = r"(?s)(.*    partial\[threadIdx\.x\] = value;\n)    __syncthreads\(\);\n"
-    if re.search(helper, scene.source) and any(max(site.inner) > 1 for site in scene.sites()):
-        return re.sub(helper, r"\1", scene.source, count=1)
+    if re.search(helper, context.source) and any(max(site.inner) > 1 for site in context.sites()):
+        return re.sub(helper, r"\1", context.source, count=1)
     shuffle = r"(    if \(lane == 0\) partial\[warp\] = value;\n)    __syncthreads\(\);\n"
-    if re.search(shuffle, scene.source) and any(site.threads > 32 for site in scene.sites()):
-        return re.sub(shuffle, r"\1", scene.source, count=1)
+    if re.search(shuffle, context.source) and any(site.threads > 32 for site in context.sites()):
+        return re.sub(shuffle, r"\1", context.source, count=1)
     tiles = r"        __syncthreads\(\);\n(        #pragma unroll)"
-    return scene.in_some_kernel(lambda text: re.sub(tiles, r"\1", text, count=1))
+    return context.in_some_kernel(lambda text: re.sub(tiles, r"\1", text, count=1))
 
 
 @fault(
@@ -30,12 +30,12 @@ def missing_barrier(scene: Scene) -> str | None:
     cause="the shared array had fewer elements than the block has threads, so some wrote past its end",
     mend="the shared array has an element for every thread that writes to it",
 )
-def shared_array_too_small(scene: Scene) -> str | None:
-    for site in scene.sites():
-        changed = scene.in_kernel(
-            site, lambda text: scene.replace_one(text, r"(__shared__ \w+ partial)\[(64|128|256)\]", _smaller)
-        ) or scene.in_kernel(
-            site, lambda text: scene.replace_one(text, r"(__shared__ \w+ \w+_tile\[\d+\])\[(8|16)\]", _smaller)
+def shared_array_too_small(context: FaultContext) -> str | None:
+    for site in context.sites():
+        changed = context.in_kernel(
+            site, lambda text: context.replace_one(text, r"(__shared__ \w+ partial)\[(64|128|256)\]", _smaller)
+        ) or context.in_kernel(
+            site, lambda text: context.replace_one(text, r"(__shared__ \w+ \w+_tile\[\d+\])\[(8|16)\]", _smaller)
         )
         if changed:
             return changed
@@ -51,8 +51,8 @@ def _smaller(match: re.Match[str]) -> str:
     cause="the threads' partial results were never combined, so each thread went on with its own",
     mend="the partial results are combined before the result is used",
 )
-def partial_result_stored(scene: Scene) -> str | None:
-    return scene.replace_in_some_kernel(
+def partial_result_stored(context: FaultContext) -> str | None:
+    return context.replace_in_some_kernel(
         r"\n    (\w+) = (?:block|warp)_\w+\(\1(?:, \w+)?\);", "", lambda site: max(site.inner) > 1
     )
 
@@ -62,13 +62,13 @@ def partial_result_stored(scene: Scene) -> str | None:
     cause="the shuffles started at an offset of 8, so only half of a warp's lanes were combined",
     mend="the offsets start at half the warp size",
 )
-def wrong_shuffle_range(scene: Scene) -> str | None:
+def wrong_shuffle_range(context: FaultContext) -> str | None:
     long = any(
-        max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function) for site in scene.sites()
+        max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function) for site in context.sites()
     )
     return (
-        scene.source.replace("int offset = 16;", "int offset = 8;", 1)
-        if long and "int offset = 16;" in scene.source
+        context.source.replace("int offset = 16;", "int offset = 8;", 1)
+        if long and "int offset = 16;" in context.source
         else None
     )
 
@@ -78,12 +78,12 @@ def wrong_shuffle_range(scene: Scene) -> str | None:
     cause="the tree reduction started at a quarter of the block, so half of the partial results were left out",
     mend="the first stride of the tree is half the block",
 )
-def wrong_tree_start(scene: Scene) -> str | None:
-    wide = [site for site in scene.sites() if max(site.inner) > site.threads // 2 and "block_" in site.function]
+def wrong_tree_start(context: FaultContext) -> str | None:
+    wide = [site for site in context.sites() if max(site.inner) > site.threads // 2 and "block_" in site.function]
     old = "int stride = blockDim.x / 2; stride > 0"
     return (
-        scene.source.replace(old, "int stride = blockDim.x / 4; stride > 0", 1)
-        if wide and old in scene.source
+        context.source.replace(old, "int stride = blockDim.x / 4; stride > 0", 1)
+        if wide and old in context.source
         else None
     )
 
@@ -93,8 +93,8 @@ def wrong_tree_start(scene: Scene) -> str | None:
     cause="the two tiles were multiplied row by row instead of row by column",
     mend="the product runs along a row of the left tile and a column of the right tile",
 )
-def wrong_tile_index(scene: Scene) -> str | None:
-    return scene.in_some_kernel(
+def wrong_tile_index(context: FaultContext) -> str | None:
+    return context.in_some_kernel(
         lambda text: text.replace("right_tile[k][threadIdx.x]", "right_tile[threadIdx.x][k]", 1)
     )
 
@@ -104,15 +104,15 @@ def wrong_tile_index(scene: Scene) -> str | None:
     cause="all threads of the block updated the same element of shared memory, and each overwrote the others' sums",
     mend="every thread has an element of its own, and they are combined in a tree",
 )
-def race_without_atomics(scene: Scene) -> str | None:
+def race_without_atomics(context: FaultContext) -> str | None:
     start = "    partial[threadIdx.x] = value;\n    __syncthreads();\n    for (int stride"
     end = "    const float result = partial[0];"
-    first = scene.source.find(start)
-    last = scene.source.find(end, first)
-    tree = scene.source[first:last] if 0 <= first < last else ""
-    if "+= partial" not in tree or max(max(site.inner) for site in scene.sites()) < 2:
+    first = context.source.find(start)
+    last = context.source.find(end, first)
+    tree = context.source[first:last] if 0 <= first < last else ""
+    if "+= partial" not in tree or max(max(site.inner) for site in context.sites()) < 2:
         return None
-    return scene.source[:first] + _RACE + scene.source[last:]
+    return context.source[:first] + _RACE + context.source[last:]
 
 
 _RACE = """    if (threadIdx.x == 0) partial[0] = 0.0f;

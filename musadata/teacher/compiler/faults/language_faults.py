@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from musadata.teacher.compiler.faults.catalogue import fault
-from musadata.teacher.compiler.faults.scene import Scene
+from musadata.teacher.compiler.faults.fault_context import FaultContext
 
 
 @fault(
@@ -14,12 +14,12 @@ from musadata.teacher.compiler.faults.scene import Scene
     mend="it uses the name of its parameter",
     compiles=False,
 )
-def undeclared_name(scene: Scene) -> str | None:
+def undeclared_name(context: FaultContext) -> str | None:
     def rename(text: str) -> str | None:
-        renamed = scene.replace_one(text, r"(?<=[<>=] )total(?=[;)])", "num_elements")
-        return renamed or scene.replace_one(text, r"\bblockIdx\.x\b", "block_idx.x")
+        renamed = context.replace_one(text, r"(?<=[<>=] )total(?=[;)])", "num_elements")
+        return renamed or context.replace_one(text, r"\bblockIdx\.x\b", "block_idx.x")
 
-    return scene.in_some_kernel(rename)
+    return context.in_some_kernel(rename)
 
 
 @fault(
@@ -28,10 +28,10 @@ def undeclared_name(scene: Scene) -> str | None:
     mend="it is called by its right name",
     compiles=False,
 )
-def misspelt_intrinsic(scene: Scene) -> str | None:
-    right = [name for name in _MISSPELT if re.search(rf"\b{name}\(", scene.source)]
-    chosen = scene.pick(right)
-    return None if chosen is None else re.sub(rf"\b{chosen}\(", f"{_MISSPELT[chosen]}(", scene.source, count=1)
+def misspelt_intrinsic(context: FaultContext) -> str | None:
+    right = [name for name in _MISSPELT if re.search(rf"\b{name}\(", context.source)]
+    chosen = context.pick(right)
+    return None if chosen is None else re.sub(rf"\b{chosen}\(", f"{_MISSPELT[chosen]}(", context.source, count=1)
 
 
 _MISSPELT = {
@@ -54,8 +54,8 @@ _MISSPELT = {
     mend="the statement ends with one",
     compiles=False,
 )
-def missing_semicolon(scene: Scene) -> str | None:
-    return scene.replace_in_some_kernel(r"(const int \w+ = [^;\n]+);\n", r"\1\n")
+def missing_semicolon(context: FaultContext) -> str | None:
+    return context.replace_in_some_kernel(r"(const int \w+ = [^;\n]+);\n", r"\1\n")
 
 
 @fault(
@@ -64,12 +64,12 @@ def missing_semicolon(scene: Scene) -> str | None:
     mend="declaration and definition have the same parameters",
     compiles=False,
 )
-def wrong_signature(scene: Scene) -> str | None:
-    start = scene.source.find("cpp_source = ")
-    last = scene.source.find(");", start)
+def wrong_signature(context: FaultContext) -> str | None:
+    start = context.source.find("cpp_source = ")
+    last = context.source.find(");", start)
     if start < 0 or last < 0:
         return None
-    return f"{scene.source[:last]}, int64_t num_elements{scene.source[last:]}"
+    return f"{context.source[:last]}, int64_t num_elements{context.source[last:]}"
 
 
 @fault(
@@ -78,8 +78,8 @@ def wrong_signature(scene: Scene) -> str | None:
     mend="`functions` names the C++ function as it is defined",
     compiles=False,
 )
-def wrong_binding(scene: Scene) -> str | None:
-    return scene.replace_one(scene.source, r'functions=\["(\w+)_cuda"\]', r'functions=["\1_forward"]')
+def wrong_binding(context: FaultContext) -> str | None:
+    return context.replace_one(context.source, r'functions=\["(\w+)_cuda"\]', r'functions=["\1_forward"]')
 
 
 @fault(
@@ -88,8 +88,8 @@ def wrong_binding(scene: Scene) -> str | None:
     mend="the pointer has the tensor's element type",
     compiles=False,
 )
-def wrong_pointer_type(scene: Scene) -> str | None:
-    return scene.replace_one(scene.source, r"\.data_ptr<float>\(\)", ".data_ptr<double>()")
+def wrong_pointer_type(context: FaultContext) -> str | None:
+    return context.replace_one(context.source, r"\.data_ptr<float>\(\)", ".data_ptr<double>()")
 
 
 @fault(
@@ -97,8 +97,8 @@ def wrong_pointer_type(scene: Scene) -> str | None:
     cause="the check asked for another dtype than the reference's inputs have",
     mend="the check asks for the dtype that the inputs have",
 )
-def wrong_dtype_check(scene: Scene) -> str | None:
-    return scene.replace_one(scene.source, r"(CHECK_INPUT\(\w+, torch::)kFloat32", r"\1kFloat64")
+def wrong_dtype_check(context: FaultContext) -> str | None:
+    return context.replace_one(context.source, r"(CHECK_INPUT\(\w+, torch::)kFloat32", r"\1kFloat64")
 
 
 @fault(
@@ -106,8 +106,8 @@ def wrong_dtype_check(scene: Scene) -> str | None:
     cause="forward computed the result and did not return it",
     mend="forward returns what the extension computes",
 )
-def missing_return(scene: Scene) -> str | None:
-    head, mark, tail = scene.source.rpartition("        return ")
+def missing_return(context: FaultContext) -> str | None:
+    head, mark, tail = context.source.rpartition("        return ")
     return f"{head}        {tail}" if mark and "extension." in tail else None
 
 
@@ -116,8 +116,8 @@ def missing_return(scene: Scene) -> str | None:
     cause="forward called the extension with one argument too few",
     mend="every tensor that the function takes is passed",
 )
-def missing_argument(scene: Scene) -> str | None:
-    return scene.replace_one(scene.source, r"(extension\.\w+\((?:\w|\.|, )+), [\w.\[\]]+\)", r"\1)")
+def missing_argument(context: FaultContext) -> str | None:
+    return context.replace_one(context.source, r"(extension\.\w+\((?:\w|\.|, )+), [\w.\[\]]+\)", r"\1)")
 
 
 @fault(
@@ -125,15 +125,15 @@ def missing_argument(scene: Scene) -> str | None:
     cause="two pointers were passed to the kernel in the wrong order",
     mend="the arguments are passed in the order of the kernel's parameters",
 )
-def swapped_arguments(scene: Scene) -> str | None:
-    for site in scene.sites():
+def swapped_arguments(context: FaultContext) -> str | None:
+    for site in context.sites():
         shapes = {buffer.name: buffer.shape for buffer in site.emitted.kernel.inputs}
         names = list(shapes)
         if len(names) < 2 or shapes[names[0]] == shapes[names[1]]:
             continue
         one, two = (f"{name}.data_ptr<float>()" for name in names[:2])
         for gap in (", ", ",\n            ", ",\n        "):
-            changed = scene.in_launch(site, f"{one}{gap}{two}", f"{two}{gap}{one}")
+            changed = context.in_launch(site, f"{one}{gap}{two}", f"{two}{gap}{one}")
             if changed:
                 return changed
     return None
@@ -144,8 +144,8 @@ def swapped_arguments(scene: Scene) -> str | None:
     cause="the kernel indexes a contiguous tensor, and the input was a view with other strides",
     mend="the input is made contiguous before its pointer is taken",
 )
-def missing_contiguous(scene: Scene) -> str | None:
-    arguments = [item["name"] for item in scene.candidate.graph.arguments if item["rank"] > 1]
+def missing_contiguous(context: FaultContext) -> str | None:
+    arguments = [item["name"] for item in context.candidate.graph.arguments if item["rank"] > 1]
     lines = [f"    {name} = {name}.contiguous();\n" for name in arguments]
-    line = scene.pick([line for line in lines if line in scene.source])
-    return None if line is None else scene.source.replace(line, "", 1)
+    line = context.pick([line for line in lines if line in context.source])
+    return None if line is None else context.source.replace(line, "", 1)

@@ -6,18 +6,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from musadata.teacher.compiler.ir.index_formulas import (
     Index,
     Operation,
     Size,
-    as_index,
     divide,
-    maximum,
-    minimum,
     number,
     of,
+    operate,
     product,
 )
 
@@ -107,22 +106,13 @@ class Graph:
 
 def parse_graph(captured: Mapping[str, Any]) -> Graph:
     """The graph from what `capture.capture` returned."""
-    titles = _titles([entry["name"] for entry in captured["nodes"]])
-    captured = _retitled(captured, titles)
+    names = _readable_names([entry["name"] for entry in captured["nodes"]])
+    captured = _renamed(captured, names)
     sizes = _SizeTable(captured)
-    inputs = [
-        GraphInput(entry["node"], entry["role"], entry["name"], sizes.type_of(entry)) for entry in captured["inputs"]
-    ]
-    constants = [
-        GraphInput(
-            entry["node"],
-            "constant",
-            entry["node"].strip("_"),
-            sizes.type_of(entry),
-            tuple(map(_plain, entry["values"])),
-        )
-        for entry in captured["constants"]
-    ]
+    inputs = [GraphInput(item["node"], item["role"], item["name"], sizes.type_of(item)) for item in captured["inputs"]]
+    for item in captured["constants"]:
+        name, values = item["node"].strip("_"), tuple(map(_plain, item["values"]))
+        inputs.append(GraphInput(item["node"], "constant", name, sizes.type_of(item), values))
     nodes = tuple(
         Node(
             entry["name"],
@@ -138,7 +128,7 @@ def parse_graph(captured: Mapping[str, Any]) -> Graph:
     )
     return Graph(
         tuple(captured["arguments"]),
-        (*inputs, *constants),
+        tuple(inputs),
         nodes,
         outputs,
         tuple(sizes.origins.values()),
@@ -158,32 +148,31 @@ _PLAIN_NAMES = (
 )
 
 
-def _titles(names: list[str]) -> dict[str, str]:
+def _readable_names(names: list[str]) -> dict[str, str]:
     """Short names that a person would use, numbered from 2 where one occurs again."""
     counts: dict[str, int] = {}
-    titles = {}
+    readable = {}
     for name in names:
         plain = re.sub(r"_\d+$", "", name)
         for pattern, replacement in _PLAIN_NAMES:
             plain = pattern.sub(replacement, plain)
         plain = plain.strip("_")
         counts[plain] = counts.get(plain, 0) + 1
-        number = counts[plain]
         digit = "_" if plain[-1].isdigit() else ""
-        titles[name] = plain if number == 1 else f"{plain}{digit}{number}"
-    return titles
+        readable[name] = plain if counts[plain] == 1 else f"{plain}{digit}{counts[plain]}"
+    return readable
 
 
-def _retitled(value: Any, titles: Mapping[str, str]) -> Any:
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     """Captured JSON with its nodes renamed, in definitions and references."""
     if isinstance(value, dict):
-        renamed = {key: _retitled(item, titles) for key, item in value.items()}
+        renamed = {key: _renamed(item, names) for key, item in value.items()}
         if isinstance(value.get("node"), str):
-            renamed["node"] = titles.get(value["node"], value["node"])
+            renamed["node"] = names.get(value["node"], value["node"])
         if "op" in value:
-            renamed["name"] = titles[value["name"]]
+            renamed["name"] = names[value["name"]]
         return renamed
-    return [_retitled(item, titles) for item in value] if isinstance(value, list) else value
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
 _DIMENSION_NAMES = {
@@ -258,16 +247,16 @@ class _SizeTable:
         if len(formula.terms) <= 1 and all(isinstance(atom, Size) for m, _ in formula.terms for atom in m):
             return formula
         fresh = self._fresh(name)
-        hints = tuple(
-            formula.evaluate({o.name: o.hints[i] for o in self.origins.values()}) for i in range(self._sets())
-        )
-        self.origins[fresh] = SizeOrigin(fresh, formula=formula, hints=hints)
+        self.origins[fresh] = SizeOrigin(fresh, formula=formula, hints=self._values(formula))
         self._derived.append((self._parse(size), of(Size(fresh))))
         self._cache.clear()
         return of(Size(fresh))
 
-    def _sets(self) -> int:
-        return len(next(iter(self.origins.values())).hints)
+    def _values(self, formula: Index) -> tuple[int, ...]:
+        """The formula's value in each set of shapes."""
+        origins = self.origins.values()
+        sets = len(next(iter(origins)).hints)
+        return tuple(formula.evaluate({origin.name: origin.hints[i] for origin in origins}) for i in range(sets))
 
     def _factor(self, formula: Index) -> Index:
         """Divide derived sizes out of a polynomial: (s - 2) * (t - 2) becomes out_height * out_width."""
@@ -298,8 +287,7 @@ class _SizeTable:
             known = self._decided(kind, formulas)
             if known is not None:
                 return known
-            return (maximum if kind == "max" else minimum)(formulas[0], formulas[1])
-        return divide(formulas[0], formulas[1])[0 if kind == "//" else 1]
+        return operate(kind, formulas[0], formulas[1])
 
     def _decided(self, kind: str, formulas: list[Index]) -> Index | None:
         """The operand that a maximum or minimum with a number is for every set of shapes: max(1, width - 1)."""
@@ -308,30 +296,13 @@ class _SizeTable:
         if len(fixed) != 1 or len(moving) != 1:
             return None
         limit = fixed[0].constant or 0
-        values = [moving[0].evaluate({o.name: o.hints[i] for o in self.origins.values()}) for i in range(self._sets())]
-        good = all(value >= limit if kind == "max" else value <= limit for value in values)
+        good = all(value >= limit if kind == "max" else value <= limit for value in self._values(moving[0]))
         return moving[0] if good else None
 
     def _fresh(self, name: str) -> str:
-        number_used = 2
-        fresh = name
-        while fresh in self.origins:
-            fresh, number_used = f"{name}{number_used}", number_used + 1
-        return fresh
+        candidates = chain([name], (f"{name}{number}" for number in count(2)))
+        return next(fresh for fresh in candidates if fresh not in self.origins)
 
 
 def _plain(value: Any) -> Any:
     return float(value["float"]) if isinstance(value, dict) else value
-
-
-__all__ = [
-    "Graph",
-    "GraphInput",
-    "GraphOutput",
-    "Node",
-    "Reference",
-    "SizeOrigin",
-    "TensorType",
-    "as_index",
-    "parse_graph",
-]

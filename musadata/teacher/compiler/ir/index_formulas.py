@@ -1,16 +1,18 @@
-"""Integer formulas of loop variables and sizes: exact, normalised, and simplified where a proof is at hand.
+"""Integer formulas of loop variables and sizes: exact, normalised, and simplified where that is provably correct.
 
 An `Index` is a polynomial with integer coefficients over atoms: loop variables, sizes, and quotients, remainders,
-minima and maxima of other formulas. Loop variables lie in [0, extent) and sizes are 1 or more, which is all that the
-proofs need: a formula is non-negative if it is so with every variable at its worst end and every size replaced by
-1 + something non-negative.
+minima and maxima of other formulas. Proofs use that loop variables lie in [0, extent) and that sizes are 1 or more: a
+formula is non-negative if it is so with every variable at its worst end and every size replaced by 1 + a non-negative
+number.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import floordiv, mod, mul
 from typing import Any
 
 
@@ -129,18 +131,14 @@ class Index:
     @cached_property
     def variables(self) -> frozenset[Variable]:
         """The loop variables that this formula depends on."""
-        found: set[Variable] = set()
-        for atom in self.atoms():
-            if isinstance(atom, Variable):
-                found.add(atom)
-            elif isinstance(atom, Opaque):
-                found |= atom.variables
-        return frozenset(found)
+        atoms = list(self.atoms())
+        inside = [atom.variables for atom in atoms if isinstance(atom, Opaque)]
+        return frozenset(atom for atom in atoms if isinstance(atom, Variable)).union(*inside)
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
         """The value of a formula for the given sizes; a loop variable counts as the middle of its range."""
         return sum(
-            coefficient * _product(_evaluate_atom(atom, sizes) for atom in monomial)
+            coefficient * math.prod(_evaluate_atom(atom, sizes) for atom in monomial)
             for monomial, coefficient in self.terms
         )
 
@@ -163,21 +161,21 @@ ZERO, ONE = number(0), number(1)
 
 
 def product(factors: Iterable[Index]) -> Index:
-    result = ONE
-    for factor in factors:
-        result = result * factor
-    return result
+    return reduce(mul, factors, ONE)
 
 
 def minimum(left: Index, right: Index) -> Index:
-    return _choose("min", left, right)
+    return operate("min", left, right)
 
 
 def maximum(left: Index, right: Index) -> Index:
-    return _choose("max", left, right)
+    return operate("max", left, right)
 
 
-def _choose(kind: str, left: Index, right: Index) -> Index:
+def operate(kind: str, left: Index, right: Index) -> Index:
+    """The simplified `//`, `%`, `min` or `max` of two formulas."""
+    if kind in ("//", "%"):
+        return divide(left, right)[0 if kind == "//" else 1]
     if not_negative(right - left):
         return left if kind == "min" else right
     if not_negative(left - right):
@@ -296,10 +294,8 @@ def _is_size_quotient(atom: Atom) -> bool:
 
 
 def _substitute(formula: Index, change: Callable[[Atom], Index]) -> Index:
-    result = ZERO
-    for monomial, coefficient in formula.terms:
-        result = result + product(change(atom) for atom in monomial) * coefficient
-    return result
+    terms = [product(change(atom) for atom in monomial) * coefficient for monomial, coefficient in formula.terms]
+    return sum(terms, ZERO)
 
 
 def _collect(terms: Iterable[tuple[Monomial, int]]) -> Index:
@@ -351,6 +347,9 @@ def _monomial_key(monomial: Monomial) -> tuple[Any, ...]:
     return -len(monomial), tuple(_atom_key(atom) for atom in monomial)
 
 
+_EVALUATED: dict[str, Callable[[int, int], int]] = {"//": floordiv, "%": mod, "min": min, "max": max}
+
+
 def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
     if isinstance(atom, Size):
         return sizes[atom.name]
@@ -358,14 +357,5 @@ def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
         return atom.extent.evaluate(sizes) // 2
     if isinstance(atom, Operation):
         left, right = atom.left.evaluate(sizes), atom.right.evaluate(sizes)
-        return {"//": lambda: left // right, "%": lambda: left % right, "min": lambda: min(left, right)}.get(
-            atom.kind, lambda: max(left, right)
-        )()
+        return _EVALUATED[atom.kind](left, right)
     raise ValueError(f"{atom} has no value outside a kernel")
-
-
-def _product(values: Iterable[int]) -> int:
-    result = 1
-    for value in values:
-        result *= value
-    return result

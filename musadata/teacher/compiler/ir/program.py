@@ -1,7 +1,7 @@
-"""Values that are not computed yet, and the program of loops that computes them.
+"""Lazy tensors, and the program of loops that computes them.
 
-A `Value` says how to get one element, as a function of its index; views are changes of the index. Making a value real
-(`Program.realise`) records a loop that stores every element to a buffer, after which it is read from there.
+A `Value` computes one element as a function of its index; a view changes the index. `Program.materialize` records a
+loop that stores every element of a value to a buffer; from then on the value is read from there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ Body = Callable[[Indices], Scalar]
 
 @dataclass(eq=False)
 class Value:
-    """A tensor by the formula of its elements.
+    """A tensor, given by a function from an index to its element.
 
     Attributes:
         name: the graph's name, used for variables and buffers.
         body: the element at an index, in the compute type of the dtype.
         cost: about how many operations an element takes, loads aside; 0 for inputs, buffers and views of them.
-        heavy: an element takes more than a few operations each time (a transcendental function, say).
+        buffer: where the elements are in memory, if they are.
+        viewed: the value that this one only rearranges, if it is a view.
     """
 
     name: str
@@ -117,6 +118,9 @@ RESERVED_NAMES = frozenset(
 
 _LOOP_NAMES = frozenset("i j k n c d h w b g row col oc ic oh ow od kh kw kd lane".split())  # noqa: SIM905
 
+# Spatial axes of convolution and pooling, and the axes of their windows, by the number of dimensions.
+SPATIAL_AXES = {1: ("ow",), 2: ("oh", "ow"), 3: ("od", "oh", "ow")}
+KERNEL_AXES = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}
 AXIS_NAMES: dict[int, tuple[str, ...]] = {
     0: (),
     1: ("i",),
@@ -133,13 +137,13 @@ def axis_names(rank: int) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Program:
-    """The loops in order. `fuse` keeps pointwise values unrealised where that is reasonable."""
+    """The loops in order. `fuse` keeps pointwise values unmaterialized where that is reasonable."""
 
     fuse: bool
     loops: list[Loop] = field(default_factory=list)
     _names: dict[str, int] = field(default_factory=dict)
 
-    def realise(self, value: Value, names: tuple[str, ...] = ()) -> Buffer:
+    def materialize(self, value: Value, names: tuple[str, ...] = ()) -> Buffer:
         """Make sure that a value has a buffer of its own shape, and return it."""
         if value.buffer is None:
             buffer = self.new_buffer(value.name, value.type)

@@ -1,13 +1,13 @@
-"""What one thread computes: a directed graph of scalar operations over loads from buffers.
+"""What one thread computes: a directed acyclic graph of scalar operations over loads from buffers.
 
-Nodes are compared by identity, so a value that is used twice is one node and is printed once.
+Nodes are compared by identity, so a value that is used twice is one node and is printed once. `+ - * / < >` make nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Variable, not_negative, of
 
@@ -44,24 +44,34 @@ class Scalar:
     def formulas(self) -> tuple[Index, ...]:
         return ()
 
+    def __add__(self, other: Scalar) -> Call:
+        return Call(self.dtype, "add", (self, other))
+
+    def __sub__(self, other: Scalar) -> Call:
+        return Call(self.dtype, "sub", (self, other))
+
+    def __mul__(self, other: Scalar) -> Call:
+        return Call(self.dtype, "mul", (self, other))
+
+    def __truediv__(self, other: Scalar) -> Call:
+        return Call(self.dtype, "div", (self, other))
+
+    def __lt__(self, other: Scalar) -> Call:
+        return Call("bool", "lt", (self, other))
+
+    def __gt__(self, other: Scalar) -> Call:
+        return Call("bool", "gt", (self, other))
+
     @cached_property
     def variables(self) -> frozenset[Variable]:
         """Loop variables that the value depends on."""
-        found: set[Variable] = set()
-        for formula in self.formulas:
-            found |= formula.variables
-        for operand in self.operands:
-            found |= operand.variables
-        return frozenset(found)
+        found = (*(formula.variables for formula in self.formulas), *(part.variables for part in self.operands))
+        return frozenset[Variable]().union(*found)
 
     @cached_property
     def locals(self) -> frozenset[str]:
         """Names of results of earlier stages that the value depends on."""
-        found: set[str] = set()
-        for node in self.walk():
-            if isinstance(node, Local):
-                found.add(node.name)
-        return frozenset(found)
+        return frozenset(node.name for node in self.walk() if isinstance(node, Local))
 
     @cached_property
     def loads(self) -> tuple[Load, ...]:
@@ -106,7 +116,7 @@ class Load(Scalar):
 
 @dataclass(frozen=True, eq=False)
 class Call(Scalar):
-    """An operation by the name that `cpp.OPERATIONS` knows it by."""
+    """An operation, by the name under which `emission.cpp` prints it."""
 
     operation: str
     arguments: tuple[Scalar, ...]
@@ -204,14 +214,28 @@ def call(operation: str, dtype: str, *arguments: Scalar) -> Call:
     return Call(dtype, operation, arguments)
 
 
+def choose(condition: Scalar, yes: Scalar, no: Scalar) -> Choose:
+    return Choose(no.dtype, condition, yes, no)
+
+
+def scaled(value: Scalar, factor: float) -> Scalar:
+    """The value times a number; the value itself for 1."""
+    return value if factor == 1 else value * literal(factor, value.dtype)
+
+
+def count_as(count: Index, dtype: str) -> Scalar:
+    """An integer formula as a value of a type."""
+    return cast(Formula("int64", count), dtype)
+
+
 def opaque(value: Scalar) -> Index:
     """A computed integer as an atom of index formulas."""
     return of(Opaque(value, value.variables))
 
 
-def within(index: Index, size: Index) -> list[Scalar]:
+def within(index: Index, size: Index) -> list[Compare]:
     """The comparisons that are needed to know 0 <= index < size; those that can be proven are left out."""
-    needed: list[Scalar] = []
+    needed = []
     if not not_negative(index):
         needed.append(Compare("bool", ">=", index, index * 0))
     if not not_negative(size - index - 1):
@@ -219,15 +243,9 @@ def within(index: Index, size: Index) -> list[Scalar]:
     return needed
 
 
-def all_of(conditions: list[Scalar]) -> Scalar | None:
-    """The conjunction, or None if there is nothing to check."""
-    result: Scalar | None = None
-    for condition in conditions:
-        result = condition if result is None else call("and", "bool", result, condition)
-    return result
-
-
-def guarded(conditions: list[Scalar], value: Scalar, otherwise: float | int) -> Scalar:
+def guarded(conditions: Sequence[Scalar], value: Scalar, otherwise: float | int) -> Scalar:
     """`value` where all conditions hold, a constant elsewhere."""
-    condition = all_of(conditions)
-    return value if condition is None else Choose(value.dtype, condition, value, literal(otherwise, value.dtype))
+    if not conditions:
+        return value
+    condition = reduce(lambda one, other: call("and", "bool", one, other), conditions)
+    return Choose(value.dtype, condition, value, literal(otherwise, value.dtype))

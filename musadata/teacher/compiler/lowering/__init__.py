@@ -1,4 +1,8 @@
-"""From aten operators to values and loops."""
+"""From aten operators to loops, and from loops to fused kernels.
+
+`lower_graph` applies one rule per operator; the modules beside it register the rules (`rules.rule`).
+`fusion.group_loops` decides which loops share a kernel.
+"""
 
 from musadata.teacher.compiler.lowering.lower import lower_graph
 

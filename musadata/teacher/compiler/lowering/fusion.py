@@ -1,8 +1,8 @@
-"""From loop nests to kernels: which loops share one, and what each kernel does in which order.
+"""Fusion: which loop nests share a kernel, and the order of the stages in each kernel.
 
-A kernel works on one point of its axes at a time and runs through stages there: a reduction over inner loops, whose
-result stays in a register, or a store, over inner loops of its own or of a single element. So a softmax is one kernel
-over rows with the stages maximum, sum, store; a matrix product with bias is one over elements with a sum and a store.
+A kernel works on one point of its axes at a time. There it runs a sequence of stages: a reduction over inner loops,
+whose result stays in a register, or a store of one element or over inner loops. A softmax is one kernel over rows with
+the stages maximum, sum, store; a matrix product with bias is one kernel over elements with a sum and a store.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from musadata.teacher.compiler.ir.index_formulas import (
     Operation,
     Variable,
     divide,
-    maximum,
-    minimum,
     of,
+    operate,
     product,
 )
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop
@@ -131,8 +130,7 @@ def _read_loops(loops: list[Loop], returned: set[int]) -> list[Loop]:
     for loop in reversed(loops):
         if id(loop.buffer) in wanted:
             kept.append(loop)
-            axes, variables = variables_of(loop.names, loop.buffer.shape)
-            wanted |= {id(load.buffer) for load in loop.body(axes, _inner_axes(loop, axes, variables)[0]).loads}
+            wanted |= {id(load.buffer) for load in _value(loop, *variables_of(loop.names, loop.buffer.shape)).loads}
     return kept[::-1]
 
 
@@ -149,9 +147,8 @@ def _alone(loop: Loop) -> _Group:
 
 def _join(loop: Loop, groups: list[_Group]) -> bool:
     """Add a loop to the last group that it depends on, if it reads only reductions there, each at its own point."""
-    axes, variables = variables_of(loop.names, loop.buffer.shape)
-    axes, variables = _split_axes(loop, axes, variables, groups)
-    value = loop.body(axes, _inner_axes(loop, axes, variables)[0])
+    axes, variables = _split_axes(loop, *variables_of(loop.names, loop.buffer.shape), groups)
+    value = _value(loop, axes, variables)
     depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
     if not depends:
         return False
@@ -171,22 +168,17 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
         return False
     if loop.reduction is None and any(m.loop.contraction for m in group.members) and len(outer) != len(variables):
         return False
-    group.members = [replace_member(m, tuple(_substitute(axis, change) for axis in m.axes)) for m in group.members]
+    group.members = [replace(m, axes=tuple(_substitute(axis, change) for axis in m.axes)) for m in group.members]
     group.axes = outer
     group.members.append(_Member(loop, axes, tuple(v for v in variables if v not in outer)))
     return True
-
-
-def replace_member(member: _Member, axes: Indices) -> _Member:
-    return replace(member, axes=axes)
 
 
 def _split_axes(
     loop: Loop, axes: Indices, variables: tuple[Variable, ...], groups: list[_Group]
 ) -> tuple[Indices, tuple[Variable, ...]]:
     """Split an axis c into (group, member) where a reduction is read at c // size, as group normalisation does."""
-    value = loop.body(axes, _inner_axes(loop, axes, variables)[0])
-    for load in value.loads:
+    for load in _value(loop, axes, variables).loads:
         if not any(group.reduction(load.buffer) for group in groups):
             continue
         for position in load.index:
@@ -265,20 +257,19 @@ def _inner_axes(loop: Loop, axes: Indices, variables: tuple[Variable, ...]) -> t
     return variables_of(names, loop.reduction.extents(axes))
 
 
+def _value(loop: Loop, axes: Indices, variables: tuple[Variable, ...]) -> Scalar:
+    """What a loop computes at a point."""
+    return loop.body(axes, _inner_axes(loop, axes, variables)[0])
+
+
 def _read_from_memory(groups: list[_Group]) -> set[int]:
     """Identities of buffers that some other group than the one that fills them reads."""
     found: set[int] = set()
     for group in groups:
         for member in group.members:
-            value = member.loop.body(
-                member.axes, _inner_axes(member.loop, member.axes, _all_variables(group, member))[0]
-            )
+            value = _value(member.loop, member.axes, (*group.axes, *member.inner))
             found |= {id(load.buffer) for load in value.loads if not group.fills(load.buffer)}
     return found
-
-
-def _all_variables(group: _Group, member: _Member) -> tuple[Variable, ...]:
-    return (*group.axes, *member.inner)
 
 
 def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
@@ -288,7 +279,7 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
     alive: list[Scalar] = []  # identities are keys of `done`
     for member in group.members:
         loop = member.loop
-        loops, inner = _inner_axes(loop, member.axes, _all_variables(group, member))
+        loops, inner = _inner_axes(loop, member.axes, (*group.axes, *member.inner))
         original = loop.body(member.axes, loops)
         alive.append(original)
         value = replace_loads(original, lambda load: registers.get(id(load.buffer)), done)
@@ -365,13 +356,7 @@ def _map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
             new = change(atom)
             if new is None and isinstance(atom, Operation):
                 left, right = _map_atoms(atom.left, change), _map_atoms(atom.right, change)
-                new = _operate(atom.kind, left, right)
+                new = operate(atom.kind, left, right)
             factors.append(of(atom) if new is None else new)
         total = total + product(factors) * coefficient
     return total
-
-
-def _operate(kind: str, left: Index, right: Index) -> Index:
-    if kind in ("min", "max"):
-        return (minimum if kind == "min" else maximum)(left, right)
-    return divide(left, right)[0 if kind == "//" else 1]

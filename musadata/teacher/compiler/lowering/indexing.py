@@ -12,15 +12,16 @@ from musadata.teacher.compiler.ir.scalar import (
     Formula,
     Named,
     Scalar,
+    call,
     cast,
+    choose,
     compute_type,
     guarded,
     literal,
     opaque,
     within,
 )
-from musadata.teacher.compiler.ir.scalar import call as operation
-from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, replaced, rule
 
 
 def position(value: Scalar, size: Index, *, may_be_negative: bool) -> Index:
@@ -28,9 +29,8 @@ def position(value: Scalar, size: Index, *, may_be_negative: bool) -> Index:
     value = cast(value, "int64")
     if not may_be_negative:
         return opaque(value)
-    wrapped = operation("add", "int64", value, cast(Formula("int64", size), "int64"))
-    negative = operation("lt", "bool", value, literal(0, "int64"))
-    return opaque(Choose("int64", negative, wrapped, value))
+    wrapped = value + Formula("int64", size)
+    return opaque(choose(value < literal(0, "int64"), wrapped, value))
 
 
 @rule("embedding")
@@ -45,26 +45,14 @@ def _embedding(c: Call) -> Results:
     return c.new(body, 1 + cost_of(weight, indices))
 
 
-@rule("index_select")
-def _index_select(c: Call) -> Results:
-    source, chosen = c.value("self"), c.value("index")
-    dim = c.dimension("dim", len(source.shape))
-
-    def body(index: Indices) -> Scalar:
-        place = position(chosen.load(index[dim : dim + 1]), source.shape[dim], may_be_negative=False)
-        return source.load((*index[:dim], place, *index[dim + 1 :]))
-
-    return c.new(body, 1 + cost_of(source, chosen))
-
-
-@rule("gather")
+@rule("index_select", "gather")
 def _gather(c: Call) -> Results:
     source, chosen = c.value("self"), c.value("index")
     dim = c.dimension("dim", len(source.shape))
 
     def body(index: Indices) -> Scalar:
-        place = position(chosen.load(index), source.shape[dim], may_be_negative=False)
-        return source.load((*index[:dim], place, *index[dim + 1 :]))
+        place = chosen.load(index if c.operator == "gather" else index[dim : dim + 1])
+        return source.load(replaced(index, dim, position(place, source.shape[dim], may_be_negative=False)))
 
     return c.new(body, 1 + cost_of(source, chosen))
 
@@ -103,103 +91,88 @@ def _may_be_negative(value: Value) -> bool:
 
 @rule("scatter_add")
 def _scatter_add(c: Call) -> Results:
-    """Every element of the result looks for what is added to it: more reading than with atomics, and always the same
-    sum."""
-    start, chosen, added = c.value("self"), c.value("index"), c.value("src")
-    for operand in (chosen, added):
-        if operand.cost:
-            c.program.realise(operand)
-    rank, dtype = len(start.shape), compute_type(c.type.dtype)
+    """Every element of the result searches for what is added to it: it reads more than atomics would, but adds in a
+    fixed order."""
+    start, chosen, added = c.value("self"), c.operand("index"), c.operand("src")
+    rank = len(start.shape)
     dim = c.dimension("dim", rank)
 
     def body(axes: Indices, loops: Indices) -> Scalar:
-        place = (*axes[:dim], loops[0], *axes[dim + 1 :])
+        place = replaced(axes, dim, loops[0])
         # The indices may cover less than the tensor in the other dimensions.
         covered = [test for d in range(rank) if d != dim for test in within(axes[d], chosen.shape[d])]
-        meant = operation("eq", "bool", cast(chosen.load(place), "int64"), Formula("int64", axes[dim]))
-        return guarded([*covered, meant], cast(added.load(place), dtype), 0)
+        meant = call("eq", "bool", cast(chosen.load(place), "int64"), Formula("int64", axes[dim]))
+        return guarded([*covered, meant], cast(added.load(place), c.dtype), 0)
 
     total = c.program.reduce(
         f"{c.node.name}_sum",
-        TensorType(start.shape, dtype),
+        TensorType(start.shape, c.dtype),
         axis_names(rank),
         Reduction("sum", fixed((chosen.shape[dim],)), ("k",)),
         body,
     )
-    return c.new(
-        lambda index: operation("add", dtype, cast(start.load(index), dtype), total.load(index)), 1 + start.cost
-    )
+    return c.new(lambda index: cast(start.load(index), c.dtype) + total.load(index), 1 + start.cost)
 
 
 @rule("topk", "sort")
 def _ordered(c: Call) -> Results:
     """By ranks: an element's place in the order is the number of elements that go before it."""
-    source = c.value("self")
-    rank = len(source.shape)
-    dim, sorts = c.dimension("dim", rank, -1), c.node.op.startswith("sort")
+    rank = len(c.value("self").shape)
     if not rank:
         raise Unsupported("the order of a single number")
-    descending = bool(c.number("descending", False) if sorts else c.number("largest", True))
-    if source.cost:
-        c.program.realise(source)
-
-    def at(axes: Indices, position: Index) -> Indices:
-        return (*axes[:dim], position, *axes[dim + 1 :])
+    source, dim = c.operand("self"), c.dimension("dim", rank, -1)
+    descending = bool(c.number("descending", False) if c.operator == "sort" else c.number("largest", True))
 
     def goes_before(axes: Indices, loops: Indices) -> Scalar:
-        own, other = source.load(axes), source.load(at(axes, loops[0]))
-        own, other = Named(own.dtype, "own", own), Named(other.dtype, "other", other)
+        values = source.load(axes), source.load(replaced(axes, dim, loops[0]))
+        own, other = (Named(value.dtype, name, value) for name, value in zip(("own", "other"), values, strict=True))
         first, second = (other, own) if descending else (own, other)
         goes_first = Named("bool", "goes_first", _larger(first, second))
         same = Named("bool", "same", _neither_larger(own, other))
-        tie = operation("and", "bool", same, Compare("bool", "<", loops[0], axes[dim]))
-        return cast(operation("or", "bool", goes_first, tie), "int64")
+        tie = call("and", "bool", same, Compare("bool", "<", loops[0], axes[dim]))
+        return cast(call("or", "bool", goes_first, tie), "int64")
 
     name, names = c.node.name, axis_names(rank)
-    loop = Reduction("sum", fixed((source.shape[dim],)), ("k",))
-    ranks = c.program.reduce(f"{name}_rank", TensorType(source.shape, "int64"), names, loop, goes_before)
+    along = Reduction("sum", fixed((source.shape[dim],)), ("k",))
+    ranks = c.program.reduce(f"{name}_rank", TensorType(source.shape, "int64"), names, along, goes_before)
     results: list[Value | None] = []
     for part, kind in zip(("values", "indices"), c.node.types, strict=True):
         assert kind is not None
         dtype = compute_type(kind.dtype)
 
         def found(axes: Indices, loops: Indices, part: str = part, dtype: str = dtype) -> Scalar:
-            ranked = operation("eq", "bool", ranks.load(at(axes, loops[0])), Formula("int64", axes[dim]))
-            element = source.load(at(axes, loops[0])) if part == "values" else Formula("int64", loops[0])
+            ranked = call("eq", "bool", ranks.load(replaced(axes, dim, loops[0])), Formula("int64", axes[dim]))
+            element = source.load(replaced(axes, dim, loops[0])) if part == "values" else Formula("int64", loops[0])
             return Choose(dtype, ranked, cast(element, dtype), literal(0, dtype))
 
-        pick = Reduction("sum", fixed((source.shape[dim],)), ("k",))
-        results.append(c.program.reduce(f"{name}_{part}", kind, names, pick, found))
+        results.append(c.program.reduce(f"{name}_{part}", kind, names, along, found))
     return tuple(results)
 
 
 def _larger(one: Scalar, other: Scalar) -> Scalar:
     """one > other, where NaN is larger than any number."""
-    larger = operation("gt", "bool", one, other)
+    larger = one > other
     if not one.dtype.startswith("float"):
         return larger
-    only = operation("and", "bool", _is_nan(one), operation("not", "bool", _is_nan(other)))
-    return operation("or", "bool", larger, only)
+    only = call("and", "bool", call("isnan", "bool", one), call("not", "bool", call("isnan", "bool", other)))
+    return call("or", "bool", larger, only)
 
 
 def _neither_larger(one: Scalar, other: Scalar) -> Scalar:
-    same = operation("eq", "bool", one, other)
+    same = call("eq", "bool", one, other)
     if not one.dtype.startswith("float"):
         return same
-    return operation("or", "bool", same, operation("and", "bool", _is_nan(one), _is_nan(other)))
-
-
-def _is_nan(value: Scalar) -> Scalar:
-    return operation("isnan", "bool", value)
+    both_nan = call("and", "bool", call("isnan", "bool", one), call("isnan", "bool", other))
+    return call("or", "bool", same, both_nan)
 
 
 @rule("masked_fill")
 def _masked_fill(c: Call) -> Results:
-    source, mask, dtype = c.value("self"), c.value("mask"), compute_type(c.type.dtype)
+    source, mask = c.value("self"), c.value("mask")
 
     def body(index: Indices) -> Scalar:
-        fill = c.scalar(c.node.arguments["value"], index, c.type.shape, dtype)
+        fill = c.scalar(c.node.arguments["value"], index, c.type.shape, c.dtype)
         test = cast(mask.load(broadcast(index, mask.shape)), "bool")
-        return Choose(dtype, test, fill, cast(source.load(broadcast(index, source.shape)), dtype))
+        return choose(test, fill, cast(source.load(broadcast(index, source.shape)), c.dtype))
 
     return c.new(body, 1 + cost_of(source, mask))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from musadata.teacher.compiler.ir.index_formulas import (
     ONE,
@@ -12,27 +13,28 @@ from musadata.teacher.compiler.ir.index_formulas import (
     divide,
     maximum,
     minimum,
-    not_negative,
     product,
 )
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices
-from musadata.teacher.compiler.ir.scalar import Choose, Compare, Scalar, cast, compute_type, guarded, literal, within
-from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, rule
+from musadata.teacher.compiler.ir.scalar import Choose, Compare, Scalar, cast, choose, guarded, literal, within
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, replaced, rule
 
 
-def moved(c: Call, source: Value, change: Callable[[Indices], Indices]) -> Value:
-    """The result as a view of `source`."""
+def viewed(c: Call, source: Value, change: Callable[[Indices], Indices]) -> Value:
+    """The result as a view of `source`: its element at an index is the source's element at `change` of the index."""
     return c.new(lambda index: source.load(change(index)), source.cost, viewed=source)
 
 
-@rule("view", "_unsafe_view", "reshape", "view_copy")
+def gathered(c: Call, source: Value, change: Callable[[Indices], Indices], cost: int) -> Value:
+    """As `viewed`, where computing the source's index costs something."""
+    return c.new(lambda index: source.load(change(index)), cost + source.cost)
+
+
+@rule("view", "_unsafe_view", "reshape", "view_copy", "unsqueeze", "squeeze")
 def _view(c: Call) -> Results:
-    return reshaped(c, c.value("self"))
-
-
-def reshaped(c: Call, source: Value) -> Value:
-    return moved(c, source, lambda index: reshape_index(index, c.type.shape, source.shape))
+    source = c.value("self")
+    return viewed(c, source, lambda index: reshape_index(index, c.type.shape, source.shape))
 
 
 def reshape_index(index: Indices, shape: Indices, source: Indices) -> Indices:
@@ -71,26 +73,20 @@ def _permute(c: Call) -> Results:
     source = c.value("self")
     rank = len(source.shape)
     order = list(range(rank))
-    name = c.node.op.split(".")[0]
-    if name == "permute":
+    if c.operator == "permute":
         order = [dim % rank for dim in c.numbers("dims")]
-    elif name == "transpose":
+    elif c.operator == "transpose":
         one, two = c.dimension("dim0", rank), c.dimension("dim1", rank)
         order[one], order[two] = order[two], order[one]
     elif rank == 2:
         order = [1, 0]
-    return moved(c, source, lambda index: tuple(index[order.index(dim)] for dim in range(rank)))
+    return viewed(c, source, lambda index: tuple(index[order.index(dim)] for dim in range(rank)))
 
 
 @rule("expand", "broadcast_to")
 def _expand(c: Call) -> Results:
     source = c.value("self")
-    return moved(c, source, lambda index: broadcast(index, source.shape))
-
-
-@rule("unsqueeze", "squeeze")
-def _squeeze(c: Call) -> Results:
-    return reshaped(c, c.value("self"))
+    return viewed(c, source, lambda index: broadcast(index, source.shape))
 
 
 @rule("slice")
@@ -98,7 +94,7 @@ def _slice(c: Call) -> Results:
     source = c.value("self")
     dim = c.dimension("dim", len(source.shape))
     start, step = _bound(c, "start", source.shape[dim]), c.number("step", 1)
-    return moved(c, source, lambda index: _at(index, dim, index[dim] * step + start))
+    return viewed(c, source, lambda index: replaced(index, dim, index[dim] * step + start))
 
 
 def _bound(c: Call, name: str, size: Index) -> Index:
@@ -109,8 +105,9 @@ def _bound(c: Call, name: str, size: Index) -> Index:
     return minimum(start, size)
 
 
-def _at(index: Indices, dim: int, position: Index) -> Indices:
-    return (*index[:dim], position, *index[dim + 1 :])
+def _inserted(index: Indices, dim: int, position: Index) -> Indices:
+    """The index with one more position in front of a dimension."""
+    return (*index[:dim], position, *index[dim:])
 
 
 @rule("select")
@@ -119,34 +116,25 @@ def _select(c: Call) -> Results:
     dim, chosen = c.dimension("dim", len(source.shape)), c.size("index")
     if chosen.constant is not None and chosen.constant < 0:
         chosen = chosen + source.shape[dim]
-    return moved(c, source, lambda index: (*index[:dim], chosen, *index[dim:]))
+    return viewed(c, source, lambda index: _inserted(index, dim, chosen))
 
 
 @rule("split_with_sizes", "split", "unbind", "split_with_sizes_copy", "unbind_copy")
 def _split(c: Call) -> Results:
     source = c.value("self")
-    dim, unbind = c.dimension("dim", len(source.shape)), c.node.op.startswith("unbind")
+    dim, unbind = c.dimension("dim", len(source.shape)), c.operator.startswith("unbind")
     pieces: list[Value | None] = []
     start = ZERO
-    for position, kind in enumerate(c.node.types):
+    for number, kind in enumerate(c.node.types):
         assert kind is not None
-        source_index = _unbound(dim, as_index(position)) if unbind else _shifted(dim, start)
-        name = f"{c.node.name}_{position}"
-        pieces.append(Value(name, kind, _read(source, source_index), source.cost, viewed=source))
-        start = start if unbind else start + kind.shape[dim]
+
+        def piece(index: Indices, start: Index = start) -> Scalar:
+            inner = _inserted(index, dim, start) if unbind else replaced(index, dim, index[dim] + start)
+            return source.load(inner)
+
+        pieces.append(Value(f"{c.node.name}_{number}", kind, piece, source.cost, viewed=source))
+        start = start + (ONE if unbind else kind.shape[dim])
     return tuple(pieces)
-
-
-def _read(source: Value, change: Callable[[Indices], Indices]) -> Callable[[Indices], Scalar]:
-    return lambda index: source.load(change(index))
-
-
-def _shifted(dim: int, start: Index) -> Callable[[Indices], Indices]:
-    return lambda index: _at(index, dim, index[dim] + start)
-
-
-def _unbound(dim: int, chosen: Index) -> Callable[[Indices], Indices]:
-    return lambda index: (*index[:dim], chosen, *index[dim:])
 
 
 @rule("getitem")
@@ -164,18 +152,17 @@ def _cat(c: Call) -> Results:
     # aten ignores empty one-dimensional tensors here, whatever the rank of the others.
     sources = [c.resolve(item) for item in c.list_of("tensors")]
     sources = [source for source in sources if source.shape != (ZERO,)]
-    dim, dtype = c.dimension("dim", len(sources[0].shape)), compute_type(c.type.dtype)
+    dim = c.dimension("dim", len(sources[0].shape))
+    ends = list(accumulate(source.shape[dim] for source in sources))
+
+    def piece(source: Value, end: Index, index: Indices) -> Scalar:
+        return cast(source.load(replaced(index, dim, index[dim] - (end - source.shape[dim]))), c.dtype)
 
     def body(index: Indices) -> Scalar:
-        ends, end = [], ZERO
-        for source in sources:
-            end = end + source.shape[dim]
-            ends.append(end)
-        value = cast(sources[-1].load(_at(index, dim, index[dim] - (end - sources[-1].shape[dim]))), dtype)
-        for source, end in reversed(list(zip(sources[:-1], ends[:-1], strict=True))):
-            start = end - source.shape[dim]
-            piece = cast(source.load(_at(index, dim, index[dim] - start)), dtype)
-            value = Choose(dtype, Compare("bool", "<", index[dim], end), piece, value)
+        *others, last = zip(sources, ends, strict=True)
+        value = piece(*last, index)
+        for source, end in reversed(others):
+            value = choose(Compare("bool", "<", index[dim], end), piece(source, end, index), value)
         return value
 
     return c.new(body, len(sources) + cost_of(*sources))
@@ -208,56 +195,40 @@ def _padding(c: Call, name: str, rank: int) -> list[Index]:
     return before
 
 
-@rule(*(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3)))
+@rule("circular_pad", *(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3)))
 def _edge_pad(c: Call) -> Results:
-    source = c.value("self")
+    source = c.value("input" if c.operator == "circular_pad" else "self")
     before = _padding(c, "padding", len(source.shape))
-    reflect = c.node.op.startswith("reflection")
+    kind = c.operator.split("_")[0]
+
+    def source_position(position: Index, pad: Index, size: Index, out: Index) -> Index:
+        if pad == ZERO and out == size:
+            return position
+        if kind == "circular":
+            # One length is added before the remainder is taken: no padding is longer than what it wraps around.
+            return divide(position + size - pad, size)[1]
+        place, last = position - pad, size - 1
+        if kind == "replication":
+            return minimum(maximum(place, ZERO), last)
+        place = maximum(place, -place)
+        return minimum(place, last * 2 - place)
 
     def change(index: Indices) -> Indices:
-        inner = []
-        for position, pad, size, out in zip(index, before, source.shape, c.type.shape, strict=True):
-            last = size - 1
-            place = position - pad
-            if pad == ZERO and out == size:
-                inner.append(position)
-            elif reflect:
-                place = maximum(place, -place)
-                inner.append(minimum(place, last * 2 - place))
-            else:
-                inner.append(minimum(maximum(place, ZERO), last))
-        return tuple(inner)
+        return tuple(map(source_position, index, before, source.shape, c.type.shape))
 
-    return c.new(lambda index: source.load(change(index)), 2 + source.cost)
-
-
-@rule("circular_pad")
-def _circular_pad(c: Call) -> Results:
-    source = c.value("input")
-    before = _padding(c, "padding", len(source.shape))
-
-    def change(index: Indices) -> Indices:
-        # One length is added before the remainder is taken: no padding is longer than what it wraps around.
-        return tuple(
-            position if pad == ZERO and out == size else divide(position + size - pad, size)[1]
-            for position, pad, size, out in zip(index, before, source.shape, c.type.shape, strict=True)
-        )
-
-    return c.new(lambda index: source.load(change(index)), 2 + source.cost)
+    return gathered(c, source, change, 2)
 
 
 @rule("flip")
 def _flip(c: Call) -> Results:
     source = c.value("self")
     dims = {dim % len(source.shape) for dim in c.numbers("dims")}
-    return moved(
-        c,
-        source,
-        lambda index: tuple(
-            size - 1 - position if dim in dims else position
-            for dim, (position, size) in enumerate(zip(index, source.shape, strict=True))
-        ),
-    )
+
+    def change(index: Indices) -> Indices:
+        pairs = enumerate(zip(index, source.shape, strict=True))
+        return tuple(size - 1 - position if dim in dims else position for dim, (position, size) in pairs)
+
+    return viewed(c, source, change)
 
 
 @rule("roll")
@@ -275,7 +246,7 @@ def _roll(c: Call) -> Results:
             inner[dim] = divide(index[dim] + back, size)[1]
         return tuple(inner)
 
-    return c.new(lambda index: source.load(change(index)), 1 + source.cost)
+    return gathered(c, source, change, 1)
 
 
 @rule("repeat")
@@ -286,14 +257,13 @@ def _repeat(c: Call) -> Results:
         inner = index[len(index) - len(source.shape) :]
         return tuple(divide(position, size)[1] for position, size in zip(inner, source.shape, strict=True))
 
-    return c.new(lambda index: source.load(change(index)), 1 + source.cost)
+    return gathered(c, source, change, 1)
 
 
 @rule("slice_scatter", "select_scatter")
 def _scatter_slice(c: Call) -> Results:
     source, patch = c.value("self"), c.value("src")
-    dim, dtype = c.dimension("dim", len(source.shape)), compute_type(c.type.dtype)
-    select = c.node.op.startswith("select")
+    dim, select = c.dimension("dim", len(source.shape)), c.operator == "select_scatter"
     start = _bound(c, "index" if select else "start", source.shape[dim])
     if int(c.number("step", 1)) != 1:
         raise Unsupported("slice_scatter with a step")
@@ -301,10 +271,10 @@ def _scatter_slice(c: Call) -> Results:
     def body(index: Indices) -> Scalar:
         size = ONE if select else patch.shape[dim]
         place = index[dim] - start
-        inner = (*index[:dim], *index[dim + 1 :]) if select else _at(index, dim, place)
-        inside, value = within(place, size), cast(patch.load(inner), dtype)
-        for test in inside:
-            value = Choose(dtype, test, value, source.load(index))
+        inner = (*index[:dim], *index[dim + 1 :]) if select else replaced(index, dim, place)
+        value = cast(patch.load(inner), c.dtype)
+        for test in within(place, size):
+            value = Choose(c.dtype, test, value, source.load(index))
         return value
 
     return c.new(body, 2 + cost_of(source, patch))
@@ -322,14 +292,14 @@ def _diagonal(c: Call) -> Results:
             inner.insert(dim, index[-1] + shift)
         return tuple(inner)
 
-    return moved(c, source, change)
+    return viewed(c, source, change)
 
 
 @rule("unfold")
 def _unfold(c: Call) -> Results:
     source = c.value("self")
     dim, step = c.dimension("dimension", len(source.shape)), c.size("step")
-    return moved(c, source, lambda index: _at(index[:-1], dim, index[dim] * step + index[-1]))
+    return viewed(c, source, lambda index: replaced(index[:-1], dim, index[dim] * step + index[-1]))
 
 
 @rule("im2col")
@@ -337,8 +307,8 @@ def _im2col(c: Call) -> Results:
     source = c.value("self")
     kernel, dilation, padding, stride = (c.sizes(name, 2) for name in ("kernel_size", "dilation", "padding", "stride"))
     height, width = source.shape[-2:]
-    reach = [dilation[i] * (kernel[i] - 1) + 1 for i in (0, 1)]
-    across = divide(width + padding[1] * 2 - reach[1], stride[1])[0] + 1
+    reach = dilation[1] * (kernel[1] - 1) + 1
+    across = divide(width + padding[1] * 2 - reach, stride[1])[0] + 1
 
     def body(index: Indices) -> Scalar:
         rest, kw = divide(index[-2], kernel[1])
@@ -363,6 +333,3 @@ def _diag_embed(c: Call) -> Results:
         return Choose(value.dtype, Compare("bool", "==", index[-2], index[-1]), value, literal(0, value.dtype))
 
     return c.new(body, 1 + source.cost)
-
-
-__all__ = ["flatten", "moved", "not_negative", "reshape_index"]

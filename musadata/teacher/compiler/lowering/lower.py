@@ -55,7 +55,7 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
         if _finishes_contraction(node, finishing):
             finishing.add(node.name)
         if _keep(results, len(readers[node.name]), fuse) or _ends_kernel(node, results, finishing, readers):
-            program.realise(results)
+            program.materialize(results)
     return Lowered(graph, tuple(inputs), program, _outputs(graph, values, program))
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Callable
+
 from musadata.teacher.compiler.ir.captured_graph import TensorType
-from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, as_index, divide, maximum, minimum, product
-from musadata.teacher.compiler.ir.program import Indices, Reduction, fixed
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, divide, maximum, minimum, product
+from musadata.teacher.compiler.ir.program import KERNEL_AXES, SPATIAL_AXES, Indices, Reduction, fixed
 from musadata.teacher.compiler.ir.scalar import (
     Compare,
     Formula,
@@ -12,6 +16,7 @@ from musadata.teacher.compiler.ir.scalar import (
     call,
     cast,
     compute_type,
+    count_as,
     guarded,
     literal,
     opaque,
@@ -20,65 +25,51 @@ from musadata.teacher.compiler.ir.scalar import (
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
 
-_SPACE = {1: ("ow",), 2: ("oh", "ow"), 3: ("od", "oh", "ow")}
-_KERNEL = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}
 _LEAD = {0: (), 1: ("c",), 2: ("n", "c")}
 
 
+def _axis_names(lead: int, rank: int) -> tuple[str, ...]:
+    """Names of a result's axes: `lead` that are kept, and `rank` that windows move along."""
+    return (*_LEAD.get(lead, tuple(f"d{i}" for i in range(lead))), *SPATIAL_AXES[rank])
+
+
 def _source(c: Call) -> Value:
-    source = c.value("input" if "input" in c.node.arguments else "self")
-    if source.cost:
-        c.program.realise(source)
-    return source
+    return c.operand("input" if "input" in c.node.arguments else "self")
+
+
+def _rank(c: Call) -> int:
+    """The number of dimensions that windows extend over: 2 for `max_pool2d`."""
+    return int(c.operator.split("pool")[1][0])
 
 
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices")
 def _max_pool(c: Call) -> Results:
-    source, rank = _source(c), 3 if "3d" in c.node.op else 2
+    source, rank = _source(c), _rank(c)
     window = _Window(c, source, rank)
-    dtype = compute_type(c.type.dtype)
+    lowest = float("-inf") if c.dtype.startswith("float") else -(2**31)
 
     def body(axes: Indices, loops: Indices) -> Scalar:
         place, needed = window.place(axes, loops)
-        return guarded(needed, source.load(place), float("-inf") if dtype.startswith("float") else -(2**31))
+        return guarded(needed, source.load(place), lowest)
 
-    name = c.node.name.rstrip("_0123456789") and f"max_pool{rank}d"
+    name = f"max_pool{rank}d"
     best = window.reduce("max", name, TensorType(c.type.shape, source.dtype), body)
-    where = _Lazy(lambda: window.reduce("argmax", f"{name}_position", TensorType(c.type.shape, "int64"), body))
-    return best, _positions(c, window, where)
-
-
-class _Lazy:
-    """A loop that is recorded only if somebody reads it."""
-
-    def __init__(self, make):  # type: ignore[no-untyped-def]
-        self._make, self._value = make, None
-
-    def __call__(self) -> Value:
-        if self._value is None:
-            self._value = self._make()
-        assert self._value is not None
-        return self._value
-
-
-def _positions(c: Call, window: _Window, where: _Lazy) -> Value | None:
-    """The flat position in the input's plane of each window's maximum."""
     kind = c.node.types[1]
     if kind is None or not c.node.arguments.get("wants_indices"):
-        return None
-    found = where()
+        return best, None
+    offsets = window.reduce("argmax", f"{name}_position", TensorType(c.type.shape, "int64"), body)
+    return best, Value(f"{c.node.name}_indices", kind, lambda index: _position(window, offsets, index), 4)
 
-    def body(index: Indices) -> Scalar:
-        rest = opaque(found.load(index))
-        loops: list[Index] = []
-        for size in reversed(window.kernel[1:]):
-            rest, loop = divide(rest, size)
-            loops.insert(0, loop)
-        place, _ = window.place(index, (rest, *loops))
-        shape = window.source.shape
-        return Formula("int64", flatten(list(place[-window.rank :]), list(shape[-window.rank :])))
 
-    return Value(f"{c.node.name}_indices", kind, body, 4)
+def _position(window: _Window, offsets: Value, index: Indices) -> Scalar:
+    """The flat position in the input's plane of a window's maximum, from its position in the window."""
+    rest = opaque(offsets.load(index))
+    loops: list[Index] = []
+    for size in reversed(window.kernel[1:]):
+        rest, loop = divide(rest, size)
+        loops.insert(0, loop)
+    place, _ = window.place(index, (rest, *loops))
+    return Formula("int64", flatten(list(place[-window.rank :]), list(window.source.shape[-window.rank :])))
 
 
 class _Window:
@@ -95,7 +86,7 @@ class _Window:
         self.inside = [not ceil and pad == ZERO for pad in self.padding]
 
     def place(self, axes: Indices, loops: Indices) -> tuple[Indices, list[Scalar]]:
-        place, needed = list(axes[: self.lead]), []
+        place, needed = list(axes[: self.lead]), list[Scalar]()
         for d in range(self.rank):
             at = axes[self.lead + d] * self.stride[d] - self.padding[d] + loops[d] * self.dilation[d]
             place.append(at)
@@ -103,16 +94,15 @@ class _Window:
                 needed += within(at, self.source.shape[self.lead + d])
         return tuple(place), needed
 
-    def reduce(self, kind: str, name: str, type: TensorType, body) -> Value:  # type: ignore[no-untyped-def]
-        names = (*_LEAD.get(self.lead, tuple(f"d{i}" for i in range(self.lead))), *_SPACE[self.rank])
-        reduction = Reduction(kind, fixed(self.kernel), _KERNEL[self.rank])
-        return self.c.program.reduce(name, type, names, reduction, body)
+    def reduce(self, kind: str, name: str, type: TensorType, body: Callable[[Indices, Indices], Scalar]) -> Value:
+        reduction = Reduction(kind, fixed(self.kernel), KERNEL_AXES[self.rank])
+        return self.c.program.reduce(name, type, _axis_names(self.lead, self.rank), reduction, body)
 
 
 @rule("col2im")
 def _fold(c: Call) -> Results:
     """Every pixel adds up what the windows that it lies in hold for it."""
-    source, dtype = _source(c), compute_type(c.type.dtype)
+    source = _source(c)
     kernel, dilation, padding, stride = (c.sizes(name, 2) for name in ("kernel_size", "dilation", "padding", "stride"))
     counts = [
         divide(c.type.shape[d - 2] + padding[d] * 2 - dilation[d] * (kernel[d] - 1) - 1, stride[d])[0] + 1
@@ -130,41 +120,32 @@ def _fold(c: Call) -> Results:
                 needed.append(Compare("bool", "==", rest, ZERO))
         row = (axes[-3] * kernel[0] + loops[0]) * kernel[1] + loops[1]
         place = (*axes[:-3], row, windows[0] * counts[1] + windows[1])
-        return guarded(list(needed), cast(source.load(place), dtype), 0)
+        return guarded(needed, cast(source.load(place), c.dtype), 0)
 
     names = (*_LEAD[len(c.type.shape) - 2], "h", "w")
-    return c.program.reduce(c.node.name, c.type, names, Reduction("sum", fixed(kernel), _KERNEL[2]), body)
+    return c.program.reduce(c.node.name, c.type, names, Reduction("sum", fixed(kernel), KERNEL_AXES[2]), body)
 
 
 @rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def _avg_pool(c: Call) -> Results:
-    source, rank = _source(c), int(c.node.op.split("pool")[1][0])
-    window = _Window(c, source, rank)
-    dtype = compute_type(c.type.dtype)
+    source = _source(c)
+    window = _Window(c, source, _rank(c))
 
     def body(axes: Indices, loops: Indices) -> Scalar:
         place, needed = window.place(axes, loops)
-        return guarded(needed, cast(source.load(place), dtype), 0)
+        return guarded(needed, cast(source.load(place), c.dtype), 0)
 
-    total = window.reduce("sum", f"{c.node.name}_sum", TensorType(c.type.shape, dtype), body)
-
-    def mean(index: Indices) -> Scalar:
-        return call("div", dtype, total.load(index), _as_count(_window_counts(c, window, index), dtype))
-
-    return c.new(mean, 1)
+    total = window.reduce("sum", f"{c.node.name}_sum", TensorType(c.type.shape, c.dtype), body)
+    return c.new(lambda index: total.load(index) / _product_of(_window_counts(c, window, index), c.dtype), 1)
 
 
-def _as_count(factors: list[Index], dtype: str) -> Scalar:
+def _product_of(factors: list[Index], dtype: str) -> Scalar:
     """A product of extents as a floating-point number; kept as factors, because multiplied out it cannot be read."""
-    fixed_part = product(f for f in factors if not f.variables)
-    value: Scalar | None = None
-    for factor in (f for f in factors if f.variables):
-        piece = Formula("int64", factor)
-        value = piece if value is None else call("mul", "int64", value, piece)
-    if value is None or fixed_part != ONE:
-        whole = Formula("int64", fixed_part)
-        value = whole if value is None else call("mul", "int64", value, whole)
-    return cast(value, dtype)
+    varying: list[Scalar] = [Formula("int64", factor) for factor in factors if factor.variables]
+    fixed_part = product(factor for factor in factors if not factor.variables)
+    if not varying or fixed_part != ONE:
+        varying.append(Formula("int64", fixed_part))
+    return cast(functools.reduce(operator.mul, varying), dtype)
 
 
 def _window_counts(c: Call, window: _Window, index: Indices) -> list[Index]:
@@ -186,21 +167,15 @@ def _window_counts(c: Call, window: _Window, index: Indices) -> list[Index]:
 
 @rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_adaptive_avg_pool1d", "adaptive_avg_pool1d")
 def _adaptive_avg_pool(c: Call) -> Results:
-    source, rank = _source(c), int(c.node.op.split("pool")[1][0])
-    dtype = compute_type(c.type.dtype)
-    total = _adaptive(c, source, rank, "sum", f"{c.node.name.strip('_')}_sum", dtype)
-
-    def mean(index: Indices) -> Scalar:
-        _, extents = _cells(c, source, rank, index)
-        return call("div", dtype, total.load(index), _as_count(extents, dtype))
-
-    return c.new(mean, 1)
+    source, rank = _source(c), _rank(c)
+    total = _adaptive(c, source, rank, "sum", f"{c.node.name.strip('_')}_sum", c.dtype)
+    return c.new(lambda index: total.load(index) / _product_of(_cells(c, source, rank, index)[1], c.dtype), 1)
 
 
 @rule("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_max_pool(c: Call) -> Results:
-    source, rank = _source(c), int(c.node.op.split("pool")[1][0])
-    return _adaptive(c, source, rank, "max", c.node.name, source.dtype), None
+    source = _source(c)
+    return _adaptive(c, source, _rank(c), "max", c.node.name, source.dtype), None
 
 
 def _cells(c: Call, source: Value, rank: int, axes: Indices) -> tuple[list[Index], list[Index]]:
@@ -227,9 +202,8 @@ def _adaptive(c: Call, source: Value, rank: int, kind: str, name: str, dtype: st
         place = tuple(start + loop for start, loop in zip(starts, loops, strict=True))
         return cast(source.load((*axes[:lead], *place)), compute_type(dtype))
 
-    names = (*_LEAD.get(lead, tuple(f"d{i}" for i in range(lead))), *_SPACE[rank])
-    reduction = Reduction(kind, lambda axes: tuple(_cells(c, source, rank, axes)[1]), _KERNEL[rank])
-    return c.program.reduce(name, TensorType(c.type.shape, dtype), names, reduction, body)
+    reduction = Reduction(kind, lambda axes: tuple(_cells(c, source, rank, axes)[1]), KERNEL_AXES[rank])
+    return c.program.reduce(name, TensorType(c.type.shape, dtype), _axis_names(lead, rank), reduction, body)
 
 
 @rule("upsample_nearest")
@@ -253,16 +227,10 @@ def _nearest(axis: Index, size: Index, out: Index, scale: float | None, exact: b
     ratio, rest = divide(out, size)
     if rest == ZERO and (scale is None or ratio.constant == scale):
         return divide(axis, ratio)[0]
-    if scale is None:
-        factor = call("div", "float32", _as_float(size), _as_float(out))
-    else:
-        factor = literal(1.0 / scale, "float32")  # type: ignore[assignment]
-    position: Scalar = _as_float(axis)
+    sizes = [count_as(extent, "float32") for extent in (size, out)]
+    factor = sizes[0] / sizes[1] if scale is None else literal(1.0 / scale, "float32")
+    position = count_as(axis, "float32")
     if exact:
-        position = call("add", "float32", position, literal(0.5, "float32"))
-    place = cast(call("floor", "float32", call("mul", "float32", position, factor)), "int64")
+        position = position + literal(0.5, "float32")
+    place = cast(call("floor", "float32", position * factor), "int64")
     return minimum(opaque(place), size - 1)
-
-
-def _as_float(index: Index) -> Scalar:
-    return cast(Formula("int64", as_index(index)), "float32")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
 from musadata.teacher.compiler.ir.index_formulas import Index, divide, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
-from musadata.teacher.compiler.ir.scalar import Formula, Scalar, call, cast, compute_type, literal
+from musadata.teacher.compiler.ir.scalar import Scalar, call, cast, compute_type, count_as, literal
 from musadata.teacher.compiler.lowering.elementwise import HEAVY
-from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, replaced, rule
 
 Transform = Callable[[Scalar, Indices], Scalar]
 INLINE_COST = 6  # an input that a norm or softmax reads several times is computed anew each time up to this cost
@@ -47,8 +48,14 @@ def _merge(kept: Sequence[int], axes: Indices, inner: Sequence[int], loops: Indi
     return tuple(axis for axis in index if axis is not None)
 
 
-def restored(c: Call, reduced: Value, dims: Sequence[int], compute: Callable[[Scalar], Scalar], cost: int) -> Value:
-    """The (first) result from a reduction without its dimensions: `compute` on each, dimensions of size 1 put back."""
+def restored(
+    c: Call,
+    reduced: Value,
+    dims: Sequence[int],
+    compute: Callable[[Scalar], Scalar] = lambda value: value,
+    cost: int = 0,
+) -> Value:
+    """The (first) result: `compute` of each element of a reduction, with reduced dimensions put back where kept."""
     back = len(c.type.shape) != len(reduced.shape)
 
     def body(index: Indices) -> Scalar:
@@ -58,39 +65,35 @@ def restored(c: Call, reduced: Value, dims: Sequence[int], compute: Callable[[Sc
     return c.new(body, cost)
 
 
-def _count(source: Value, dims: Sequence[int]) -> Index:
-    return product(source.shape[dim] for dim in dims)
-
-
 def _divided(value: Scalar, count: Index) -> Scalar:
-    return call("div", value.dtype, value, cast(Formula("int64", count), value.dtype))
+    return value / count_as(count, value.dtype)
 
 
 @rule("sum", "prod", "amax", "amin", "any", "all")
 def _reduce(c: Call) -> Results:
-    kind = {"amax": "max", "amin": "min"}.get(name := c.node.op.split(".")[0], name)
+    kind = {"amax": "max", "amin": "min"}.get(c.operator, c.operator)
     source = c.value("self")
     dims = c.dimensions("dim", len(source.shape))
-    dtype = c.type.dtype if c.type.dtype == "bool" or kind in ("max", "min") else compute_type(c.type.dtype)
+    dtype = c.type.dtype if kind in ("max", "min") else c.dtype
     reduced = reduce_over(c, source, dims, kind, c.node.name, dtype)
-    return restored(c, reduced, dims, lambda value: value, 0)
+    return restored(c, reduced, dims)
 
 
 @rule("max", "min")
 def _max(c: Call) -> Results:
-    kind = c.node.op.split(".")[0]
-    source = c.value("self")
+    kind, source = c.operator, c.value("self")
     if c.node.op.endswith(".other"):
-        dtype = compute_type(c.type.dtype)
-        other, name = c.value("other"), "maximum" if kind == "max" else "minimum"
-        return c.new(lambda i: call(name, dtype, source.load(i), other.load(i)), 1 + source.cost + other.cost)
+        other = c.value("other")
+        return c.new(
+            lambda i: call(f"{kind}imum", c.dtype, source.load(i), other.load(i)), 1 + source.cost + other.cost
+        )
     if not c.has("dim"):
         return reduce_over(c, source, range(len(source.shape)), kind, c.node.name, source.dtype)
     dims = (c.dimension("dim", len(source.shape)),)
     best = reduce_over(c, source, dims, kind, f"{c.node.name}_value", source.dtype)
     place = reduce_over(c, source, dims, f"arg{kind}", f"{c.node.name}_index", "int64")
-    values = restored(c, best, dims, lambda value: value, 0)
-    indices = restored(c, place, dims, lambda value: value, 0)
+    values = restored(c, best, dims)
+    indices = restored(c, place, dims)
     assert c.node.types[1] is not None
     return values, Value(f"{c.node.name}_indices", c.node.types[1], indices.body)
 
@@ -99,81 +102,73 @@ def _max(c: Call) -> Results:
 def _argmax(c: Call) -> Results:
     source = c.value("self")
     dims = c.dimensions("dim", len(source.shape))
-    reduced = reduce_over(c, source, dims, c.node.op.split(".")[0], c.node.name, "int64")
-    return restored(c, reduced, dims, lambda value: value, 0)
+    reduced = reduce_over(c, source, dims, c.operator, c.node.name, "int64")
+    return restored(c, reduced, dims)
 
 
 @rule("mean")
 def _mean(c: Call) -> Results:
     source = c.value("self")
     dims = c.dimensions("dim", len(source.shape))
-    total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", compute_type(c.type.dtype))
-    return restored(c, total, dims, lambda value: _divided(value, _count(source, dims)), 1)
+    total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", c.dtype)
+    count = product(source.shape[dim] for dim in dims)
+    return restored(c, total, dims, lambda value: _divided(value, count), 1)
 
 
-def moments(c: Call, source: Value, dims: Sequence[int], correction: float) -> tuple[Value, Value, Transform]:
-    """Sum, and sum of squared distances from the mean (in two passes), without `dims`; and the mean as a transform."""
+def moments(
+    c: Call, source: Value, dims: Sequence[int], correction: float
+) -> tuple[Value, Value, Callable[[Scalar], Scalar]]:
+    """Mean, sum of squared distances from the mean (a second pass), both without `dims`, and variance from that sum."""
     dtype = compute_type(source.dtype)
     if source.cost > INLINE_COST:
-        c.program.realise(source)
-    count = _count(source, dims)
+        c.program.materialize(source)
+    count = product(source.shape[dim] for dim in dims)
     total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", dtype)
     kept = [dim for dim in range(len(source.shape)) if dim not in dims]
-    mean = Value(
-        f"{c.node.name}_mean", TensorType(total.shape, dtype), lambda index: _divided(total.load(index), count), 1
-    )
+    mean_type = TensorType(total.shape, dtype)
+    mean = Value(f"{c.node.name}_mean", mean_type, lambda index: _divided(total.load(index), count), 1)
 
     def squared(value: Scalar, index: Indices) -> Scalar:
         distance = call("sub", dtype, value, mean.load(tuple(index[dim] for dim in kept)))
-        return call("mul", dtype, distance, distance)
+        return distance * distance
 
     squares = reduce_over(c, source, dims, "sum", f"{c.node.name}_squares", dtype, squared)
 
-    def variance(value: Scalar, _: Indices) -> Scalar:
-        if not correction:
-            return _divided(value, count)
-        return call("div", dtype, value, _at_least_zero(cast(Formula("int64", count), dtype), correction))
+    def variance(squares: Scalar) -> Scalar:
+        divisor = count_as(count, dtype)
+        return squares / (divisor - literal(correction, dtype) if correction else divisor)
 
     return mean, squares, variance
 
 
-def _at_least_zero(count: Scalar, correction: float) -> Scalar:
-    return call("sub", count.dtype, count, literal(correction, count.dtype))
-
-
 @rule("var", "std", "var_mean", "std_mean")
 def _var(c: Call) -> Results:
-    source, name = c.value("self"), c.node.op.split(".")[0]
+    source = c.value("self")
     dims = c.dimensions("dim", len(source.shape))
     correction = float(c.number("correction", 1) if "correction" in c.node.arguments else c.number("unbiased", True))
     mean, squares, variance = moments(c, source, dims, correction)
 
     def compute(value: Scalar) -> Scalar:
-        found = variance(value, ())
-        return call("sqrt", found.dtype, found) if name.startswith("std") else found
+        found = variance(value)
+        return call("sqrt", found.dtype, found) if c.operator.startswith("std") else found
 
     spread = restored(c, squares, dims, compute, 2)
-    if "mean" not in name:
-        return spread
-    return spread, restored(c, mean, dims, lambda value: value, 1)
+    return (spread, restored(c, mean, dims, cost=1)) if "mean" in c.operator else spread
 
 
 @rule("_softmax", "_log_softmax", "_safe_softmax")
 def _softmax(c: Call) -> Results:
-    source, dtype = c.value("self"), compute_type(c.type.dtype)
-    dim = c.dimension("dim", len(source.shape))
-    if not source.shape:
+    if not c.value("self").shape:
         raise Unsupported("softmax of a single number")
-    if source.cost > INLINE_COST:
-        c.program.realise(source)
-    name = c.node.name.strip("_")
+    source, dtype, name = c.operand("self", INLINE_COST), c.dtype, c.node.name.strip("_")
+    dim = c.dimension("dim", len(source.shape))
     largest = reduce_over(c, source, (dim,), "fast_max", f"{name}_max", dtype)
 
     def without(index: Indices) -> Indices:
         return (*index[:dim], *index[dim + 1 :])
 
     def shifted(value: Scalar, index: Indices) -> Scalar:
-        return call("sub", dtype, cast(value, dtype), largest.load(without(index)))
+        return cast(value, dtype) - largest.load(without(index))
 
     total = reduce_over(
         c, source, (dim,), "sum", f"{name}_sum", dtype, lambda v, index: call("exp", dtype, shifted(v, index))
@@ -181,9 +176,7 @@ def _softmax(c: Call) -> Results:
 
     def body(index: Indices) -> Scalar:
         value, sum_ = shifted(source.load(index), index), total.load(without(index))
-        if "log" in name:
-            return call("sub", dtype, value, call("log", dtype, sum_))
-        return call("div", dtype, call("exp", dtype, value), sum_)
+        return value - call("log", dtype, sum_) if "log" in name else call("exp", dtype, value) / sum_
 
     return c.new(body, 2 * HEAVY + source.cost)
 
@@ -211,43 +204,44 @@ def _normalised(
     dims: Sequence[int],
     group: Callable[[Indices], Indices],
     channel: Callable[[Indices], Indices],
-) -> Results:
+) -> tuple[Value, None, None]:
     """(x - mean) / sqrt(variance + eps) * weight + bias; `group` and `channel` index statistics and weights."""
-    dtype, epsilon = compute_type(c.type.dtype), float(c.number("eps"))
     mean, squares, variance = moments(c, source, dims, 0)
-    name = c.node.name.strip("_")
 
     def inverse(index: Indices) -> Scalar:
-        shifted = call("add", dtype, variance(squares.load(index), index), literal(epsilon, dtype))
-        return call("rsqrt", dtype, shifted)
+        return _inverse_root(c, variance(squares.load(index)))
 
-    scale = Value(f"{name}_inverse_std", TensorType(squares.shape, dtype), inverse, HEAVY)
+    name = f"{c.node.name.strip('_')}_inverse_std"
+    scale = Value(name, TensorType(squares.shape, c.dtype), inverse, HEAVY)
 
     def body(index: Indices) -> Scalar:
-        centred = call("sub", dtype, source.load(index), mean.load(group(index)))
-        return affine(c, call("mul", dtype, centred, scale.load(group(index))), channel(index))
+        centred = call("sub", c.dtype, source.load(index), mean.load(group(index)))
+        return affine(c, centred * scale.load(group(index)), channel(index))
 
     return c.new(body, 4 + HEAVY + source.cost), None, None
+
+
+def _inverse_root(c: Call, variance: Scalar) -> Scalar:
+    """1 / sqrt(variance + eps)."""
+    return call("rsqrt", c.dtype, call("add", c.dtype, variance, literal(float(c.number("eps")), c.dtype)))
 
 
 def affine(c: Call, value: Scalar, index: Indices) -> Scalar:
     """The value times `weight` plus `bias`, where the operator has them."""
     weight, bias = c.optional("weight"), c.optional("bias")
     if weight is not None:
-        value = call("mul", value.dtype, value, cast(weight.load(index), value.dtype))
-    return value if bias is None else call("add", value.dtype, value, cast(bias.load(index), value.dtype))
+        value = value * cast(weight.load(index), value.dtype)
+    return value if bias is None else value + cast(bias.load(index), value.dtype)
 
 
 @rule("_native_batch_norm_legit_no_training")
 def _frozen_norm(c: Call) -> Results:
     source, mean, variance = c.value("input"), c.value("running_mean"), c.value("running_var")
-    dtype, epsilon = compute_type(c.type.dtype), float(c.number("eps"))
 
     def body(index: Indices) -> Scalar:
         channel = index[1:2]
-        centred = call("sub", dtype, source.load(index), cast(mean.load(channel), dtype))
-        shifted = call("add", dtype, cast(variance.load(channel), dtype), literal(epsilon, dtype))
-        return affine(c, call("mul", dtype, centred, call("rsqrt", dtype, shifted)), channel)
+        centred = call("sub", c.dtype, source.load(index), cast(mean.load(channel), c.dtype))
+        return affine(c, centred * _inverse_root(c, cast(variance.load(channel), c.dtype)), channel)
 
     return c.new(body, 4 + HEAVY + source.cost), None, None
 
@@ -266,14 +260,11 @@ def _group_norm(c: Call) -> Results:
         viewed=source,
     )
     if source.cost > INLINE_COST:
-        c.program.realise(source)
+        c.program.materialize(source)
         grouped.cost = 0
     dims = tuple(range(2, len(grouped_type.shape)))
-    inner = Call(_with_type(c, grouped_type), c.values, c.program)
-    normalised, *_ = _normalised(  # type: ignore[misc]
-        inner, grouped, dims, lambda i: i[:2], lambda i: (i[1] * channels + i[2],)
-    )
-    assert isinstance(normalised, Value)
+    inner = replace(c, node=replace(c.node, types=(grouped_type,)))
+    normalised = _normalised(inner, grouped, dims, lambda i: i[:2], lambda i: (i[1] * channels + i[2],))[0]
 
     def body(index: Indices) -> Scalar:
         group, channel = divide(index[1], channels)
@@ -282,30 +273,25 @@ def _group_norm(c: Call) -> Results:
     return c.new(body, 4 + HEAVY + source.cost), None, None
 
 
-def _with_type(c: Call, kind: TensorType):  # type: ignore[no-untyped-def]
-    return type(c.node)(c.node.name, c.node.op, c.node.arguments, (kind,))
-
-
 @rule("linalg_vector_norm")
 def _vector_norm(c: Call) -> Results:
-    source, dtype = c.value("self"), compute_type(c.type.dtype)
-    order = float(c.number("ord", 2))
-    return power_norm(c, source, c.dimensions("dim", len(source.shape)), order, dtype)
-
-
-def power_norm(c: Call, source: Value, dims: Sequence[int], order: float, dtype: str) -> Value:
-    """The p-norm over `dims`."""
-    if source.cost > INLINE_COST:
-        c.program.realise(source)
-    kind = {math.inf: "max", -math.inf: "min"}.get(order, "sum")
-    total = reduce_over(c, source, dims, kind, f"{c.node.name}_sum", dtype, lambda v, _: raised(cast(v, dtype), order))
+    source, order = c.operand("self", INLINE_COST), float(c.number("ord", 2))
+    dims = c.dimensions("dim", len(source.shape))
+    total = reduce_over(
+        c, source, dims, norm_kind(order), f"{c.node.name}_sum", c.dtype, lambda v, _: raised(cast(v, c.dtype), order)
+    )
     return restored(c, total, dims, lambda value: rooted(value, order), HEAVY)
+
+
+def norm_kind(order: float) -> str:
+    """The reduction of a p-norm."""
+    return {math.inf: "max", -math.inf: "min"}.get(order, "sum")
 
 
 def raised(value: Scalar, order: float) -> Scalar:
     """|value| to the power that a norm sums up."""
     if order == 2:
-        return call("mul", value.dtype, value, value)
+        return value * value
     if order == 0:
         return cast(call("ne", "bool", value, literal(0, value.dtype)), value.dtype)
     size = call("abs", value.dtype, value)
@@ -323,15 +309,12 @@ def rooted(value: Scalar, order: float) -> Scalar:
 
 @rule("cumsum", "cumprod")
 def _cumulative(c: Call) -> Results:
-    source, kind = c.value("self"), "sum" if c.node.op.startswith("cumsum") else "prod"
-    dim, dtype = c.dimension("dim", len(source.shape)), compute_type(c.type.dtype)
-    if source.cost:
-        c.program.realise(source)
-    names = axis_names(len(source.shape))
+    source = c.operand("self")
+    dim = c.dimension("dim", len(source.shape))
 
     def body(axes: Indices, loops: Indices) -> Scalar:
-        return cast(source.load((*axes[:dim], loops[0], *axes[dim + 1 :])), dtype)
+        return cast(source.load(replaced(axes, dim, loops[0])), c.dtype)
 
     # The prefix is as long as the position says: the inner extent is a formula of an outer variable.
-    prefix = Reduction(kind, lambda axes: (axes[dim] + 1,), ("j",))
-    return c.program.reduce(c.node.name, c.type, names, prefix, body)
+    prefix = Reduction(c.operator.removeprefix("cum"), lambda axes: (axes[dim] + 1,), ("j",))
+    return c.program.reduce(c.node.name, c.type, axis_names(len(source.shape)), prefix, body)

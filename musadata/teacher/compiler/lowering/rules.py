@@ -10,7 +10,7 @@ from musadata.teacher.compiler.ir.captured_graph import Node, Real, Reference, T
 from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, as_index
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices, Program, Value
-from musadata.teacher.compiler.ir.scalar import Formula, Scalar, call, cast, compute_type, literal
+from musadata.teacher.compiler.ir.scalar import Scalar, call, cast, compute_type, count_as, literal
 
 Results = Value | tuple[Value | None, ...]
 
@@ -29,6 +29,16 @@ class Call:
         assert self.node.types[0] is not None
         return self.node.types[0]
 
+    @property
+    def operator(self) -> str:
+        """The operator without its overload: `max` for `max.dim`."""
+        return self.node.op.split(".")[0]
+
+    @property
+    def dtype(self) -> str:
+        """The type that the (first) result is computed in."""
+        return compute_type(self.type.dtype)
+
     def has(self, name: str) -> bool:
         return self.node.arguments.get(name) is not None
 
@@ -38,6 +48,13 @@ class Call:
 
     def optional(self, name: str) -> Value | None:
         return self.value(name) if self.has(name) else None
+
+    def operand(self, name: str, most: int = 0) -> Value:
+        """A tensor argument that is read many times: it is kept in memory if an element costs more than `most`."""
+        value = self.value(name)
+        if value.cost > most:
+            self.program.materialize(value)
+        return value
 
     def resolve(self, argument: Any) -> Value:
         found = self.values[argument.node]
@@ -58,12 +75,7 @@ class Call:
 
     def numbers(self, name: str, count: int = 0) -> tuple[int, ...]:
         """A list of plain integers; a size that varies is refused."""
-        found = []
-        for item in self.sizes(name, count):
-            if item.constant is None:
-                raise Unsupported(f"a varying {name} in {self.node.op}")
-            found.append(item.constant)
-        return tuple(found)
+        return tuple(self._constant(name, item) for item in self.sizes(name, count))
 
     def size(self, name: str) -> Index:
         return as_index(self.node.arguments[name])
@@ -73,11 +85,12 @@ class Call:
         value = self.node.arguments.get(name)
         if value is None:
             return default
-        if isinstance(value, Index):
-            if value.constant is None:
-                raise Unsupported(f"a varying {name} in {self.node.op}")
-            return value.constant
-        return value
+        return self._constant(name, value) if isinstance(value, Index) else value
+
+    def _constant(self, name: str, size: Index) -> int:
+        if size.constant is None:
+            raise Unsupported(f"a varying {name} in {self.node.op}")
+        return size.constant
 
     def dimension(self, name: str, rank: int, default: int = 0) -> int:
         """A dimension, counted from the front."""
@@ -98,9 +111,7 @@ class Call:
         if isinstance(argument, Reference):
             value = self.resolve(argument)
             return cast(value.load(broadcast(index, value.shape)), dtype)
-        if isinstance(argument, Index):
-            return cast(Formula("int64", argument), dtype)
-        return real(argument, dtype)
+        return count_as(argument, dtype) if isinstance(argument, Index) else real(argument, dtype)
 
 
 def real(argument: Any, dtype: str) -> Scalar:
@@ -108,7 +119,7 @@ def real(argument: Any, dtype: str) -> Scalar:
     if not isinstance(argument, Real):
         return literal(argument, dtype)
     if argument.sign == "int":
-        return cast(Formula("int64", argument.parts[0]), dtype)
+        return count_as(argument.parts[0], dtype)
     operation = {"+": "add", "*": "mul", "/": "div", "**": "pow"}[argument.sign]
     first, *others = (real(part, dtype) for part in argument.parts)
     for other in others:
@@ -135,6 +146,11 @@ def broadcast(index: Indices, shape: Indices) -> Indices:
     """The index into a tensor of `shape` of the element that an index into a larger result reads."""
     aligned = index[len(index) - len(shape) :]
     return tuple(ZERO if size.constant == 1 else position for position, size in zip(aligned, shape, strict=True))
+
+
+def replaced(index: Indices, dim: int, position: Index) -> Indices:
+    """The index with another position along one dimension."""
+    return (*index[:dim], position, *index[dim + 1 :])
 
 
 def cost_of(*values: Value | None) -> int:

@@ -14,7 +14,7 @@ MOST_STAGES = 5
 
 
 @dataclass(frozen=True)
-class Study:
+class TaskAnalysis:
     """A task with its first trace, which the steps are about, and a further one, for what depends on sizes."""
 
     task: Task

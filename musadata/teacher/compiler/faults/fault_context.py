@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Site:
+class KernelSite:
     """One kernel as it stands in the candidate's text.
 
     Attributes:
@@ -46,7 +46,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Scene:
+class FaultContext:
     """A candidate to put a fault into. Choices are drawn from `random`, so they repeat."""
 
     candidate: Candidate
@@ -56,19 +56,19 @@ class Scene:
     def source(self) -> str:
         return self.candidate.source
 
-    def sites(self) -> list[Site]:
+    def sites(self) -> list[KernelSite]:
         """The kernels in a seeded order."""
         sites = [self._site(emitted) for emitted in self.candidate.kernels]
         self.random.shuffle(sites)
         return sites
 
-    def _site(self, emitted: EmittedKernel) -> Site:
+    def _site(self, emitted: EmittedKernel) -> KernelSite:
         hints = self.candidate.hints or ({},)
         kernel = emitted.kernel
         points = tuple(extent_hint([v.extent for v in kernel.axes], sizes) for sizes in hints)
         inner = tuple(max(extent_hint([v.extent for v in s.axes], sizes) for s in kernel.stages) for sizes in hints)
         found = re.search(r"const (?:int threads = |dim3 threads\()(\d+)", "\n".join(emitted.launch))
-        return Site(emitted, points, inner, int(found.group(1)) if found else 1)
+        return KernelSite(emitted, points, inner, int(found.group(1)) if found else 1)
 
     def values_of(self, text: str) -> tuple[int, ...] | None:
         """What a size's name or a number is in each set of shapes; None if it is neither."""
@@ -83,7 +83,7 @@ class Scene:
         left, right = self.values_of(one), self.values_of(other)
         return left is not None and right is not None and left != right
 
-    def in_kernel(self, site: Site, change: Callable[[str], str | None]) -> str | None:
+    def in_kernel(self, site: KernelSite, change: Callable[[str], str | None]) -> str | None:
         """The candidate with one kernel's function changed, or None where the change does not apply."""
         changed = change(site.function)
         if changed is None or changed == site.function or site.function not in self.source:
@@ -91,7 +91,7 @@ class Scene:
         return self.source.replace(site.function, changed, 1)
 
     def in_some_kernel(
-        self, change: Callable[[str], str | None], where: Callable[[Site], bool] = lambda site: True
+        self, change: Callable[[str], str | None], where: Callable[[KernelSite], bool] = lambda site: True
     ) -> str | None:
         """The candidate with the first kernel changed that meets the condition and that the change applies to."""
         for site in self.sites():
@@ -104,19 +104,19 @@ class Scene:
         self,
         pattern: str,
         new: str | Callable[[re.Match[str]], str],
-        where: Callable[[Site], bool] = lambda site: True,
+        where: Callable[[KernelSite], bool] = lambda site: True,
     ) -> str | None:
         """The candidate with one match of a pattern replaced in the first such kernel that has one."""
         return self.in_some_kernel(lambda text: self.replace_one(text, pattern, new), where)
 
-    def in_launch(self, site: Site, old: str, new: str) -> str | None:
+    def in_launch(self, site: KernelSite, old: str, new: str) -> str | None:
         """The candidate with something in a kernel's launch changed."""
         first, last = self._launch_span(site)
         if first < 0 or old not in self.source[first:last]:
             return None
         return self.source[:first] + self.source[first:last].replace(old, new, 1) + self.source[last:]
 
-    def _launch_span(self, site: Site) -> tuple[int, int]:
+    def _launch_span(self, site: KernelSite) -> tuple[int, int]:
         call = self.source.find(f"{site.name}<<<")
         setup = site.emitted.launch[0]
         first = self.source.rfind(setup, 0, call)

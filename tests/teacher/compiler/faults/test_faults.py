@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
-from musadata.teacher.compiler.faults import KINDS, Scene
+from musadata.teacher.compiler.explanation import explain_repair
+from musadata.teacher.compiler.faults import KINDS, FaultContext
 from musadata.teacher.compiler.faults.catalogue import FaultKind
-from musadata.teacher.compiler.prose import explain_repair
 from tests.teacher.compiler.references import FIXTURES
 
 MOST_LINES = 16  # changed, counting removed and added ones
@@ -16,7 +16,7 @@ PLACES = ("softmax", "linear", "convolution", "chain", "layer norm", "max pool",
 
 
 def inserted(kind, candidate):
-    return candidate.source, KINDS[kind].insert(Scene(candidate, Random(1)))
+    return candidate.source, KINDS[kind].insert(FaultContext(candidate, Random(1)))
 
 
 def test_there_are_at_least_a_dozen_kinds():
@@ -39,13 +39,13 @@ def test_a_bounds_check_is_only_dropped_where_the_last_block_is_not_full(candida
     assert inserted("missing_bounds_check", candidate_of("gelu", naive))[1] is not None
     full = candidate_of("gelu", naive)
     even = type(full)(full.source, full.kernels, full.plan, full.graph, ({"rows": 8, "cols": 64},))
-    assert KINDS["missing_bounds_check"].insert(Scene(even, Random(1))) is None
+    assert KINDS["missing_bounds_check"].insert(FaultContext(even, Random(1))) is None
 
 
 def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
     honest = candidate_of("softmax", PLANS[0])
     square = type(honest)(honest.source, honest.kernels, honest.plan, honest.graph, ({"rows": 9, "cols": 9},))
-    assert KINDS["wrong_stride"].insert(Scene(square, Random(1))) is None
+    assert KINDS["wrong_stride"].insert(FaultContext(square, Random(1))) is None
 
 
 def test_fixtures_cover_what_the_compiler_can_do():
@@ -55,7 +55,7 @@ def test_fixtures_cover_what_the_compiler_can_do():
 def test_a_repair_names_the_lines_that_it_changes(candidate_of):
     whole = candidate_of("softmax", PLANS[0])
     before = "int i = 0;\ny[i] = a * x[i] + b;\nreturn y;\n"
-    fault = FaultKind("constant", lambda scene: None, "a constant was wrong", "the constant is right")
+    fault = FaultKind("constant", lambda context: None, "a constant was wrong", "the constant is right")
     said = explain_repair("", fault, whole, before.replace("+ b", "- b"), before)
     assert said.endswith("Now the constant is right: `y[i] = a * x[i] + b;` instead of `y[i] = a * x[i] - b;`.")
     said = explain_repair("", fault, whole, before.replace("return y;\n", ""), before)

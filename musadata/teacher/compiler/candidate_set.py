@@ -13,7 +13,7 @@ from random import Random
 
 from musadata.teacher.compiler.emission.candidate import Candidate, build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
-from musadata.teacher.compiler.faults import KINDS, FaultKind, Scene
+from musadata.teacher.compiler.faults import KINDS, FaultContext, FaultKind
 from musadata.teacher.compiler.ir.captured_graph import Graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
@@ -32,7 +32,7 @@ class Attempt:
     faults: tuple[FaultKind, ...] = ()
 
 
-class Portfolio:
+class CandidateSet:
     """The structurally different candidates of one task, made when they are asked for."""
 
     def __init__(self, graph: Graph, key: str):
@@ -101,7 +101,7 @@ class Portfolio:
 
 def insert(kind: FaultKind, candidate: Candidate, random: Random) -> str | None:
     """The candidate with a fault of this kind, or None if none would matter."""
-    source = kind.insert(Scene(candidate, random))
+    source = kind.insert(FaultContext(candidate, random))
     return None if source == candidate.source else source
 
 

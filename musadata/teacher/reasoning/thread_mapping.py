@@ -2,9 +2,9 @@
 
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, coordinates, offset_of
+from musadata.teacher.reasoning.element_origins import element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, count
-from musadata.teacher.reasoning.placing import element_of, origin_of
-from musadata.teacher.reasoning.study import (
+from musadata.teacher.reasoning.task_analysis import (
     group_row,
     is_contiguous,
     is_whole,
@@ -17,7 +17,7 @@ from musadata.teacher.reasoning.study import (
 )
 
 
-def map_call(call: Call) -> str:
+def describe_mapping(call: Call) -> str:
     """The text about the call that decides how threads are dealt out."""
     return _WRITERS.get(call.kind, _elementwise)(call)
 

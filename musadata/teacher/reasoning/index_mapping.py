@@ -5,21 +5,23 @@ from collections.abc import Sequence
 
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, example, offset_of
+from musadata.teacher.reasoning.element_origins import element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count
-from musadata.teacher.reasoning.ownership import map_call
-from musadata.teacher.reasoning.placing import element_of, origin_of
-from musadata.teacher.reasoning.study import Study, join, shape_text, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, shape_text, unique
+from musadata.teacher.reasoning.thread_mapping import describe_mapping
 
 _NUMBER = re.compile(r"[0-9]+")
 
 
-def write_mapping(study: Study) -> str:
-    parts = [_on_both_sets(stage, twin) for stage, twin in study.distinct]
+def write_index_mapping(analysis: TaskAnalysis) -> str:
+    parts = [_on_both_sets(stage, twin) for stage, twin in analysis.distinct]
     if not parts:
-        out = study.outputs[0]
+        out = analysis.outputs[0]
         parts = [f"Thread `i` copies element `i` of `{out.name}`. {example(out.shape)}"]
     if len(parts) > 1:
-        parts = [f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(study.distinct, parts, strict=True)]
+        parts = [
+            f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(analysis.distinct, parts, strict=True)
+        ]
     return "\n\n".join(parts)
 
 
@@ -34,7 +36,7 @@ def _on_both_sets(stage: Stage, twin: Stage | None) -> str:
 
 def _map_stage(stage: Stage) -> str:
     lead = stage.lead
-    text = map_call(lead)
+    text = describe_mapping(lead)
     fused = [call for call in stage.calls if call is not lead and call.kind is CallKind.ELEMENTWISE]
     if stage.anchor is None:
         reads = [_read(fact, call, stage) for call in [*fused, lead] for fact in _foreign(call, stage)]

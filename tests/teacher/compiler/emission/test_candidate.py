@@ -7,7 +7,7 @@ import pytest
 
 from musadata.teacher.compiler.emission.candidate import build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
-from musadata.teacher.compiler.prose import describe
+from musadata.teacher.compiler.explanation import describe
 from tests.teacher.compiler.references import FIXTURES
 
 LONGEST_LINE = 160

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from musadata.config import BackendType, VerifierConfig
+from musadata.teacher.compiler.candidate_set import insert
 from musadata.teacher.compiler.emission.candidate import build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.faults import KINDS
-from musadata.teacher.compiler.seeding import insert
 from tests.teacher.compiler.references import FIXTURES, task_of
 
 QUICK = {

@@ -1,7 +1,7 @@
-"""Operators that tracing keeps whole, because PyTorch takes them apart in ways that depend on sizes or read badly.
+"""Custom operators for functions whose decomposition in PyTorch depends on sizes or is hard to read.
 
-Runs inside the sandbox. Importing it registers the operators; inside of `whole_operators()` PyTorch's own functions are
-replaced by calls of these, in the names that modules look them up by.
+Runs inside the sandbox. Importing this module registers the operators. Inside of `undecomposed_operators()`, PyTorch's
+functions are replaced by calls of these operators, under the names by which modules look them up.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _replacements() -> list[tuple[Any, str, Callable[..., torch.Tensor]]]:
 
 
 @contextmanager
-def whole_operators() -> Iterator[None]:
+def undecomposed_operators() -> Iterator[None]:
     """Replaces PyTorch's functions while it is entered; references must be loaded inside of it too."""
     replaced = [(owner, name, getattr(owner, name)) for owner, name, _ in _replacements()]
     try:
