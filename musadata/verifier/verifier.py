@@ -146,7 +146,7 @@ class Verifier:
         extraction = extract(candidate)
         if extraction.finding:
             return self._verdict(rejected(VerifyStage.EXTRACT, ErrorClass.COMPILE, [extraction.finding]))
-        findings = check_legality(extraction.source, self._config.strict).findings
+        findings = check_legality(extraction.source, self._config.strict)
         if findings:
             return self._verdict(rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings))
         ported = self._port(extraction)
@@ -183,7 +183,7 @@ class Verifier:
         extraction = extract(candidate)
         if extraction.finding:
             return rejected(VerifyStage.EXTRACT, ErrorClass.COMPILE, [extraction.finding])
-        findings = check_legality(extraction.source, self._config.strict).findings
+        findings = check_legality(extraction.source, self._config.strict)
         if findings:
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings)
         extraction = self._port(extraction)
@@ -199,7 +199,7 @@ class Verifier:
     def compile_speculatively(self, candidate: str) -> None:
         """Start to compile what the candidate seems to hold, so that it is there when its process asks for it."""
         extraction = extract(candidate)
-        if not extraction.finding and not check_legality(extraction.source, self._config.strict).findings:
+        if not extraction.finding and not check_legality(extraction.source, self._config.strict):
             self._foresee(extraction, self._port(extraction))
 
     def _foresee(self, extraction: Extraction, ported: Extraction) -> None:

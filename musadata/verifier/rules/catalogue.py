@@ -100,7 +100,7 @@ LEGALITY_MODULE_CALL = _cheating("legality.module_call", "The forward calls {}, 
 LEGALITY_CLOCK = _cheating("legality.clock", "The forward asks {} for the time, which no result depends on.")
 LEGALITY_BLOB = _cheating("legality.blob", "A string holds what looks like embedded binary data.")
 LEGALITY_IMPORT = _cheating("legality.import", "Importing {} is not allowed here.")
-LEGALITY_ESCAPE = _cheating("legality.escape", worded_by="escapes.py, by the part of PyTorch that is not needed")
+LEGALITY_ESCAPE = _cheating("legality.escape", "{} is not allowed: the work must be done by your kernels.")
 LEGALITY_DYNAMIC = _cheating(
     "legality.dynamic", worded_by="escapes.py and modules.py, by what hides the code that runs"
 )

@@ -88,7 +88,7 @@ def test_the_emulator_compiles_ahead_and_once(relu_task: Task, relu: str, monkey
         backend = open_emulated(config)
 
         def compile_sources(sources: CandidateSources) -> Built:
-            compiled.append(sources["name"])
+            compiled.append(sources.name)
             begun.set()
             return backend.compile(sources)
 

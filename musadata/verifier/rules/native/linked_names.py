@@ -1,4 +1,4 @@
-"""The names that a compiled candidate links against: what its text hides by pasting tokens together stands there."""
+"""Legality of the symbols that a compiled candidate links against, which show what macros hide in its text."""
 
 import re
 import shutil
@@ -11,36 +11,36 @@ from musadata.verifier.backends.cuda.copies import COPIES
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.rules.native.native_code import is_way_out
 
-# The runtime's other ways of a device's memory to the host, which nothing counts; those to a device's array are none.
+# Functions that move device memory to the host uncounted; copies to arrays and symbols of a device do not.
 _UNCOUNTED = re.compile(
     r"cuda(Memcpy(?!\w*(To(Array|Symbol)|Peer))\w*|HostRegister|Graph(Add|Launch|Instantiate)\w*|StreamBeginCapture\w*"
     r"|MemPoolCreate|MallocFromPool\w*|Import\w+|IpcOpen\w+|GetDriverEntryPoint\w*|LibraryLoad\w*)|__cudaRegisterManagedVar"
     r"|cu(Memcpy\w*|Mem(Alloc(Managed|Host)|Host)\w*|Graph\w+|Launch\w+|(Module|Library)Load\w*|GetProcAddress\w*|Import\w+)"
 )
-# Python, open files, threads, libraries that compute on the host, and what the emulator's parts call each other.
+# Python, open files, threads, libraries that compute on the host, and the emulator's own functions.
 _ELSEWHERE = re.compile(
     r"_?Py(Run|Import|Sys|Marshal|GC)_\w+|Py_Compile\w*|PyEval_(Eval|Call|GetGlobals|GetLocals|GetFrame|Set)\w*"
     r"|_ZNK?8emulator\w*|p?writev?|p?readv?|send(to|m?msg)?|recv(from|m?msg)?|dup[23]?|fdopen|pthread_create|_ZNSt6thread\w*_M_start_thread\w*"
     r"|(cblas_)?[sdcz](gem[mv]|dot|axpy)_?|_ZN2at6native(7cpublas|\w*stub)\w*|_ZN2at8internal15invoke_parallel\w*"
 )
-# Of what a result cannot depend on: the time, chance, and what a process keeps outside a program's own memory.
+# What a result must not depend on: time, randomness, and state of the process that a snapshot of memory does not see.
 _ELSEWHEN = re.compile(
     r"time|clock(_gettime(64)?)?|gettimeofday|times|getrusage|timespec_get|ftime|_ZNSt6chrono\w*3nowEv"
     r"|s?rand(om)?(_r)?|[delmnj]rand48(_r)?|s(rand|eed)48(_r)?|getrandom|getentropy|arc4random\w*|_ZNSt13random_device\w*"
     r"|(un)?setenv|putenv|clearenv|feset(round|env)|feholdexcept|feupdateenv"
     r"|open_w?memstream|fmemopen|tmpfile(64)?|setv?buf(fer)?|setlinebuf"
 )
-# Of what compilers and headers call by themselves.
+# Called by compilers and standard headers themselves.
 _OF_HEADERS = frozenset({"abort", "raise", "signal", "atexit", "open", "kill", "getpid"})
 
 RULES = Path(__file__)  # part of what a kept library depends on
 
 
 def refuse_hidden_calls(objects: Sequence[Path], compiler: str) -> None:
-    """Look at what objects that `compiler` made call.
+    """Check the undefined symbols of objects that `compiler` made.
 
     Raises:
-        CompileError: what no candidate may.
+        CompileError: one of them is a function that no candidate may call.
     """
     command = [_name_lister(compiler), "-u", "-P", *map(str, objects)]
     listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -55,6 +55,6 @@ def refuse_hidden_calls(objects: Sequence[Path], compiler: str) -> None:
 
 @cache
 def _name_lister(compiler: str) -> str:
-    """binutils' nm, which comes with every compiler that links."""
+    """The path of binutils' nm, which every compiler that links comes with."""
     said = subprocess.run([compiler, "-print-prog-name=nm"], capture_output=True, text=True, check=False, timeout=60)
     return shutil.which(said.stdout.strip()) or "nm"

@@ -1,7 +1,7 @@
-"""Static legality of C++ and CUDA sources: library and ATen compute, and ways out of the sandbox or into Python.
+"""Static legality of C++ and CUDA sources: compute of libraries or ATen, and access to the system or to Python.
 
-Works on tokens, so comments and strings say nothing and cannot hide anything. What tokens cannot decide (the type of a
-receiver) is left to the record of what was dispatched.
+Works on tokens, so that comments and strings neither trigger a rule nor hide anything. What tokens cannot decide, such
+as the type of a receiver, is left to the run-time checks, which see every operator that is dispatched.
 """
 
 import re
@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from musadata.records import Finding
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 
 _TOKEN = re.compile(
@@ -49,9 +50,11 @@ _SYSTEM_CALLS = frozenset({
     "dl_iterate_phdr", "process_vm_readv", "process_vm_writev", "atexit", "fopen64", "freopen", "freopen64", "open64",
     "openat", "openat64", "creat", "mmap64", "dlvsym", "execle", "execlp", "execvpe", "posix_spawnp", "memfd_create",
 })  # fmt: skip
-# Python's C API, but for what defines a module by hand and what raises an exception.
+# Python's C API, except the functions that define a module or raise an exception.
 _PYTHON_CALLS = re.compile(r"^_?Py(?!Init_|Module_Create|ModuleDef_|Exc_|Err_(?:SetString|Format)$)[A-Z][A-Za-z]*_\w+$")
-# What keeps an operator from the record of those that were dispatched.
+_PYBIND = frozenset({"py", "pybind11", "module_", "module"})
+_PYBIND_CALLS = frozenset({"exec", "eval", "import", "globals", "object_api"})
+# These keep an operator out of the record of dispatched ones.
 _DISPATCH_GUARDS = frozenset({
     "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "ForceDispatchKeyGuard", "StashTorchDispatchModeGuard",
     "StashTorchDispatchStackGuard", "DispatchKeySet", "PythonTLSSnapshot", "PythonDispatcher", "TorchDispatchModeTLS",
@@ -59,7 +62,7 @@ _DISPATCH_GUARDS = frozenset({
 })  # fmt: skip
 _REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
-# The verifier's own names, and what would hide code from its checks.
+# The verifier's own names, and attributes that hide code from its checks.
 _VERIFIER = re.compile(
     r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+"
     r"|__SANITIZE_\w+|\w*thread_sanitizer\w*)$"
@@ -67,7 +70,7 @@ _VERIFIER = re.compile(
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
-# C++ names in at:: and torch:: that are also operators, but not these.
+# C++ names in at:: and torch:: that are no operators, although operators have the same names.
 _NOT_OPERATORS = {"Tensor", "Device", "Generator", "device", "dtype", "layout", "init", "arg"}
 
 
@@ -95,11 +98,11 @@ _KINDS = {"comment": "comment", "number": "number", "word": "word", "mark": "mar
 
 
 def check_native_code(sources: Sequence[str], strict: bool) -> tuple[Finding, ...]:
-    """Findings about all sources of one extension; lines are those of the source they stand in."""
+    """Findings about all sources of one extension; each line counts in its own source."""
     return _check(tuple(sources), strict)
 
 
-@lru_cache(maxsize=32)  # what is foreseen is checked again when the candidate asks for it
+@lru_cache(maxsize=32)  # speculative compilation checks the same sources ahead
 def _check(sources: tuple[str, ...], strict: bool) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     kernels = False
@@ -109,7 +112,7 @@ def _check(sources: tuple[str, ...], strict: bool) -> tuple[Finding, ...]:
         kernels = kernels or any(token.text == "__global__" for token in stream)
         findings += _check_tokens(stream, strict)
     if not kernels and strict:
-        findings.append(Finding("legality.no_kernel", "The sources define no __global__ kernel."))
+        findings.append(rules.LEGALITY_NO_KERNEL.finding("__global__ kernel"))
     return tuple(findings)
 
 
@@ -119,34 +122,34 @@ def _check_includes(source: str, strict: bool) -> Iterator[Finding]:
         line = source.count("\n", 0, match.start()) + 1
         name = header.removeprefix("./")
         if name in _SYSTEM_HEADERS:
-            yield Finding(
-                "legality.system", f"<{header}> gives access to the system, which a kernel does not need.", line
-            )
+            text = f"<{header}> gives access to the system, which a kernel does not need."
+            yield rules.LEGALITY_SYSTEM.worded(text, line)
         if name.startswith(("/", "..")) or "/../" in name:
-            yield Finding("legality.system", f"The path {header} leads out of the sources.", line)
+            yield rules.LEGALITY_SYSTEM.worded(f"The path {header} leads out of the sources.", line)
         library = next((title for prefix, title in _LIBRARIES.items() if name.startswith(prefix)), None)
         if library and strict:
-            yield Finding("legality.library", f"<{header}> is {library}; the kernels must be your own.", line)
+            yield rules.LEGALITY_LIBRARY.finding(f"<{header}>", library, line=line)
 
     for match in _OTHER_INCLUDE.finditer(source):
         line = source.count("\n", 0, match.start()) + 1
-        yield Finding("legality.system", f"#{match[1]} of a computed name cannot be checked.", line)
+        yield rules.LEGALITY_SYSTEM.worded(f"#{match[1]} of a computed name cannot be checked.", line)
 
 
 def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
     opened = _opened_names(stream) if strict else frozenset()
     for index, token in enumerate(stream):
         if token.kind == "string" and ".incbin" in token.text:
-            yield Finding("legality.system", ".incbin reads a file of the host.", token.line)
+            yield rules.LEGALITY_SYSTEM.worded(".incbin reads a file of the host.", token.line)
         if token.kind != "word":
             continue
         before = stream[index - 1].text if index else ""
         qualifier = stream[index - 2].text if before == "::" and index > 1 else ""
         after = stream[index + 1].text if index + 1 < len(stream) else ""
         if token.text == "attr" and before in (".", "->") and not _defines_attribute(stream[index + 1 : index + 5]):
-            yield Finding("legality.python_escape", "attr() reads what Python's objects hold.", token.line)
+            yield rules.LEGALITY_PYTHON_ESCAPE.finding("attr()", line=token.line)
         if token.text in _REGISTRATIONS and [t.text for t in stream[index + 1 : index + 3]] == ["(", "aten"]:
-            yield Finding("legality.aten", f"{token.text}(aten, ...) replaces PyTorch's own operators.", token.line)
+            text = f"{token.text}(aten, ...) replaces PyTorch's own operators."
+            yield rules.LEGALITY_ATEN.worded(text, token.line)
         system = _system_finding(token, qualifier, before, after)
         if system:
             yield system
@@ -155,17 +158,16 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
             if compute:
                 yield compute
             elif token.text in opened and after == "(" and before not in (".", "->", "::"):
-                text = f"{token.text}() computes with PyTorch."
-                yield Finding("legality.aten", text, token.line, f"aten.{token.text}")
+                yield _aten(f"{token.text}()", token)
 
 
 def _defines_attribute(following: list[Token]) -> bool:
-    """Whether `attr` goes on as `("name") =`, which gives a module one of its own."""
+    """Whether `attr` is followed by `("name") =`, which defines an attribute of the candidate's own module."""
     return len(following) == 4 and following[1].kind == "string" and [t.text for t in following[2:]] == [")", "="]
 
 
 def _opened_names(stream: list[Token]) -> frozenset[str]:
-    """Operators that `using namespace torch` lets a source call by their bare names, less those that it defines."""
+    """Operators that a source can call by their bare names after `using namespace torch`, less those it defines."""
     texts = [token.text for token in stream]
     triples = zip(texts, texts[1:], texts[2:], strict=False)
     if not any(first == "using" and second == "namespace" and third in _ATEN for first, second, third in triples):
@@ -180,7 +182,7 @@ def _opened_names(stream: list[Token]) -> frozenset[str]:
 
 
 def is_way_out(name: str) -> bool:
-    """Whether a function of this name reaches for the system, or for the verifier's own records."""
+    """Whether a function of this name accesses the system, or the verifier's own records."""
     return name in _SYSTEM_CALLS or _RECORDS.fullmatch(name) is not None
 
 
@@ -188,28 +190,22 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
     name, called = token.text, after == "("
     free = before not in (".", "->") and not (before == "::" and qualifier)
     if name in _SYSTEM_CALLS and called and (free or qualifier == "std") and not _declares(before):
-        return Finding("legality.system", f"{name}() is a way out of the kernel's job.", token.line)
+        return rules.LEGALITY_SYSTEM.worded(f"{name}() is a way out of the kernel's job.", token.line)
     if _VERIFIER.match(name) or (name == "emulator" and after == "::"):
-        return Finding("legality.system", f"{name} reaches for the verifier itself.", token.line)
+        return rules.LEGALITY_SYSTEM.worded(f"{name} reaches for the verifier itself.", token.line)
     if qualifier == "std" and name in _STD_THREADS:
-        return Finding("legality.system", f"std::{name}: no threads or files of its own.", token.line)
+        return rules.LEGALITY_SYSTEM.worded(f"std::{name}: no threads or files of its own.", token.line)
     if _PYTHON_CALLS.match(name):
-        return Finding("legality.python_escape", f"{name}() calls back into Python.", token.line)
-    if qualifier in ("py", "pybind11", "module_", "module") and name in (
-        "exec",
-        "eval",
-        "import",
-        "globals",
-        "object_api",
-    ):
-        return Finding("legality.python_escape", f"{qualifier}::{name} calls back into Python.", token.line)
+        return rules.LEGALITY_PYTHON_ESCAPE.finding(f"{name}()", line=token.line)
+    if qualifier in _PYBIND and name in _PYBIND_CALLS:
+        return rules.LEGALITY_PYTHON_ESCAPE.finding(f"{qualifier}::{name}", line=token.line)
     if _GRAPHS.match(name) and called:
-        return Finding("legality.graph", f"{name}() captures or replays a CUDA graph.", token.line)
+        return rules.LEGALITY_GRAPH.finding(name, line=token.line)
     return None
 
 
-# Ways of whole tensors to the host, and those of single values that no record counts. What cudaMemcpy brings there, and
-# memory that host and device share, is counted when it runs: a few sizes or flags are no cheat.
+# Moves of whole tensors to the host, and copies that the run-time checks do not count. They do count cudaMemcpy and
+# memory that host and device share, because a few sizes or flags may be read.
 _TO_HOST = frozenset({
     "kCPU", "cuMemcpy", "cuMemcpyAsync", "cuMemcpyDtoH", "cuMemcpyDtoHAsync", "cuMemAllocManaged", "cuMemAllocHost",
     "cuMemHostAlloc", "cudaHostRegister", "cuMemHostRegister", "__managed__", "pinned_memory", "pin_memory",
@@ -217,43 +213,44 @@ _TO_HOST = frozenset({
 
 
 def _host_finding(token: Token, before: str, after: str) -> Finding | None:
-    """The data of a tensor moved to the host, where something else than a kernel may compute."""
+    """A move of data to the host, where code other than a kernel could compute with it."""
     name = token.text
     if (name == "cpu" and before in (".", "->") and after == "(") or name.removesuffix("_v2") in _TO_HOST:
-        return Finding("legality.host", f"{name} moves data to the host; the work must be done by kernels.", token.line)
+        return rules.LEGALITY_HOST.finding(name, line=token.line)
     return None
 
 
 def _declares(before: str) -> bool:
-    """Whether a name that follows this token is being declared as a function of the candidate's own."""
+    """Whether the token before a name says that the candidate declares a function of this name."""
     return before in ("void", "int", "float", "auto", "Tensor", "bool", "double", "static", "inline", "*", "&")
 
 
 def _compute_finding(token: Token, qualifier: str, before: str, after: str) -> Finding | None:
     name = token.text
     if _LIBRARY_CALL.match(name):
-        return Finding("legality.library", f"{name} belongs to a library; the kernels must be your own.", token.line)
+        return rules.LEGALITY_LIBRARY.finding(name, "a library", line=token.line)
     if name in _DISPATCH_GUARDS:
-        return Finding("legality.aten", f"{name} hides what PyTorch computes.", token.line)
+        return rules.LEGALITY_ATEN.worded(f"{name} hides what PyTorch computes.", token.line)
     if name in ("callBoxed", "findSchemaOrThrow", "redispatchBoxed"):
-        return Finding("legality.aten", f"{name}() asks PyTorch's dispatcher to compute.", token.line)
+        return rules.LEGALITY_ATEN.worded(f"{name}() asks PyTorch's dispatcher to compute.", token.line)
     if name in _LIBRARY_NAMESPACES and after == "::":
-        return Finding("legality.library", f"{_LIBRARY_NAMESPACES[name]} is a library; write it yourself.", token.line)
+        return rules.LEGALITY_LIBRARY.finding(f"{name}::", _LIBRARY_NAMESPACES[name], line=token.line)
     if name in ("nn", "native", "_ops") and qualifier in _ATEN and after == "::":
-        return Finding(
-            "legality.aten", f"{qualifier}::{name} computes with PyTorch.", token.line, f"{qualifier}::{name}"
-        )
+        return _aten(f"{qualifier}::{name}", token, f"{qualifier}::{name}")
     if qualifier in _ATEN and after in ("(", "<", ";", ")") and name in compute_operators() - _NOT_OPERATORS:
-        operator = f"aten.{name}"
-        return Finding("legality.aten", f"{qualifier}::{name} computes with PyTorch.", token.line, operator)
+        return _aten(f"{qualifier}::{name}", token)
     if before in (".", "->") and after == "(" and name in _PLAIN_METHODS:
-        return Finding("legality.aten", f".{name}() computes with PyTorch.", token.line, f"aten.{name}")
+        return _aten(f".{name}()", token)
     return None
 
 
-# Functions of at:: whose bare names are not those of C's mathematics.
+def _aten(what: str, token: Token, operator: str = "") -> Finding:
+    return rules.LEGALITY_ATEN.finding(what, line=token.line, operator=operator or f"aten.{token.text}")
+
+
+# Functions of at:: whose bare names are no functions of C's math library.
 _TENSOR_FUNCTIONS = frozenset({"norm", "mean", "sum", "var", "std", "sort", "topk", "argmax", "linear", "cat", "where"})
-# Methods that only a tensor has: other classes of C++ know no matmul. The rest is seen when it is dispatched.
+# Methods that only tensors have, by name. Others are seen when they are dispatched.
 _PLAIN_METHODS = frozenset({
     "matmul", "mm", "bmm", "addmm", "mv", "softmax", "log_softmax", "relu", "relu_", "sigmoid", "tanh", "gelu",
     "mul", "mul_", "add_", "sub_", "div_", "exp_", "layer_norm", "batch_norm", "conv2d", "einsum",

@@ -1,18 +1,18 @@
-"""How a name that is put together at run time begins: enough to know that `f"weight_ih_l{layer}"` leads nowhere."""
+"""The constant prefix of a name that is computed: enough to know that `f"weight_ih_l{layer}"` is a harmless name."""
 
 import ast
 
 _UNKNOWN = frozenset[str]()
 
 
-class Beginnings:
-    """What the strings of one program begin with, where that stands there."""
+class StringPrefixes:
+    """The constant prefixes of one program's string expressions."""
 
     def __init__(self, tree: ast.AST):
         self._values = _loop_values(tree)
 
     def of(self, node: ast.expr) -> frozenset[str]:
-        """Every way in which the string that an expression gives may begin; empty if that is unknown."""
+        """All prefixes that the value of an expression may have; empty if they are unknown."""
         if isinstance(node, ast.Constant):
             return frozenset({node.value}) if isinstance(node.value, str) else _UNKNOWN
         if isinstance(node, ast.Name):
@@ -24,20 +24,20 @@ class Beginnings:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return self.of(node.left)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            return _cut(node.left, "%")
+            return _until(node.left, "%")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-            return _cut(node.func.value, "{")
+            return _until(node.func.value, "{")
         return _UNKNOWN
 
 
-def _cut(template: ast.expr, mark: str) -> frozenset[str]:
+def _until(template: ast.expr, mark: str) -> frozenset[str]:
     if isinstance(template, ast.Constant) and isinstance(template.value, str):
         return frozenset({template.value.partition(mark)[0]})
     return _UNKNOWN
 
 
 def _loop_values(tree: ast.AST) -> dict[str, frozenset[str]]:
-    """The values of names that are bound by loops over strings that stand there, and by nothing else."""
+    """The values of names that are bound only by loops over constant strings."""
     found: dict[str, frozenset[str]] = {}
     loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.comprehension))]
     for loop in loops:
@@ -53,7 +53,7 @@ def _loop_values(tree: ast.AST) -> dict[str, frozenset[str]]:
 
 
 def _bound_names(tree: ast.AST, except_for: set[int]) -> set[str]:
-    """Names that are bound in any other way, or may be."""
+    """Names that the program binds anywhere else than at the nodes with these ids."""
     bound: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in except_for:

@@ -1,15 +1,16 @@
-"""Static legality of a candidate's Python: what it imports, reaches for, and computes with PyTorch in its forward.
+"""Static legality of a candidate's Python: what it imports and reads, and what its forward computes with PyTorch.
 
-Cheap and name-resolving, but not the last word: what it cannot decide is seen in the record of dispatched operators.
+Works on the syntax tree with resolved names. What that cannot decide is left to the run-time checks, which see every
+operator that is dispatched.
 """
 
 import ast
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from musadata.records import Finding
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.python.escapes import check_escapes
 from musadata.verifier.rules.python.names import LOADERS, Names, collect_names
@@ -27,15 +28,8 @@ _BLOB_CHARACTERS = 1024
 _BLOB_BITS = 4.8  # per character: base64 of compressed data has 6, code and prose under 4.7
 
 
-@dataclass(frozen=True)
-class Legality:
-    """`findings` is empty for a candidate that nothing static speaks against."""
-
-    findings: tuple[Finding, ...]
-
-
-def check_legality(source: str, strict: bool = True) -> Legality:
-    """Static findings about a candidate's Python source, in the order of its lines. The source must parse."""
+def check_legality(source: str, strict: bool = True) -> tuple[Finding, ...]:
+    """Findings about a candidate's Python source, by line; none if it breaks no static rule. The source must parse."""
     tree = ast.parse(source)
     names = collect_names(tree)
     program = read_program(tree)
@@ -47,17 +41,17 @@ def check_legality(source: str, strict: bool = True) -> Legality:
             findings += _check_compute(function, names)
     findings += _check_load_fallback(tree, names)
     if not _loads_native_code(tree, names):
-        findings.append(Finding("legality.no_kernel", "The program compiles no CUDA source (load_inline or load)."))
-    return Legality(tuple(sorted(dict.fromkeys(findings), key=lambda finding: (finding.line, finding.rule))))
+        findings.append(rules.LEGALITY_NO_KERNEL.finding("CUDA source (load_inline or load)"))
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: (finding.line, finding.rule)))
 
 
 def _check_blobs(tree: ast.Module) -> Iterator[Finding]:
-    """Compiled code or data hidden in a string: long, dense, and without the spaces of a program."""
+    """Strings that may hold compiled code or data: long and dense words, which no program's text has."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
             text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
             if any(len(word) >= _BLOB_CHARACTERS and _bits_per_character(word) > _BLOB_BITS for word in text.split()):
-                yield Finding("legality.blob", "A string holds what looks like embedded binary data.", node.lineno)
+                yield rules.LEGALITY_BLOB.finding(line=node.lineno)
 
 
 def _bits_per_character(word: str) -> float:
@@ -73,15 +67,15 @@ def _check_model(program: Program) -> Iterator[Finding]:
     for base in model.bases:
         name = base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
         if name == "Model" and not own:
-            yield Finding("legality.inherits", "ModelNew inherits the reference's forward.", model.lineno)
+            yield rules.LEGALITY_INHERITS.finding("inherits", line=model.lineno)
     for node in ast.walk(model):
         if isinstance(node, ast.Call) and _is_super_forward(node.func):
-            yield Finding("legality.inherits", "ModelNew calls the forward that it inherits.", node.lineno)
+            yield rules.LEGALITY_INHERITS.finding("calls", line=node.lineno)
     forward = program.method("forward")
     if forward is None:
-        yield Finding("legality.no_forward", "ModelNew defines no forward.", model.lineno)
+        yield rules.LEGALITY_NO_FORWARD.finding(line=model.lineno)
     elif _is_empty(forward):
-        yield Finding("legality.empty", "ModelNew.forward computes nothing.", forward.lineno)
+        yield rules.LEGALITY_EMPTY.finding(line=forward.lineno)
 
 
 def _is_super_forward(node: ast.expr) -> bool:
@@ -92,7 +86,7 @@ def _is_super_forward(node: ast.expr) -> bool:
 
 
 def _is_empty(function: ast.FunctionDef) -> bool:
-    """Only docstrings, pass, constants, or the arguments handed back."""
+    """Whether a body holds nothing but docstrings, pass, and returns of names or constants."""
     for statement in function.body:
         if isinstance(statement, ast.Pass):
             continue
@@ -109,7 +103,7 @@ def _is_empty(function: ast.FunctionDef) -> bool:
 def _check_fallback(function: ast.FunctionDef) -> Iterator[Finding]:
     for node in ast.walk(function):
         if isinstance(node, ast.Try) and any(not _ends_in_raise(handler.body) for handler in node.handlers):
-            yield Finding("legality.fallback", "An exception in the forward is swallowed: a fallback.", node.lineno)
+            yield rules.LEGALITY_FALLBACK.finding("An exception in the forward", line=node.lineno)
 
 
 def _check_load_fallback(tree: ast.Module, names: Names) -> Iterator[Finding]:
@@ -117,8 +111,7 @@ def _check_load_fallback(tree: ast.Module, names: Names) -> Iterator[Finding]:
         if isinstance(node, ast.Try) and any(not _ends_in_raise(handler.body) for handler in node.handlers):
             for inner in ast.walk(ast.Module(node.body, [])):
                 if isinstance(inner, ast.Call) and names.resolve(inner.func) & set(LOADERS):
-                    message = "A failed compilation is swallowed: a fallback."
-                    yield Finding("legality.fallback", message, node.lineno)
+                    yield rules.LEGALITY_FALLBACK.finding("A failed compilation", line=node.lineno)
                     break
 
 
@@ -133,19 +126,17 @@ def _check_compute(function: ast.FunctionDef, names: Names) -> Iterator[Finding]
     tensors = _tensor_names(function, names)
     for node in ast.walk(function):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            yield Finding("legality.compute", "@ multiplies matrices with PyTorch.", node.lineno, "aten.matmul")
+            yield _compute("@", node, "matmul")
         elif isinstance(node, ast.Call):
             yield from _check_compute_call(node, names, tensors)
 
 
 def _tensor_names(function: ast.FunctionDef, names: Names) -> set[str]:
-    """Names that surely hold tensors: annotated arguments, and arguments and results on which only tensors' methods
-    are used."""
+    """Names that certainly hold tensors: those annotated as such, those with attributes that only tensors have, and
+    the arguments of `forward` without annotation."""
     found = set()
     for argument in [*function.args.args, *function.args.kwonlyargs]:
-        if argument.annotation is not None and any(
-            path in ("torch.Tensor",) for path in names.resolve(argument.annotation)
-        ):
+        if argument.annotation is not None and "torch.Tensor" in names.resolve(argument.annotation):
             found.add(argument.arg)
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _TENSOR_ATTRIBUTES:
@@ -163,30 +154,28 @@ def _check_compute_call(node: ast.Call, names: Names, tensors: set[str]) -> Iter
     for path in paths:
         name = path.rsplit(".", 1)[-1]
         if path.startswith("time."):
-            yield Finding(
-                "legality.clock", f"The forward asks {path} for the time, which no result depends on.", node.lineno
-            )
+            yield rules.LEGALITY_CLOCK.finding(path, line=node.lineno)
         if path.startswith("torch.nn.") and path.endswith("()"):
             if path.removesuffix("()").rsplit(".", 1)[-1] not in _PASSIVE_MODULES:
                 called = path.removesuffix("()")
-                yield Finding(
-                    "legality.module_call", f"The forward calls {called}, a PyTorch layer.", node.lineno, called
-                )
+                yield rules.LEGALITY_MODULE_CALL.finding(called, line=node.lineno, operator=called)
         elif path.startswith(_COMPUTE_SPACES) or (
             path.startswith(("torch.", "operator.")) and path.count(".") <= 2 and name in compute_operators()
         ):
-            yield Finding("legality.compute", f"{path} computes with PyTorch.", node.lineno, f"aten.{name}")
+            yield _compute(path, node, name)
     method = node.func
     if isinstance(method, ast.Attribute) and "extension" not in names.resolve(method.value) and _moves_to_host(node):
-        message = f".{method.attr}() moves data to the host; the work must be done by kernels."
-        yield Finding("legality.host", message, node.lineno)
+        yield rules.LEGALITY_HOST.finding(f".{method.attr}()", line=node.lineno)
         return
     if paths or not isinstance(method, ast.Attribute):
         return
     receiver = _root(method.value)
     if receiver in tensors and method.attr in compute_operators():
-        message = f".{method.attr}() computes with PyTorch."
-        yield Finding("legality.compute", message, node.lineno, f"aten.{method.attr}")
+        yield _compute(f".{method.attr}()", node, method.attr)
+
+
+def _compute(what: str, node: ast.expr, operator: str) -> Finding:
+    return rules.LEGALITY_COMPUTE.finding(what, line=node.lineno, operator=f"aten.{operator}")
 
 
 def _moves_to_host(node: ast.Call) -> bool:
@@ -198,7 +187,7 @@ def _moves_to_host(node: ast.Call) -> bool:
 
 
 def _root(node: ast.expr) -> str:
-    """The name that a chain of method calls starts from: x in x.view(-1).t()."""
+    """The name that a chain of method calls starts from, x in x.view(-1).t(); empty if it yields no tensor."""
     while True:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in ("size", "dim", "stride", "item", "numel", "data_ptr"):

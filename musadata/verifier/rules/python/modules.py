@@ -1,8 +1,7 @@
-"""What a candidate may use of the modules that it imports.
+"""Which names of which modules a candidate may use.
 
-Many library functions evaluate text, read attributes that a string names, or start threads, and new ones come with each
-version: so what may be used is listed, not what may not. A module may only be read from or given another name, because
-whatever else is done with it hides what is read from it.
+Many library functions evaluate text, read attributes by name, or start threads, and each version adds new ones. So the
+tables list what is allowed. A module may only be read from or renamed: any other use hides which of its names are read.
 """
 
 import ast
@@ -14,9 +13,10 @@ from functools import cache
 from pathlib import Path
 
 from musadata.records import Finding
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.python.names import Names
 
-# By module of the standard library; None where nothing in it reads by name.
+# Allowed names by module of the standard library; None where all are allowed.
 STANDARD: dict[str, frozenset[str] | None] = {
     "__future__": None,
     "math": None,
@@ -73,26 +73,28 @@ _TORCH = frozenset({
     "return_types", "signal", "special", "torch_version", "types", "utils", "utils.checkpoint", "utils.cpp_extension",
     "utils.dlpack", "version",
 })  # fmt: skip
-_TORCH_WHOLE = ("backends.", "nn.modules.", "optim.", "signal.")  # with all that is below them
+_TORCH_WHOLE = ("backends.", "nn.modules.", "optim.", "signal.")  # with all of their submodules
 _LONGEST_ANNOTATION = 200
-_LIKESTANDARD = frozenset({"select", "signal", "random", "types", "math", "copy", "abc"})  # PyTorch's own names
+_NAMED_LIKE_STANDARD = frozenset(
+    {"select", "signal", "random", "types", "math", "copy", "abc"}
+)  # names of PyTorch, too
 
 
 def check_modules(tree: ast.Module, names: Names) -> Iterator[Finding]:
-    """Findings about modules that are used as values, or imported to where their names cannot be followed."""
+    """Findings about modules that are used as values, or imported where later uses cannot be resolved."""
     parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) and isinstance(parents[id(node)], ast.ClassDef):
-            yield Finding("legality.dynamic", "An import in a class hides what is called.", node.lineno)
+            yield rules.LEGALITY_DYNAMIC.worded("An import in a class hides what is called.", node.lineno)
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             modules = sorted(path for path in names.resolve(node) if is_module(path))
-            if modules and not _is_followed(node, parents):
+            if modules and not _keeps_its_name(node, parents):
                 text = f"The module {modules[0]} is used as a value, which hides what is called."
-                yield Finding("legality.dynamic", text, node.lineno)
+                yield rules.LEGALITY_DYNAMIC.worded(text, node.lineno)
 
 
-def _is_followed(node: ast.expr, parents: dict[int, ast.AST]) -> bool:
-    """Whether what is read from a module stays known: it is read here, or the module gets another name."""
+def _keeps_its_name(node: ast.expr, parents: dict[int, ast.AST]) -> bool:
+    """Whether the use of a module can still be resolved: an attribute is read, or the module gets another name."""
     parent = parents[id(node)]
     if isinstance(parent, ast.Attribute):
         return True
@@ -100,7 +102,7 @@ def _is_followed(node: ast.expr, parents: dict[int, ast.AST]) -> bool:
         named = isinstance(parent.func, ast.Name) and parent.func.id in ("getattr", "hasattr")
         return named and parent.args[:1] == [node]
     if isinstance(parent, (ast.IfExp, ast.BoolOp)):
-        return (isinstance(parent, ast.IfExp) and parent.test is node) or _is_followed(parent, parents)
+        return (isinstance(parent, ast.IfExp) and parent.test is node) or _keeps_its_name(parent, parents)
     if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
         targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
         in_class = isinstance(parents.get(id(parent)), ast.ClassDef)
@@ -109,13 +111,13 @@ def _is_followed(node: ast.expr, parents: dict[int, ast.AST]) -> bool:
 
 
 def unused_imports(tree: ast.Module) -> Iterator[ast.alias]:
-    """Imports of harmless modules by names that nothing in the program says: habit, like `import numpy as np`."""
+    """Imports of harmless modules that the program never uses, like a habitual `import numpy as np`."""
     said = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             said.update(node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= _LONGEST_ANNOTATION:
-            said.update(re.findall(r"\w+", node.value))  # it may be an annotation that somebody evaluates
+            said.update(re.findall(r"\w+", node.value))  # it may be an annotation that is evaluated later
     for node in tree.body:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -125,7 +127,7 @@ def unused_imports(tree: ast.Module) -> Iterator[ast.alias]:
 
 
 def check_path(path: str) -> str:
-    """What is wrong with reading this dotted path, or ""."""
+    """Why this dotted path may not be read, or ""."""
     root, *rest = path.split(".")
     if not rest or rest[0].endswith("()"):
         return ""
@@ -146,10 +148,10 @@ def _check_torch(path: str, parts: list[str]) -> str:
             return ""
         inner = ".".join(parts[:count])
         if inner in _TORCH or inner.startswith(_TORCH_WHOLE) or part.startswith("_"):
-            continue  # names with an underscore have a rule of their own
+            continue  # `escapes` checks names with an underscore
         if _is_torch_module(inner):
             return f"torch.{inner} is not needed to compute."
-        if part in sys.stdlib_module_names and part not in _LIKESTANDARD and count > 1:
+        if part in sys.stdlib_module_names and part not in _NAMED_LIKE_STANDARD and count > 1:
             return f"{path} reaches into the standard library."
     return ""
 
@@ -170,6 +172,6 @@ def _is_torch_module(inner: str) -> bool:
 
 @cache
 def _torch_folder() -> Path:
-    """Where PyTorch lies; it is not imported."""
+    """PyTorch's folder, found without importing it."""
     found = importlib.util.find_spec("torch")
     return Path(found.origin).parent if found and found.origin else Path("/nonexistent")

@@ -1,4 +1,4 @@
-"""What names mean in a candidate's Python: dotted paths behind aliases, without running anything."""
+"""Name resolution for a candidate's Python: the dotted paths behind aliases, without running it."""
 
 import ast
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Names:
-    """Aliases of one program, flow-insensitive: a name may stand for several things.
+    """Aliases of one program, flow-insensitive: a name may have several meanings.
 
     `paths` maps a name to the dotted paths it may stand for ("F" -> "torch.nn.functional"), `attributes` the same for
     attributes of self; the path "extension" is a module that `load_inline` or `load` returned.
@@ -15,7 +15,9 @@ class Names:
     paths: dict[str, set[str]] = field(default_factory=dict)
     attributes: dict[str, set[str]] = field(default_factory=dict)
     starred: set[str] = field(default_factory=set)  # modules all of whose names were imported
-    own: set[str] = field(default_factory=set)  # names that the program defines, which stand for nothing of theirs
+    own: set[str] = field(
+        default_factory=set
+    )  # names that the program itself defines, which are not those of a starred module
 
     def resolve(self, node: ast.AST) -> set[str]:
         """The dotted paths that an expression may stand for; empty if unknown."""
@@ -52,34 +54,23 @@ class Names:
         return {f"{path}()" for path in called if path.count("()") < _MOST_CALLS}
 
 
-# What the result of a result of a result is, is seen at run time: with thirty lines of `x = x.view(...)` the name would
-# stand for a billion chains.
+# Longer chains of calls are left to the run-time checks: after thirty lines of `x = x.view(...)` the name would have a
+# billion paths.
 _MOST_CALLS = 2
 LOADERS = ("torch.utils.cpp_extension.load_inline", "torch.utils.cpp_extension.load")
 _BUILTINS = (
-    "getattr",
-    "setattr",
-    "exec",
-    "eval",
-    "compile",
-    "__import__",
-    "globals",
-    "locals",
-    "vars",
-    "delattr",
-    "breakpoint",
-    "help",
-    "id",
-)
+    "getattr", "setattr", "delattr", "exec", "eval", "compile", "__import__", "globals", "locals", "vars",
+    "breakpoint", "help", "id",
+)  # fmt: skip
 
 
 def collect_names(tree: ast.Module) -> Names:
-    """All aliases that imports and plain assignments make, followed until nothing new is learnt."""
+    """All aliases that imports and plain assignments make, and aliases of aliases up to four deep."""
     names = Names({name: {f"builtins.{name}"} for name in _BUILTINS})
     for node in ast.walk(tree):
         _add_import(names, node)
         _add_own(names, node)
-    for _ in range(4):  # aliases of aliases; deeper chains are seen at run time
+    for _ in range(4):  # deeper chains are left to the run-time checks
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
                 for target in node.targets:
@@ -128,7 +119,7 @@ def _bind(names: Names, target: ast.AST, value: ast.expr) -> None:
 
 
 def _bind_returns(names: Names, function: ast.FunctionDef) -> None:
-    """`def get_ext(): ... return ext`: calling it gives what it returns."""
+    """A function such as `def get_ext(): ... return ext` returns a compiled extension."""
     found: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Return) and node.value is not None:

@@ -1,4 +1,4 @@
-"""Which functions of a candidate's program its forward can reach, by names."""
+"""Which functions of a candidate's program its forward can call, by name."""
 
 import ast
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from musadata.verifier.rules.python.names import Names
 
 @dataclass
 class Program:
-    """The functions and classes of one program. `model` is the class that `ModelNew` names."""
+    """The functions and classes of one program. `model` is the class `ModelNew`, or the one that it is an alias of."""
 
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def _forwards(program: Program, name: str) -> list[ast.FunctionDef | None]:
 
 
 def _held_classes(program: Program) -> dict[str, set[str]]:
-    """Attributes of self that hold instances of the program's own classes."""
+    """The program's own classes by the attribute of self that holds an instance of them."""
     held: dict[str, set[str]] = {}
     for owner in program.classes.values():
         for node in ast.walk(owner):

@@ -1,0 +1,64 @@
+"""What the static rules for C++ and CUDA reject, and what they must allow."""
+
+import pytest
+
+from musadata.verifier.rules.native.native_code import check_native_code, tokens
+
+KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("auto y = at::relu(x);", "legality.aten"),
+        ("auto y = torch::matmul(a, b);", "legality.aten"),
+        ("auto f = &at::relu;", "legality.aten"),
+        ("auto y = torch::nn::functional::relu(x);", "legality.aten"),
+        ("auto y = a.matmul(b);", "legality.aten"),
+        ("#include <cublas_v2.h>", "legality.library"),
+        ("#include <cub/cub.cuh>", "legality.library"),
+        ("cublasSgemm(h, a);", "legality.library"),
+        ("thrust::sort(a, b);", "legality.library"),
+        ('auto t = py::module_::import("torch");', "legality.python_escape"),
+        ('PyRun_SimpleString("x");', "legality.python_escape"),
+        ("std::thread t(f);", "legality.system"),
+        ('system("ls");', "legality.system"),
+        ('void* h = dlopen("x.so", 1);', "legality.system"),
+        ("emulator::musadata_reset_errors();", "legality.system"),
+        ('extern "C" void musadata_configure(int, int);', "legality.system"),
+        ('__attribute__((no_sanitize("thread"))) void f();', "legality.system"),
+        ('#include "/etc/passwd"', "legality.system"),
+        ('#define F "/etc/passwd"\n#include F', "legality.system"),
+        ('asm(".incbin \\"/etc/shadow\\"");', "legality.system"),
+        ("cudaGraphLaunch(g, s);", "legality.graph"),
+        ("auto h = x.cpu();", "legality.host"),
+        ('TORCH_LIBRARY_IMPL(aten, CUDA, m) { m.impl("clone", &f); }', "legality.aten"),
+        ('extern "C" cudaError_t __real_cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind);', "legality.system"),
+    ],
+)
+def test_native_code_is_scanned(code, rule):
+    assert rule in {finding.rule for finding in check_native_code([KERNEL + code], strict=True)}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "// at::relu(x); cublasSgemm(); #include <cub/cub.cuh>",
+        "int emulator = 3; float y = emulator * 2.0f;",
+        '/* system("ls") */ const char* s = "torch::matmul(a, b)";',
+        'const char* s = R"(at::relu(x))";',
+        'auto y = torch::empty_like(x); auto z = at::zeros({1}, x.options()); TORCH_CHECK(x.is_cuda(), "exp");',
+        "float v = max(a, b) + expf(c) + std::exp(d) + std::numeric_limits<float>::max();",
+        "struct Op { float add(float a) { return a; } }; Op op; float r = op.add(1.0f);",
+        "#include <cuda_runtime.h>\n#include <torch/extension.h>\n#include <cooperative_groups.h>\n#include <vector>",
+        "auto s = at::cuda::getCurrentCUDAStream(); int n = 1'000'000;",
+        'TORCH_LIBRARY_IMPL(mine, CUDA, m) { m.impl("clone", &f); }',
+    ],
+)
+def test_honest_native_code_is_not_refused(code):
+    assert check_native_code([KERNEL + code], strict=True) == ()
+
+
+def test_tokens_survive_any_text():
+    assert [t.text for t in tokens('a \\\n b\n\'c\' "d\\"" 0x1F R"x(y)x" /* open')][:2] == ["a", "b"]
+    assert [t.line for t in tokens("a\n\nb \\\nc\nd")] == [1, 3, 4, 5]
