@@ -22,3 +22,11 @@ class Outage(MusadataError):
 
 class Cancelled(Outage):
     """Whoever asked for the work has stopped it."""
+
+
+class Rejection(Exception):
+    """One item that cannot become a row. Reason (short and countable) and detail go into its `Reject`."""
+
+    def __init__(self, reason: str, detail: str = ""):
+        self.reason, self.detail = reason, detail
+        super().__init__(f"{reason}: {detail}")

@@ -29,7 +29,7 @@ from musadata.storage.journal import Journal
 from musadata.storage.moves import expect_moves
 from musadata.storage.shards import Shard, deal, read_shard
 from musadata.tasks.probe import probe
-from musadata.tasks.rebalance import Move, spread
+from musadata.tasks.rebalance import Move, rebalance
 from musadata.tasks.selection import TaskSignature, check_selection, select, signature_of
 from pipelines import resources
 from pipelines.options import parse_options, run_command
@@ -158,7 +158,7 @@ def select_tasks(config: Config, shards: Iterable[tuple[Commit, Sequence[TaskSig
     ]
     paired = {one.task_id for one in signatures if one.source_kind == SourceKind.PAIRED.value}
     digest = stage_digest(code_version(("tasks",)), config.tasks, [commit for commit, _ in ordered], reads=["_probed"])
-    return Selection(dropped, homes, spread(kept, paired), digest)
+    return Selection(dropped, homes, rebalance(kept, paired), digest)
 
 
 def _homes(probed: Sequence[Sequence[str]]) -> dict[str, int]:

@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 
-from musadata.mining.arguments.attempt_execution import Bench, Result
+from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, shrunk
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments, guess_config
 from musadata.mining.arguments.input_shapes import guess_inputs
-from musadata.mining.arguments.normalize_examples import normalise_example
+from musadata.mining.arguments.normalize_examples import normalize_example
 from musadata.mining.arguments.repairs import repair
-from musadata.mining.arguments.task_sizes import settle
+from musadata.mining.arguments.task_sizes import improve_sizes
 from musadata.mining.pruning.proving import prune_and_prove
 
-MOST_TRIES = 240  # per module
-WARMING = """
+MAX_TRIES = 240  # per module
+WARM_UP_SOURCE = """
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -40,7 +40,7 @@ class Model(nn.Module):
         x = self.scale(F.gelu(self.linear(x)))
         return (x @ x.transpose(1, 2)).softmax(-1) @ x
 """
-PER_GUESS = 40  # of these, spent on repairing one family of guesses
+PER_GUESS = 40  # of these, exhausted on repairing one family of guesses
 
 
 def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
@@ -76,35 +76,37 @@ def search_and_prune(source: str, class_name: str, examples: list[dict[str, Any]
 
 def _runs(source: str, attempt: Attempt) -> bool:
     """Whether an attempt works in a fresh space, with every parameter filled as the module fills it."""
-    bench = Bench(source, 1)
-    bench.load()
-    return bench.attempt(attempt).ok
+    runner = AttemptRunner(source, 1)
+    runner.load()
+    return runner.attempt(attempt).ok
 
 
 def _search(
     source: str, class_name: str, examples: list[dict[str, Any]], salt: str
 ) -> tuple[dict[str, Any], Attempt | None]:
     """What `search_arguments` returns, and the attempt behind it."""
-    bench = Bench(source, MOST_TRIES)
+    runner = AttemptRunner(source, MAX_TRIES)
     try:
-        model = bench.load()
+        model = runner.load()
     except Exception as error:
         return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}, None
     last = Result(False, "nothing to try")
-    for family in _families(bench, model, class_name, examples):
-        found, last = _work_through(bench, family, last)
+    for family in _families(runner, model, class_name, examples):
+        found, last = _try_family(runner, family, last)
         if found is not None:
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
-            found = settle(bench, _make_steady(bench, found, model), names, salt)
+            found = improve_sizes(runner, _disable_dropout(runner, found, model), names, salt)
             texts = [draw.text() for draw in found.draws]
-            result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": bench.tries}
+            result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
             return result, found
-        if bench.spent:
+        if runner.exhausted:
             break
     return {"reason": f"{last.stage or 'search'}_fails", "detail": last.error[:300]}, None
 
 
-def _families(bench: Bench, model: type, class_name: str, examples: list[dict[str, Any]]) -> Iterator[list[Attempt]]:
+def _families(
+    runner: AttemptRunner, model: type, class_name: str, examples: list[dict[str, Any]]
+) -> Iterator[list[Attempt]]:
     """Groups of attempts, best evidence first."""
     signature = inspect.signature(model.__init__)  # type: ignore[misc]
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
@@ -112,16 +114,16 @@ def _families(bench: Bench, model: type, class_name: str, examples: list[dict[st
     forward = forward.replace(parameters=list(forward.parameters.values())[1:])
     partial: list[tuple[str, ...]] = []
     for example in examples:
-        attempt = normalise_example(bench, example, signature, forward)
+        attempt = normalize_example(runner, example, signature, forward)
         if attempt is not None and attempt.draws:
             yield list(dict.fromkeys([shrunk(attempt, 48), shrunk(attempt, 24), attempt]))
         elif attempt is not None:
             partial.append(attempt.init)
     for init in [*partial, *guess_arguments(signature, class_name)]:
-        yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, bench.source)]
-    config = _config_guess(signature, bench.source)
+        yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
+    config = _config_guess(signature, runner.source)
     if config is not None:
-        yield [Attempt(config, draws) for draws in guess_inputs(config, signature, forward, bench.source)]
+        yield [Attempt(config, draws) for draws in guess_inputs(config, signature, forward, runner.source)]
 
 
 def _config_guess(signature: inspect.Signature, source: str) -> tuple[str, ...] | None:
@@ -139,20 +141,20 @@ def _config_guess(signature: inspect.Signature, source: str) -> tuple[str, ...] 
     return tuple(texts[name] for name in required if name in texts)
 
 
-def _work_through(bench: Bench, family: list[Attempt], last: Result) -> tuple[Attempt | None, Result]:
+def _try_family(runner: AttemptRunner, family: list[Attempt], last: Result) -> tuple[Attempt | None, Result]:
     """Try a family in order, repairing what fails, until one attempt works or the family has had its share."""
     queue, repaired = deque(family), deque[Attempt]()
-    seen, end = set(family), bench.tries + PER_GUESS
+    seen, end = set(family), runner.tries + PER_GUESS
     turn = 0
-    while (queue or repaired) and bench.tries < end and not bench.spent:
+    while (queue or repaired) and runner.tries < end and not runner.exhausted:
         turn += 1
         attempt = repaired.popleft() if repaired and (turn % 4 or not queue) else queue.popleft()
-        result = bench.attempt(attempt)
+        result = runner.attempt(attempt)
         if result.ok:
             return attempt, result
         last = result
         if result.stage == "lazy":
-            bench.tries = bench.most_tries
+            runner.tries = runner.max_tries
             break
         for other in repair(attempt, result.error, result.line):
             if other not in seen and len(seen) < 400:
@@ -161,9 +163,9 @@ def _work_through(bench: Bench, family: list[Attempt], last: Result) -> tuple[At
     return None, last
 
 
-def _make_steady(bench: Bench, attempt: Attempt, model: type) -> Attempt:
+def _disable_dropout(runner: AttemptRunner, attempt: Attempt, model: type) -> Attempt:
     """The same attempt with dropout turned off by the constructor, if that makes it repeatable."""
-    if bench.attempt(attempt, twice=True).steady:
+    if runner.attempt(attempt, twice=True).repeatable:
         return attempt
     parameters = list(inspect.signature(model.__init__).parameters.values())[1:]  # type: ignore[misc]
     places = [number for number, item in enumerate(parameters) if re.search(r"drop|^p$", item.name)]
@@ -178,8 +180,8 @@ def _make_steady(bench: Bench, attempt: Attempt, model: type) -> Attempt:
             init.append(repr(default))
         init[place] = "0.0"
     quiet = replace(attempt, init=tuple(init))
-    result = bench.attempt(quiet, twice=True)
-    return quiet if result.ok and result.steady else attempt
+    result = runner.attempt(quiet, twice=True)
+    return quiet if result.ok and result.repeatable else attempt
 
 
 def warm_up() -> None:
@@ -188,4 +190,4 @@ def warm_up() -> None:
     For the `setup` of a sandbox: patterns, torch's first calls of common operations, their kernels.
     """
     with torch.random.fork_rng(devices=[]):
-        search_and_prune(WARMING, "Model", [], "")
+        search_and_prune(WARM_UP_SOURCE, "Model", [], "")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from musadata.errors import Rejection
 from musadata.records import Draft, Provenance, Reject
 
 if TYPE_CHECKING:
@@ -37,12 +38,8 @@ class Source(Protocol):
         ...
 
 
-class UnreadableFile(Exception):
-    """A file that is there but cannot be used; `reason` is short and countable."""
-
-    def __init__(self, reason: str, detail: str = ""):
-        self.reason, self.detail = reason, detail
-        super().__init__(f"{reason}: {detail}")
+class UnreadableFile(Rejection):
+    """A file that exists but cannot be used."""
 
 
 class Tree(Protocol):

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from musadata.tasks.reference_drawing import Unfit, set_seed
+from musadata.tasks.checked_reference import Unfit
+from musadata.tasks.reference_loading import set_seed
 
 Run = Callable[[Sequence[Any]], list[torch.Tensor]]
 _equal, _autograd_grad = torch.equal, torch.autograd.grad

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from musadata.tasks.checked_reference import Unfit, construct, draw_inputs, load, rejecting
 from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter
-from musadata.tasks.drawing import infer_specs
-from musadata.tasks.operator_recording import Recorder, TooLarge
-from musadata.tasks.recognition import recognise
-from musadata.tasks.reference_drawing import Unfit, construct, draw_inputs, failure, load, set_seed
+from musadata.tasks.input_specs import infer_specs
+from musadata.tasks.operator_recording import GraphRecorder, TooLarge
+from musadata.tasks.recognition import recognize
+from musadata.tasks.reference_loading import set_seed
 
 _equal, _isfinite, _unique = torch.equal, torch.isfinite, torch.unique
 _DRAWS = 3
@@ -56,7 +57,7 @@ def _examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
     return {
         "operators": recorder.operators,
         "broadcasts": recorder.broadcasts,
-        "recognised": [family.value for family in recognise(recorder.graph, all(one.dim() == 0 for one in outputs))],
+        "recognized": [family.value for family in recognize(recorder.graph, all(one.dim() == 0 for one in outputs))],
         "graph_fingerprint": recorder.graph.fingerprint(),
         "inputs": specs,
     }
@@ -69,12 +70,8 @@ def run(model: torch.nn.Module, inputs: Sequence[Any]) -> list[torch.Tensor]:
         Unfit: it fails, returns something else than tensors, or changes its inputs.
     """
     copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
-    try:
+    with rejecting("does_not_run"):
         result = model(*copies)
-    except (Unfit, TooLarge, MemoryError):
-        raise
-    except Exception as error:
-        raise failure("does_not_run", error) from error
     for copy, value in zip(copies, inputs, strict=True):
         if isinstance(value, torch.Tensor) and not _same(copy, value):
             raise Unfit("changes_input")
@@ -97,19 +94,14 @@ def _check_output(output: torch.Tensor, inputs: Sequence[Any]) -> None:
             raise Unfit("unchanged_input", "an output is a view of an input")
 
 
-def run_recorded(model: torch.nn.Module, inputs: Sequence[Any], limit: int) -> tuple[Recorder, list[torch.Tensor]]:
+def run_recorded(model: torch.nn.Module, inputs: Sequence[Any], limit: int) -> tuple[GraphRecorder, list[torch.Tensor]]:
     """One run in which operators are recorded; inputs are copied here so that the recorder knows them."""
     copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
     tensors = [value for value in copies if isinstance(value, torch.Tensor)]
-    recorder = Recorder(tensors, chain(model.parameters(), model.buffers()), limit)
-    try:
-        with recorder:
-            result = model(*copies)
-    except (TooLarge, MemoryError):
-        raise
-    except Exception as error:
-        raise failure("does_not_run", error) from error
-    recorder.finish([leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)])
+    recorder = GraphRecorder(tensors, chain(model.parameters(), model.buffers()), limit)
+    with rejecting("does_not_run"), recorder:
+        result = model(*copies)
+    recorder.finish(result)
     return recorder, run(model, inputs)
 
 

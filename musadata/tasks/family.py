@@ -83,18 +83,18 @@ def family_of(operator: str) -> OperatorFamily:
 
 
 def operator_family(
-    operators: Sequence[str], broadcasts: bool = False, recognised: Sequence[OperatorFamily] = ()
+    operators: Sequence[str], broadcasts: bool = False, recognized: Sequence[OperatorFamily] = ()
 ) -> OperatorFamily:
     """The family of the work that dominates a task: the heaviest that occurs.
 
     A softmax between two matrix products is attention, however it is spelled. `broadcasts` says that operands of
-    different shapes met, which makes elementwise work broadcast work; `recognised` is what `recognise` saw in the
+    different shapes met, which makes elementwise work broadcast work; `recognized` is what `recognize` saw in the
     graph as a whole.
     """
     present = [family_of(operator) for operator in operators]
     if _is_attention(present):
         return _F.ATTENTION
-    found = {*present, *recognised}
+    found = {*present, *recognized}
     if broadcasts and _F.ELEMENTWISE in found:
         found.add(_F.BROADCAST)
     return next((family for family in _HEAVIEST_FIRST if family in found), _F.OTHER)

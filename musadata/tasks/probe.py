@@ -52,7 +52,7 @@ def _task(draft: Draft, facts: dict[str, Any]) -> Task:
         reference=draft.reference,
         operators=operators,
         operator_family=operator_family(
-            operators, facts["broadcasts"], [OperatorFamily(name) for name in facts["recognised"]]
+            operators, facts["broadcasts"], [OperatorFamily(name) for name in facts["recognized"]]
         ),
         level=level(operators),
         inputs=tuple(InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in facts["inputs"]),

@@ -13,7 +13,7 @@ class Move:
     target: int
 
 
-def spread(shards: Sequence[Sequence[str]], fixed: Collection[str] = ()) -> dict[str, Move]:
+def rebalance(shards: Sequence[Sequence[str]], fixed: Collection[str] = ()) -> dict[str, Move]:
     """Which tasks leave their shard, so that sizes differ by at most one as far as the tasks that may move allow.
 
     `shards` holds each shard's task ids in order, `fixed` those that stay (their kernels are in the same shard). The

@@ -16,7 +16,7 @@ _MAGNITUDES = frozenset({"pow", "abs", "square"})
 _SCALING = frozenset({"mul", "div"})
 
 
-def recognise(graph: ValueGraph, scalar_outputs: bool) -> list[OperatorFamily]:
+def recognize(graph: ValueGraph, scalar_outputs: bool) -> list[OperatorFamily]:
     """The families that the graph as a whole belongs to. `scalar_outputs`: everything returned is a single number."""
     found = []
     if _is_recurrent(graph):

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from musadata.records import InputSpec, Trace
+from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
-from musadata.tracing.reference_loading import load_reference
 from musadata.tracing.shape_sets import Specs, has_uneven_size, vary_shapes
 from musadata.tracing.trace_recording import Untraceable, check_values_matter, record
 

@@ -3,17 +3,18 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, count
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
-from musadata.dispatch import DispatchMode
+from musadata.errors import Rejection
 from musadata.records import InputSpec, TensorFact, Trace
+from musadata.tasks.operator_recording import OperatorCall, OperatorRecorder, tensors_in
+from musadata.tasks.reference_loading import build_model
 from musadata.tracing.cost import operator_flops
 from musadata.tracing.inputs import draw
-from musadata.tracing.reference_loading import build_model
 from musadata.tracing.roofline import classify, traffic
 
 _PLUMBING = frozenset({"layout", "device", "pin_memory", "memory_format", "generator", "non_blocking", "requires_grad"})
@@ -23,21 +24,16 @@ _VALUE_DRAWS = 3
 _VISIBLE = 1e-4  # of the output's largest value: less is rounding, which no test could hold a kernel to
 
 
-class Untraceable(Exception):
-    """A reference that runs but whose facts cannot be stated: `reason` is short and countable."""
-
-    def __init__(self, reason: str, detail: str):
-        self.reason, self.detail = reason, detail
-        super().__init__(f"{reason}: {detail}")
+class Untraceable(Rejection):
+    """A reference that runs, but whose trace would not describe what it computes."""
 
 
-class Recorder(DispatchMode):
-    """Records each dispatched operator, the tensors that it made and their facts; keeps every tensor alive."""
+class TraceRecorder(OperatorRecorder):
+    """Records facts about every tensor that an operator makes, by name, and counts FLOPs. Keeps every tensor alive."""
 
     def __init__(self, named: Mapping[str, tuple[str, torch.Tensor]]):
         """`named`: name -> (role, tensor) of everything that exists before the run."""
         super().__init__()
-        self.operators: list[str] = []
         self.flops = 0
         self.made: list[TensorFact] = []
         self.read: set[str] = set()
@@ -46,43 +42,32 @@ class Recorder(DispatchMode):
         self._alive: list[torch.Tensor] = []
         self._taken = {name.replace(".", "_") for name in named}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        operands = tuple(self._name_operand(value) for value in _tensors((args, kwargs)))
-        result = func(*args, **kwargs)
-        self.operators.append(str(func))
-        self.flops += operator_flops(func, args, kwargs, result)
+    def name_operand(self, tensor: torch.Tensor) -> str:
+        """Its name; a tensor never seen before is a constant that the module or its globals hold."""
+        if id(tensor) not in self._names:
+            name = self._name(tensor, "constant")
+            self.before[name] = ("buffer", tensor)
+        return self._names[id(tensor)]
+
+    def record(self, call: OperatorCall) -> None:
+        function, operands = call.function, tuple(call.names)
+        self.flops += operator_flops(function, call.arguments, call.keywords, call.result)
         self.read.update(operands)
-        arguments = _describe_arguments(func, args, kwargs)
-        for tensor in _tensors(result):
-            if id(tensor) not in self._names or func._schema.is_mutable:  # a tensor written in place gets a new name
-                self._add(tensor, func, operands, arguments)
-        return result
+        arguments = _describe_arguments(function, call.arguments, call.keywords)
+        for tensor in call.produced:
+            if id(tensor) not in self._names or function._schema.is_mutable:  # written in place: it gets a new name
+                name = self._name(tensor, function.overloadpacket.__name__.strip("_"))
+                self.made.append(_fact(name, "intermediate", tensor, str(function), operands, arguments))
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
         return self._names.get(id(tensor))
 
-    def _add(self, tensor: torch.Tensor, func: Any, operands: tuple[str, ...], arguments: str) -> None:
-        name = self._fresh(func.overloadpacket.__name__.strip("_"))
+    def _name(self, tensor: torch.Tensor, base: str) -> str:
+        """Give a tensor a name that no other has."""
+        name = next(name for name in chain([base], (f"{base}_{n}" for n in count(1))) if name not in self._taken)
+        self._taken.add(name)
         self._names[id(tensor)] = name
         self._alive.append(tensor)
-        self.made.append(_fact(name, "intermediate", tensor, str(func), operands, arguments))
-
-    def _name_operand(self, tensor: torch.Tensor) -> str:
-        """Its name; a tensor never seen before is a constant that the module or its globals hold."""
-        if id(tensor) not in self._names:
-            name = self._fresh("constant")
-            self._names[id(tensor)] = name
-            self._alive.append(tensor)
-            self.before[name] = ("buffer", tensor)
-        return self._names[id(tensor)]
-
-    def _fresh(self, base: str) -> str:
-        name, number = base, 0
-        while name in self._taken:
-            number += 1
-            name = f"{base}_{number}"
-        self._taken.add(name)
         return name
 
 
@@ -95,13 +80,13 @@ def record(reference: ModuleType, specs: Sequence[InputSpec], seed: int, values:
     """
     model = build_model(reference, seed)
     values = list(draw(specs, seed) if values is None else values)
-    recorder = Recorder(_named_tensors(model, specs, values))
+    recorder = TraceRecorder(_named_tensors(model, specs, values))
     before = {name: _fact(name, role, tensor) for name, (role, tensor) in recorder.before.items()}
     with torch.no_grad(), _plain_dispatch(), recorder:
         result = model(*values)
     for name, (role, tensor) in recorder.before.items():
         before.setdefault(name, _fact(name, role, tensor))
-    outputs = _tensors(result)
+    outputs = tensors_in(result)
     _check_outputs(outputs)
     facts = [fact for fact in before.values() if fact.role == "input" or fact.name in recorder.read]
     facts += _with_outputs(recorder, outputs)
@@ -129,7 +114,7 @@ def check_values_matter(reference: ModuleType, specs: Sequence[InputSpec], seed:
     """
     model = build_model(reference, seed)
     with torch.no_grad():
-        runs = [_tensors(model(*draw(specs, seed + further))) for further in range(_VALUE_DRAWS)]
+        runs = [tensors_in(model(*draw(specs, seed + further))) for further in range(_VALUE_DRAWS)]
     for number, (first, *others) in enumerate(zip(*runs, strict=True)):
         if not any(_differs(first, other) for other in others):
             raise Untraceable("values_do_not_matter", f"output {number} is the same for all inputs as described")
@@ -169,7 +154,7 @@ def _named_tensors(
     return named
 
 
-def _with_outputs(recorder: Recorder, outputs: Sequence[torch.Tensor]) -> list[TensorFact]:
+def _with_outputs(recorder: TraceRecorder, outputs: Sequence[torch.Tensor]) -> list[TensorFact]:
     """The tensors that were made, those that were returned marked as outputs. A returned input is stated anew."""
     names = {recorder.name_of(tensor) for tensor in outputs}
     facts = [
@@ -220,7 +205,7 @@ def _describe_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     texts = [
         f"{name}={_describe(value)}"
         for name, value in given.items()
-        if name not in _PLUMBING and value is not None and not _tensors(value)
+        if name not in _PLUMBING and value is not None and not tensors_in(value)
     ]
     return ", ".join(texts)
 
@@ -233,7 +218,3 @@ def _describe(value: Any) -> str:
     if isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < 1e15:
         return f"{value:.1f}"
     return str(value) if isinstance(value, (bool, int, float, complex, str)) else type(value).__name__
-
-
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]

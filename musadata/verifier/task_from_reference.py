@@ -8,7 +8,7 @@ from musadata.records import SCHEMA_VERSION, InputSpec, OperatorFamily, Provenan
 from musadata.rows import content_id, restore
 from musadata.sandbox import Limits, Sandbox
 
-PRELOAD = ("torch", "musadata.tasks.drawing", "musadata.tracing.reference_loading")
+PRELOAD = ("torch", "musadata.tasks.input_specs", "musadata.tasks.reference_loading")
 _DRAWS = 3
 
 
@@ -50,8 +50,8 @@ def infer_inputs(source: str) -> list[dict[str, Any]]:
     """The child's side: specs of the arguments of `forward`, from three draws of `get_inputs`."""
     import torch
 
-    from musadata.tasks.drawing import infer_specs
-    from musadata.tracing.reference_loading import build_model, load_reference
+    from musadata.tasks.input_specs import infer_specs
+    from musadata.tasks.reference_loading import build_model, load_reference
 
     reference = load_reference(source)
     model = build_model(reference, 0)

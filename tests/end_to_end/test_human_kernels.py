@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from tests.conftest import run_pipeline
-from tests.mining.kernel_repository import FILES
+from tests.mining.kernels.kernel_repository import FILES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

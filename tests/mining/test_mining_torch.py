@@ -9,7 +9,7 @@ from musadata.mining.miner import Miner
 from musadata.records import Draft, Reject
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
-from musadata.tracing.reference_loading import load_reference
+from musadata.tasks.reference_loading import load_reference
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -114,8 +114,8 @@ def test_bounds_of_operators_hold():
     for spec in POINTWISE:
         value = eval(spec.template.format("x"), {"x": x, "torch": torch, "F": torch.nn.functional})
         assert spec.bounds[0] <= float(value.min()) <= float(value.max()) <= spec.bounds[1], spec
-        if spec.idle_within:
-            inside = x.clamp(*spec.idle_within)
+        if spec.identity_within:
+            inside = x.clamp(*spec.identity_within)
             again = eval(spec.template.format("x"), {"x": inside, "torch": torch, "F": torch.nn.functional})
             assert torch.equal(again, inside), spec
 
@@ -124,7 +124,7 @@ def test_no_operator_hands_on_what_it_is_given(graphs, sources):
     for graph, source in zip(graphs, sources, strict=True):
         for node in graph.nodes:
             before = graph.nodes[node.operands[0]].spec if node.spec else None
-            assert before is None or not node.spec.is_idle_after(before), source
+            assert before is None or not node.spec.is_identity_after(before), source
         assert "torch.abs(torch.square" not in source and "torch.abs(torch.softmax" not in source
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from musadata.records import OperatorFamily, Reject, Task
-from musadata.tasks.drawing import infer_specs
+from musadata.tasks.input_specs import infer_specs
 from tests.tasks.conftest import CONFIG, reference
 
 # name: (reason, reference that must be dropped, honest twin that must pass)

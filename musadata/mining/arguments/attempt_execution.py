@@ -35,7 +35,7 @@ class Result:
     stage: str = ""  # "init", "inputs" or "forward", where it failed
     elements: int = 0
     parameters: int = 0
-    steady: bool = True  # a second call gave the same
+    repeatable: bool = True  # a second call gave the same
     finite: bool = True
 
 
@@ -50,11 +50,11 @@ class Built:
 
 
 @dataclass
-class Bench:
+class AttemptRunner:
     """A mined module, ready to be tried; counts how often it was."""
 
     source: str
-    most_tries: int
+    max_tries: int
     tries: int = 0
     space: dict[str, Any] = field(default_factory=dict)
     _seen: dict[Attempt, Result] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class Bench:
         return model
 
     @property
-    def spent(self) -> bool:
-        return self.tries >= self.most_tries
+    def exhausted(self) -> bool:
+        return self.tries >= self.max_tries
 
     def value(self, text: str) -> Any:
         """The value of an expression of an attempt."""
@@ -115,10 +115,10 @@ class Bench:
         if not outputs or not all(item.numel() for item in outputs):
             return Result(False, "ValueError: no tensor comes out", stage="forward")
         parts = [*tensors(inputs), *outputs]
-        steady = len(outputs) == len(again) and all(_same(a, b) for a, b in zip(outputs, again, strict=True))
+        repeatable = len(outputs) == len(again) and all(_same(a, b) for a, b in zip(outputs, again, strict=True))
         finite = all(bool(item.isfinite().all()) for item in outputs)
         elements = sum(item.numel() for item in parts)
-        return Result(True, elements=elements, parameters=built.parameters, steady=steady, finite=finite)
+        return Result(True, elements=elements, parameters=built.parameters, repeatable=repeatable, finite=finite)
 
     def operations(self, attempt: Attempt) -> int:
         """Multiply-adds of convolutions and matrix products in one call."""

@@ -6,27 +6,27 @@ from typing import Any
 
 import torch
 
-from musadata.mining.arguments.attempt_execution import Bench
+from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw
 
 PLAIN = (int, float, str, bool, type(None))
 
 
-def normalise_example(
-    bench: Bench, example: dict[str, Any], signature: inspect.Signature, forward: inspect.Signature
+def normalize_example(
+    runner: AttemptRunner, example: dict[str, Any], signature: inspect.Signature, forward: inspect.Signature
 ) -> Attempt | None:
     """The attempt that an example describes, None if its arguments do not fit; without draws if it shows no call."""
     init = _in_position(example["init"], example["init_keywords"], signature)
     if init is None:
         return None
     try:
-        init = tuple(_plain_text(bench, text) for text in init)
+        init = tuple(_plain_text(runner, text) for text in init)
     except Exception:
         return None
     inputs = _in_position(example["inputs"], example["input_keywords"], forward)
     draws: list[Draw] = []
     for text in inputs or ():
-        draw = _as_draw(bench, text)
+        draw = _as_draw(runner, text)
         if draw is None:
             break
         draws.append(draw)
@@ -70,9 +70,9 @@ def default_text(value: Any) -> str | None:
     return None
 
 
-def _plain_text(bench: Bench, text: str) -> str:
+def _plain_text(runner: AttemptRunner, text: str) -> str:
     """The literal that an expression comes to, or the expression itself where its value has none."""
-    value = bench.value(text)
+    value = runner.value(text)
     if isinstance(value, torch.Size):
         value = tuple(value)
     try:
@@ -83,11 +83,11 @@ def _plain_text(bench: Bench, text: str) -> str:
     return text.replace("torch.nn.functional.", "F.").replace("torch.nn.", "nn.")
 
 
-def _as_draw(bench: Bench, text: str) -> Draw | None:
+def _as_draw(runner: AttemptRunner, text: str) -> Draw | None:
     """An expression for an input as a draw of the same shape and kind; None where there is none."""
     try:
         torch.manual_seed(0)
-        value = bench.value(text)
+        value = runner.value(text)
     except Exception:
         return None
     if isinstance(value, PLAIN):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from musadata.mining.arguments.attempt_execution import Bench
+from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.repairs import with_draw
 
@@ -29,43 +29,43 @@ TARGETS: dict[int, tuple[tuple[int, ...], ...]] = {
 }
 
 
-def settle(bench: Bench, attempt: Attempt, parameters: list[str], salt: str) -> Attempt:
+def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str], salt: str) -> Attempt:
     """A working attempt with better sizes that works as well. `parameters`: the names of the inputs."""
-    attempt = _promote(bench, _both_signs(bench, attempt, parameters))
-    attempt = _retarget(bench, attempt, salt)
-    attempt = _separate(bench, attempt, salt)
-    return _limit(bench, attempt)
+    attempt = _promote(runner, _both_signs(runner, attempt, parameters))
+    attempt = _retarget(runner, attempt, salt)
+    attempt = _separate(runner, attempt, salt)
+    return _limit(runner, attempt)
 
 
-def _works(bench: Bench, attempt: Attempt) -> bool:
-    return not bench.spent and bench.attempt(attempt).ok
+def _works(runner: AttemptRunner, attempt: Attempt) -> bool:
+    return not runner.exhausted and runner.attempt(attempt).ok
 
 
-def _both_signs(bench: Bench, attempt: Attempt, parameters: list[str]) -> Attempt:
+def _both_signs(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) -> Attempt:
     """Inputs of both signs where nothing speaks for probabilities: mistakes with signs do not show in positive ones."""
     for number, draw in enumerate(attempt.draws):
         name = parameters[number] if number < len(parameters) else ""
         if draw.kind == "rand" and not POSITIVE_NAMES.search(name):
             trial = with_draw(attempt, number, replace(draw, kind="randn"))
-            if _works(bench, trial) and bench.attempt(trial).finite:
+            if _works(runner, trial) and runner.attempt(trial).finite:
                 attempt = trial
     return attempt
 
 
-def _promote(bench: Bench, attempt: Attempt) -> Attempt:
+def _promote(runner: AttemptRunner, attempt: Attempt) -> Attempt:
     """Vectors become matrices where the module takes either: a wrong axis shows only where there are two."""
     if any(len(draw.shape) != 1 for draw in attempt.draws):
         return attempt
     wider = replace(attempt, draws=tuple(replace(draw, shape=(24, *draw.shape)) for draw in attempt.draws))
-    return wider if _works(bench, wider) else attempt
+    return wider if _works(runner, wider) else attempt
 
 
-def _retarget(bench: Bench, attempt: Attempt, salt: str) -> Attempt:
+def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
     """Give each group of equal sizes a new size of its own."""
     for group in _groups(attempt):
         values = attempt.values()
         for trial in _trials(attempt, group, salt):
-            if trial == values or _works(bench, attempt.with_values(trial)):
+            if trial == values or _works(runner, attempt.with_values(trial)):
                 attempt = attempt.with_values(trial)
                 break
     return attempt
@@ -120,7 +120,7 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
-def _separate(bench: Bench, attempt: Attempt, salt: str) -> Attempt:
+def _separate(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
     """Tell dimensions of one input apart that are equal by accident."""
     bounds = attempt.bound_slots()
     for slot in range(attempt.init_count(), len(attempt.values())):
@@ -132,20 +132,20 @@ def _separate(bench: Bench, attempt: Attempt, salt: str) -> Attempt:
             size = values[slot] + step
             if size >= 2 and size not in values:
                 trial = attempt.with_values((*values[:slot], size, *values[slot + 1 :]))
-                if _works(bench, trial):
+                if _works(runner, trial):
                     attempt = trial
                 break
     return attempt
 
 
-def _limit(bench: Bench, attempt: Attempt) -> Attempt:
+def _limit(runner: AttemptRunner, attempt: Attempt) -> Attempt:
     """Shrink the largest sizes until the cost is modest; grow the batch of what is tiny."""
     for _ in range(12):
-        result = bench.attempt(attempt)
+        result = runner.attempt(attempt)
         if result.elements < MIN_ELEMENTS:
-            grown = _scaled(bench, attempt, grow=True)
-        elif _is_dear(bench, attempt):
-            grown = _scaled(bench, attempt, grow=False)
+            grown = _scaled(runner, attempt, grow=True)
+        elif _is_expensive(runner, attempt):
+            grown = _scaled(runner, attempt, grow=False)
         else:
             return attempt
         if grown is None:
@@ -154,14 +154,14 @@ def _limit(bench: Bench, attempt: Attempt) -> Attempt:
     return attempt
 
 
-def _is_dear(bench: Bench, attempt: Attempt) -> bool:
-    result = bench.attempt(attempt)
+def _is_expensive(runner: AttemptRunner, attempt: Attempt) -> bool:
+    result = runner.attempt(attempt)
     if result.elements > MAX_ELEMENTS or result.parameters > MAX_PARAMETERS:
         return True
-    return bench.operations(attempt) > MAX_OPERATIONS
+    return runner.operations(attempt) > MAX_OPERATIONS
 
 
-def _scaled(bench: Bench, attempt: Attempt, *, grow: bool) -> Attempt | None:
+def _scaled(runner: AttemptRunner, attempt: Attempt, *, grow: bool) -> Attempt | None:
     values, first_input = attempt.values(), attempt.init_count()
     bounds = attempt.bound_slots()
     groups: dict[int, list[int]] = {}
@@ -179,6 +179,6 @@ def _scaled(bench: Bench, attempt: Attempt, *, grow: bool) -> Attempt | None:
             trial = attempt.with_values(
                 tuple(new if slot in groups[old] else value for slot, value in enumerate(values))
             )
-            if _works(bench, trial):
+            if _works(runner, trial):
                 return trial
     return None

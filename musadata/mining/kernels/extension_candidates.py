@@ -30,7 +30,7 @@ class Extensions:
 
 
 @dataclass(frozen=True)
-class HumanCandidate:
+class ExtensionCandidate:
     """Python and native code of one wrapper, and the links that it uses, its first one first."""
 
     source: str
@@ -69,7 +69,7 @@ def cut_reference(tree: Tree, equivalent: Equivalent) -> str:
     return text
 
 
-def cut_candidate(tree: Tree, repository: Repository, equivalent: Equivalent) -> HumanCandidate | None:
+def cut_candidate(tree: Tree, repository: Repository, equivalent: Equivalent) -> ExtensionCandidate | None:
     """The wrapper as `ModelNew` with its kernels in it; None if it uses none.
 
     Raises:
@@ -86,7 +86,7 @@ def cut_candidate(tree: Tree, repository: Repository, equivalent: Equivalent) ->
         native = slice_native(repository, links)
         block = _write_extension(name, native, *flatten(repository, native))
         body = _place(body, name, block)
-    return HumanCandidate(body.rstrip() + "\n", tuple(extensions.all()))
+    return ExtensionCandidate(body.rstrip() + "\n", tuple(extensions.all()))
 
 
 def _rooted(tree: Tree, repository: Repository | None, equivalent: Equivalent, plain: bool) -> tuple[str, Tree]:

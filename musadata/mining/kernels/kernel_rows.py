@@ -10,7 +10,7 @@ import libcst as cst
 
 from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
-from musadata.mining.kernels.extension_candidates import PAIR, HumanCandidate, cut_candidate, cut_reference
+from musadata.mining.kernels.extension_candidates import PAIR, ExtensionCandidate, cut_candidate, cut_reference
 from musadata.mining.kernels.native_slicing import NativeSlice, TooMuchNativeCode, slice_native
 from musadata.mining.kernels.pairs import Link, Repository, wrapper_kind
 from musadata.mining.kernels.rebinding import GRADIENTS
@@ -72,7 +72,7 @@ class KernelMiner:
         try:
             candidate = cut_candidate(self._source.tree, self._repository, equivalent)
         except UNCUT as error:
-            if _touches(self._repository, equivalent):
+            if _calls_kernel(self._repository, equivalent):
                 yield _reject("tasks", f"wrapper_{_reason(error)}", _detail(error), where)
             return
         except TooMuchNativeCode as error:
@@ -116,7 +116,7 @@ class KernelMiner:
         link: Link,
         links: Sequence[Link],
         equivalent: Equivalent | None = None,
-        candidate: HumanCandidate | None = None,
+        candidate: ExtensionCandidate | None = None,
         draft: Draft | None = None,
     ) -> KernelDraft | Reject:
         wrapper, path = link.use.wrapper, link.use.path
@@ -184,7 +184,7 @@ def _order(link: Link) -> tuple[int, bool, str, str]:
     return link.use.wrapper.lineno, link.use.method in GRADIENTS, link.pair.extension, link.pair.binding
 
 
-def _touches(repository: Repository, equivalent: Equivalent) -> bool:
+def _calls_kernel(repository: Repository, equivalent: Equivalent) -> bool:
     """Whether a wrapper itself calls a kernel: only then is it a loss that it could not be cut."""
     return any(link.use.wrapper.name == equivalent.wrapper.name for link in repository.links(equivalent.wrapper_path))
 

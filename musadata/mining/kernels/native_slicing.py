@@ -61,7 +61,7 @@ def slice_native(repository: Repository, links: Sequence[Link]) -> NativeSlice:
     texts = {path: _without_blocks(repository, path) for path in sorted(paths)}
     blocks = _bindings(repository, links)
     pruned = _prune(texts, names)
-    files = {path: text for path, text in pruned.items() if path in blocks or _says_something(text)}
+    files = {path: text for path, text in pruned.items() if path in blocks or _has_code(text)}
     total = sum(map(len, files.values()))
     if total > MAX_CHARACTERS:
         raise TooMuchNativeCode(f"{total} characters in {len(files)} files")
@@ -76,7 +76,7 @@ def _without_blocks(repository: Repository, path: str) -> str:
     return text
 
 
-def _says_something(text: str) -> bool:
+def _has_code(text: str) -> bool:
     """Whether anything but directives, comments and white space is left."""
     plain = re.sub(
         r"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*(pragma|include|ifndef|endif)[^\n]*$", "", text, flags=re.S | re.M

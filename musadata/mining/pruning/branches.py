@@ -6,20 +6,20 @@ values stays: see `musadata.mining.pruning.constant_conditions`.
 
 import ast
 
-from musadata.mining.pruning.constant_conditions import Seen
+from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.cutting import Cutter
-from musadata.mining.pruning.reachability import Living
+from musadata.mining.pruning.reachability import Reachability
 from musadata.mining.pruning.survey import FUNCTIONS, entries, first_line
 
 
-def prune(source: str, seen: Seen) -> str:
+def prune(source: str, seen: Observations) -> str:
     """The definitions that are left: without functions, methods, branches and loops that never run."""
-    return _Pruner(source, seen, Living(source, seen)).text()
+    return _Pruner(source, seen, Reachability(source, seen)).text()
 
 
 class _Pruner:
-    def __init__(self, source: str, seen: Seen, living: Living):
-        self._living = living
+    def __init__(self, source: str, seen: Observations, reachable: Reachability):
+        self._reachability = reachable
         self._tree = seen.tree
         self._cutter = Cutter(source, seen.survey.texts)
 
@@ -29,8 +29,9 @@ class _Pruner:
 
     def _block(self, statements: list[ast.stmt], owner: ast.stmt | None) -> None:
         """Cut what goes out of a block; where nothing of it stays, `pass` does."""
-        left = self._living.block(statements)
-        gone = [number for number, item in enumerate(statements) if item not in left or self._living.is_gone(item)]
+        left = self._reachability.block(statements)
+        kept = [item for item in left if not self._reachability.is_gone(item)]
+        gone = [number for number, item in enumerate(statements) if item not in kept]
         empty = owner is not None and len(gone) == len(statements)
         for number, statement in enumerate(statements):
             if empty and not number:
@@ -44,10 +45,10 @@ class _Pruner:
         if isinstance(node, ast.If):
             self._if(node, is_head=True)
             return
-        if isinstance(node, ast.Try) and self._living.never_fails(node):
+        if isinstance(node, ast.Try) and self._reachability.never_fails(node):
             self._without_handlers(node)
             return
-        if isinstance(node, ast.Assign) and self._living.unread_entries(node):
+        if isinstance(node, ast.Assign) and self._reachability.unread_entries(node):
             self._table(node)
             return
         for _, value in ast.iter_fields(node):
@@ -78,7 +79,7 @@ class _Pruner:
 
     def _table(self, node: ast.Assign) -> None:
         """Cut the entries that nobody reads."""
-        unread = self._living.unread_entries(node)
+        unread = self._reachability.unread_entries(node)
         places = [self._cutter.span(first, last) for _, first, last in entries(node.value)]
         for place, (_, _, value) in enumerate(entries(node.value)):
             if place in unread:
@@ -88,7 +89,7 @@ class _Pruner:
 
     def _if(self, node: ast.If, is_head: bool) -> None:
         """`is_head`: what stands before it in its chain is gone, so that it begins with `if`."""
-        answer = self._living.answer(node.test)
+        answer = self._reachability.answer(node.test)
         if answer is None:
             self._keep(node, is_head)
         elif answer:
@@ -105,7 +106,7 @@ class _Pruner:
             return
         if self._has_elif(node):
             self._if(node.orelse[0], is_head=False)  # type: ignore[arg-type]
-        elif all(map(self._living.is_gone, node.orelse)):
+        elif all(map(self._reachability.is_gone, node.orelse)):
             self._drop_rest(node)
         else:
             self._block(node.orelse, node)
@@ -181,7 +182,7 @@ class _Pruner:
         if isinstance(node, FUNCTIONS):
             return
         if isinstance(node, ast.IfExp):
-            answer = self._living.answer(node.test)
+            answer = self._reachability.answer(node.test)
             if answer is not None:
                 part = node.body if answer else node.orelse
                 self._cutter.keep_only(node, part)
@@ -199,7 +200,7 @@ class _Pruner:
         if not isinstance(test, ast.BoolOp):
             self._expressions(test)
             return
-        left = [value for value in test.values if self._living.answer(value) is None]
+        left = [value for value in test.values if self._reachability.answer(value) is None]
         if len(left) == 1:
             self._cutter.keep_only(test, left[0])
         elif len(left) < len(test.values):

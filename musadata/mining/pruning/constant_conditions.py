@@ -18,7 +18,7 @@ ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "callable"
 TYPES = frozenset({"int", "float", "str", "bool", "tuple", "list", "dict"})
 
 
-class Seen:
+class Observations:
     """A reference with what was seen of it: every answer in terms of its syntax tree."""
 
     def __init__(self, tree: ast.Module, survey: Survey, log: Log):
@@ -101,10 +101,10 @@ class Locals:
         return name in self.assigned or name in self.inner
 
 
-class Decisions:
+class ConstantConditions:
     """Answers that conditions always have. Ask `answer`."""
 
-    def __init__(self, seen: Seen, reach: frozenset[str]):
+    def __init__(self, seen: Observations, reach: frozenset[str]):
         """`reach`: every name that code which may run with the inputs refers to."""
         self._seen = seen
         self._reach = reach

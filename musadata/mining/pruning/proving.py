@@ -14,12 +14,12 @@ from musadata.mining.arguments.attempt_execution import HELPERS, tensors
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
-from musadata.mining.pruning.constant_conditions import Seen
+from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import Survey
 from musadata.mining.pruning.unused import drop_unused
-from musadata.mining.slicing.gc_freeze import lasting_objects
+from musadata.mining.slicing.gc_freeze import gc_frozen
 
 MAX_SETS = 3  # of inputs, the reference's own included
 _FILE = "<pruned>"
@@ -90,7 +90,7 @@ def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
     As it is where nothing can go, or where what is left fails or does something else.
     """
     try:
-        with lasting_objects(len(source)):
+        with gc_frozen(len(source)):
             return _pruned(source, attempt)
     except Exception:  # mined code may do anything, and a reference that cannot be pruned is kept as it is
         return Pruned(source, attempt)
@@ -102,7 +102,7 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
     tree = ast.parse(source)
     log, survey = Log(), Survey(tree)
     seen = behaviour(instrument(source, survey), attempt, sets, log)
-    left = prune(source, Seen(tree, survey, log))
+    left = prune(source, Observations(tree, survey, log))
     for candidate in _candidates(left, attempt) if seen.runs[0] is not None else ():
         if candidate.source == source:
             break

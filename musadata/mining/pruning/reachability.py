@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable
 
-from musadata.mining.pruning.constant_conditions import Decisions, Seen, has_effect
+from musadata.mining.pruning.constant_conditions import ConstantConditions, Observations, has_effect
 from musadata.mining.pruning.mentions import WORD, References, mentions_of
 from musadata.mining.pruning.survey import FUNCTIONS, Function, defined_names, entries
 
@@ -12,20 +12,20 @@ SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Ra
 MAX_ROUNDS = 5
 
 
-class Living:
+class Reachability:
     """The code that stays.
 
     `dropped`: ids of the functions, classes and constants that nothing needs any more.
     """
 
-    def __init__(self, source: str, seen: Seen):
+    def __init__(self, source: str, seen: Observations):
         self._seen = seen
         self._mentions: dict[int, References] = {}
         self._wanted: set[int] = set()  # methods that were never entered, but may be
         self.dropped: set[int] = set()
         self._families = _families(seen.tree)
         self._reached = frozenset(WORD.findall(source))
-        self._decisions = Decisions(seen, self._reached)
+        self._conditions = ConstantConditions(seen, self._reached)
         for number in range(MAX_ROUNDS):
             if not self._narrow() and number:
                 break
@@ -35,15 +35,15 @@ class Living:
         """Decide again while code that may run refers to fewer names than it was thought to; whether it did."""
         rounds = 0
         while (reached := self._reach()) != self._reached and rounds < MAX_ROUNDS:
-            self._reached, self._decisions = reached, Decisions(self._seen, reached)
+            self._reached, self._conditions = reached, ConstantConditions(self._seen, reached)
             rounds += 1
         return rounds > 0
 
     def answer(self, test: ast.expr) -> bool | None:
-        return self._decisions.answer(test)
+        return self._conditions.answer(test)
 
     def never_fails(self, node: ast.Try) -> bool:
-        return self._decisions.never_fails(node)
+        return self._conditions.never_fails(node)
 
     def is_gone(self, statement: ast.stmt) -> bool:
         """Whether nothing of a statement stays."""
@@ -54,7 +54,7 @@ class Living:
             both = [*statement.body, *statement.orelse]
             return all(map(self.is_gone, both)) and not has_effect(statement.test)
         if isinstance(statement, ast.For):
-            return self._decisions.never_loops(statement)
+            return self._conditions.never_loops(statement)
         return id(statement) in self.dropped
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -154,7 +154,7 @@ class Living:
         elif isinstance(node, ast.IfExp):
             self._collect_choice(node, found, ran, owner)
         elif isinstance(node, ast.For):
-            if not self._decisions.never_loops(node):
+            if not self._conditions.never_loops(node):
                 self._collect_header(node, [node.target, node.iter], found, ran, owner)
                 self._collect_block(node.body, found, ran and True in self._seen.outcomes(node), owner)
                 self._collect_block(node.orelse, found, ran, owner)

@@ -8,6 +8,7 @@ import builtins
 from collections import Counter
 from dataclasses import dataclass, field
 
+from musadata.errors import Rejection
 from musadata.mining.slicing.callers import Callers
 from musadata.mining.slicing.decorators import is_kept
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
@@ -21,12 +22,8 @@ MAX_LINES = 5000
 BUILTIN = frozenset(dir(builtins)) | {"__name__", "__file__", "__class__", "__doc__"}
 
 
-class Unsliceable(Exception):
-    """The class cannot stand alone; `reason` is short and countable."""
-
-    def __init__(self, reason: str, detail: str = ""):
-        self.reason, self.detail = reason, detail
-        super().__init__(f"{reason}: {detail}")
+class Unsliceable(Rejection):
+    """The class cannot stand alone."""
 
 
 @dataclass(eq=False)
@@ -36,7 +33,7 @@ class Piece:
     definition: Definition
     name: str
     members: list[Member] = field(default_factory=list)
-    live: set[int] = field(default_factory=set)
+    needed: set[int] = field(default_factory=set)
     renames: dict[str, str] = field(default_factory=dict)
     needs: set[tuple[str, int]] = field(default_factory=set)  # what must be defined before it
     calls: set[tuple[str, int]] = field(default_factory=set)  # what must be defined before it runs
@@ -121,7 +118,7 @@ class _Cut:
 
     def run(self) -> Slice:
         root = self._include(self._root)
-        while self._wake_members():
+        while self._add_needed_members():
             pass
         return Slice(self._ordered(root), self._names, root)
 
@@ -159,19 +156,19 @@ class _Cut:
         if header:
             self._use(piece, header, 1)
 
-    def _wake_members(self) -> bool:
+    def _add_needed_members(self) -> bool:
         """Bring to life the members that something refers to by now; False when nothing changed."""
-        woken = False
+        added = False
         for piece in list(self._pieces.values()):
             replaced = self._overridden.get(piece.definition.key, frozenset())
             for number, member in enumerate(piece.members):
-                if number in piece.live or not member.lives(self._attributes, piece.is_module):
+                if number in piece.needed or not member.is_needed(self._attributes, piece.is_module):
                     continue
                 if not member.names or not replaced.issuperset(member.names):
-                    piece.live.add(number)
-                    woken = True
+                    piece.needed.add(number)
+                    added = True
                     self._use(piece, (member.node,), member.last - member.first + 1)
-        return woken
+        return added
 
     def _use(self, piece: Piece, nodes: tuple[ast.AST, ...], lines: int) -> None:
         self._lines += lines

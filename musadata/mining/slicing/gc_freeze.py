@@ -16,7 +16,7 @@ class _Parsed:
 
 
 @contextmanager
-def lasting_objects(characters: int) -> Iterator[None]:
+def gc_frozen(characters: int) -> Iterator[None]:
     """What is made inside is left to reference counting, until the next full round.
 
     Args:

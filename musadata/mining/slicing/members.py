@@ -25,7 +25,7 @@ class Member:
     first: int
     last: int
 
-    def lives(self, attributes: set[str], in_module: bool) -> bool:
+    def is_needed(self, attributes: set[str], in_module: bool) -> bool:
         """Whether something refers to it. Only `nn.Module`s lose members: other classes may be used in any way."""
         if self._never:
             return False

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from musadata.mining.slicing.decorators import is_kept
 from musadata.mining.slicing.einops import FUNCTIONS, LAYERS, call_name
-from musadata.mining.slicing.gc_freeze import lasting_objects
+from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.known_conditions import known_answer
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
@@ -84,7 +84,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: what Python raises for text that it cannot parse.
     """
-    with warnings.catch_warnings(), lasting_objects(len(text)):
+    with warnings.catch_warnings(), gc_frozen(len(text)):
         warnings.simplefilter("ignore")  # invalid escapes in other people's strings are not our business
         tree = ast.parse(text)
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)

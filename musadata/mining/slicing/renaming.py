@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 
-class Tricky(Exception):
+class NoPosition(Exception):
     """Names stand where Python's own parser gives no position for them."""
 
 
@@ -20,7 +20,7 @@ def rename_text(text: str, renames: dict[str, str]) -> str:
         return text
     try:
         edits = sorted(_Places(text, renames).edits, reverse=True)
-    except Tricky:
+    except NoPosition:
         return rename_tree(cst.parse_module(text), renames).code
     data = text.encode()
     for start, end, new in edits:
@@ -72,15 +72,15 @@ class _Places(ast.NodeVisitor):
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         if any(isinstance(item, ast.Name) and item.id in self._roots for item in ast.walk(node)):
-            raise Tricky  # before Python 3.12 positions inside of such strings are wrong
+            raise NoPosition  # before Python 3.12 positions inside of such strings are wrong
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.name in self._roots:
-            raise Tricky
+            raise NoPosition
         self.generic_visit(node)
 
     def _give_up(self, node: ast.AST) -> None:
-        raise Tricky
+        raise NoPosition
 
     visit_Global = visit_Nonlocal = visit_Import = visit_ImportFrom = visit_Match = _give_up
 
@@ -96,7 +96,7 @@ class _Places(ast.NodeVisitor):
         start = self._starts[node.lineno - 1] + node.col_offset
         head = re.compile(rb"(?:async\s+)?(?:def|class)\s+").match(self._data, start)
         if head is None or not self._data.startswith(node.name.encode(), head.end()):
-            raise Tricky
+            raise NoPosition
         self.edits.append((head.end(), head.end() + len(node.name.encode()), new))
 
 

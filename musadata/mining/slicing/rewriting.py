@@ -145,11 +145,11 @@ def _class_text(piece: Piece, module: ParsedModule) -> str:
         text += f'{indent}"""{summary}"""\n\n'
     previous_end = head_end
     for number, member in enumerate(members):
-        if number in piece.live:
+        if number in piece.needed:
             text += _comments(module, previous_end + 1, member.first - 1, len(indent))
             text += _lines(module, member.first, member.last) + ("\n" if _is_function(member.node) else "")
         previous_end = member.last
-    return text if piece.live else f"{text.rstrip()}\n{'' if summary else f'{indent}pass'}\n"
+    return text if piece.needed else f"{text.rstrip()}\n{'' if summary else f'{indent}pass'}\n"
 
 
 def _comments(module: ParsedModule, first: int, last: int, indent: int) -> str:

@@ -35,8 +35,13 @@ BOUNDS: dict[str, Range] = {
     "tanh": _SIGNED_UNIT,
     "hardtanh": _SIGNED_UNIT,
 }
-# Values that an activation hands on as they are.
-IDLE: dict[str, Range] = {"relu": _POSITIVE, "leaky_relu": _POSITIVE, "elu": _POSITIVE, "hardtanh": _SIGNED_UNIT}
+# Ranges in which an activation is the identity.
+IDENTITY: dict[str, Range] = {
+    "relu": _POSITIVE,
+    "leaky_relu": _POSITIVE,
+    "elu": _POSITIVE,
+    "hardtanh": _SIGNED_UNIT,
+}
 
 
 def dimensions(builder: Builder) -> int:
@@ -76,7 +81,7 @@ def written(name: str, value: str) -> str:
 
 
 def activation(builder: Builder) -> None:
-    name = builder.pick([name for name in ACTIVATIONS if name not in IDLE or not builder.is_within(IDLE[name])])
+    name = builder.pick([name for name in ACTIVATIONS if name not in IDENTITY or not builder.is_within(IDENTITY[name])])
     functional, layer = ACTIVATIONS[name]
     written = f"{builder.layer('activation', layer)}(x)" if layer and builder.chance(0.3) else functional.format("x")
     builder.apply(written, BOUNDS.get(name, ANY))

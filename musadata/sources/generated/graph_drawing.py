@@ -156,7 +156,7 @@ class _Generator(ConcolicGen):
         before = maker.iexpr.op
         if not node.repeats and type(before) is type(node):
             return False
-        if isinstance(before, Spec) and node.is_idle_after(before):
+        if isinstance(before, Spec) and node.is_identity_after(before):
             return False
         return bool(super().try_forward_insert_at(node, input_vars))
 

@@ -30,21 +30,21 @@ ANY, POSITIVE, UNIT, SIGNED_UNIT, CLAMPED = (-inf, inf), (0.0, inf), (0.0, 1.0),
 
 
 def _pointwise(
-    name: str, template: str, weight: float = 1.0, result: str = "x", bounds: Range = ANY, idle: Range | None = None
+    name: str, template: str, weight: float = 1.0, result: str = "x", bounds: Range = ANY, identity: Range | None = None
 ) -> type[Pointwise]:
-    members = {"template": template, "weight": weight, "result": result, "bounds": bounds, "idle_within": idle}
+    members = {"template": template, "weight": weight, "result": result, "bounds": bounds, "identity_within": identity}
     return mark_abstract("musadata")(type(name, (Pointwise,), {**members, "__module__": __name__}))
 
 
 # Domains are made safe in the way that people do it (`log1p(abs(x))`), since a graph that yields NaN is no task.
 POINTWISE: tuple[type[Spec], ...] = (
-    _pointwise("Relu", "F.relu({0})", 2.0, bounds=POSITIVE, idle=POSITIVE),
+    _pointwise("Relu", "F.relu({0})", 2.0, bounds=POSITIVE, identity=POSITIVE),
     _pointwise("Gelu", "F.gelu({0})", 1.5),
     _pointwise("Silu", "F.silu({0})", 1.5),
     _pointwise("Sigmoid", "torch.sigmoid({0})", 1.5, "gate", UNIT),
     _pointwise("Tanh", "torch.tanh({0})", 1.5, bounds=SIGNED_UNIT),
-    _pointwise("LeakyRelu", "F.leaky_relu({0}, negative_slope=0.1)", idle=POSITIVE),
-    _pointwise("Elu", "F.elu({0})", 0.7, idle=POSITIVE),
+    _pointwise("LeakyRelu", "F.leaky_relu({0}, negative_slope=0.1)", identity=POSITIVE),
+    _pointwise("Elu", "F.elu({0})", 0.7, identity=POSITIVE),
     _pointwise("Softplus", "F.softplus({0})", 0.7, bounds=POSITIVE),
     _pointwise("Hardswish", "F.hardswish({0})", 0.5),
     _pointwise("Mish", "F.mish({0})", 0.5),
@@ -58,7 +58,7 @@ POINTWISE: tuple[type[Spec], ...] = (
     _pointwise("Cos", "torch.cos({0})", 0.7, "wave", SIGNED_UNIT),
     _pointwise("Atan", "torch.atan({0})", 0.4, "angle"),
     _pointwise("Erf", "torch.erf({0})", 0.4, bounds=SIGNED_UNIT),
-    _pointwise("Clamp", "torch.clamp({0}, min=-1.5, max=1.5)", bounds=CLAMPED, idle=CLAMPED),
+    _pointwise("Clamp", "torch.clamp({0}, min=-1.5, max=1.5)", bounds=CLAMPED, identity=CLAMPED),
     _pointwise("Halve", "{0} * 0.5", 0.7, "scaled"),
     _pointwise("Offset", "{0} + 1.0", 0.5, "shifted"),
 )

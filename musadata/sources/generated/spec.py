@@ -49,7 +49,7 @@ class Spec(AbsOpBase):
         repeats: whether it makes sense right after itself.
         constant_names: what new operands of it would be called, the second one first; the last for all that follow.
         bounds: between which values its result always lies.
-        idle_within: the values that it hands on as they are, if any: a ReLU those from 0.
+        identity_within: the values that it hands on as they are, if any: a ReLU those from 0.
         needs_fresh: whether all operands but the first must be new: indices, targets.
     """
 
@@ -60,7 +60,7 @@ class Spec(AbsOpBase):
     repeats: ClassVar[bool] = True
     constant_names: ClassVar[tuple[str, ...]] = ("constant",)
     bounds: ClassVar[Range] = (-math.inf, math.inf)
-    idle_within: ClassVar[Range | None] = None
+    identity_within: ClassVar[Range | None] = None
     needs_fresh: ClassVar[bool] = False
 
     in_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
@@ -76,11 +76,11 @@ class Spec(AbsOpBase):
         """NNSmith's backward insertion: operands of the output's rank."""
         return [(out_abs_tensor[0].ndims, dtype) for dtype in self.in_dtypes[0]]
 
-    def is_idle_after(self, other: "Spec") -> bool:
+    def is_identity_after(self, other: "Spec") -> bool:
         """Whether it would hand on the other operator's result as it is."""
-        if self.idle_within is None:
+        if self.identity_within is None:
             return False
-        return self.idle_within[0] <= other.bounds[0] and other.bounds[1] <= self.idle_within[1]
+        return self.identity_within[0] <= other.bounds[0] and other.bounds[1] <= self.identity_within[1]
 
     def layer(self) -> str:
         """The constructor call of its `nn.Module`; empty for an operator that has no layer."""

@@ -5,10 +5,9 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._pytree import tree_leaves
 
-from musadata.tasks.operator_recording import Recorder, TooLarge
-from musadata.tasks.reference_drawing import Unfit, construct, describe, draw_inputs, load
+from musadata.tasks.checked_reference import Unfit, construct, describe, draw_inputs, load
+from musadata.tasks.operator_recording import GraphRecorder, TooLarge
 
 _NO_LIMIT = 1 << 62
 
@@ -38,8 +37,8 @@ def _trace(source: str, fake: bool) -> str:
         module = load(source)
         model, inputs = construct(module, 0), draw_inputs(module, 0)
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        recorder = Recorder(tensors, chain(model.parameters(), model.buffers()), _NO_LIMIT)
+        recorder = GraphRecorder(tensors, chain(model.parameters(), model.buffers()), _NO_LIMIT)
         with recorder:
             result = model(*inputs)
-        recorder.finish([leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)])
+        recorder.finish(result)
     return recorder.graph.fingerprint()

@@ -223,7 +223,7 @@ def _describe_device(device: str) -> dict[str, Any]:
 
 
 def _prepare_reference(request: dict[str, Any], device: str) -> tuple[Any, Turns]:
-    from musadata.tracing.reference_loading import load_reference
+    from musadata.tasks.reference_loading import load_reference
 
     torch.manual_seed(request["seed"])
     model: Any = load_reference(request["prepare"]).Model(*decode(request["init"])).to(device).eval()

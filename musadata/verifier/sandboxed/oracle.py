@@ -9,8 +9,8 @@ import torch
 
 from musadata.records import InputSpec
 from musadata.rows import restore
+from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
-from musadata.tracing.reference_loading import load_reference
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack
 from musadata.verifier.protocol.tolerance import measure_tolerance

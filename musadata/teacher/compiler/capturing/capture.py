@@ -25,11 +25,11 @@ from torch.utils import _pytree as pytree
 
 from musadata.records import InputSpec
 from musadata.rows import restore
+from musadata.tasks.reference_loading import build_model, load_reference
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
 from musadata.teacher.compiler.capturing.undecomposed_operators import undecomposed_operators
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.tracing.inputs import draw
-from musadata.tracing.reference_loading import build_model, load_reference
 
 # Operators that are not decomposed: here for one, two and three dimensions ...
 _FOR_EVERY_RANK = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pad{}d", "replication_pad{}d")

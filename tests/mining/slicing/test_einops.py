@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from musadata.mining.slicing.einops import Untranslatable, translate_call
-from tests.mining.test_slicing import cut, run
+from tests.mining.slicing.test_slicing import cut, run
 
 
 def value(name, x, pattern, *operation, **sizes):

@@ -3,7 +3,7 @@ import inspect
 import pytest
 import torch
 
-from musadata.tracing.reference_loading import BadReference, build_model, load_reference
+from musadata.tasks.reference_loading import BadReference, build_model, load_reference
 
 GOOD = """
 import torch

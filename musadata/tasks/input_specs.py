@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from musadata.tasks.checked_reference import Unfit
 from musadata.tasks.matrix_structure import find_structure
-from musadata.tasks.reference_drawing import Unfit
 
 _FEW = 8  # more values than these are a range
 _MANY = 64  # as many integers may be a choice, if they are no range: classes, and one that stands for none

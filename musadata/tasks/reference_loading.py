@@ -1,4 +1,4 @@
-"""Loading a reference. Its code is not trusted: call this inside `musadata.sandbox` only."""
+"""Loading a reference and building its model. The code is not trusted: call this inside `musadata.sandbox` only."""
 
 import linecache
 import random
@@ -41,14 +41,20 @@ def load_reference(source: str) -> ModuleType:
     return module
 
 
-def build_model(reference: ModuleType, seed: int) -> torch.nn.Module:
-    """`Model` with its own constructor arguments, in evaluation mode as everywhere in musadata, on the CPU.
+def construct(reference: ModuleType, seed: int) -> tuple[torch.nn.Module, Any]:
+    """`Model`, its parameters drawn from the seed, and the constructor arguments that it was given."""
+    set_seed(seed)
+    arguments = reference.get_init_inputs()
+    return reference.Model(*arguments), arguments
 
-    `seed` goes to the global generators first, so parameters are the same in every process.
-    """
-    torch.manual_seed(seed)
+
+def build_model(reference: ModuleType, seed: int) -> torch.nn.Module:
+    """`Model` in evaluation mode on the CPU, with the same parameters in every process."""
+    return construct(reference, seed)[0].eval()
+
+
+def set_seed(seed: int) -> None:
+    """Seed every global generator that a reference may draw from."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    arguments: Any = reference.get_init_inputs()
-    model: torch.nn.Module = reference.Model(*arguments).eval()
-    return model
+    torch.manual_seed(seed)

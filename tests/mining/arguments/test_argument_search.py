@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import torch
 from hypothesis import given
 
-from musadata.mining.arguments.attempt_execution import Bench
+from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, with_integers
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.growth import MAX_MODULES
@@ -129,7 +129,7 @@ def test_a_tree_of_modules_that_would_never_be_built_is_given_up_at_once():
         "        self.parts = nn.ModuleList(Model(levels - 1) for _ in range(2) if levels)\n\n"
         "    def forward(self, x):\n        return x\n"
     )
-    bench = Bench(HEAD + body, 240)
+    bench = AttemptRunner(HEAD + body, 240)
     bench.load()
     result = bench.attempt(Attempt(("24",), (Draw("randn", (2, 2)),)))
     assert (result.stage, result.error) == ("init", "TooLarge: too many modules")
@@ -143,11 +143,11 @@ def test_a_module_that_remembers_its_first_input_is_built_again_for_the_next():
         "    def forward(self, x):\n        size = self.sizes.setdefault('first', x.shape)\n"
         "        return x.expand(size) * self.scale\n"
     )
-    bench = Bench(HEAD + body, 240)
+    bench = AttemptRunner(HEAD + body, 240)
     bench.load()
     assert all(bench.attempt(Attempt((), (Draw("randn", (size, 3)),))).ok for size in (4, 5, 6))
     assert bench.space["Model"].built == 3
-    bench = Bench(HEAD + body.replace("self.sizes.setdefault('first', x.shape)", "x.shape"), 240)
+    bench = AttemptRunner(HEAD + body.replace("self.sizes.setdefault('first', x.shape)", "x.shape"), 240)
     bench.load()
     assert all(bench.attempt(Attempt((), (Draw("randn", (size, 3)),))).ok for size in (4, 5, 6))
     assert bench.space["Model"].built == 1
@@ -159,7 +159,7 @@ def test_a_module_whose_buffer_is_written_to_is_built_again():
         "        Model.built += 1\n        self.register_buffer('calls', torch.zeros(()))\n\n"
         "    def forward(self, x):\n        self.calls += 1\n        return x / (2 - self.calls)\n"
     )
-    bench = Bench(HEAD + body, 240)
+    bench = AttemptRunner(HEAD + body, 240)
     bench.load()
     assert all(bench.attempt(Attempt((), (Draw("randn", (size, 3)),))).finite for size in (4, 5, 6))
     assert bench.space["Model"].built == 3

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musadata.tasks.rebalance import spread
+from musadata.tasks.rebalance import rebalance
 
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=12)
 
@@ -25,7 +25,7 @@ def sizes_after(shards: list[list[str]], moves: dict) -> list[int]:
 @given(SIZES)
 def test_sizes_differ_by_one_at_most_and_no_task_moves_in_vain(sizes):
     shards = shards_of(sizes)
-    moves = spread(shards)
+    moves = rebalance(shards)
     after = sizes_after(shards, moves)
     assert max(after) - min(after) <= 1
     assert len(moves) == sum(max(0, before - now) for before, now in zip(sizes, after, strict=True))
@@ -36,12 +36,12 @@ def test_sizes_differ_by_one_at_most_and_no_task_moves_in_vain(sizes):
 def test_fixed_tasks_stay_and_nothing_gets_worse(sizes, generator):
     shards = shards_of(sizes)
     fixed = {task for tasks in shards for task in tasks if generator.random() < 0.5}
-    moves = spread(shards, fixed)
+    moves = rebalance(shards, fixed)
     assert not fixed & moves.keys()
     assert max(sizes_after(shards, moves)) <= max(sizes)
     assert min(sizes_after(shards, moves)) >= min(sizes)
 
 
 def test_even_shards_are_left_alone():
-    assert spread(shards_of([3, 4, 3])) == {}
-    assert spread([]) == {}
+    assert rebalance(shards_of([3, 4, 3])) == {}
+    assert rebalance([]) == {}

@@ -5,7 +5,7 @@ import torch
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.sources.trees import MemoryTree
-from tests.mining.test_slicing import cut, run
+from tests.mining.slicing.test_slicing import cut, run
 
 CLASS = "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n\n"
 

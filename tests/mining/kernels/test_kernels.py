@@ -10,7 +10,7 @@ from musadata.sandbox import Sandbox
 from musadata.sources import open_source
 from musadata.tasks.probe import PRELOAD, probe
 from musadata.verifier import Verifier
-from tests.mining.kernel_repository import FILES
+from tests.mining.kernels.kernel_repository import FILES
 
 pytestmark = pytest.mark.timeout(900)
 
