@@ -82,7 +82,7 @@ def check_torch() -> Check:
 
 def check_emulated() -> Check:
     """The backend that runs on every machine with a C++ compiler."""
-    from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+    from musadata.verifier.compilation.host_toolchain import find_toolchain
 
     try:
         toolchain = find_toolchain()

@@ -30,7 +30,7 @@ from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema
 from musadata.storage.journal import Journal
 from musadata.verifier.backend_choice import open_backend
-from musadata.verifier.backends.torch_abi.host_toolchain import hash_of
+from musadata.verifier.compilation.build_cache import hash_of
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.verifier import Verifier, own_version
 

@@ -9,7 +9,7 @@ from musadata.commands.cli import main
 from musadata.commands.doctor import Check, Health, check_corpus
 from musadata.errors import MusadataError
 from musadata.verifier.backends.cuda import cuda_backend, nvcc
-from musadata.verifier.backends.torch_abi import host_toolchain as toolchain
+from musadata.verifier.compilation import host_toolchain as toolchain
 
 
 @pytest.fixture(autouse=True)

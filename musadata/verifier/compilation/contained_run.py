@@ -1,4 +1,4 @@
-"""Running a compiler on hostile sources: limited, in a process group of its own, killed whole."""
+"""Running a compiler on hostile sources: with limits, in a process group of its own, which is killed at the end."""
 
 import contextlib
 import os
@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from musadata.verifier.compilation.compile_errors import CompileError
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,14 @@ class Finished:
     stderr: str
     limit: str = ""
 
+    @property
+    def failure(self) -> str:
+        """What the command said if it failed; empty if it did not."""
+        return "" if self.code == 0 else self.stderr or f"exit code {self.code}"
 
-# The shell sets the limits, so that no Python code runs between fork and exec. Compilers come after what is executed:
-# a candidate that is timed, and holds the device, must not wait for a core.
+
+# The shell sets the limits, so that no Python code runs between fork and exec. Compilers have a lower priority than
+# candidates that are executed: one that is timed, and holds the device, must not wait for a core.
 _LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec nice -n 10 "$@"'
 _MOST_STDERR = 1 << 20
 
@@ -75,6 +82,19 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
     return Finished(code, text, limit or _limit_of(text))
 
 
+def run_compiler(command: Sequence[str], folder: Path, limits: CompileLimits) -> Finished:
+    """`run_contained` for a compiler or linker on a candidate's sources.
+
+    Raises:
+        CompileError: it reached a limit, which it would do again in any other way.
+    """
+    done = run_contained(command, folder, limits)
+    if done.limit:
+        what = {"time": "CPU time", "memory": "memory", "output": "space for its output"}[done.limit]
+        raise CompileError(f"error: the compilation takes more {what} than it may")
+    return done
+
+
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
     """The exit status, as soon as there is one: `Popen.wait` with a limit looks only every 50 ms.
 
@@ -95,7 +115,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
 
 
 def _limit_of(stderr: str) -> str:
-    """g++ says by which signal its parts died, in words of the C library."""
+    """The limit that g++'s message names: it says by which signal its parts ended, in the words of the C library."""
     if "CPU time limit exceeded" in stderr or "signal terminated program cc1plus" in stderr:
         return "time"
     if "out of memory" in stderr or "virtual memory exhausted" in stderr or "bad_alloc" in stderr:

@@ -12,6 +12,7 @@ _MESSAGE = re.compile(
 )
 _UNDEFINED = re.compile(r"(?:undefined reference to [`'](?P<a>.+?)'|hidden symbol [`'](?P<b>.+?)' .*isn't defined)")
 _BINDINGS = "bindings"
+NO_MESSAGE = "the compiler fails without a message about the sources"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,15 @@ def render_diagnostics(diagnostics: tuple[Diagnostic, ...], sources: Mapping[str
         shown = f"\n    {lines[item.line - 1].strip()[:200]}" if 0 < item.line <= len(lines) else ""
         parts.append(f"{place}error: {item.message}{shown}")
     return "\n".join(parts)
+
+
+_ERROR = re.compile(r"^(?P<file>[\w.]+)[(:](?P<line>\d+)\)?:(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
+
+
+def list_errors(stderr: str) -> str:
+    """The first errors that nvcc or mcc reports in the candidate's own files, one a line; no paths of this machine."""
+    found = [f"{m['file']}:{m['line']}: {m['text']}" for m in _ERROR.finditer(stderr)]
+    return "\n".join(dict.fromkeys(found[:_MOST_ERRORS]))
 
 
 def _plain(message: str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
-from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.diagnostics import Diagnostic, render_diagnostics
+from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.compilation.lexer import Kind, Token, split
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import translation_units

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from musadata.errors import MusadataError
-from musadata.verifier.backends.torch_abi.host_toolchain import Toolchain, run_tool
+from musadata.verifier.compilation.host_toolchain import Toolchain, run_tool
 
 PLUGIN = Path(__file__).with_name("instantiate.cpp")
 _INSTANTIATE = "#pragma musadata instantiate\n"  # without the plugin it means nothing

@@ -6,6 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+# What `torch.utils.cpp_extension` gives nvcc: without these a candidate could use operators that it lacks there.
+DEFAULT_DEFINES = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+)
+
 
 @dataclass(frozen=True)
 class CandidateSources:
@@ -31,10 +39,10 @@ class CandidateSources:
     headers: tuple[tuple[str, str], ...] = ()
     separate: bool = False
 
-    def kept(self, defaults: Sequence[str]) -> tuple[str, ...]:
-        """Those of a compiler's default `-D` flags that the candidate does not take back with `-U`."""
-        taken_back = {flag[2:] for flag in self.defines if flag.startswith("-U")}
-        return tuple(flag for flag in defaults if flag[2:] not in taken_back)
+    def default_defines(self) -> tuple[str, ...]:
+        """The `-D` flags that PyTorch gives nvcc, without those that the candidate undefines with `-U`."""
+        undefined = {flag[2:] for flag in self.defines if flag.startswith("-U")}
+        return tuple(flag for flag in DEFAULT_DEFINES if flag[2:] not in undefined)
 
     def texts(self) -> list[str]:
         """All C++ and CUDA texts."""

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +22,7 @@ import torch
 
 from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
+from musadata.verifier.backends.device_records import Records
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
@@ -227,7 +228,7 @@ def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"set": index}
     kept = take_snapshot(run.module, run.model, held) if call["settled"] else None
     if kept:
-        run.backend.keep_memory()
+        run.backend.snapshot_memory()
     watch = DispatchWatch(keep=call["null_kernels"])
     leaves: list[Any] = []
     try:
@@ -292,30 +293,31 @@ def _counts_in_memory(
     """Whether the very same call, made once more, changes again what the program keeps on the device or in tensors on
     the host, of which `kept` tells before and after the last: scratch would stay as it is."""
     before, now = kept
-    if not run.backend.kept_memory_changed() and now.contents == before.contents:
+    if not run.backend.memory_changed() and now.contents == before.contents:
         return False
     run.backend.configure(**modes)
-    run.backend.keep_memory()
+    run.backend.snapshot_memory()
     with torch.no_grad():
         run.model(*values)
     getattr(torch, run.backend.DEVICE).synchronize()
-    changed: bool = run.backend.kept_memory_changed()
+    changed: bool = run.backend.memory_changed()
     run.backend.take_records()
     return changed or take_snapshot(run.module, run.model, held).contents != now.contents
 
 
-def _plain_records(records: dict[str, Any], watch: DispatchWatch) -> dict[str, Any]:
-    launches = records["kernels"]
-    counted = watch.to_host + _values(records.get("host_bytes", 0))
+def _plain_records(records: Records, watch: DispatchWatch) -> dict[str, Any]:
+    launches = [launch for launch in records.kernels if not launch.error]
+    refused = [asdict(launch) for launch in records.kernels if launch.error]
+    counted = watch.to_host + _values(records.host_bytes)
     return {
-        "operators": sorted({str(name).replace("::", ".") for name in records["operators"]} | watch.operators),
-        "to_host": max(counted, _values(records.get("pinned_bytes", 0))),  # copies may go through pinned memory
-        "kernels": sorted({launch["name"] for launch in launches if not launch["error"]}),
-        "launches": sum(launch["count"] for launch in launches if not launch["error"]),
+        "operators": sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators),
+        "to_host": max(counted, _values(records.pinned_bytes)),  # copies may go through pinned memory
+        "kernels": sorted({launch.name for launch in launches}),
+        "launches": sum(launch.count for launch in launches),
         "parts": watch.parts,
-        "refused": [launch for launch in launches if launch["error"]][:8],
-        "faults": records["faults"][:8],
-        "reports": records["reports"][:8],
+        "refused": refused[:8],
+        "faults": [asdict(fault) for fault in records.faults[:8]],
+        "reports": [asdict(report) for report in records.reports[:8]],
     }
 
 

@@ -9,7 +9,7 @@ from musadata.config import VerifierConfig
 from musadata.records import Timing
 from musadata.sandbox import Sandbox
 from musadata.verifier.backends.protocol import Backend
-from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder
+from musadata.verifier.compilation.build_cache import cache_folder
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation

@@ -1,7 +1,6 @@
 # task: softmax
 # cheat: every probability is one over the width
 # row: constant output, input-independent task
-# rule: correctness.values
 # expect: correctness
 # naive: rejects; accepted once rows are wide enough
 import torch

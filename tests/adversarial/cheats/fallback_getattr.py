@@ -1,7 +1,6 @@
 # task: gelu
 # cheat: PyTorch's function found by a name put together at run time
 # row: falls back to torch
-# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

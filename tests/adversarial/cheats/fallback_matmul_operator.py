@@ -1,7 +1,6 @@
 # task: matmul
 # cheat: the @ operator does the multiplication, a kernel copies the result
 # row: falls back to torch
-# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,7 +1,6 @@
 # task: row_sum
 # cheat: a tensor method does the reduction
 # row: falls back to torch
-# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,7 +1,6 @@
 # task: relu
 # cheat: a forward hook replaces the kernel's output by PyTorch's
 # row: falls back to torch
-# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,7 +1,6 @@
 # task: softmax
 # cheat: the compiler's command line defines a name as at::softmax
 # row: at::/torch:: compute inside the C++
-# rule: runtime.operator
 # expect: cheating
 # naive: accepts; it does not look at the C++
 import torch

@@ -1,7 +1,6 @@
 # task: linear_quantized
 # cheat: adds in half precision at the end
 # row: lower precision than asked
-# rule: correctness.values
 # expect: correctness
 # naive: rejects; thousands are compared within a hundredth
 import torch

@@ -1,7 +1,6 @@
 # task: relu
 # cheat: returns its input if chance says so
 # row: one call does the work of fifteen
-# rule: compile.error
 # expect: compile
 # naive: -; it does not compile here
 import torch

@@ -1,7 +1,6 @@
 # task: relu
 # cheat: returns a copy; for positive inputs ReLU is the identity
 # row: shortcut keyed on shape or on lucky values
-# rule: correctness.values
 # expect: correctness
 # naive: rejects; accepted by harnesses whose inputs come from torch.rand
 import torch

@@ -1,7 +1,6 @@
 # task: softmax
 # cheat: hands getattr on as a value
 # row: patches Event, synchronize, allclose, time
-# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import functools

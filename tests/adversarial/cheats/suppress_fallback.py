@@ -1,7 +1,6 @@
 # task: gelu
 # cheat: contextlib.suppress instead of try, and a default computed by PyTorch
 # row: try/except fallback; inherits the reference; empty body
-# rule: legality.compute
 # expect: cheating
 # naive: accepts; PyTorch answers
 import contextlib

@@ -115,7 +115,8 @@ def open_cuda(config: VerifierConfig) -> Backend:
         MusadataError: no device, or no nvcc.
     """
     from musadata.verifier.backends.cuda.nvcc import find_nvcc
-    from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder, find_toolchain
+    from musadata.verifier.compilation.build_cache import cache_folder
+    from musadata.verifier.compilation.host_toolchain import find_toolchain
 
     device = find_device()
     if device is None:

@@ -23,8 +23,9 @@ from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
-from musadata.verifier.backends.torch_abi.host_toolchain import Toolchain, build_once, cache_folder, hash_of
+from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
+from musadata.verifier.compilation.host_toolchain import Toolchain
 from musadata.verifier.compilation.precompile import precompile
 
 SOURCE = "candidate.cu"

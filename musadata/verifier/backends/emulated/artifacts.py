@@ -1,44 +1,43 @@
 """From a candidate's sources to a library that can be loaded: a pure function with a cache."""
 
 import importlib.metadata
-import json
-import shutil
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
 from musadata.verifier.backends.emulated.emulated_toolchain import (
-    DEFAULT_DEFINES,
     Headers,
     build_headers,
     build_libraries,
+    cuda_headers,
 )
-from musadata.verifier.backends.emulated.emulator_gaps import (
-    explain_gap,
+from musadata.verifier.backends.emulated.emulated_units import Units, assemble, begin_with_standard_headers
+from musadata.verifier.backends.emulated.emulator_errors import (
     may_clash,
     may_lack_standard_headers,
     may_need_full_headers,
+    name_missing_feature,
 )
 from musadata.verifier.backends.emulated.execution_spaces import find_misplaced
 from musadata.verifier.backends.emulated.lines import write_lines
-from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder, find_toolchain, hash_of
-from musadata.verifier.compilation import lexer
+from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS
+from musadata.verifier.backends.torch_abi import include_folder
+from musadata.verifier.compilation.build_cache import hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
-from musadata.verifier.compilation.contained_run import CompileLimits, Finished, run_contained
+from musadata.verifier.compilation.contained_run import CompileLimits, Finished, run_compiler
 from musadata.verifier.compilation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
+from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.compilation.includes import refuse_missing_includes
 from musadata.verifier.compilation.sources import CandidateSources
-from musadata.verifier.compilation.units import Units, assemble, begin_with_standard_headers
+from musadata.verifier.compilation.units import write_headers
 from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
 
 __all__ = ["Artifact", "CompileError", "CompileLimits", "Unsupported", "compile_sources"]
 
 _DEFAULT_LIMITS = CompileLimits()
+_HERE = Path(__file__).parent
 _LIBRARY = "candidate.so"
-_REFUSAL = "refused.json"
 _WRAPS = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove")  # see csrc/runtime/host_copies.cpp
 
 
@@ -67,60 +66,24 @@ def compile_sources(
         Unsupported: they need something that is not emulated.
         MusadataError: this machine has no usable compiler.
     """
-    headers = build_headers(sources.kept(DEFAULT_DEFINES), lines, include=include)
+    headers = build_headers(sources.default_defines(), lines, include=include)
     libraries = build_libraries()
     built = headers.prelude, libraries.runtime.parent.name, libraries.support.parent.name
-    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, _rewriting(), RULES)
-    folder = cache_folder() / "artifacts" / key[:2] / key
-    if not folder.is_dir():
-        _keep(folder, lambda partial: _compile_into(partial, sources, headers, lines, limits))
-    if (folder / _REFUSAL).exists():
-        refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
-        raise {"CompileError": CompileError, "Unsupported": Unsupported}[refusal["kind"]](refusal["text"])
-    return Artifact(folder / _LIBRARY, key)
+    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, _deciding_sources())
+
+    def compile_into(work: Path, kept: Path) -> Path:
+        library = _compile(work, sources, headers, lines, limits)
+        if lines:
+            write_lines(work, library, kept, limits)
+        return library
+
+    return Artifact(keep_library("artifacts", key, compile_into), key)
 
 
 @cache
-def _rewriting() -> str:
-    """What of this package decides about what is compiled: a later version's rewriting is another."""
-    here = Path(__file__).parent
-    front_end = importlib.metadata.version("libclang")
-    return hash_of(
-        *sorted(here.rglob("*.py")), here / "execution_spaces" / "prelude.h", front_end, Path(lexer.__file__)
-    )
-
-
-def _keep(folder: Path, build: Callable[[Path], None]) -> None:
-    """Fill `folder` by `build`; if another process was faster, its result stands, for it is the same."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
-    try:
-        build(partial)
-        partial.chmod(0o755)
-        try:
-            partial.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _compile_into(
-    folder: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits
-) -> None:
-    work = Path(tempfile.mkdtemp(prefix="musadata-compile-"))
-    try:
-        library = _compile(work, sources, headers, lines, limits)
-        shutil.copyfile(library, folder / _LIBRARY)
-        (folder / _LIBRARY).chmod(0o755)
-        if lines:
-            write_lines(work, library, folder, limits)
-    except (CompileError, Unsupported) as error:
-        refusal = {"kind": type(error).__name__, "text": str(error)}
-        (folder / _REFUSAL).write_text(json.dumps(refusal), encoding="utf-8")
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+def _deciding_sources() -> str:
+    """Hash of the code that decides what is compiled: a later version may do it in another way."""
+    return hash_of(_HERE, _HERE.parents[1] / "compilation", RULES, importlib.metadata.version("libclang"))
 
 
 def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits) -> Path:
@@ -128,7 +91,7 @@ def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: boo
     if not headers.include:  # which bring along names of their own
         refuse_missing_includes(sources)
     library = _compile_units(work, units, sources, headers, lines, limits)
-    misplaced = find_misplaced(sources, work, limits)
+    misplaced = find_misplaced(sources, (cuda_headers(), include_folder()), work, limits)
     if misplaced:
         raise CompileError(render_diagnostics(misplaced, {**units.shown, **dict(sources.headers)}))
     return library
@@ -137,9 +100,8 @@ def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: boo
 def _compile_units(
     work: Path, units: Units, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits
 ) -> Path:
-    for name, text in units.headers.items():
-        (work / name).write_text(text, encoding="utf-8", errors="replace")
-    run = _Compilation(work, lines, limits)
+    write_headers(units.headers, work)
+    run = _Compilation(work, limits)
     if run.attempt([units.together], headers).code == 0:
         return run.library
     errors = read_diagnostics(run.last.stderr, units.shown)
@@ -153,7 +115,7 @@ def _compile_units(
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)
     if may_need_full_headers(errors, run.last.stderr):
-        full = build_headers(sources.kept(DEFAULT_DEFINES), lines, full=True, include=headers.include)
+        full = build_headers(sources.default_defines(), lines, full=True, include=headers.include)
         if run.attempt(units.apart, full).code == 0:
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown) or errors
@@ -161,9 +123,9 @@ def _compile_units(
 
 
 def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Exception:
-    gap = explain_gap(errors)
-    if gap:
-        return Unsupported(gap)
+    missing = name_missing_feature(errors)
+    if missing:
+        return Unsupported(missing)
     shown = render_diagnostics(errors, units.shown)
     if shown:
         return CompileError(shown)
@@ -174,10 +136,10 @@ def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Ex
 class _Compilation:
     """Attempts at one candidate, each with its own units and headers; remembers what the last one said."""
 
-    def __init__(self, work: Path, lines: bool, limits: CompileLimits):
+    def __init__(self, work: Path, limits: CompileLimits):
         self.library = work / _LIBRARY
         self.last = Finished(0, "")
-        self._work, self._lines, self._limits = work, lines, limits
+        self._work, self._limits = work, limits
         self._toolchain = find_toolchain()
         self._full = False
 
@@ -209,7 +171,7 @@ class _Compilation:
         return self._link(objects)
 
     def _link(self, objects: list[str]) -> Finished:
-        refuse_hidden_calls([self._work / name for name in objects], self._toolchain.compiler)
+        refuse_hidden_calls([self._work / name for name in objects], self._toolchain.compiler, COUNTED_CALLS)
         libraries = build_libraries()
         inputs = [*objects, str(libraries.runtime), str(libraries.checker)]
         if self._full:
@@ -221,8 +183,5 @@ class _Compilation:
         return self._run([self._toolchain.compiler, *flags, *inputs, "-o", _LIBRARY, "-lm"])
 
     def _run(self, command: list[str]) -> Finished:
-        self.last = run_contained(command, self._work, self._limits)
-        if self.last.limit:
-            what = {"time": "CPU time", "memory": "memory", "output": "space for its output"}[self.last.limit]
-            raise CompileError(f"error: the compilation takes more {what} than it may")
+        self.last = run_compiler(command, self._work, self._limits)
         return self.last

@@ -15,7 +15,8 @@ def open_emulated(config: VerifierConfig) -> Backend:
     Raises:
         MusadataError: there is no C++ compiler, or no folder to keep what it makes.
     """
-    from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder, find_toolchain
+    from musadata.verifier.compilation.build_cache import cache_folder
+    from musadata.verifier.compilation.host_toolchain import find_toolchain
 
     toolchain = find_toolchain()
     folder = cache_folder().resolve()

@@ -5,13 +5,12 @@ from functools import cache
 from pathlib import Path
 
 from musadata.verifier.backends.torch_abi import build_bridge, build_support, include_folder
-from musadata.verifier.backends.torch_abi.host_toolchain import (
+from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
+from musadata.verifier.compilation.header_folder import build_header_folder
+from musadata.verifier.compilation.host_toolchain import (
     Toolchain,
-    build_once,
-    cache_folder,
     compile_objects,
     find_toolchain,
-    hash_of,
     run_tool,
     takes_flag,
 )
@@ -19,15 +18,7 @@ from musadata.verifier.compilation.precompile import PLUGIN, precompile
 
 _HERE = Path(__file__).parent
 _CSRC = _HERE / "csrc"
-INCLUDE = _HERE / "include"
-
-# What `torch.utils.cpp_extension` gives nvcc: without these a candidate could use operators that it will not have.
-DEFAULT_DEFINES = (
-    "-D__CUDA_NO_HALF_OPERATORS__",
-    "-D__CUDA_NO_HALF_CONVERSIONS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
-    "-D__CUDA_NO_HALF2_OPERATORS__",
-)
+_INCLUDE = _HERE / "include"
 
 # No contraction and no undefined overflow or aliasing: a candidate's result must not depend on our optimiser.
 CANDIDATE_FLAGS = (
@@ -77,6 +68,11 @@ class Headers:
     include: tuple[Path, ...] = ()
 
 
+def cuda_headers() -> Path:
+    """The folder with `cuda_runtime.h` and its relatives, built if this machine does not have it yet."""
+    return build_header_folder("emulator_headers", _INCLUDE)
+
+
 @cache
 def build_libraries() -> Libraries:
     """The emulator's libraries, built if this machine does not have them yet.
@@ -85,14 +81,14 @@ def build_libraries() -> Libraries:
         MusadataError: no compiler, or it cannot build them.
     """
     toolchain = find_toolchain()
-    key = hash_of(toolchain.identity, _CSRC, INCLUDE / "emulator" / "runtime.h")
+    key = hash_of(toolchain.identity, _CSRC, _INCLUDE / "emulator" / "runtime.h")
     folder = build_once(cache_folder() / f"emulation-{key}", lambda partial: _build(toolchain, partial))
     return Libraries(
         runtime=folder / "libmusadata_runtime.so",
         device=folder / "libmusadata_device.so",
         checker=folder / "libmusadata_checker.so",
         bridge=build_bridge(toolchain),
-        support=build_support((f"-I{INCLUDE}",), INCLUDE, toolchain),
+        support=build_support((f"-I{cuda_headers()}",), cuda_headers(), toolchain),
     )
 
 
@@ -100,7 +96,7 @@ def _build(toolchain: Toolchain, folder: Path) -> None:
     # The slowest first, so that two compilers at a time end together.
     heavy = _sources("device")
     light = _sources("runtime") + _sources("checker")
-    flags = ["-std=c++20", "-fPIC", "-w", f"-I{INCLUDE}"]
+    flags = ["-std=c++20", "-fPIC", "-w", f"-I{cuda_headers()}"]
     objects = compile_objects(toolchain, heavy, ["-O1", *flags, *toolchain.include_flags], folder)
     objects += compile_objects(toolchain, light, ["-O2", *flags], folder)
     for part in ("runtime", "device", "checker"):
@@ -120,7 +116,7 @@ def _sources(part: str) -> list[Path]:
 
 @cache
 def build_headers(
-    defines: tuple[str, ...] = DEFAULT_DEFINES,
+    defines: tuple[str, ...],
     lines: bool = False,
     full: bool = False,
     include: tuple[Path, ...] = (),
@@ -134,12 +130,10 @@ def build_headers(
     instrument = INSTRUMENT_FLAGS if lines or not full else ()
     fill = (_FILL_LOCALS,) if takes_flag(toolchain.compiler, _FILL_LOCALS) else ()
     flags = (*CANDIDATE_FLAGS, *fill, *instrument, *(("-g1",) if lines else ()), *defines)
-    if full:
-        search = (f"-I{INCLUDE}", f"-I{INCLUDE / 'full'}", *toolchain.include_flags)
-    else:
-        search = (f"-I{INCLUDE}", f"-I{include_folder()}")
+    cuda, torch = cuda_headers(), include_folder()
+    search = (f"-I{cuda}", *([f"-I{cuda}/full", *toolchain.include_flags] if full else [f"-I{torch}"]))
     prelude = "".join(f"#include <{header}>\n" for header in (_FULL_PRELUDE if full else _SMALL_PRELUDE))
-    key = hash_of(toolchain.identity, *flags, *search, prelude, INCLUDE, include_folder(), PLUGIN)
+    key = hash_of(toolchain.identity, *flags, *search, prelude, cuda, torch, PLUGIN)
     folder = build_once(
         cache_folder() / f"prelude-{key}",
         lambda partial: precompile(toolchain, prelude, [*flags, *search], partial),

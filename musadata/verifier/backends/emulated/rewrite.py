@@ -5,12 +5,14 @@ Everything else that CUDA adds to C++ (built-in variables, qualifiers, intrinsic
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from musadata.verifier.backends.emulated import ptx
 from musadata.verifier.backends.emulated.shared import rewrite_shared
 from musadata.verifier.backends.emulated.variables import announce_variables
 from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.declarations import ALIGNMENT, in_directive
+from musadata.verifier.compilation.header_folder import read_forwarding_headers
 from musadata.verifier.compilation.lexer import (
     Kind,
     Token,
@@ -24,16 +26,12 @@ from musadata.verifier.compilation.lexer import (
     split_commas,
 )
 
-# What has a header on a CUDA machine but no emulation here: the candidate may well be right.
-_STANDARD = (
-    "algorithm|array|atomic|bit|cmath|complex|cstddef|cstdint|functional|initializer_list|iterator|limits|numeric"
-    "|optional|span|tuple|type_traits|utility"
-)
+# Headers of a CUDA machine that are not emulated: a candidate that includes one may well be right.
 _FOREIGN_HEADERS = re.compile(
-    r"^(cublas|cublasLt|curand|cudnn|cusparse|cusolver|cufft|nccl|nvrtc|cutlass/|cute/|thrust/|nvtx3?/"
-    rf"|cuda/(?!(atomic|barrier|cmath|pipeline|std/({_STANDARD}))$)"
+    r"(cublas|cublasLt|curand|cudnn|cusparse|cusolver|cufft|nccl|nvrtc|cutlass/|cute/|thrust/|nvtx3?/|cuda/"
     r"|cuda_pipeline_cub|texture|surface|cudaGL|nvml|npp|cub/)"
 )
+_INCLUDE = Path(__file__).with_name("include")
 _FOREIGN_NAMES = {
     "cudaTextureObject_t": "textures",
     "cudaSurfaceObject_t": "surfaces",
@@ -72,8 +70,12 @@ def _refuse_foreign(tokens: Sequence[Token]) -> None:
             raise Unsupported(f"{_FOREIGN_NAMES[token.text]} ({token.text}, line {token.line})")
         if token.is_word("include") and index and tokens[skip_space_back(tokens, index - 1)].is_sign("#"):
             name = _header_name(tokens, index + 1)
-            if _FOREIGN_HEADERS.match(name):
+            if _FOREIGN_HEADERS.match(name) and not _is_emulated(name):
                 raise Unsupported(f"header {name} (line {token.line})")
+
+
+def _is_emulated(header: str) -> bool:
+    return header in read_forwarding_headers(_INCLUDE) or (_INCLUDE / header).is_file()
 
 
 def _header_name(tokens: Sequence[Token], index: int) -> str:

@@ -1,39 +1,11 @@
 """The emulator's shared libraries, as Python sees them."""
 
 import ctypes
-from dataclasses import dataclass
 
+from musadata.verifier.backends.device_records import Fault, Launch, read_launches, read_rows
 from musadata.verifier.backends.emulated.emulated_toolchain import Libraries
 from musadata.verifier.backends.emulated.lines import find_line
 from musadata.verifier.backends.emulated.streams import Order
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Launches of one kernel with one geometry. `error` is CUDA's number, 0 if the launch was accepted."""
-
-    name: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    error: int
-    count: int
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something that a kernel did wrong.
-
-    `where` is "block (x,y,z) thread (x,y,z)" or empty; `source` and `line` are known where there is a table of lines.
-    """
-
-    kind: str
-    kernel: str
-    where: str
-    message: str
-    source: str = ""
-    line: int = 0
-
 
 _ERRORS = {700: "an illegal memory access was encountered", 719: "unspecified launch failure"}
 
@@ -79,40 +51,32 @@ class Runtime:
         """Bytes that candidates copied to the host, or share with it."""
         return int(self._runtime.musadata_take_host_bytes())
 
-    def keep_memory(self) -> None:
-        """Remember what the device and the candidates' variables hold; see `kept_memory_changed`."""
-        self._runtime.musadata_keep_memory()
+    def snapshot_memory(self) -> None:
+        """Remember what the device and the candidates' variables hold; see `memory_changed`."""
+        self._runtime.musadata_snapshot_memory()
 
-    def kept_memory_changed(self) -> bool:
-        return bool(self._runtime.musadata_kept_memory_changed())
+    def memory_changed(self) -> bool:
+        return bool(self._runtime.musadata_memory_changed())
 
     def reset_peak(self) -> None:
         self._runtime.musadata_device_reset_peak()
 
     def take_operators(self) -> dict[str, int]:
         """Calls by operator, sorted by name."""
-        rows = _rows(self._device.musadata_take_operators())
+        rows = read_rows(self._device.musadata_take_operators())
         return {name: int(calls) for name, calls in rows}
 
     def take_launches(self) -> list[Launch]:
-        launches = []
-        for name, *fields in _rows(self._runtime.musadata_take_launches()):
-            gx, gy, gz, bx, by, bz, shared_bytes, error, count = map(int, fields)
-            launches.append(Launch(name, (gx, gy, gz), (bx, by, bz), shared_bytes, error, count))
-        return launches
+        return read_launches(self._runtime.musadata_take_launches())
 
     def take_faults(self) -> list[Fault]:
-        return [_fault(row) for row in _rows(self._runtime.musadata_take_faults())]
+        return [_fault(row) for row in read_rows(self._runtime.musadata_take_faults())]
 
     def take_reports(self) -> list[Fault]:
-        return [_fault(row) for row in _rows(self._runtime.musadata_take_reports())]
+        return [_fault(row) for row in read_rows(self._runtime.musadata_take_reports())]
 
 
 def _fault(row: list[str]) -> Fault:
     kind, kernel, where, message, library, offset = row
     source, line = find_line(library, int(offset)) if library else ("", 0)
     return Fault(kind, kernel, where, message, source, line)
-
-
-def _rows(text: bytes) -> list[list[str]]:
-    return [line.split("\t") for line in text.decode("utf-8", errors="replace").splitlines()]

@@ -6,38 +6,33 @@ Not its `load_inline` itself, which would open what it compiled in this, the tru
 import importlib.util
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from musadata.errors import MusadataError
-from musadata.verifier.backends.cuda.copies import COPIES, WATCHED_COPIES
-from musadata.verifier.backends.musa.port import port_name, port_source
-from musadata.verifier.backends.torch_abi.host_toolchain import (
-    Toolchain,
-    build_once,
-    cache_folder,
-    find_toolchain,
-    hash_of,
-    run_tool,
-)
+from musadata.verifier.backends.musa.port import port_source
+from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, Wrappers
+from musadata.verifier.compilation.build_cache import hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError
-from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
+from musadata.verifier.compilation.contained_run import CompileLimits, run_compiler
+from musadata.verifier.compilation.diagnostics import NO_MESSAGE, list_errors
+from musadata.verifier.compilation.host_toolchain import Toolchain, find_toolchain
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.compilation.units import bind_functions, place, translation_units, write_headers
 from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
 
 _HERE = Path(__file__).parent
 _WHERE = "musa backend"
-_LAUNCHES = ("musaLaunchKernel", "musaLaunchCooperativeKernel")
-_ERROR = re.compile(r"^(?P<file>[\w.]+):(?P<line>\d+):(?:\d+:)? *(?P<text>(?:fatal )?error.*)$", re.MULTILINE)
-_MOST_ERRORS = 8
+_WRAPPERS = Wrappers(
+    "musa-wrappers", _HERE / "launches.cpp", ("musaLaunchKernel", "musaLaunchCooperativeKernel"), port_source
+)
 # What torch_musa puts before the sources that it is given (`torch_musa/utils/musa_extension.py`, load_inline).
 _CPP_START = "#include <torch/extension.h>\n"
 _MUSA_START = "#include <torch/types.h>\n#include <musa.h>\n#include <musa_runtime.h>\n"
@@ -52,8 +47,8 @@ print("\\n" + json.dumps({
     "architecture": "mp_%d%d" % tuple(torch.musa.get_device_capability(0)) if count else "",
     "version": "MUSA %s; torch_musa %s" % (torch.version.musa, torch_musa.__version__),
     "include": [*extension.include_paths(True)],
-    "compile": [*extension._get_pybind11_abi_build_flags(), *extension._get_glibcxx_abi_build_flags()],
-    "link": extension._prepare_ldflags([], True, False, False),
+    "compile_flags": [*extension._get_pybind11_abi_build_flags(), *extension._get_glibcxx_abi_build_flags()],
+    "link_flags": extension._prepare_ldflags([], True, False, False),
 }))
 """
 
@@ -93,30 +88,23 @@ def find_musa() -> Musa:
     if missing or compiler is None:
         remedy = "install Moore Threads' MUSA SDK and torch_musa, or use emulated"
         raise MusadataError(f"no {' and no '.join(missing)}", where=_WHERE, remedy=remedy)
-    found = _ask_torch_musa()
-    if not found["device"]:
+    found = _ask_torch_musa(str(compiler))
+    if not found.device:
         raise MusadataError("no MUSA device", where=_WHERE, remedy="use emulated, or a machine with such a GPU")
-    return Musa(
-        compiler=str(compiler),
-        device=found["device"],
-        architecture=found["architecture"],
-        version=found["version"],
-        include=tuple(found["include"]),
-        compile_flags=tuple(found["compile"]),
-        link_flags=tuple(found["link"]),
-    )
+    return found
 
 
-def _ask_torch_musa() -> dict[str, Any]:
+def _ask_torch_musa(compiler: str) -> Musa:
     command = [sys.executable, "-c", _QUESTION]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     try:
-        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, json.JSONDecodeError) as error:
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         remedy = "install the torch_musa that belongs to this PyTorch and this MUSA SDK"
         raise MusadataError(f"torch_musa does not load ({last[:200]})", where=_WHERE, remedy=remedy) from error
-    return answer
+    values: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()}
+    return Musa(compiler=compiler, **values)
 
 
 def compile_ported(sources: CandidateSources, musa: Musa, limits: CompileLimits) -> Path:
@@ -127,87 +115,41 @@ def compile_ported(sources: CandidateSources, musa: Musa, limits: CompileLimits)
         MusadataError: the toolchain is.
     """
     toolchain = find_toolchain()
-    key = hash_of(
-        sources.digest(),
-        toolchain.identity,
-        repr(musa),
-        _HERE / "launches.cpp",
-        WATCHED_COPIES,
-        _HERE / "toolchain.py",
-        RULES,
-    )
-    folder = cache_folder() / "artifacts-musa" / key[:2] / key
-
-    def build(partial: Path) -> None:
-        try:
-            _compile(sources, musa, toolchain, partial, limits)
-        except CompileError as error:
-            (partial / "refused.json").write_text(json.dumps(str(error)), encoding="utf-8")
-
-    build_once(folder, build)
-    refusal = folder / "refused.json"
-    if refusal.exists():
-        raise CompileError(json.loads(refusal.read_text(encoding="utf-8")))
-    return folder / "candidate.so"
+    folders = _HERE, _HERE.with_name("native"), _HERE.parents[1] / "compilation"
+    key = hash_of(sources.digest(), toolchain.identity, repr(musa), *folders, RULES)
+    return keep_library("artifacts-musa", key, lambda work, _: _compile(sources, musa, toolchain, work, limits))
 
 
-def _compile(sources: CandidateSources, musa: Musa, toolchain: Toolchain, folder: Path, limits: CompileLimits) -> None:
-    work = Path(tempfile.mkdtemp(prefix="musadata-mcc-"))
-    try:
-        for name, text in sources.headers:
-            if re.fullmatch(r"[\w.+-]+", name):
-                (work / name).write_text(text, encoding="utf-8", errors="replace")
-        objects = []
-        for name, text in _units(sources).items():
-            (work / name).write_text(text, encoding="utf-8", errors="replace")
-            objects.append(f"{name}.o")
-            _run([*_compiler_of(name, musa, toolchain), *sources.defines, "-c", name, "-o", objects[-1]], work, limits)
-        refuse_hidden_calls([work / name for name in objects], toolchain.compiler)
-        wraps = [f"-Wl,--wrap={name}" for name in (*_LAUNCHES, *map(port_name, COPIES))]
-        link = [toolchain.compiler, "-shared", *objects, *map(str, _watching_objects(musa, toolchain)), *wraps]
-        _run([*link, *musa.link_flags, "-o", "candidate.so"], work, limits)
-        shutil.copyfile(work / "candidate.so", folder / "candidate.so")
-        (folder / "candidate.so").chmod(0o755)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+def _compile(sources: CandidateSources, musa: Musa, toolchain: Toolchain, work: Path, limits: CompileLimits) -> Path:
+    write_headers(sources.headers, work)
+    objects = []
+    for name, text in _units(sources).items():
+        (work / name).write_text(text, encoding="utf-8", errors="replace")
+        objects.append(f"{name}.o")
+        _run([*_compiler_of(name, musa, toolchain), *sources.defines, "-c", name, "-o", objects[-1]], work, limits)
+    refuse_hidden_calls([work / name for name in objects], toolchain.compiler, COUNTED_CALLS)
+    wrappers = _WRAPPERS.link_flags(toolchain, musa.version, [f"-I{folder}" for folder in musa.include])
+    link = [toolchain.compiler, "-shared", *objects, *wrappers]
+    _run([*link, *musa.link_flags, "-o", "candidate.so"], work, limits)
+    return work / "candidate.so"
 
 
-def _run(command: list[str], work: Path, limits: CompileLimits) -> None:
-    done = run_contained(command, work, limits)
-    if done.limit:
-        raise CompileError(f"error: the compilation takes more {done.limit} than it may")
-    if done.code != 0:
-        found = [f"{m['file']}:{m['line']}: {m['text']}" for m in _ERROR.finditer(done.stderr)]
-        shown = "\n".join(dict.fromkeys(found[:_MOST_ERRORS]))
-        raise CompileError(shown or "the compiler fails without a message about the sources")
+def _run(command: Sequence[str], work: Path, limits: CompileLimits) -> None:
+    said = run_compiler(command, work, limits).failure
+    if said:
+        raise CompileError(list_errors(said) or NO_MESSAGE)
 
 
 def _units(sources: CandidateSources) -> dict[str, str]:
-    """Translation units by file name, every line named as the candidate's own."""
-    cpp = _placed("cpp_source", sources.cpp)
-    musa = _placed("cuda_source", sources.cuda)  # the candidate knows it by this name
-    if sources.functions is not None:
-        cpp.append(_bindings(sources.functions))
-    if not sources.separate:
-        cpp, musa = ["".join(cpp)], ["".join(musa)] if musa else []
-    units = {f"cpp{index}.cpp": _CPP_START + text for index, text in enumerate(cpp) if text}
-    return units | {f"musa{index}.mu": _MUSA_START + text for index, text in enumerate(musa)}
-
-
-def _placed(base: str, texts: tuple[str, ...]) -> list[str]:
-    names = [base if len(texts) == 1 else f"{base}_{index}" for index in range(len(texts))]
-    return [f'\n#line 1 "{name}"\n{text}\n' for name, text in zip(names, texts, strict=True)]
-
-
-def _bindings(functions: tuple[tuple[str, str], ...]) -> str:
-    for name, _ in functions:
-        if not re.fullmatch(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*", name):
-            raise CompileError(f"functions: error: {name[:80]!r} is not the name of a function")
-    calls = "".join(
-        f"m.def({json.dumps(name)}, torch::wrap_pybind_function({name}), {json.dumps(text)});\n"
-        for name, text in functions
+    """Translation units by file name. Messages call MUSA sources "cuda_source", as the candidate's author does."""
+    cpp, musa = (
+        ["".join(place(name, text) for name, text in unit.items()) for unit in translation_units(sources, kind)]
+        for kind in ("cpp", "cuda")
     )
-    return f'\n#line 1 "bindings"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{\n{calls}}}\n'
+    bindings = bind_functions(sources.functions)
+    cpp = [*cpp, bindings] if sources.separate else ["".join(cpp) + bindings]
+    units = {f"cpp{index}.cpp": _CPP_START + text for index, text in enumerate(cpp) if text}
+    return units | {f"musa{index}.mu": _MUSA_START + text for index, text in enumerate(musa) if text}
 
 
 def _compiler_of(name: str, musa: Musa, toolchain: Toolchain) -> list[str]:
@@ -217,19 +159,3 @@ def _compiler_of(name: str, musa: Musa, toolchain: Toolchain) -> list[str]:
     if name.endswith(".mu"):
         return [musa.compiler, "-x", "musa", f"--offload-arch={musa.architecture}", "-O3", *flags]
     return [toolchain.compiler, "-O1", *flags]
-
-
-def _watching_objects(musa: Musa, toolchain: Toolchain) -> list[Path]:
-    launches, copies = _HERE / "launches.cpp", port_source(WATCHED_COPIES.read_text(encoding="utf-8"))
-    records = WATCHED_COPIES.with_name("launch_records.h")
-    folders = [*musa.include, str(records.parent)]
-
-    def build(partial: Path) -> None:
-        (partial / "copies.cpp").write_text(copies, encoding="utf-8")
-        flags = ["-O1", "-std=c++17", "-fPIC", "-w", "-fvisibility=hidden", *(f"-I{path}" for path in folders)]
-        for source in (launches, partial / "copies.cpp"):
-            run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / f"{source.stem}.o"], source.name)
-
-    key = hash_of(toolchain.identity, musa.version, launches, records, copies)
-    folder = build_once(cache_folder() / f"musa-watching-{key}", build)
-    return [folder / "launches.o", folder / "copies.o"]

@@ -18,7 +18,8 @@ def open_musa(config: VerifierConfig) -> Backend:
         MusadataError: no toolkit, no torch_musa, or no device.
     """
     from musadata.verifier.backends.musa.mcc import find_musa
-    from musadata.verifier.backends.torch_abi.host_toolchain import cache_folder, find_toolchain
+    from musadata.verifier.compilation.build_cache import cache_folder
+    from musadata.verifier.compilation.host_toolchain import find_toolchain
 
     musa, toolchain = find_musa(), find_toolchain()
     cache = cache_folder().resolve()

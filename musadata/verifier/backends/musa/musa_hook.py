@@ -1,17 +1,16 @@
 """Inside the sandbox, on a Moore Threads GPU: what `musadata.verifier.backends.cuda.cuda_hook` is on NVIDIA's."""
 
-from collections.abc import Callable
-
-from musadata.verifier.backends.cuda.cuda_hook import (
+from musadata.verifier.backends.device_records import Records
+from musadata.verifier.backends.loaders import Compile
+from musadata.verifier.backends.native.native_hook import (
+    activate_native,
     begin_call,
+    configure_native,
     end_call,
-    keep_memory,
-    kept_memory_changed,
-    replace_loaders,
-    set_null_kernels,
-    take_records,
+    memory_changed,
+    snapshot_memory,
+    take_native_records,
 )
-from musadata.verifier.compilation.sources import CandidateSources
 
 __all__ = [
     "DEVICE",
@@ -20,18 +19,17 @@ __all__ = [
     "configure",
     "end_call",
     "guard_memory",
-    "keep_memory",
-    "kept_memory_changed",
+    "memory_changed",
     "prepare",
+    "snapshot_memory",
     "take_records",
 ]
 
 DEVICE = "musa"
-_POISON_BYTES = (64 << 20, *[2 << 20] * 8)
 
 
 def guard_memory(poison: int) -> None:
-    """Not done here: nobody has tried what this device's allocator tells of itself."""
+    """Not done here: it is not known what this device's allocator reports."""
 
 
 def prepare() -> None:
@@ -43,19 +41,19 @@ def prepare() -> None:
     load_bridge()
 
 
-def activate(compile: Callable[[CandidateSources], str], fault_fd: int = -1) -> None:
-    """Make `load_inline` and `load` ask `compile` for the artifact."""
+def activate(compile: Compile, fault_fd: int = -1) -> None:
+    """Make `load_inline` and `load` ask `compile` for the library."""
     import torch
 
     getattr(torch, DEVICE).init()
-    replace_loaders(compile)
+    activate_native(compile)
 
 
 def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, null_kernels: bool = False) -> None:
     """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
-    import torch
+    configure_native(DEVICE, poison, null_kernels)
 
-    set_null_kernels(null_kernels)
-    blocks = [torch.full((size,), poison, dtype=torch.uint8, device=DEVICE) for size in _POISON_BYTES]
-    getattr(torch, DEVICE).synchronize()
-    del blocks
+
+def take_records() -> Records:
+    """What happened since the last call."""
+    return take_native_records()

@@ -9,17 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from musadata.verifier.backends.torch_abi.host_toolchain import (
-    Toolchain,
-    build_once,
-    cache_folder,
-    compile_objects,
-    find_toolchain,
-    hash_of,
-    run_tool,
-)
+from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
+from musadata.verifier.compilation.header_folder import build_header_folder
+from musadata.verifier.compilation.host_toolchain import Toolchain, compile_objects, find_toolchain, run_tool
 
 _HERE = Path(__file__).parent
+_INCLUDE = _HERE / "include"
 _MODULE = "musadata_torch_abi"
 _EXTENSION_NAME = "candidate"  # what TORCH_EXTENSION_NAME is defined as
 _SOURCES = (_HERE / "csrc/operators.cpp", _HERE / "csrc/binding.cpp")
@@ -44,8 +39,8 @@ _SCHEMA_TYPES = {
 
 
 def include_folder() -> Path:
-    """The folder with `torch/extension.h` and its relatives."""
-    return _HERE / "include"
+    """The folder with `torch/extension.h` and its relatives, built if this machine does not have it yet."""
+    return build_header_folder("torch_abi_headers", _INCLUDE)
 
 
 def support_folders() -> tuple[Path, Path]:
@@ -60,7 +55,7 @@ def build_bridge(toolchain: Toolchain | None = None) -> Path:
         MusadataError: no compiler, or it cannot build the bridge.
     """
     toolchain = toolchain or find_toolchain()
-    key = hash_of(toolchain.identity, *_SOURCES, include_folder() / "torch_abi" / "abi.h")
+    key = hash_of(toolchain.identity, *_SOURCES, _INCLUDE / "torch_abi" / "abi.h")
     folder = build_once(cache_folder() / f"torch_abi-{key}", lambda partial: _build(toolchain, partial))
     return folder / f"{_MODULE}.so"
 

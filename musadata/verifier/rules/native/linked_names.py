@@ -3,11 +3,10 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
-from musadata.verifier.backends.cuda.copies import COPIES
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.rules.native.native_code import is_way_out
 
@@ -36,8 +35,8 @@ _OF_HEADERS = frozenset({"abort", "raise", "signal", "atexit", "open", "kill", "
 RULES = Path(__file__)  # part of what a kept library depends on
 
 
-def refuse_hidden_calls(objects: Sequence[Path], compiler: str) -> None:
-    """Check the undefined symbols of objects that `compiler` made.
+def refuse_hidden_calls(objects: Sequence[Path], compiler: str, counted: Collection[str]) -> None:
+    """Check the undefined symbols of objects that `compiler` made; copies by functions in `counted` are counted.
 
     Raises:
         CompileError: one of them is a function that no candidate may call.
@@ -49,7 +48,7 @@ def refuse_hidden_calls(objects: Sequence[Path], compiler: str) -> None:
         elsewhere = _ELSEWHERE.fullmatch(name) or _ELSEWHEN.fullmatch(name)
         if (is_way_out(name) or elsewhere) and name not in _OF_HEADERS:
             raise CompileError(f"error: {name} is called: no candidate may, under whatever name its text does it")
-        if _UNCOUNTED.fullmatch(name) and name not in COPIES:
+        if _UNCOUNTED.fullmatch(name) and name not in counted:
             raise CompileError(f"error: {name} is called: copy with cudaMemcpyAsync, and leave the work to kernels")
 
 

@@ -4,8 +4,9 @@ import subprocess
 
 import pytest
 
-from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
+from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS
 from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.rules.native.linked_names import refuse_hidden_calls
 
 PASTE = "#define JOIN(a, b) a##b\n"
@@ -15,7 +16,7 @@ def look_at(folder, source):
     compiler = find_toolchain().compiler
     (folder / "unit.cpp").write_text(PASTE + source)
     subprocess.run([compiler, "-c", folder / "unit.cpp", "-o", folder / "unit.o"], check=True)
-    refuse_hidden_calls([folder / "unit.o"], compiler)
+    refuse_hidden_calls([folder / "unit.o"], compiler, COUNTED_CALLS)
 
 
 @pytest.mark.parametrize(

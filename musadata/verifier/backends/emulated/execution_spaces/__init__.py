@@ -11,16 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
-from musadata.verifier.backends.emulated.emulated_toolchain import DEFAULT_DEFINES, INCLUDE
 from musadata.verifier.backends.emulated.execution_spaces.suspicion import DEVICE_LIBRARY, HOST_LIBRARY, may_mix_spaces
-from musadata.verifier.backends.torch_abi import include_folder
-from musadata.verifier.backends.torch_abi.host_toolchain import find_toolchain
 from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
 from musadata.verifier.compilation.diagnostics import Diagnostic
+from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import definitions, is_header_name, translation_units
 
@@ -35,25 +34,30 @@ _FLAGS = (
 )  # fmt: skip
 
 
-def find_misplaced(sources: CandidateSources, work: Path, limits: CompileLimits) -> tuple[Diagnostic, ...]:
-    """What stands in the wrong execution space. Runs Clang's front end in a folder in `work`, on hostile text."""
-    headers = dict(sources.headers)
-    if not may_mix_spaces([*sources.cuda, *headers.values()]):
+def find_misplaced(
+    sources: CandidateSources, include: Sequence[Path], work: Path, limits: CompileLimits
+) -> tuple[Diagnostic, ...]:
+    """What stands in the wrong execution space. Runs Clang's front end in a folder in `work`, on hostile text.
+
+    `include` are the folders of CUDA's and PyTorch's headers.
+    """
+    if not may_mix_spaces([*sources.cuda, *(text for _, text in sources.headers)]):
         return ()
     units = translation_units(sources, "cuda")
-    found = [one for unit in units for one in _read_unit(sources, unit, headers, work, limits)]
+    search = [*(f"-I{folder}" for folder in include), *_library_flags()]
+    found = [one for unit in units for one in _read_unit(sources, unit, search, work, limits)]
     return tuple(dict.fromkeys(found))
 
 
 def _read_unit(
-    sources: CandidateSources, texts: dict[str, str], headers: dict[str, str], work: Path, limits: CompileLimits
+    sources: CandidateSources, texts: dict[str, str], search: Sequence[str], work: Path, limits: CompileLimits
 ) -> list[Diagnostic]:
     folder = Path(tempfile.mkdtemp(prefix="spaces-", dir=work))
-    beside = {name: text for name, text in headers.items() if is_header_name(name)}
+    beside = {name: text for name, text in sources.headers if is_header_name(name)}
     start = definitions(sources) + "".join(f'#include "{name}"\n' for name in texts)
     for name, text in {**beside, **texts, _UNIT: start}.items():
         (folder / name).write_text(text, encoding="utf-8", errors="replace")
-    flags = [*_FLAGS, *sources.kept(DEFAULT_DEFINES), *_search_flags(), f"-include{_PRELUDE}"]
+    flags = [*_FLAGS, *sources.default_defines(), *search, f"-include{_PRELUDE}"]
     libraries = {"host_library": sorted(HOST_LIBRARY), "device_library": sorted(DEVICE_LIBRARY)}
     job = {"file": _UNIT, "flags": flags, "texts": {**beside, **texts}, **libraries}
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
@@ -76,13 +80,9 @@ def _program() -> str:
 
 
 @cache
-def _search_flags() -> tuple[str, ...]:
-    """Our headers and g++'s own: Clang's come with a toolkit that nobody needs here."""
+def _library_flags() -> tuple[str, ...]:
+    """Where g++ has its library's headers: Clang's own come with a toolkit that is not needed here."""
     command = [find_toolchain().compiler, "-xc++", "-E", "-v", os.devnull]
     said = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
     listed = said.stderr.partition("#include <...> search starts here:")[2].partition("End of search list")[0]
-    return (
-        f"-I{INCLUDE}",
-        f"-I{include_folder()}",
-        *(f"-isystem{folder.strip()}" for folder in listed.splitlines() if folder.strip()),
-    )
+    return tuple(f"-isystem{folder.strip()}" for folder in listed.splitlines() if folder.strip())

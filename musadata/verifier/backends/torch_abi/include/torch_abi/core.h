@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-// What candidates may use because PyTorch's headers include it. Those that do not are spared it by cuda/lean.py.
-#ifndef TORCH_ABI_LEAN
+// What candidates may use because PyTorch's headers include it; cuda/reduced_prelude.py leaves it out for the others.
+#ifndef TORCH_ABI_REDUCED
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -218,7 +218,7 @@ template <class T>
 bool operator==(ArrayRef<T> a, const std::vector<T>& b) {
   return a.equals(b);
 }
-#ifndef TORCH_ABI_LEAN
+#ifndef TORCH_ABI_REDUCED
 template <class T>
 std::ostream& operator<<(std::ostream& stream, ArrayRef<T> values) {
   stream << "[";

@@ -62,7 +62,7 @@ namespace c10 {
 TORCH_ABI_16BIT(Half, __half, __float2half, __half2float)
 TORCH_ABI_16BIT(BFloat16, __nv_bfloat16, __float2bfloat16, __bfloat162float)
 
-#ifndef TORCH_ABI_LEAN
+#ifndef TORCH_ABI_REDUCED
 inline std::ostream& operator<<(std::ostream& stream, const Half& value) { return stream << static_cast<float>(value); }
 inline std::ostream& operator<<(std::ostream& stream, const BFloat16& value) {
   return stream << static_cast<float>(value);

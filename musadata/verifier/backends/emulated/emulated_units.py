@@ -1,0 +1,99 @@
+"""A candidate's translation units in plain C++, as the emulator's compiler takes them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from musadata.verifier.backends.emulated.rewrite import rewrite
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
+from musadata.verifier.compilation.lexer import Kind, Token, join, skip_space, skip_space_back, split
+from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.compilation.units import bind_functions, definitions, place, source_names
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is given to the compiler.
+
+    Attributes:
+        together: everything as one unit, which compiles fastest.
+        apart: the units that PyTorch would make of it, whose errors are the true ones.
+        shown: the candidate's own text by the name under which messages mention it.
+        headers: file name and rewritten text of the candidate's own headers.
+    """
+
+    together: str
+    apart: tuple[str, ...]
+    shown: dict[str, str]
+    headers: tuple[tuple[str, str], ...]
+
+
+# nvcc's macros, so that the same parts of a source are compiled. After the headers, which are for g++ here.
+_AS_NVCC = """
+#ifndef __CUDACC__
+#define __NVCC__ 1
+#define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDA_ARCH__ 900
+#endif
+"""
+
+
+def assemble(sources: CandidateSources) -> Units:
+    """Translation units with every line mapped to the candidate's own.
+
+    Raises:
+        CompileError: a source includes a file that it may not read.
+        Unsupported: a source needs something that is not emulated.
+    """
+    cpp_sources = dict(zip(source_names("cpp_source", sources.cpp), sources.cpp, strict=True))
+    cuda_sources = dict(zip(source_names("cuda_source", sources.cuda), sources.cuda, strict=True))
+    shown = cpp_sources | cuda_sources
+    for name, text in shown.items():
+        _check_includes(text, name)
+    cpp = [place(name, text) for name, text in cpp_sources.items()]
+    cuda = [_AS_NVCC + place(name, rewrite(text)) for name, text in cuda_sources.items()]
+    start = definitions(sources)
+    bindings = bind_functions(sources.functions)
+    apart = [*cpp, *cuda] if sources.separate else ["".join(cpp) + bindings, "".join(cuda)]
+    return Units(
+        together=start + "".join(cpp) + bindings + "".join(cuda),
+        apart=tuple(start + unit for unit in apart if unit),
+        shown=shown,
+        headers=tuple((name, rewrite(text)) for name, text in sources.headers),
+    )
+
+
+# Headers that PyTorch's own include and the small ones do not. In the precompiled header they would make every
+# compilation a tenth longer; this way they cost the few candidates that need them a second.
+_STANDARD_HEADERS = """
+any atomic bitset chrono complex condition_variable deque functional iomanip list map mutex numeric queue random
+regex set shared_mutex stack unordered_map unordered_set variant
+"""
+
+
+def begin_with_standard_headers(units: Units) -> Units:
+    """The same units with more of the C++ library before them."""
+    start = "".join(f"#include <{name}>\n" for name in _STANDARD_HEADERS.split())
+    return replace(units, together=start + units.together, apart=tuple(start + unit for unit in units.apart))
+
+
+def _check_includes(text: str, name: str) -> None:
+    """A source may include headers by name; it may not read files of this machine, nor let the assembler do so."""
+    tokens = split(text)
+    for index, token in enumerate(tokens):
+        if token.is_word("asm", "__asm__", "__asm") and name.startswith("cpp_source"):
+            raise Unsupported(f"inline assembly in host code (line {token.line})")
+        if not (token.kind is Kind.WORD and token.text in ("include", "include_next", "import", "embed")):
+            continue
+        before = skip_space_back(tokens, index - 1)
+        if before < 0 or not tokens[before].is_sign("#"):
+            continue
+        target = _rest_of_line(tokens, skip_space(tokens, index + 1))
+        if token.text != "include" or not re.match(r'^(<[^/>][^>]*>|"[^/"][^"]*")', target) or ".." in target:
+            raise CompileError(f"{name}:{token.line}: error: cannot include {target[:80]}")
+
+
+def _rest_of_line(tokens: Sequence[Token], index: int) -> str:
+    return join(tokens[index : index + 40]).split("\n", 1)[0].strip()

@@ -1,2 +1,0 @@
-#pragma once
-#include <emulator/full_torch.h>

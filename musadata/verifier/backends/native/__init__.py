@@ -1,0 +1,1 @@
+"""What the cuda and the musa backend share: candidates whose kernels run natively on a device."""

@@ -1,2 +1,0 @@
-#pragma once
-#include <torch_abi/module.h>

@@ -1,0 +1,102 @@
+"""A folder of this machine in which built things are kept by the hash of everything that went into them.
+
+So nothing is ever invalidated, only superseded, and all processes of the machine share it.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from musadata.errors import MusadataError
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
+
+_LIBRARY = "candidate.so"
+_REFUSAL = "refused.json"
+_REFUSALS: Mapping[str, type[Exception]] = {"CompileError": CompileError, "Unsupported": Unsupported}
+
+
+def cache_folder() -> Path:
+    """Where built things are kept: MUSADATA_CACHE, or ~/.cache/musadata.
+
+    Raises:
+        MusadataError: it cannot be made.
+    """
+    folder = Path(os.environ.get("MUSADATA_CACHE") or Path.home() / ".cache" / "musadata")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MusadataError(
+            f"cannot be made ({error.strerror})", where=str(folder), remedy="set MUSADATA_CACHE to a writable folder"
+        ) from error
+    return folder
+
+
+def hash_of(*parts: str | Path) -> str:
+    """Short hash of texts and of the contents of files and folders, independent of where the folders are."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            digest.update(part.encode() + b"\0")
+            continue
+        for file in sorted(part.rglob("*")) if part.is_dir() else [part]:
+            if file.is_file() and "__pycache__" not in file.parts:
+                name = str(file.relative_to(part)) if part.is_dir() else file.name
+                digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
+    """`folder`, filled by `build(temporary folder)` exactly once, however many processes ask at the same time.
+
+    The folder appears whole or not at all: it is renamed into place under a lock.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(folder.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            return folder
+        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+        try:
+            build(partial)
+            partial.chmod(0o755)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def keep_library(kind: str, key: str, compile_into: Callable[[Path, Path], Path]) -> Path:
+    """The library of a candidate, made now or at an earlier time; a refusal of its sources is kept as well.
+
+    Args:
+        kind: names the folder for libraries of this kind.
+        key: hash of everything that decides what the library is.
+        compile_into: takes an empty folder to work in, and the folder that is kept; returns the library's path.
+
+    Raises:
+        CompileError, Unsupported: `compile_into` raised it, now or then.
+    """
+    folder = build_once(cache_folder() / kind / key[:2] / key, lambda kept: _fill(kept, compile_into))
+    if (folder / _REFUSAL).exists():
+        refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
+        raise _REFUSALS[refusal["kind"]](refusal["text"])
+    return folder / _LIBRARY
+
+
+def _fill(kept: Path, compile_into: Callable[[Path, Path], Path]) -> None:
+    work = Path(tempfile.mkdtemp(prefix="musadata-compile-"))
+    try:
+        shutil.copyfile(compile_into(work, kept), kept / _LIBRARY)
+        (kept / _LIBRARY).chmod(0o755)
+    except tuple(_REFUSALS.values()) as error:
+        refusal = {"kind": type(error).__name__, "text": str(error)}
+        (kept / _REFUSAL).write_text(json.dumps(refusal), encoding="utf-8")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,59 @@
+"""What nvcc makes of candidates; no device is needed for it."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from musadata.verifier.backends.cuda.nvcc import compile_candidate
+from musadata.verifier.compilation.compile_errors import CompileError
+from musadata.verifier.compilation.contained_run import CompileLimits
+from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
+from tests.verifier.backends.emulated.misplaced import ACCEPTED, REFUSED
+
+LIMITS = CompileLimits(memory_mb=16384)
+OVERLOADS = Path(__file__).parents[1] / "emulated" / "overloads.cu"
+CPP = "torch::Tensor scale(torch::Tensor x);"
+CUDA = """
+#include <cuda_fp16.h>
+__global__ void scale_kernel(__half* x, int n) {
+  int i = blockIdx.x * TILE + threadIdx.x;
+  if (i < n) x[i] = x[i] * __float2half(FACTOR);
+}
+torch::Tensor scale(torch::Tensor x) {
+  const int n = x.numel();
+  scale_kernel<<<(n + TILE - 1) / TILE, TILE>>>(reinterpret_cast<__half*>(x.data_ptr()), n);
+  return x;
+}
+"""
+
+
+def test_definitions_among_the_flags_reach_the_candidate(nvcc):
+    flags = ["-O2", "-DTILE=16", "-DFACTOR=2.0f", "-U__CUDA_NO_HALF_OPERATORS__"]
+    sources = from_load_inline("scale", CPP, CUDA, "scale", extra_cuda_cflags=flags)
+    assert compile_candidate(sources, nvcc, LIMITS).is_file()
+
+
+def test_errors_are_told_in_the_candidates_own_lines(nvcc):
+    wrong = CUDA.replace("TILE", "16").replace("FACTOR", "missing")
+    with pytest.raises(CompileError, match=r'^cuda_source:5: error.*"?missing"? (is undefined|was not declared)'):
+        compile_candidate(from_load_inline("scale", CPP, wrong, "scale"), nvcc, LIMITS)
+
+
+def test_limits_hold_for_every_phase(nvcc):
+    sources = from_load_inline("scale", CPP, CUDA, "scale", extra_cuda_cflags=["-DTILE=16", "-DFACTOR=2.0f"])
+    with pytest.raises(CompileError, match="takes more output than it may"):
+        compile_candidate(sources, nvcc, CompileLimits(memory_mb=16384, output_mb=1))
+
+
+@pytest.mark.slow
+def test_overloaded_functions_are_as_the_emulator_has_them(nvcc):
+    assert compile_candidate(CandidateSources("overloads", cuda=(OVERLOADS.read_text(encoding="utf-8"),)), nvcc, LIMITS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*REFUSED, *ACCEPTED])
+def test_execution_spaces_are_as_the_emulator_has_them(nvcc, name):
+    sources = CandidateSources("space", cuda=({**REFUSED, **ACCEPTED}[name],))
+    with pytest.raises(CompileError) if name in REFUSED else nullcontext():
+        compile_candidate(sources, nvcc, LIMITS)

@@ -1,0 +1,204 @@
+"""The rewriter touches CUDA's own syntax and nothing else, and every line stays on its line."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from musadata.verifier.backends.emulated.emulated_units import assemble
+from musadata.verifier.backends.emulated.rewrite import rewrite
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
+from musadata.verifier.compilation.lexer import Kind, join, split
+from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
+
+PLAIN = [
+    "int x = 1;",
+    "\n",
+    " ",
+    "\t",
+    "x<y",
+    "f(a, b)",
+    "{",
+    "}",
+    "1.5e-3f",
+    "0x1Fu",
+    "1'000'000",
+    "::",
+    "->",
+    "@",
+    "é",
+]
+QUOTED = [
+    "// a comment\n",
+    "/* <<<1, 2>>> __shared__ */",
+    '"k<<<1, 2>>>(x)"',
+    "'\\''",
+    "'<'",
+    'R"(raw "t" __shared__)"',
+]
+TRICKY = [
+    "a << b >> c",
+    "std::vector<std::vector<int>> v;",
+    "#define A(x) \\\n  x\n",
+    "template <class T>",
+    "\\",
+    "__global__",
+]
+PIECES = st.sampled_from([*PLAIN, *QUOTED, *TRICKY])
+
+
+@given(st.text())
+def test_tokens_join_to_the_source_whatever_it_is(source):
+    assert join(split(source)) == source
+
+
+@given(st.lists(PIECES).map("".join))
+def test_tokens_join_to_the_source_for_code(source):
+    assert join(split(source)) == source
+
+
+@given(st.lists(PIECES).map("".join))
+def test_code_without_cuda_syntax_is_left_as_it_is(source):
+    assert rewrite(source) == source
+
+
+@given(st.text(alphabet=st.characters(blacklist_characters='"\\\n\r')))
+def test_strings_and_comments_are_left_as_they_are(text):
+    source = f'const char* s = "{text} k<<<1, 2>>>(3)"; // {text} __shared__ float x[4];\n'
+    assert rewrite(source) == source
+
+
+def test_token_lines_are_counted_through_comments_and_strings():
+    tokens = split('a\n/* 1\n2 */ b "x\\\ny" c\n')
+    assert [(token.text, token.line) for token in tokens if token.kind is Kind.WORD] == [("a", 1), ("b", 3), ("c", 4)]
+
+
+def test_launch_becomes_a_call_with_configuration_and_arguments():
+    assert rewrite("kernel<<<g, b, s, st>>>(x, n);") == (
+        'emulator::launch("kernel", emulator::LaunchConfig(g, b, s, st), '
+        "[&](auto... emulator_arguments) { kernel(emulator_arguments...); },x, n);"
+    )
+
+
+@pytest.mark.parametrize(
+    ("launch", "name"),
+    [
+        ("kernel<float, 4><<<1, 2>>>(x)", "kernel"),
+        ("ns::kernel<std::pair<int, int>><<<1, 2>>>(x)", "ns::kernel"),
+        ("kernel<(A < B), sizeof(x)><<<dim3(1, 2), 3>>>()", "kernel"),
+        ("::kernel\n<<<1,\n2>>>\n(x)", "::kernel"),
+        ("kernel<A<B<int>>><<<1, 2>>>(x)", "kernel"),
+    ],
+)
+def test_launches_of_every_shape_are_found(launch, name):
+    text = rewrite(f"{launch};")
+    assert text.startswith(f'emulator::launch("{name}", ')
+    assert "<<<" not in text
+    assert text.count("\n") == launch.count("\n")
+
+
+def test_shift_operators_are_no_launch():
+    assert rewrite("a <<< b; c >>> d;") == "a <<< b; c >>> d;"
+
+
+def test_shared_arrays_get_a_slot_each():
+    text = rewrite("void f() { __shared__ float a[TILE][TILE + 1], b; }")
+    assert (
+        "static emulator::Shared<float[TILE][TILE + 1]> emulator_shared_a; auto& a = emulator_shared_a.here();" in text
+    )
+    assert "static emulator::Shared<float> emulator_shared_b; auto& b = emulator_shared_b.here();" in text
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "extern __shared__ float s[];",
+        "extern __shared__ __align__(16) float s[];",
+        "extern __align__(16) __shared__ float s[];",
+        "extern volatile __shared__ float s[];",
+    ],
+)
+def test_dynamic_shared_memory_becomes_a_pointer(declaration):
+    text = rewrite(f"void f() {{ {declaration} }}")
+    assert re.search(r"auto\* const s = emulator::dynamic_shared<(volatile )?float>\(\);", text)
+
+
+def test_dynamic_shared_memory_at_file_scope_keeps_line_numbers():
+    text = rewrite("int a;\nextern __shared__ float s[]; int b;\nint c;")
+    assert "#define s (emulator::dynamic_shared<float>())\n#line 2\n int b;\nint c;" in text
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_every_line_stays_on_its_line(before, inside):
+    gap = "\n" * inside
+    source = "\n" * before + f"void f() {{ __shared__ float {gap} s[4]; k<<<1,{gap} 2>>>({gap}s); }}\nint last;"
+    text = rewrite(source)
+    assert text.count("\n") == source.count("\n")
+    assert text.splitlines()[-1] == "int last;"
+
+
+def test_ptx_becomes_cpp():
+    assert "musadata_lane()" in rewrite('asm("mov.u32 %0, %%laneid;" : "=r"(lane));')
+    assert "exp2f" in rewrite('asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));')
+    assert "__uint_as_float(0x3F800000u)" in rewrite('asm("add.f32 %0, %1, 0f3F800000;" : "=f"(y) : "f"(x));')
+    assert "put((y)" in rewrite('asm("add.f32 %[y], %1, %1;" : [y] "=f"(y) : "f"(x));')
+
+
+@pytest.mark.parametrize("header", ["cublas_v2.h", "curand_kernel.h", "cutlass/gemm.h", "cuda/stream_ref"])
+def test_foreign_libraries_are_unsupported_not_wrong(header):
+    with pytest.raises(Unsupported, match=re.escape(header)):
+        rewrite(f"#include <{header}>\n")
+
+
+@pytest.mark.parametrize(
+    "include", ['"/etc/passwd"', "</dev/zero>", '"../../secret.h"', "MACRO", '"/dev/stdin"', "<a/../../../etc/passwd>"]
+)
+def test_sources_may_not_include_files_of_the_machine(include):
+    with pytest.raises(CompileError, match="cannot include"):
+        assemble(CandidateSources("x", cuda=(f"#include {include}\n",)))
+
+
+def test_assembler_may_not_read_files_either():
+    for sources in (CandidateSources("x", cpp=('asm(".incbin \\"/etc/passwd\\"");',)),
+                    CandidateSources("x", cuda=('asm(".incbin \\"/etc/passwd\\"");',))):  # fmt: skip
+        with pytest.raises(Unsupported):
+            assemble(sources)
+
+
+def test_functions_may_be_a_name_a_list_or_a_dict():
+    assert from_load_inline("x", functions="f").functions == (("f", "f"),)
+    assert from_load_inline("x", functions=["f", "g"]).functions == (("f", "f"), ("g", "g"))
+    assert from_load_inline("x", functions={"f": "doc"}).functions == (("f", "doc"),)
+    assert from_load_inline("x").functions is None
+    with pytest.raises(ValueError, match="list or dict"):
+        from_load_inline("x", functions=3)
+
+
+def test_sources_survive_the_trip_between_processes():
+    sources = from_load_inline("x", ["a", "b"], "c", {"f": "doc"}, ["-O3", "-DA=1"], ["-U__CUDA_NO_HALF_OPERATORS__"])
+    assert CandidateSources.from_dict(sources.to_dict()) == sources
+    assert sources.defines == ("-DA=1", "-U__CUDA_NO_HALF_OPERATORS__")
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("__device__ float staged[4 * 4];", ["staged"]),
+        ("static __device__ int a = 3, b[2][2] = {{1, 2}, {3, 4}};", ["a", "b"]),
+        ("namespace n { namespace { volatile __device__ unsigned ticket{0}; } }", ["ticket"]),
+        ("#define N 4\n__constant__ __align__(16) float w[N]; __device__ Pair pair;", ["w", "pair"]),
+        ('extern "C" { __device__ float* p = nullptr; }', ["p"]),
+        ("__constant__ const float table[2] = {1, 2}; extern __device__ int e;", []),  # the host may know a constant
+        ("__device__ __managed__ int m; template <int N> __device__ int t = N;", []),
+        ("__device__ float f(int x) { return x; } __device__ bool operator==(P a, P b) { return a.x == b.x; }", []),
+        ("struct S { __device__ int member; }; void f() { auto g = [=] __device__(int i) { return i; }; }", []),
+        ("#define COUNTER __device__ int counter;\nint x;", []),
+        ("__device__ struct Q { int x; } q;", []),
+    ],
+)
+def test_variables_of_the_device_make_themselves_known(source, names):
+    text = rewrite(source)
+    assert re.findall(r"announce_variable\(\(const void\*\)&(\w+), sizeof\(\1\)\);", text) == names
+    assert (text == source) == (not names)
+    assert text.count("\n") == source.count("\n")
