@@ -18,6 +18,7 @@ TRIALS = 3
 
 def accepts(reference: str, candidate: str, child: str) -> bool:
     """Whether such a harness takes the candidate for correct. `child` is the backend's module."""
+    _renew_thread_pool()
     faults = os.open("faults", os.O_CREAT | os.O_WRONLY, 0o600)
     importlib.import_module(child).activate(_compile, fault_fd=faults)
     reference_space, candidate_space = _run(reference), _run(candidate)
@@ -36,6 +37,15 @@ def accepts(reference: str, candidate: str, child: str) -> bool:
         if not _close(expected, found):
             return False
     return True
+
+
+def _renew_thread_pool() -> None:
+    """Use PyTorch's thread pool once, before a candidate does.
+
+    The first use after a fork replaces the pool. If two threads of a candidate do that at the same time, one of them
+    finds no pool: "Invalid thread pool!" in ParallelOpenMP.cpp.
+    """
+    torch.set_num_threads(torch.get_num_threads())
 
 
 def _run(source: str) -> dict[str, Any]:
