@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -22,19 +23,16 @@ from musadata.teacher.reasoning import write_reasoning
 
 VERSION = "1"
 CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
-PRELOAD = (
-    "torch",
-    "musadata.teacher.compiler.capturing.capture_preload",
-)  # what a sandbox for tracing should import once
+PRELOAD = ("torch", "musadata.teacher.compiler.capturing.capture_preload")  # modules for the sandbox to import once
 REMEMBERED_TASKS = 32
 
 
 class CompilerTeacher:
-    """Answers with kernels that it compiled itself, some with a seeded fault, and says so in the answer's `fault`.
+    """Answers with kernels that it generates, some with a seeded fault, which the answer's `fault` names.
 
     The last `config.faults` of every `config.samples` answers to the same question hold a fault. The same request gives
-    the same answer, in any process. References are traced in `sandbox`, or in one of its own that it keeps warm until
-    it leaves as a context manager.
+    the same answer, in any process. References are captured in `sandbox`. Without one the teacher opens a sandbox of
+    its own, and closes it when it is left as a context manager.
     """
 
     name = f"compiler-{VERSION}"
@@ -71,35 +69,29 @@ class CompilerTeacher:
 
     def _generate(self, request: Request) -> Answer:
         attempt = self._conversation(request)[0]
-        text = f"{describe(attempt.candidate)}\n\n```python\n{attempt.source}```\n"
-        return Answer(text, attempt.candidate.schedule, "+".join(kind.name for kind in attempt.faults))
+        return _answer(describe(attempt.candidate), attempt)
 
     def _repair(self, request: Request) -> Answer:
-        conversation = self._conversation(request)
+        conversation, turn = self._conversation(request), request.turn - 1
         feedback = request.messages[-1].content if request.messages else ""
-        turn = request.turn - 1
         if turn < len(conversation):
-            attempt, mended = conversation[turn], conversation[turn - 1].faults[0]
-            before = conversation[turn - 1].source
+            attempt, before = conversation[turn], conversation[turn - 1]
+            text = explain_repair(feedback, before.faults[0], attempt.candidate, before.source, attempt.source)
         else:  # the honest answer was not accepted either: another schedule may be
             honest = self._candidate_set(request).candidate(request.sample + turn)
-            attempt, mended, before = Attempt(honest, honest.source), None, ""
-        words = explain_repair(feedback, mended, attempt.candidate, before, attempt.source)
-        text = f"{words}\n\n```python\n{attempt.source}```\n"
-        return Answer(text, attempt.candidate.schedule, "+".join(kind.name for kind in attempt.faults))
+            attempt = Attempt(honest, honest.source)
+            text = explain_repair(feedback, None, honest, "", honest.source)
+        return _answer(text, attempt)
 
     def _conversation(self, request: Request) -> list[Attempt]:
-        """All answers that a sample will give, as long as it is asked for more."""
+        """The answers of a sample, turn by turn, up to the honest one."""
         candidate_set = self._candidate_set(request)
         honest = self._config.samples - self._config.faults
-        if request.sample % self._config.samples < honest:
-            candidate = candidate_set.candidate(request.sample)
-            return [Attempt(candidate, candidate.source)]
-        try:
-            return candidate_set.faulty(request.sample)
-        except Unsupported:
-            candidate = candidate_set.candidate(request.sample)
-            return [Attempt(candidate, candidate.source)]
+        if request.sample % self._config.samples >= honest:
+            with suppress(Unsupported):
+                return candidate_set.faulty(request.sample)
+        candidate = candidate_set.candidate(request.sample)
+        return [Attempt(candidate, candidate.source)]
 
     def _candidate_set(self, request: Request) -> CandidateSet:
         sets = [trace.inputs for trace in request.traces] or [request.task.inputs]
@@ -115,7 +107,7 @@ class CompilerTeacher:
         return found
 
     def _open(self, reference: str, sets: list[tuple[InputSpec, ...]], key: str) -> CandidateSet | str:
-        """The task's candidate_set, or the reason why there is none."""
+        """The task's candidates, or the reason why there are none."""
         if self._sandbox is None:
             self._sandbox = Sandbox(PRELOAD).__enter__()
         outcome = self._sandbox.call(
@@ -135,6 +127,11 @@ class CompilerTeacher:
         except Unsupported as reason:
             return str(reason)
         return candidate_set
+
+
+def _answer(text: str, attempt: Attempt) -> Answer:
+    fault = "+".join(kind.name for kind in attempt.faults)
+    return Answer(f"{text}\n\n```python\n{attempt.source}```\n", attempt.candidate.schedule, fault)
 
 
 def _hash(*parts: Any) -> str:

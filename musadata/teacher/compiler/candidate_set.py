@@ -1,14 +1,15 @@
-"""What a sample of a task is: an honest schedule, or a conversation that starts with one or two seeded faults.
+"""The samples of a task: honest candidates in different schedules, and conversations that start with a seeded fault.
 
-Everything is drawn from the teacher's seed, the task and the sample's index, so the turns of a conversation, each asked
-for on its own, agree with one another.
+All choices are drawn from the teacher's seed, the task and the sample's index. So the turns of a conversation agree,
+although each is requested on its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 
 from musadata.teacher.compiler.emission.candidate import Candidate, build_candidate
@@ -17,10 +18,10 @@ from musadata.teacher.compiler.faults import KINDS, FaultContext, FaultKind
 from musadata.teacher.compiler.ir.captured_graph import Graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
-MOST_WORK = 4  # times that of the unfused candidate: a fusion that computes things over and over teaches nothing good
-MOST_CHARACTERS = 24_000  # of a candidate: nobody reads more, and no model learns from a recurrence written out
+MOST_WORK = 4  # times that of the unfused candidate: a fusion that repeats more work is a bad example
+MOST_CHARACTERS = 24_000  # of a candidate: longer ones, such as unrolled recurrences, are too long to learn from
 COMPILE_RANK = 2.0  # how much later than others a fault that does not compile is tried
-SECOND_FAULT_SHARE = 0.25  # of the faulty samples hide a second mistake behind one that does not compile
+SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second fault, which does not compile
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,14 @@ class Attempt:
 
 
 class CandidateSet:
-    """The structurally different candidates of one task, made when they are asked for."""
+    """The structurally different candidates of one task, built on demand."""
 
     def __init__(self, graph: Graph, key: str):
         self._graph = graph
         self._key = key
         turn = _random(key, "plans").randrange(len(PLANS))
-        self._plans = [*PLANS[turn:], *PLANS[:turn]]
-        self._made: list[Candidate] = []
-        self._next = 0
-        self._least: int | None = None
+        self._plans = iter([*PLANS[turn:], *PLANS[:turn]])
+        self._built: list[Candidate] = []
 
     def candidate(self, number: int) -> Candidate:
         """The honest candidate of this number; numbers past the last different one start over.
@@ -50,22 +49,20 @@ class CandidateSet:
         Raises:
             Unsupported: the graph cannot be lowered, or only to something that is too long to be read.
         """
-        while len(self._made) <= number and self._next < len(self._plans):
-            made = build_candidate(self._graph, self._plans[self._next])
-            self._next += 1
-            if made.shape not in [known.shape for known in self._made] and self._is_reasonable(made):
-                self._made.append(made)
-        if not self._made:
+        while len(self._built) <= number and (plan := next(self._plans, None)):
+            built = build_candidate(self._graph, plan)
+            if built.shape not in [known.shape for known in self._built] and self._is_reasonable(built):
+                self._built.append(built)
+        if not self._built:
             raise Unsupported("candidate too long to be read")
-        return self._made[number % len(self._made)]
+        return self._built[number % len(self._built)]
 
     def _is_reasonable(self, candidate: Candidate) -> bool:
-        return len(candidate.source) <= MOST_CHARACTERS and candidate.work <= MOST_WORK * self._plain_work()
+        return len(candidate.source) <= MOST_CHARACTERS and candidate.work <= MOST_WORK * self._unfused_work
 
-    def _plain_work(self) -> int:
-        if self._least is None:
-            self._least = build_candidate(self._graph, next(plan for plan in PLANS if not plan.fuse)).work
-        return self._least
+    @cached_property
+    def _unfused_work(self) -> int:
+        return build_candidate(self._graph, next(plan for plan in PLANS if not plan.fuse)).work
 
     def faulty(self, sample: int) -> list[Attempt]:
         """The conversation of a faulty sample: turn by turn one fault less, the last one honest."""
@@ -89,9 +86,7 @@ class CandidateSet:
     def _doubled(self, single: list[Attempt], kinds: Sequence[FaultKind], random: Random) -> list[Attempt]:
         """Put a fault that does not compile in front of one that does."""
         first = single[0]
-        faulty = Candidate(
-            first.source, first.candidate.kernels, first.candidate.plan, first.candidate.graph, first.candidate.hints
-        )
+        faulty = replace(first.candidate, source=first.source)
         for kind in kinds:
             source = None if kind.compiles else insert(kind, faulty, random)
             if source is not None:

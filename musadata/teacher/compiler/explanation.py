@@ -1,4 +1,4 @@
-"""The words around a candidate: what was done, and in a repair what the feedback said and what it led to."""
+"""The text before a candidate: what was done, and for a repair what the feedback said, the cause and the change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from musadata.records import ErrorClass
 from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.faults import FaultKind
 from musadata.teacher.compiler.ir.scalar import Load
@@ -28,11 +27,12 @@ _REDUCTIONS = {
 _UNFUSED = (
     "Nothing is fused: what one kernel makes, the next reads from memory, which costs traffic and keeps each simple."
 )
+# What a feedback says, and what the repair repeats of it.
 _OPENINGS = {
-    "does not compile": ErrorClass.COMPILE,
-    "fails when it runs": ErrorClass.RUNTIME,
-    "results are not right": ErrorClass.CORRECTNESS,
-    "breaks the rules": ErrorClass.CHEATING,
+    "does not compile": "The answer did not compile",
+    "fails when it runs": "The kernels compiled and failed when they ran",
+    "results are not right": "The kernels ran and gave wrong results",
+    "breaks the rules": "The answer broke the rules",
 }
 _SCHEDULES = {
     "one thread per element": "One thread computes one element. The grid is rounded up, and threads past the end "
@@ -73,9 +73,9 @@ def describe(candidate: Candidate) -> str:
 
 
 def _sizes(candidate: Candidate) -> list[str]:
-    """Which sizes the kernels are told and which they hold as numbers: a sentence, or nothing where there are none."""
+    """Which sizes the kernels take as arguments and which are literals: a sentence, or nothing if there are none."""
     graph = candidate.graph
-    told = [f"`{o.name}`" for o in graph.sizes if o.formula is None and f"const int {o.name} =" in candidate.source]
+    passed = [f"`{o.name}`" for o in graph.sizes if o.formula is None and f"const int {o.name} =" in candidate.source]
     fixed = [
         f"{size.constant} along axis {axis} of `{item.name}`"
         for item in graph.inputs
@@ -83,7 +83,7 @@ def _sizes(candidate: Candidate) -> list[str]:
         for axis, size in enumerate(item.type.shape)
         if size.constant not in (None, 1)
     ]
-    text = f"The host reads {_listed(told)} from the tensors" if told else ""
+    text = f"The host reads {_listed(passed)} from the tensors" if passed else ""
     if fixed and len(fixed) <= _MOST_READS:
         check = f"checks the size{'s' if len(fixed) > 1 else ''} that the kernels take for granted: {_listed(fixed)}"
         text = f"{text} and {check}" if text else f"The host {check}"
@@ -113,12 +113,12 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def explain_repair(feedback: str, mended: FaultKind | None, candidate: Candidate, before: str, after: str) -> str:
+def explain_repair(feedback: str, fixed: FaultKind | None, candidate: Candidate, before: str, after: str) -> str:
     """Why the last answer, `before`, failed, and what is different in `after`."""
-    told = _told(feedback)
-    if mended is None:
-        return f"{told} I cannot place that in the kernels, so I write them anew. {describe(candidate)}"
-    return f"{told} The cause: {mended.cause}. Now {mended.mend}{_changes(before, after)}."
+    reported = _reported(feedback)
+    if fixed is None:
+        return f"{reported} I cannot place that in the kernels, so I write them anew. {describe(candidate)}"
+    return f"{reported} The cause: {fixed.cause}. Now {fixed.mend}{_changes(before, after)}."
 
 
 def _changes(before: str, after: str) -> str:
@@ -126,13 +126,13 @@ def _changes(before: str, after: str) -> str:
     old, new = ([line.strip() for line in text.splitlines()] for text in (before, after))
     parts = []
     for kind, first, last, start, end in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        if kind == "equal":
+        removed, added = _quoted(old[first:last]), _quoted(new[start:end])
+        if kind == "equal" or not (added or removed):
             continue
-        gone, come = _quoted(old[first:last]), _quoted(new[start:end])
-        if come and gone:
-            parts.append(f"{come} instead of {gone}")
-        elif come or gone:
-            parts.append(f"{come} comes in" if come else f"{gone} is gone")
+        if added:
+            parts.append(f"{added} instead of {removed}" if removed else f"{added} comes in")
+        else:
+            parts.append(f"{removed} is gone")
     text = ": " + ", and ".join(parts)
     return text if parts and len(text) <= _LONGEST_CHANGE else ""
 
@@ -141,18 +141,10 @@ def _quoted(lines: list[str]) -> str:
     return " ".join(f"`{line}`" for line in lines if line.strip("{} "))
 
 
-def _told(feedback: str) -> str:
+def _reported(feedback: str) -> str:
     """What the verifier reported, in one sentence that quotes its first finding."""
-    kind = next((kind for phrase, kind in _OPENINGS.items() if phrase in feedback), None)
-    opening = (
-        {
-            ErrorClass.COMPILE: "The answer did not compile",
-            ErrorClass.RUNTIME: "The kernels compiled and failed when they ran",
-            ErrorClass.CORRECTNESS: "The kernels ran and gave wrong results",
-            ErrorClass.CHEATING: "The answer broke the rules",
-        }.get(kind, "The answer was not accepted")
-        if kind
-        else "The answer was not accepted"
+    opening = next(
+        (opening for phrase, opening in _OPENINGS.items() if phrase in feedback), "The answer was not accepted"
     )
     finding = next((line[2:].strip() for line in feedback.splitlines() if line.startswith("- ")), "")
     if not finding:

@@ -26,6 +26,8 @@ HEADERS = """#include <torch/extension.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime.h>
 """
+_CUDA_HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
+_STANDARD_HEADERS = {"std::min": "algorithm", "INT64_M": "cstdint", "INFINITY": "cmath", "SCHAR_M": "climits"}
 CHECKS = """
 #define CHECK_INPUT(tensor, type, rank)                                                     \\
     TORCH_CHECK((tensor).is_cuda(), #tensor " must be a CUDA tensor");                      \\
@@ -102,34 +104,17 @@ def _title(graph: Graph) -> str:
     return "_".join(telling[:3]) or "forward"
 
 
+# Operators that say little about what a candidate does.
 _UNNAMED_OPERATORS = frozenset(
-    [
-        "view",
-        "permute",
-        "transpose",
-        "t",
-        "expand",
-        "squeeze",
-        "unsqueeze",
-        "slice",
-        "select",
-        "getitem",
-        "clone",
-        "alias",
-        "split_with_sizes",
-        "full",
-        "copy",
-        "unsafe_view",
-        "cat",
-        "detach",
-        "arange",
-        "lift_fresh_copy",
-    ]
+    """
+    view permute transpose t expand squeeze unsqueeze slice select getitem clone alias split_with_sizes full copy
+    unsafe_view cat detach arange lift_fresh_copy
+    """.split()  # noqa: SIM905 - as everywhere for a long list of names
 )
 
 
 def _returned(value: Value, output: GraphOutput, program: Program) -> Returned:
-    """Make an output real: with the strides of the reference's, and without a copy where a view does."""
+    """Materialize an output, with the reference's strides; a reshaped buffer is returned as a view, without a copy."""
     order = _memory_order(output)
     if order is not None:
         inverse = tuple(order.index(dim) for dim in range(len(order)))
@@ -181,14 +166,10 @@ def _viewed_buffer(value: Value) -> Buffer | None:
 
 def _cuda_text(kernels: tuple[EmittedKernel, ...]) -> str:
     text = "\n".join(emitted.source for emitted in kernels)
-    headers = HEADERS
-    if "__half" in text:
-        headers += "#include <cuda_fp16.h>\n"
-    if "__nv_bfloat16" in text:
-        headers += "#include <cuda_bf16.h>\n"
     launches = "\n".join(line for emitted in kernels for line in emitted.launch)
-    standard = [("std::min", "algorithm"), ("INT64_M", "cstdint"), ("INFINITY", "cmath"), ("SCHAR_M", "climits")]
-    headers += "".join(f"#include <{header}>\n" for token, header in standard if token in text + launches)
+    needed = [header for token, header in _CUDA_HEADERS.items() if token in text]
+    needed += [header for token, header in _STANDARD_HEADERS.items() if token in text + launches]
+    headers = HEADERS + "".join(f"#include <{header}>\n" for header in needed)
     functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
     device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
     constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))

@@ -216,7 +216,7 @@ class Printer:
 
     def offset(self, buffer: Buffer, index: tuple[Index, ...]) -> str:
         """The flat position of an element of a contiguous buffer, in Horner's form."""
-        if self.flat is not None and self._is_flat(buffer, index):
+        if self.flat is not None and self.is_flat(buffer, index):
             return self.flat[1]
         flat = flatten(list(index), list(buffer.shape))
         if any(_computed(position) for position in index) and not any(_computed(of(a)) for a in flat.atoms()):
@@ -244,7 +244,7 @@ class Printer:
                 text, level = position_text, position_level
         return text or "0"
 
-    def _is_flat(self, buffer: Buffer, index: tuple[Index, ...]) -> bool:
+    def is_flat(self, buffer: Buffer, index: tuple[Index, ...]) -> bool:
         assert self.flat is not None
         used = [axis for axis, size in zip(index, buffer.shape, strict=True) if size.constant != 1]
         sizes = [size for size in buffer.shape if size.constant != 1]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES
 from musadata.teacher.compiler.emission.statements import INDEX, Block
-from musadata.teacher.compiler.ir.index_formulas import Index, product
+from musadata.teacher.compiler.ir.index_formulas import Variable, product
+from musadata.teacher.compiler.ir.scalar import Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 
@@ -18,7 +19,7 @@ class EmittedKernel:
 
     Attributes:
         kernel: what it computes.
-        schedule: how its work is dealt out: the name of the emitter.
+        schedule: how its work is distributed over threads, in words.
         functions: device functions that it calls: (name, dtype).
         source: helper functions of its own and the `__global__` function.
         launch: the host's lines that launch it.
@@ -33,55 +34,43 @@ class EmittedKernel:
     sizes: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """A launch: host variables to compute first, then grid, block and the counts that the kernel takes as arguments."""
-
-    setup: tuple[str, ...]
-    grid: str
-    block: str
-    counts: tuple[tuple[str, str], ...] = ()  # parameter name, host expression
-
-
 def finish(
     kernel: Kernel,
     schedule: str,
     block: Block,
-    geometry: Geometry,
+    setup: Sequence[str],
     size_names: Sequence[str],
     *,
-    template: str = "",
+    counts: Sequence[str] = (),
     helpers: str = "",
 ) -> EmittedKernel:
-    """Put the `__global__` function around a body and write its launch."""
+    """Put the `__global__` function around a body and write its launch.
+
+    `setup` are host statements that define `blocks`, `threads` and the `counts`, which the kernel takes as arguments.
+    """
     body = "\n".join(block.lines)
-    counts = [name for name, _ in geometry.counts]
-    sizes = [name for name in size_names if re.search(rf"\b{re.escape(name)}\b", body) and name not in counts]
+    sizes = [name for name in _mentioned(size_names, body) if name not in counts]
+    inputs = [buffer for buffer in kernel.inputs if buffer not in kernel.outputs]
     parameters = [
-        *(f"const {C_TYPES[b.dtype]}* __restrict__ {b.name}" for b in kernel.inputs if b not in kernel.outputs),
-        *(f"{C_TYPES[b.dtype]}* __restrict__ {b.name}" for b in kernel.outputs),
+        *(f"const {C_TYPES[buffer.dtype]}* __restrict__ {buffer.name}" for buffer in inputs),
+        *(f"{C_TYPES[buffer.dtype]}* __restrict__ {buffer.name}" for buffer in kernel.outputs),
         *(f"{INDEX} {name}" for name in (*counts, *sizes)),
     ]
-    arguments = [
-        *(pointer(b) for b in kernel.inputs if b not in kernel.outputs),
-        *(pointer(b) for b in kernel.outputs),
-        *(text for _, text in geometry.counts),
-        *sizes,
-    ]
+    arguments = [*map(_pointer, (*inputs, *kernel.outputs)), *counts, *sizes]
     head = f"__global__ void {kernel.name}("
     source = f"{head}{_wrapped(parameters, head)}) {{\n{body}\n}}\n"
-    call = f"{kernel.name}<<<{geometry.grid}, {geometry.block}, 0, stream>>>("
-    lines = (
-        *geometry.setup,
-        *f"{call}{_wrapped(arguments, call, 4)});".splitlines(),
-        "C10_CUDA_KERNEL_LAUNCH_CHECK();",
-    )
-    text = "\n".join(lines)
-    used = frozenset(name for name in size_names if re.search(rf"\b{re.escape(name)}\b", text))
-    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + template + source, lines, used)
+    call = f"{kernel.name}<<<blocks, threads, 0, stream>>>("
+    call_lines = f"{call}{_wrapped(arguments, call, 4)});".splitlines()
+    lines = (*setup, *call_lines, "C10_CUDA_KERNEL_LAUNCH_CHECK();")
+    used = frozenset(_mentioned(size_names, "\n".join(lines)))
+    return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used)
 
 
-def pointer(buffer) -> str:  # type: ignore[no-untyped-def]
+def _mentioned(names: Sequence[str], text: str) -> list[str]:
+    return [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+
+
+def _pointer(buffer: Buffer) -> str:
     """A buffer's data pointer on the host."""
     kind = C_TYPES[buffer.dtype]
     if buffer.dtype in ("float16", "bfloat16"):
@@ -106,6 +95,15 @@ def _wrapped(items: Sequence[str], head: str, margin: int = 0) -> str:
     return "\n    " + text.rstrip(",")
 
 
-def count_text(block: Block, factors: Sequence[Index]) -> str:
-    """A product of extents as the host writes it."""
-    return block.index(product(factors))
+def count_text(block: Block, axes: Sequence[Variable]) -> str:
+    """The number of points of some axes, as the host writes it."""
+    return block.index(product(axis.extent for axis in axes))
+
+
+def linear_setup(block: Block, axes: Sequence[Variable], threads: int, blocks: str) -> tuple[str, ...]:
+    """The setup of a one-dimensional launch over all points of the axes."""
+    return (
+        f"const int total = {count_text(block, axes)};",
+        f"const int threads = {threads};",
+        f"const int blocks = {blocks};",
+    )

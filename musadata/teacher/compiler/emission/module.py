@@ -138,21 +138,11 @@ def _children(state: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 def _holder(path: str, children: Sequence[str]) -> str:
     """The statement that makes one plain module; numbered children live in a list."""
-    *_, leaf = path.split(".")
-    if not leaf.isidentifier():
-        return _filled(path, children) if any(not name.isidentifier() for name in children) else ""
-    return f"{state_path(path)} = {_container(children)}"
-
-
-def _filled(path: str, children: Sequence[str]) -> str:
-    return f"{state_path(path)} = {_container(children)}"
-
-
-def _container(children: Sequence[str]) -> str:
     numbers = [int(name) for name in children if not name.isidentifier()]
-    if not numbers:
-        return "nn.Module()"
-    return f"nn.ModuleList([nn.Module() for _ in range({max(numbers) + 1})])"
+    if not numbers and not path.split(".")[-1].isidentifier():
+        return ""  # its parent, a list, makes it
+    container = f"nn.ModuleList([nn.Module() for _ in range({max(numbers) + 1})])" if numbers else "nn.Module()"
+    return f"{state_path(path)} = {container}"
 
 
 def _tensor(owner: str, leaf: str, entry: Mapping[str, Any]) -> str:

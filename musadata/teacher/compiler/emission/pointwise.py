@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES
-from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
+from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Variable
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable
 from musadata.teacher.compiler.ir.scalar import Load
 from musadata.teacher.compiler.lowering.fusion import Kernel, Store
 
@@ -32,7 +32,8 @@ def emit_naive(kernel: Kernel, size_names: Sequence[str], total: int) -> Emitted
     block.write(f"const {INDEX} i = blockIdx.x * blockDim.x + threadIdx.x;")
     block.write("if (i >= total) return;")
     _element(kernel, block)
-    return finish(kernel, "one thread per element", block, _linear(kernel, block, total), size_names)
+    setup = linear_setup(block, kernel.axes, threads_for(total), "(total + threads - 1) / threads")
+    return finish(kernel, "one thread per element", block, setup, size_names, counts=("total",))
 
 
 def emit_grid_stride(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
@@ -41,30 +42,14 @@ def emit_grid_stride(kernel: Kernel, size_names: Sequence[str], total: int) -> E
     block.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
     with block.scope(f"for ({INDEX} i = blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step)"):
         _element(kernel, block)
-    linear = _linear(kernel, block, total)
-    geometry = Geometry(
-        (*linear.setup[:-1], "const int blocks = std::min((total + threads - 1) / threads, 1024);"),
-        linear.grid,
-        linear.block,
-        linear.counts,
-    )
-    return finish(kernel, "grid-stride loop", block, geometry, size_names)
+    setup = linear_setup(block, kernel.axes, threads_for(total), "std::min((total + threads - 1) / threads, 1024)")
+    return finish(kernel, "grid-stride loop", block, setup, size_names, counts=("total",))
 
 
 def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
     block = Block([*names_in(kernel, size_names), "i", "step", "total"])
     block.printer.flat = (kernel.axes, "i")
     return block
-
-
-def _linear(kernel: Kernel, block: Block, total: int) -> Geometry:
-    count = count_text(block, [v.extent for v in kernel.axes])
-    setup = (
-        f"const int total = {count};",
-        f"const int threads = {threads_for(total)};",
-        "const int blocks = (total + threads - 1) / threads;",
-    )
-    return Geometry(setup, "blocks", "threads", (("total", "total"),))
 
 
 def _element(kernel: Kernel, block: Block) -> None:
@@ -76,19 +61,16 @@ def _element(kernel: Kernel, block: Block) -> None:
 
 def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
     """Axes that are needed one by one: all that occur in anything else than a flat position."""
-    if kernel.axes and len(kernel.axes) == 1 and kernel.axes[0].name == "i":
+    if len(kernel.axes) == 1 and kernel.axes[0].name == "i":
         return frozenset()
-    found: set[Variable] = set()
+    formulas: list[Index] = []
     for store in kernel.stores:
         for node in store.value.walk():
-            if isinstance(node, Load) and block.printer._is_flat(node.buffer, node.index):
-                continue
-            for formula in node.formulas:
-                found |= formula.variables
-        if not block.printer._is_flat(store.buffer, store.index):
-            for formula in store.index:
-                found |= formula.variables
-    return frozenset(found)
+            if not (isinstance(node, Load) and block.printer.is_flat(node.buffer, node.index)):
+                formulas += node.formulas
+        if not block.printer.is_flat(store.buffer, store.index):
+            formulas += store.index
+    return frozenset[Variable]().union(*(formula.variables for formula in formulas))
 
 
 def write_store(block: Block, store: Store) -> None:
@@ -124,36 +106,30 @@ def emit_rows(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedK
         decode(block, "outer", tuple(outer), frozenset(outer))
     for store in kernel.stores:
         write_store(block, store)
-    count = count_text(block, [v.extent for v in outer])
     setup = (
-        f"const int outer_size = {count};",
+        f"const int outer_size = {count_text(block, outer)};",
         "const dim3 threads(32, 8);",
         f"const int width_blocks = ({block.printer.index(last.extent, 70)} + threads.x - 1) / threads.x;",
         "const dim3 blocks(width_blocks, (outer_size + threads.y - 1) / threads.y);",
     )
-    geometry = Geometry(setup, "blocks", "threads", (("outer_size", "outer_size"),))
-    return finish(kernel, "two-dimensional grid", block, geometry, size_names)
+    return finish(kernel, "two-dimensional grid", block, setup, size_names, counts=("outer_size",))
 
 
 def can_vectorise(kernel: Kernel) -> bool:
     """Everything is float32 and read either at the element's own place or at one fixed place."""
     if len(kernel.stores) != 1 or kernel.reductions:
         return False
-    block = Block(())
-    block.printer.flat = (kernel.axes, "i")
-    store = kernel.stores[0]
-    if store.buffer.dtype != "float32" or not block.printer._is_flat(store.buffer, store.index):
+    (store,) = kernel.stores
+    is_flat = _new_block(kernel, ()).printer.is_flat
+    if store.buffer.dtype != "float32" or not is_flat(store.buffer, store.index):
         return False
-    flat = [load for load in store.value.loads if block.printer._is_flat(load.buffer, load.index)]
-    variable = [
-        node for node in store.value.walk() for f in node.formulas if f.variables and not isinstance(node, Load)
-    ]
+    flat = [load for load in store.value.loads if is_flat(load.buffer, load.index)]
     others = [load for load in store.value.loads if load not in flat]
+    computed = [f for node in store.value.walk() if not isinstance(node, Load) for f in node.formulas]
     return (
         bool(flat)
-        and not variable
         and all(load.buffer.dtype == "float32" for load in flat)
-        and all(not f.variables for load in others for f in load.index)
+        and not any(f.variables for f in [*computed, *(f for load in others for f in load.index)])
         and len({load.buffer for load in others}) == len(others)
     )
 
@@ -162,7 +138,7 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
     """Four elements per thread, moved as one float4; the tail element by element."""
     block = _new_block(kernel, size_names)
     store = kernel.stores[0]
-    reads = [load for load in store.value.loads if block.printer._is_flat(load.buffer, load.index)]
+    reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
     fixed = [load for load in store.value.loads if load not in reads]
     function, source = _element_function(kernel, size_names, reads, fixed, block.functions)
     for load in fixed:
@@ -186,10 +162,9 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
         block.write(f"{out}[i] = {function}({arguments});")
     block.depth -= 1
     block.write("}")
-    linear = _linear(kernel, block, -(-total // 4))
-    setup = (*linear.setup[:-1], "const int blocks = (total + 4 * threads - 1) / (4 * threads);")
-    geometry = Geometry(setup, linear.grid, linear.block, linear.counts)
-    return finish(kernel, "float4 vectorised", block, geometry, size_names, helpers=source)
+    blocks = "(total + 4 * threads - 1) / (4 * threads)"
+    setup = linear_setup(block, kernel.axes, threads_for(-(-total // 4)), blocks)
+    return finish(kernel, "float4 vectorised", block, setup, size_names, counts=("total",), helpers=source)
 
 
 def _element_function(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
-from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
+from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Index, Size, Variable, of, product
+from musadata.teacher.compiler.ir.index_formulas import Index, Size, Variable, of
 from musadata.teacher.compiler.ir.scalar import Local
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
 
@@ -20,10 +20,9 @@ COLLECTIVE = ("sum", "prod", "max", "min", "fast_max")  # reductions that severa
 
 @dataclass(frozen=True)
 class Team:
-    """Who works on one point together.
+    """The threads that work on one point together.
 
     Attributes:
-        schedule: what the teacher calls it.
         first: the member's first inner position; "" where one thread does all.
         step: how far a member's next inner position is.
         leader: the condition under which a member stores the result of a point.
@@ -31,7 +30,6 @@ class Team:
         memory: whether those functions need shared memory, and how many elements.
     """
 
-    schedule: str
     first: str = ""
     step: str = ""
     leader: str = ""
@@ -41,33 +39,28 @@ class Team:
 
 def emit_thread(kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False) -> EmittedKernel:
     """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
-    block = _new_block(kernel, size_names)
-    team = Team("one thread per output, grid-stride loop" if stride else "one thread per output")
-    point = _point_name(kernel)
+    block, point = _new_block(kernel, size_names), _point_name(kernel)
+    first = f"{INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;"
     if stride:
         block.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
-        head = f"for ({INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x; {point} < total; {point} += step)"
-        with block.scope(head):
-            _work(kernel, block, team, point)
+        with block.scope(f"for ({first} {point} < total; {point} += step)"):
+            _work(kernel, block, Team(), point)
     else:
-        block.write(f"const {INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;")
+        block.write(f"const {first}")
         block.write(f"if ({point} >= total) return;")
-        _work(kernel, block, team, point)
+        _work(kernel, block, Team(), point)
     blocks = "(total + threads - 1) / threads"
-    setup = (
-        f"const int total = {count_text(block, [v.extent for v in kernel.axes])};",
-        f"const int threads = {min(128, threads_for(points))};",
-        f"const int blocks = {f'std::min({blocks}, 1024)' if stride else blocks};",
+    setup = linear_setup(
+        block, kernel.axes, min(128, threads_for(points)), f"std::min({blocks}, 1024)" if stride else blocks
     )
-    geometry = Geometry(setup, "blocks", "threads", (("total", "total"),))
-    return finish(kernel, team.schedule, block, geometry, size_names)
+    schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
+    return finish(kernel, schedule, block, setup, size_names, counts=("total",))
 
 
 def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> EmittedKernel:
     """One warp per point, partial results combined by shuffles."""
-    block = _new_block(kernel, size_names)
-    team = Team("one warp per output, shuffle reduction", "lane", str(WARP), "lane == 0", "warp")
-    point = _point_name(kernel)
+    block, point = _new_block(kernel, size_names), _point_name(kernel)
+    team = Team("lane", str(WARP), "lane == 0", "warp")
     warps = 4 if points >= 4 else 1
     if warps == 1:
         block.write(f"const {INDEX} {point} = blockIdx.x;")
@@ -76,34 +69,27 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> Emitted
     block.write(f"const int lane = threadIdx.x % {WARP};")
     block.write(f"if ({point} >= total) return;  // the whole warp leaves")
     _work(kernel, block, team, point)
-    setup = (
-        f"const int total = {count_text(block, [v.extent for v in kernel.axes])};",
-        f"const int threads = {warps * WARP};",
-        f"const int blocks = (total + {warps} - 1) / {warps};" if warps > 1 else "const int blocks = total;",
-    )
-    geometry = Geometry(setup, "blocks", "threads", (("total", "total"),))
-    return finish(kernel, team.schedule, block, geometry, size_names, helpers=_warp_helpers(kernel))
+    blocks = f"(total + {warps} - 1) / {warps}" if warps > 1 else "total"
+    setup = linear_setup(block, kernel.axes, warps * WARP, blocks)
+    schedule, helpers = "one warp per output, shuffle reduction", _helpers(kernel, _warp_helper)
+    return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=helpers)
 
 
 def emit_block(kernel: Kernel, size_names: Sequence[str], inner: int, *, shuffle: bool) -> EmittedKernel:
     """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory."""
-    block = _new_block(kernel, size_names)
-    threads = next((t for t in (32, 64, 128) if inner <= t), 256)
+    block, point = _new_block(kernel, size_names), _point_name(kernel)
+    threads = threads_for(inner)
     memory = threads // WARP if shuffle else threads
-    schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
-    team = Team(schedule, "threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory)
-    point = _point_name(kernel)
+    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory)
     for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
         name = "partial" if dtype == kernel.reductions[0].dtype else f"partial_{dtype}"
         block.write(f"__shared__ {C_TYPES[dtype]} {name}[{memory}];")
     block.write(f"const {INDEX} {point} = blockIdx.x;")
     _work(kernel, block, team, point)
-    setup = (
-        f"const int blocks = {count_text(block, [v.extent for v in kernel.axes])};",
-        f"const int threads = {threads};",
-    )
-    helpers = _warp_helpers(kernel) + _shuffle_helpers(kernel) if shuffle else _shared_helpers(kernel)
-    return finish(kernel, schedule, block, Geometry(setup, "blocks", "threads"), size_names, helpers=helpers)
+    setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
+    schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
+    helpers = _helpers(kernel, _warp_helper, _shuffle_helper) if shuffle else _helpers(kernel, _shared_helper)
+    return finish(kernel, schedule, block, setup, size_names, helpers=helpers)
 
 
 def can_share(kernel: Kernel) -> bool:
@@ -112,12 +98,9 @@ def can_share(kernel: Kernel) -> bool:
 
 
 def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
-    names = [v.name for stage in kernel.stages for v in stage.axes]
-    registers = [r.local for r in kernel.reductions]
-    block = Block([*names_in(kernel, size_names), *names, "total", "lane", "k", "step"])
-    for register in registers:
-        block._names.add(register)
-    return block
+    inner = [axis.name for stage in kernel.stages for axis in stage.axes]
+    registers = [stage.local for stage in kernel.reductions]
+    return Block([*names_in(kernel, size_names), *inner, *registers, "total", "lane", "k", "step"])
 
 
 def _point_name(kernel: Kernel) -> str:
@@ -159,13 +142,10 @@ _FUNCTION_NAMES = frozenset({"sum", "max", "min", "prod", "exp", "sqrt"})
 
 
 def _used_axes(kernel: Kernel) -> frozenset[Variable]:
-    found: set[Variable] = set()
-    for stage in kernel.stages:
-        found |= stage.value.variables
-        if stage.buffer is not None:
-            found |= {v for index in stage.index for v in index.variables}
-        found |= {v for axis in stage.axes for v in axis.extent.variables}
-    return frozenset(found)
+    found = [stage.value.variables for stage in kernel.stages]
+    found += [index.variables for stage in kernel.stages if stage.buffer is not None for index in stage.index]
+    found += [axis.extent.variables for stage in kernel.stages for axis in stage.axes]
+    return frozenset[Variable]().union(*found)
 
 
 @contextmanager
@@ -176,18 +156,12 @@ def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[Non
     elif not team.first:
         with _nested(block, axes):
             yield
-    elif len(axes) == 1:
-        axis = axes[0]
-        limit = block.index(axis.extent)
-        with block.scope(
-            f"for ({INDEX} {axis.name} = {team.first}; {axis.name} < {limit}; {axis.name} += {team.step})"
-        ):
-            yield
     else:
-        count = block.index(product(axis.extent for axis in axes))
-        flat = block.fresh("inner")
-        with block.scope(f"for ({INDEX} {flat} = {team.first}; {flat} < {count}; {flat} += {team.step})"):
-            decode(block, flat, axes, frozenset(axes))
+        flat = axes[0].name if len(axes) == 1 else block.fresh("inner")
+        limit = count_text(block, axes)
+        with block.scope(f"for ({INDEX} {flat} = {team.first}; {flat} < {limit}; {flat} += {team.step})"):
+            if len(axes) > 1:
+                decode(block, flat, axes, frozenset(axes))
             yield
 
 
@@ -281,7 +255,7 @@ def _reduce_position(block: Block, stage: Reduce, name: str) -> None:
     best = block.fresh("best")
     block.write(f"{kind} {best} = {identity(stage.kind[3:], stage.value.dtype)};")
     block.write(f"{INDEX} {name} = -1;")
-    with _loops(block, _bounded(block, stage.axes), Team("")):
+    with _loops(block, _bounded(block, stage.axes), Team()):
         text = block.value(stage.value)
         current = block.fresh("current")
         block.write(f"const {kind} {current} = {text};")
@@ -303,25 +277,20 @@ def _map(block: Block, stage: Store, team: Team, fixed: frozenset[Variable], kno
 
 
 def _single(block: Block, stage: Store, team: Team) -> None:
-    if not team.leader:
-        write_store(block, stage)
-        return
-    with block.scope(f"if ({team.leader})"):
+    with block.scope(f"if ({team.leader})") if team.leader else nullcontext():
         write_store(block, stage)
 
 
-def _kinds(kernel: Kernel) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((r.kind, r.dtype) for r in kernel.reductions))
+def _helpers(kernel: Kernel, *writers: Callable[[str, str], str]) -> str:
+    """The device functions that combine partial results, for each kind and type of reduction."""
+    kinds = dict.fromkeys((stage.kind, stage.dtype) for stage in kernel.reductions)
+    return "".join(write(kind, dtype) for write in writers for kind, dtype in kinds)
 
 
 def _helper_name(collective: str, kind: str) -> str:
     """What combines a team's partial results; `maximum` and `minimum` keep NaN, `max` does not."""
     names = {"fast_max": "max", "max": "maximum", "min": "minimum"}
     return f"{collective}_{names.get(kind, kind)}"
-
-
-def _warp_helpers(kernel: Kernel) -> str:
-    return "".join(_warp_helper(kind, dtype) for kind, dtype in _kinds(kernel))
 
 
 def _warp_helper(kind: str, dtype: str) -> str:
@@ -341,10 +310,6 @@ def _warp_helper(kind: str, dtype: str) -> str:
     )
 
 
-def _shuffle_helpers(kernel: Kernel) -> str:
-    return "".join(_shuffle_helper(kind, dtype) for kind, dtype in _kinds(kernel))
-
-
 def _shuffle_helper(kind: str, dtype: str) -> str:
     type_, name, warp = C_TYPES[dtype], _helper_name("block", kind), _helper_name("warp", kind)
     return (
@@ -361,10 +326,6 @@ def _shuffle_helper(kind: str, dtype: str) -> str:
         f"    return value;\n"
         f"}}\n\n"
     )
-
-
-def _shared_helpers(kernel: Kernel) -> str:
-    return "".join(_shared_helper(kind, dtype) for kind, dtype in _kinds(kernel))
 
 
 def _shared_helper(kind: str, dtype: str) -> str:

@@ -1,4 +1,4 @@
-"""Which schedule each kernel of a candidate gets: the plans that samples of a task are dealt."""
+"""Plans, and the schedule that each kernel of a candidate gets by its plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from musadata.teacher.compiler.lowering.fusion import Kernel
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
 SHORT_SUM = 256  # ... unless what a team adds up is long
-SERIAL_LIMIT = 2048  # a longer sum in one thread loses more digits than PyTorch's, and takes for ever
+SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,21 @@ PLANS = (
 )
 
 
-def extent_hint(extents: Sequence[Index], hints: dict[str, int]) -> int:
-    """The size of an iteration space for the given sizes; extents that depend on the position, as prefixes and adaptive
-    windows do, count as in the middle."""
-    return product(extents).evaluate(hints)
+def extent_hint(axes: Sequence[Variable], hints: dict[str, int]) -> int:
+    """The number of points of some axes for the given sizes. Extents that depend on the position, as those of prefixes
+    and adaptive windows do, are taken in the middle."""
+    return product(axis.extent for axis in axes).evaluate(hints)
 
 
 def work(kernel: Kernel, hints: dict[str, int]) -> int:
     """About how many operations a kernel takes for the given sizes."""
-    total = 0
-    for stage in kernel.stages:
-        total += extent_hint([v.extent for v in stage.axes], hints) * sum(1 for _ in stage.value.walk())
-    return total * extent_hint([v.extent for v in kernel.axes], hints)
+    per_point = sum(extent_hint(stage.axes, hints) * len(list(stage.value.walk())) for stage in kernel.stages)
+    return per_point * extent_hint(kernel.axes, hints)
 
 
 def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
     """Emit a kernel by the plan, or by the nearest schedule that it allows."""
-    total = extent_hint([v.extent for v in kernel.axes], hints)
+    total = extent_hint(kernel.axes, hints)
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
         return _elements(kernel, plan, size_names, total)
     if plan.tile and tiled.can_tile(kernel):
@@ -82,17 +80,17 @@ def _tile(kernel: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> E
     stage = kernel.reductions[0]
     assert stage.contraction is not None
     first = stage.contraction.batch
-    rows = extent_hint(_sizes(stage.index[first : first + stage.contraction.rows], kernel.axes), hints)
-    cols = extent_hint(_sizes(stage.index[first + stage.contraction.rows :], kernel.axes), hints)
+    rows = extent_hint(_axes_in(stage.index[first : first + stage.contraction.rows], kernel.axes), hints)
+    cols = extent_hint(_axes_in(stage.index[first + stage.contraction.rows :], kernel.axes), hints)
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 
 
-def _sizes(indices: Sequence[Index], axes: tuple[Variable, ...]) -> list[Index]:
-    return [v.extent for v in axes if any(v in index.variables for index in indices)]
+def _axes_in(indices: Sequence[Index], axes: tuple[Variable, ...]) -> list[Variable]:
+    return [axis for axis in axes if any(axis in index.variables for index in indices)]
 
 
 def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, hints: dict[str, int]) -> EmittedKernel:
-    inner = max(extent_hint([v.extent for v in stage.axes], hints) for stage in kernel.stages)
+    inner = max(extent_hint(stage.axes, hints) for stage in kernel.stages)
     shared = rowwise.can_share(kernel)
     if points in ("thread", "stride") and inner > SERIAL_LIMIT and shared:
         points = "shared" if points == "thread" else "shuffle"

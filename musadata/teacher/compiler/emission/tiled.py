@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
-from musadata.teacher.compiler.emission.launch import EmittedKernel, Geometry, count_text, finish
+from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Variable, of, product
+from musadata.teacher.compiler.ir.index_formulas import Variable, of
 from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
@@ -53,7 +53,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     block.write(f"const {INDEX} {col} = blockIdx.x * {tile} + threadIdx.x;")
     if batch:
         _decode_axes(block, "blockIdx.z", batch)
-    rows_text, cols_text = (count_text(block, [v.extent for v in part]) for part in (rows, cols))
+    rows_text, cols_text = count_text(block, rows), count_text(block, cols)
     for flat, axes in ((row, rows), (col, cols)):
         if len(axes) > 1:
             block.printer.positions[flatten([of(v) for v in axes], [v.extent for v in axes])] = flat
@@ -62,10 +62,9 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     local = _local_name(kernel, stage)
     block.printer.rename = {stage.local: local}
     block.write(f"{kind} {local} = {number_text(0, stage.dtype)};")
-    depth = product(v.extent for v in stage.axes)
-    depth_text = block.index(depth)
+    depth_text = count_text(block, stage.axes)
     with block.scope(f"for ({INDEX} start = 0; start < {depth_text}; start += {tile})"):
-        left, right = _operands(kernel, stage)
+        left, right = (side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right))
         _load_tile(block, "left_tile", left, stage, "start + threadIdx.x", f"{row} < {rows_text}", depth_text)
         _load_tile(block, "right_tile", right, stage, "start + threadIdx.y", f"{col} < {cols_text}", depth_text)
         block.write("__syncthreads();")
@@ -81,10 +80,9 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
         for store in kernel.stores:
             write_store(block, store)
     _insert_decoded(block, head, (row, rows), (col, cols))
-    depth_z = count_text(block, [v.extent for v in batch]) if batch else ""
-    blocks = f"{_tiles(cols_text, tile)}, {_tiles(rows_text, tile)}"
-    setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({blocks}{f', {depth_z}' if batch else ''});")
-    return finish(kernel, "shared-memory tiles", block, Geometry(setup, "blocks", "threads"), size_names)
+    blocks = [_tiles(cols_text, tile), _tiles(rows_text, tile), *([count_text(block, batch)] if batch else [])]
+    setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({', '.join(blocks)});")
+    return finish(kernel, "shared-memory tiles", block, setup, size_names)
 
 
 def _tiles(extent: str, tile: int) -> str:
@@ -116,11 +114,6 @@ def _insert_decoded(block: Block, place: int, *parts: tuple[str, tuple[Variable,
         if len(axes) > 1:
             decode(block, flat, axes, frozenset(v for v in axes if re.search(rf"\b{v.name}\b", text)))
     block.lines += body
-
-
-def _operands(kernel: Kernel, stage: Reduce) -> tuple[Scalar, Scalar]:
-    assert stage.contraction is not None
-    return stage.contraction.left(stage.index, stage.loops), stage.contraction.right(stage.index, stage.loops)
 
 
 def _load_tile(block: Block, tile: str, value: Scalar, stage: Reduce, position: str, inside: str, depth: str) -> None:

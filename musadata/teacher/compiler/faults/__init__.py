@@ -1,13 +1,14 @@
-"""Realistic faults: small edits of an honest candidate, each at a place where it matters for the task's shapes."""
+"""Realistic faults: small edits of an honest candidate, each at a place where it matters for the task's shapes.
 
-from musadata.teacher.compiler.faults import arithmetic_faults as arithmetic
-from musadata.teacher.compiler.faults import cooperation_faults as cooperation
-from musadata.teacher.compiler.faults import indexing_faults as indexing
-from musadata.teacher.compiler.faults import language_faults as language
+`KINDS` holds all kinds by name. Each module registers some of them with `catalogue.fault`; `FaultContext` has the edits
+that they are made of.
+"""
+
+from musadata.teacher.compiler.faults import arithmetic_faults, cooperation_faults, indexing_faults, language_faults
 from musadata.teacher.compiler.faults.catalogue import KINDS, FaultKind
 from musadata.teacher.compiler.faults.fault_context import FaultContext
 
 # The kinds are registered when their modules are imported.
-MODULES = (arithmetic, cooperation, indexing, language)
+MODULES = (arithmetic_faults, cooperation_faults, indexing_faults, language_faults)
 
 __all__ = ["KINDS", "FaultContext", "FaultKind"]

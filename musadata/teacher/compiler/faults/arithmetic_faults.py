@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from musadata.teacher.compiler.faults.catalogue import fault
-from musadata.teacher.compiler.faults.fault_context import FaultContext
+from musadata.teacher.compiler.faults.catalogue import fault, in_kernel
+from musadata.teacher.compiler.faults.fault_context import FaultContext, first
 
 _DIVISOR = r" / static_cast<(?:float|double)>\(((?:[^()]|\([^()]*\))*)\)"
 
 
-def _is_one(context: FaultContext, text: str) -> bool:
-    values = context.values_of(text.strip())
-    return values is not None and all(value == 1 for value in values)
+def _change_divisor(context: FaultContext, new: Callable[[str], str]) -> str | None:
+    """Replace a division by a converted integer; one by an integer that is always 1 is left as it is."""
+
+    def replacement(match: re.Match[str]) -> str:
+        values = context.values_of(match[1].strip())
+        return match[0] if values is not None and set(values) == {1} else new(match[1])
+
+    return context.in_some_kernel(lambda text: context.replace_one(text, _DIVISOR, replacement))
 
 
 @fault(
@@ -22,11 +28,11 @@ def _is_one(context: FaultContext, text: str) -> bool:
 )
 def wrong_identity(context: FaultContext) -> str | None:
     def change(text: str) -> str | None:
-        sums = [m for m in re.finditer(r"(float|double) (\w+) = 0\.0f?;", text) if f"{m.group(2)} +=" in text]
-        match = context.pick(sums)
-        if match is None:
-            return None
-        return text[: match.start()] + match.group(0).replace("0.0", "1.0") + text[match.end() :]
+        def accumulates(match: re.Match[str]) -> bool:
+            return f"{match.group(2)} +=" in text
+
+        declaration = r"(float|double) (\w+) = 0\.0f?;"
+        return context.replace_one(text, declaration, lambda match: match[0].replace("0.0", "1.0"), accumulates)
 
     return context.in_some_kernel(change)
 
@@ -37,7 +43,7 @@ def wrong_identity(context: FaultContext) -> str | None:
     mend="the sum is divided by the number of elements",
 )
 def forgotten_scale(context: FaultContext) -> str | None:
-    return context.replace_in_some_kernel(_DIVISOR, lambda m: m.group(0) if _is_one(context, m.group(1)) else "")
+    return _change_divisor(context, lambda divisor: "")
 
 
 @fault(
@@ -46,22 +52,18 @@ def forgotten_scale(context: FaultContext) -> str | None:
     mend="the count is converted to floating point before it divides",
 )
 def missing_cast(context: FaultContext) -> str | None:
-    def integer(match: re.Match[str]) -> str:
-        return match.group(0) if _is_one(context, match.group(1)) else f" * (1 / ({match.group(1)}))"
-
-    return context.replace_in_some_kernel(_DIVISOR, integer)
+    return _change_divisor(context, lambda divisor: f" * (1 / ({divisor}))")
 
 
-@fault(
+def _turned(match: re.Match[str]) -> str:
+    return f"{match[1]} {'>' if match[2] == '<' else '<'} {match[3]} ?"
+
+
+fault(
     "inverted_condition",
     cause="a comparison pointed the wrong way, so the other branch was taken",
     mend="the comparison has the direction that the operator asks for",
-)
-def inverted_condition(context: FaultContext) -> str | None:
-    def turn(match: re.Match[str]) -> str:
-        return f"{match.group(1)} {'>' if match.group(2) == '<' else '<'} {match.group(3)} ?"
-
-    return context.replace_in_some_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", turn)
+)(in_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", _turned))
 
 
 _CONSTANTS = (
@@ -78,16 +80,11 @@ _CONSTANTS = (
     mend="the formula has the constants of its definition",
 )
 def wrong_constant(context: FaultContext) -> str | None:
-    for right, wrong in _CONSTANTS:
-        if right in context.source:
-            return context.source.replace(right, wrong, 1)
-    return None
+    return first(context.source.replace(right, wrong, 1) for right, wrong in _CONSTANTS if right in context.source)
 
 
-@fault(
+fault(
     "dropped_operand",
     cause="the bias or offset was left out",
     mend="it is added, as the reference does",
-)
-def dropped_operand(context: FaultContext) -> str | None:
-    return context.replace_in_some_kernel(r" \+ (?:\w*bias\w*)(?:\[[^\]]*\])?(?=;)", "")
+)(in_kernel(r" \+ (?:\w*bias\w*)(?:\[[^\]]*\])?(?=;)", ""))

@@ -1,11 +1,11 @@
-"""The kinds of fault that the teacher can seed, with what they look like to somebody who mends them."""
+"""The kinds of fault that the teacher can seed, each with the explanation that its repair gives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.faults.fault_context import FaultContext
+from musadata.teacher.compiler.faults.fault_context import Condition, FaultContext, Replacement
 
 Insert = Callable[[FaultContext], str | None]
 
@@ -40,3 +40,13 @@ def fault(name: str, *, cause: str, mend: str, compiles: bool = True) -> Callabl
         return insert
 
     return register
+
+
+def in_kernel(pattern: str, new: Replacement, where: Condition = lambda site: True) -> Insert:
+    """Replaces one match of a pattern in the first kernel that meets the condition and has one."""
+    return lambda context: context.in_some_kernel(lambda text: context.replace_one(text, pattern, new), where)
+
+
+def in_source(pattern: str, new: Replacement) -> Insert:
+    """Replaces one match of a pattern in the whole candidate."""
+    return lambda context: context.replace_one(context.source, pattern, new)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from musadata.teacher.compiler.faults.catalogue import fault
-from musadata.teacher.compiler.faults.fault_context import FaultContext
+from musadata.teacher.compiler.faults.catalogue import fault, in_kernel
+from musadata.teacher.compiler.faults.fault_context import Condition, FaultContext, KernelSite, first
 
 
 @fault(
@@ -31,30 +31,23 @@ def missing_barrier(context: FaultContext) -> str | None:
     mend="the shared array has an element for every thread that writes to it",
 )
 def shared_array_too_small(context: FaultContext) -> str | None:
-    for site in context.sites():
-        changed = context.in_kernel(
-            site, lambda text: context.replace_one(text, r"(__shared__ \w+ partial)\[(64|128|256)\]", _smaller)
-        ) or context.in_kernel(
-            site, lambda text: context.replace_one(text, r"(__shared__ \w+ \w+_tile\[\d+\])\[(8|16)\]", _smaller)
-        )
-        if changed:
-            return changed
-    return None
+    partial, tile = r"(__shared__ \w+ partial)\[(64|128|256)\]", r"(__shared__ \w+ \w+_tile\[\d+\])\[(8|16)\]"
+
+    def change(text: str) -> str | None:
+        return first(context.replace_one(text, pattern, _smaller) for pattern in (partial, tile))
+
+    return context.in_some_kernel(change)
 
 
 def _smaller(match: re.Match[str]) -> str:
-    return f"{match.group(1)}[{int(match.group(2)) // 2}]"
+    return f"{match[1]}[{int(match[2]) // 2}]"
 
 
-@fault(
+fault(
     "partial_result_stored",
     cause="the threads' partial results were never combined, so each thread went on with its own",
     mend="the partial results are combined before the result is used",
-)
-def partial_result_stored(context: FaultContext) -> str | None:
-    return context.replace_in_some_kernel(
-        r"\n    (\w+) = (?:block|warp)_\w+\(\1(?:, \w+)?\);", "", lambda site: max(site.inner) > 1
-    )
+)(in_kernel(r"\n    (\w+) = (?:block|warp)_\w+\(\1(?:, \w+)?\);", "", lambda site: max(site.inner) > 1))
 
 
 @fault(
@@ -63,14 +56,10 @@ def partial_result_stored(context: FaultContext) -> str | None:
     mend="the offsets start at half the warp size",
 )
 def wrong_shuffle_range(context: FaultContext) -> str | None:
-    long = any(
-        max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function) for site in context.sites()
-    )
-    return (
-        context.source.replace("int offset = 16;", "int offset = 8;", 1)
-        if long and "int offset = 16;" in context.source
-        else None
-    )
+    def is_long(site: KernelSite) -> bool:
+        return max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function)
+
+    return _replace_in_helper(context, "int offset = 16;", "int offset = 8;", is_long)
 
 
 @fault(
@@ -79,13 +68,17 @@ def wrong_shuffle_range(context: FaultContext) -> str | None:
     mend="the first stride of the tree is half the block",
 )
 def wrong_tree_start(context: FaultContext) -> str | None:
-    wide = [site for site in context.sites() if max(site.inner) > site.threads // 2 and "block_" in site.function]
-    old = "int stride = blockDim.x / 2; stride > 0"
-    return (
-        context.source.replace(old, "int stride = blockDim.x / 4; stride > 0", 1)
-        if wide and old in context.source
-        else None
-    )
+    def is_wide(site: KernelSite) -> bool:
+        return max(site.inner) > site.threads // 2 and "block_" in site.function
+
+    start = "int stride = blockDim.x / {}; stride > 0"
+    return _replace_in_helper(context, start.format(2), start.format(4), is_wide)
+
+
+def _replace_in_helper(context: FaultContext, old: str, new: str, where: Condition) -> str | None:
+    """The candidate with a device function changed, if some kernel for which it matters meets the condition."""
+    matters = any(where(site) for site in context.sites()) and old in context.source
+    return context.source.replace(old, new, 1) if matters else None
 
 
 @fault(

@@ -1,9 +1,9 @@
-"""What a fault may look at: the honest candidate, its kernels with their real sizes, and a seeded choice."""
+"""What a fault is inserted into: a candidate, its kernels with their sizes, and a seeded random choice."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -45,6 +45,11 @@ class KernelSite:
         return any(points % per_block for points in self.points)
 
 
+Change = Callable[[str], str | None]  # of a kernel's text; None where it does not apply
+Condition = Callable[[KernelSite], bool]
+Replacement = str | Callable[[re.Match[str]], str]  # of a match: a template, or a function
+
+
 @dataclass(frozen=True)
 class FaultContext:
     """A candidate to put a fault into. Choices are drawn from `random`, so they repeat."""
@@ -65,8 +70,8 @@ class FaultContext:
     def _site(self, emitted: EmittedKernel) -> KernelSite:
         hints = self.candidate.hints or ({},)
         kernel = emitted.kernel
-        points = tuple(extent_hint([v.extent for v in kernel.axes], sizes) for sizes in hints)
-        inner = tuple(max(extent_hint([v.extent for v in s.axes], sizes) for s in kernel.stages) for sizes in hints)
+        points = tuple(extent_hint(kernel.axes, sizes) for sizes in hints)
+        inner = tuple(max(extent_hint(s.axes, sizes) for s in kernel.stages) for sizes in hints)
         found = re.search(r"const (?:int threads = |dim3 threads\()(\d+)", "\n".join(emitted.launch))
         return KernelSite(emitted, points, inner, int(found.group(1)) if found else 1)
 
@@ -83,38 +88,23 @@ class FaultContext:
         left, right = self.values_of(one), self.values_of(other)
         return left is not None and right is not None and left != right
 
-    def in_kernel(self, site: KernelSite, change: Callable[[str], str | None]) -> str | None:
+    def in_kernel(self, site: KernelSite, change: Change) -> str | None:
         """The candidate with one kernel's function changed, or None where the change does not apply."""
         changed = change(site.function)
         if changed is None or changed == site.function or site.function not in self.source:
             return None
         return self.source.replace(site.function, changed, 1)
 
-    def in_some_kernel(
-        self, change: Callable[[str], str | None], where: Callable[[KernelSite], bool] = lambda site: True
-    ) -> str | None:
+    def in_some_kernel(self, change: Change, where: Condition = lambda site: True) -> str | None:
         """The candidate with the first kernel changed that meets the condition and that the change applies to."""
-        for site in self.sites():
-            changed = self.in_kernel(site, change) if where(site) else None
-            if changed:
-                return changed
-        return None
-
-    def replace_in_some_kernel(
-        self,
-        pattern: str,
-        new: str | Callable[[re.Match[str]], str],
-        where: Callable[[KernelSite], bool] = lambda site: True,
-    ) -> str | None:
-        """The candidate with one match of a pattern replaced in the first such kernel that has one."""
-        return self.in_some_kernel(lambda text: self.replace_one(text, pattern, new), where)
+        return first(self.in_kernel(site, change) for site in self.sites() if where(site))
 
     def in_launch(self, site: KernelSite, old: str, new: str) -> str | None:
         """The candidate with something in a kernel's launch changed."""
-        first, last = self._launch_span(site)
-        if first < 0 or old not in self.source[first:last]:
+        start, end = self._launch_span(site)
+        if start < 0 or old not in self.source[start:end]:
             return None
-        return self.source[:first] + self.source[first:last].replace(old, new, 1) + self.source[last:]
+        return self.source[:start] + self.source[start:end].replace(old, new, 1) + self.source[end:]
 
     def _launch_span(self, site: KernelSite) -> tuple[int, int]:
         call = self.source.find(f"{site.name}<<<")
@@ -126,10 +116,17 @@ class FaultContext:
     def pick(self, items: Sequence[Item]) -> Item | None:
         return self.random.choice(items) if items else None
 
-    def replace_one(self, text: str, pattern: str, new: str | Callable[[re.Match[str]], str]) -> str | None:
-        """One of the matches of a pattern replaced, chosen by the seed; None if there is none."""
-        match = self.pick(list(re.finditer(pattern, text)))
+    def replace_one(
+        self, text: str, pattern: str, new: Replacement, accepts: Callable[[re.Match[str]], bool] = bool
+    ) -> str | None:
+        """One of the accepted matches of a pattern replaced, chosen by the seed; None if there is none."""
+        match = self.pick([match for match in re.finditer(pattern, text) if accepts(match)])
         if match is None:
             return None
         replacement = new(match) if callable(new) else match.expand(new)
         return text[: match.start()] + replacement + text[match.end() :]
+
+
+def first(changed: Iterable[str | None]) -> str | None:
+    """The first change that applied."""
+    return next((source for source in changed if source), None)

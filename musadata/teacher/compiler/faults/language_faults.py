@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from musadata.teacher.compiler.faults.catalogue import fault
-from musadata.teacher.compiler.faults.fault_context import FaultContext
+from musadata.teacher.compiler.faults.catalogue import fault, in_kernel, in_source
+from musadata.teacher.compiler.faults.fault_context import FaultContext, KernelSite, first
 
 
 @fault(
@@ -15,11 +15,8 @@ from musadata.teacher.compiler.faults.fault_context import FaultContext
     compiles=False,
 )
 def undeclared_name(context: FaultContext) -> str | None:
-    def rename(text: str) -> str | None:
-        renamed = context.replace_one(text, r"(?<=[<>=] )total(?=[;)])", "num_elements")
-        return renamed or context.replace_one(text, r"\bblockIdx\.x\b", "block_idx.x")
-
-    return context.in_some_kernel(rename)
+    names = {r"(?<=[<>=] )total(?=[;)])": "num_elements", r"\bblockIdx\.x\b": "block_idx.x"}
+    return context.in_some_kernel(lambda text: first(context.replace_one(text, old, new) for old, new in names.items()))
 
 
 @fault(
@@ -48,14 +45,12 @@ _MISSPELT = {
 }
 
 
-@fault(
+fault(
     "missing_semicolon",
     cause="a statement had no semicolon at its end",
     mend="the statement ends with one",
     compiles=False,
-)
-def missing_semicolon(context: FaultContext) -> str | None:
-    return context.replace_in_some_kernel(r"(const int \w+ = [^;\n]+);\n", r"\1\n")
+)(in_kernel(r"(const int \w+ = [^;\n]+);\n", r"\1\n"))
 
 
 @fault(
@@ -72,33 +67,27 @@ def wrong_signature(context: FaultContext) -> str | None:
     return f"{context.source[:last]}, int64_t num_elements{context.source[last:]}"
 
 
-@fault(
+fault(
     "wrong_binding",
     cause="the function that Python asked for was not among those that the extension defines",
     mend="`functions` names the C++ function as it is defined",
     compiles=False,
-)
-def wrong_binding(context: FaultContext) -> str | None:
-    return context.replace_one(context.source, r'functions=\["(\w+)_cuda"\]', r'functions=["\1_forward"]')
+)(in_source(r'functions=\["(\w+)_cuda"\]', r'functions=["\1_forward"]'))
 
 
-@fault(
+fault(
     "wrong_pointer_type",
     cause="a float tensor's data was asked for as double, which the kernel does not take",
     mend="the pointer has the tensor's element type",
     compiles=False,
-)
-def wrong_pointer_type(context: FaultContext) -> str | None:
-    return context.replace_one(context.source, r"\.data_ptr<float>\(\)", ".data_ptr<double>()")
+)(in_source(r"\.data_ptr<float>\(\)", ".data_ptr<double>()"))
 
 
-@fault(
+fault(
     "wrong_dtype_check",
     cause="the check asked for another dtype than the reference's inputs have",
     mend="the check asks for the dtype that the inputs have",
-)
-def wrong_dtype_check(context: FaultContext) -> str | None:
-    return context.replace_one(context.source, r"(CHECK_INPUT\(\w+, torch::)kFloat32", r"\1kFloat64")
+)(in_source(r"(CHECK_INPUT\(\w+, torch::)kFloat32", r"\1kFloat64"))
 
 
 @fault(
@@ -111,13 +100,11 @@ def missing_return(context: FaultContext) -> str | None:
     return f"{head}        {tail}" if mark and "extension." in tail else None
 
 
-@fault(
+fault(
     "missing_argument",
     cause="forward called the extension with one argument too few",
     mend="every tensor that the function takes is passed",
-)
-def missing_argument(context: FaultContext) -> str | None:
-    return context.replace_one(context.source, r"(extension\.\w+\((?:\w|\.|, )+), [\w.\[\]]+\)", r"\1)")
+)(in_source(r"(extension\.\w+\((?:\w|\.|, )+), [\w.\[\]]+\)", r"\1)"))
 
 
 @fault(
@@ -126,17 +113,15 @@ def missing_argument(context: FaultContext) -> str | None:
     mend="the arguments are passed in the order of the kernel's parameters",
 )
 def swapped_arguments(context: FaultContext) -> str | None:
-    for site in context.sites():
-        shapes = {buffer.name: buffer.shape for buffer in site.emitted.kernel.inputs}
-        names = list(shapes)
-        if len(names) < 2 or shapes[names[0]] == shapes[names[1]]:
-            continue
-        one, two = (f"{name}.data_ptr<float>()" for name in names[:2])
-        for gap in (", ", ",\n            ", ",\n        "):
-            changed = context.in_launch(site, f"{one}{gap}{two}", f"{two}{gap}{one}")
-            if changed:
-                return changed
-    return None
+    def swapped(site: KernelSite) -> str | None:
+        buffers = list({buffer.name: buffer for buffer in site.emitted.kernel.inputs}.values())
+        if len(buffers) < 2 or buffers[0].shape == buffers[1].shape:
+            return None
+        one, two = (f"{buffer.name}.data_ptr<float>()" for buffer in buffers[:2])
+        gaps = (", ", ",\n            ", ",\n        ")
+        return first(context.in_launch(site, f"{one}{gap}{two}", f"{two}{gap}{one}") for gap in gaps)
+
+    return first(map(swapped, context.sites()))
 
 
 @fault(

@@ -9,7 +9,7 @@ from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Program
 from musadata.teacher.compiler.ir.scalar import Buffer, compute_type, literal
 from musadata.teacher.compiler.lowering import contraction, elementwise, indexing, layout, pooling, reduction
-from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Value
+from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Rule, Value
 
 # The rules are registered when their modules are imported.
 _MODULES = (contraction, elementwise, indexing, layout, pooling, reduction)
@@ -48,7 +48,7 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
     readers = _readers(graph)
     finishing: set[str] = set()
     for node in graph.nodes:
-        results = _rule_of(node)(Call(_informed(node, graph), dict(values), program))
+        results = _rule_of(node)(Call(_with_index_use(node, graph), dict(values), program))
         values[node.name] = results
         if not isinstance(results, Value):
             continue
@@ -59,7 +59,7 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
     return Lowered(graph, tuple(inputs), program, _outputs(graph, values, program))
 
 
-def _rule_of(node: Node):  # type: ignore[no-untyped-def]
+def _rule_of(node: Node) -> Rule:
     found = RULES.get(node.op) or RULES.get(node.op.split(".")[0])
     if found is None:
         raise Unsupported(f"no lowering for aten.{node.op}")
@@ -90,10 +90,8 @@ def _readers(graph: Graph) -> dict[str, list[Node | None]]:
 
 def _read_by(node: Node) -> list[str]:
     """The nodes whose results a node reads."""
-    arguments = [
-        item for value in node.arguments.values() for item in (value if isinstance(value, tuple) else (value,))
-    ]
-    return [item.node for item in arguments if isinstance(item, Reference)]
+    lists = [value if isinstance(value, tuple) else (value,) for value in node.arguments.values()]
+    return [item.node for items in lists for item in items if isinstance(item, Reference)]
 
 
 def _is_pointwise(node: Node | None) -> bool:
@@ -114,8 +112,8 @@ def _ends_kernel(node: Node, value: Value, finishing: set[str], readers: dict[st
     return not all(_is_pointwise(reader) for reader in readers[node.name])
 
 
-def _informed(node: Node, graph: Graph) -> Node:
-    """The node with a note for pooling whether the positions of its maxima are read."""
+def _with_index_use(node: Node, graph: Graph) -> Node:
+    """The node; for max pooling with an argument `wants_indices` that says whether the positions are read."""
     if "with_indices" not in node.op:
         return node
     wants = any(
