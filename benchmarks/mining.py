@@ -284,7 +284,7 @@ def measure_memory(counts: tuple[int, ...] = (10_000, 100_000)) -> tuple[list[Ro
 
 def mine_copies(count: int) -> None:
     """What a worker of stage 1 does with a source of so many files."""
-    source = CodeFiles("copies", Copies(count), seed=1)
+    source = CodeFiles("copies", Copies(count), SourceConfig(SourceType.DIRECTORY), seed=1)
     counts: Counter[str] = Counter()
     with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
         miner = Miner(source)

@@ -7,10 +7,11 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import MAX_FILE_BYTES
@@ -31,6 +32,7 @@ _HEADERS = (
 )
 _CENTRAL_ENTRY = b"PK\x01\x02"
 _TOO_MUCH = "it unpacks to too much"
+Open = Callable[[], IO[bytes] | None]  # opens one member
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class ArchiveTree:
 def _members(data: bytes, name: str) -> Iterator[Member]:
     found = _zip_members(data) if name.endswith((".whl", ".zip", ".egg")) else _tar_members(data)
     total = 0
-    for path, size, stream in found:
+    for path, size, open_member in found:
         total += size
         if total > MAX_TOTAL_BYTES:
             raise UnreadableFile("archive_bomb", _TOO_MUCH)
@@ -86,7 +88,7 @@ def _members(data: bytes, name: str) -> Iterator[Member]:
             if size > MAX_FILE_BYTES:
                 yield Member(path, None, UnreadableFile("file_too_large", f"more than {MAX_FILE_BYTES} bytes"))
             else:
-                yield Member(path, stream())
+                yield Member(path, _read(open_member))
 
 
 def _escapes(path: str) -> bool:
@@ -99,23 +101,23 @@ def is_kept(path: str) -> bool:
     return path.endswith(KEPT) or PurePosixPath(path).name.upper().startswith(KEPT_NAMES)
 
 
-def _zip_members(data: bytes) -> Iterator[tuple[str, int, "Reader"]]:
+def _zip_members(data: bytes) -> Iterator[tuple[str, int, Open]]:
     if data.count(_CENTRAL_ENTRY) > MAX_MEMBERS:  # before zipfile makes an object of each
         raise UnreadableFile("archive_bomb", _TOO_MUCH)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for info in archive.infolist():
             kind = info.external_attr >> 16 & 0o170000
             if not info.is_dir() and kind in (0, 0o100000):  # neither links nor devices
-                yield info.filename, info.file_size, Reader(archive, info)
+                yield info.filename, info.file_size, partial(archive.open, info)
 
 
-def _tar_members(data: bytes) -> Iterator[tuple[str, int, "Reader"]]:
+def _tar_members(data: bytes) -> Iterator[tuple[str, int, Open]]:
     with tarfile.open(fileobj=_decompressed(data), mode="r|", tarinfo=BoundedHeader) as archive:
         for count, info in enumerate(archive):
             if count >= MAX_MEMBERS:
                 raise UnreadableFile("archive_bomb", _TOO_MUCH)
             if info.isfile():
-                yield info.name.removeprefix("./"), info.size, Reader(archive, info)
+                yield info.name.removeprefix("./"), info.size, partial(archive.extractfile, info)
 
 
 def _decompressed(data: bytes) -> BinaryIO:
@@ -135,22 +137,10 @@ class BoundedHeader(tarfile.TarInfo):
         return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads one member; a member that is larger than it said is not believed."""
-
-    archive: zipfile.ZipFile | tarfile.TarFile
-    info: zipfile.ZipInfo | tarfile.TarInfo
-
-    def __call__(self) -> bytes:
-        if isinstance(self.archive, zipfile.ZipFile) and isinstance(self.info, zipfile.ZipInfo):
-            with self.archive.open(self.info) as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        else:
-            assert isinstance(self.archive, tarfile.TarFile)
-            assert isinstance(self.info, tarfile.TarInfo)
-            stream = self.archive.extractfile(self.info)
-            data = stream.read(MAX_FILE_BYTES + 1) if stream else b""
-        if len(data) > MAX_FILE_BYTES:
-            raise UnreadableFile("archive_bomb", "a file is larger than it says")
-        return data
+def _read(open_member: Open) -> bytes:
+    """The bytes of one member, which must not be larger than its header says."""
+    with cast(IO[bytes], open_member()) as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise UnreadableFile("archive_bomb", "a file is larger than it says")
+    return data

@@ -1,11 +1,13 @@
 """A source of code files: any tree of files at one revision, with its licences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from musadata.config import SourceConfig
+from musadata.errors import MusadataError
 from musadata.records import Provenance
 from musadata.sources.archives import is_kept
 from musadata.sources.licenses import LICENSE_FILE, header_license, identify_text, license_of
@@ -20,10 +22,10 @@ class CodeFiles:
 
     Args:
         origin: what rows call the source.
-        prefix: leading folders that patterns and rows do not show ("src/" or "").
-        include, exclude: glob patterns, matched against paths below `prefix`.
+        config: `include` and `exclude` are matched against paths below `prefix`; `license` is the default of the next.
+        license: SPDX identifier of files that do not state one.
+        prefix: leading folders that patterns do not show ("torch/" or "").
         importable: packages of the tree whose public names references import.
-        license: SPDX identifier of whatever says nothing itself.
         kernels: whether native code is linked to the Python that calls it.
     """
 
@@ -31,31 +33,40 @@ class CodeFiles:
         self,
         origin: str,
         tree: Tree,
-        *,
+        config: SourceConfig,
         seed: int,
+        *,
         repository: str = "",
         revision: str = "",
-        prefix: str = "",
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        importable: frozenset[str] = frozenset(),
         license: str = "",
+        prefix: str = "",
+        importable: frozenset[str] = frozenset(),
         kernels: bool = False,
     ):
-        self.origin, self.tree, self.seed = origin, tree, seed
+        self.origin, self.tree, self.seed, self._config = origin, tree, seed, config
         self._repository, self._revision, self._prefix = repository, revision, prefix
-        self._include, self._exclude = tuple(include), tuple(exclude)
-        self.importable, self.kernels, self._license = importable, kernels, license
+        self.importable, self.kernels, self._license = importable, kernels, license or config.license
 
     def units(self) -> list[str]:
         """Paths of the files to read, sorted."""
         found = []
         for path in self.tree.paths():
             inner = path.removeprefix(self._prefix)
-            wanted = not self._include or any(fnmatch(inner, pattern) for pattern in self._include)
-            if path.endswith(".py") and wanted and not any(fnmatch(inner, pattern) for pattern in self._exclude):
+            wanted = not self._config.include or any(fnmatch(inner, pattern) for pattern in self._config.include)
+            if path.endswith(".py") and wanted and not any(fnmatch(inner, pattern) for pattern in self._config.exclude):
                 found.append(path)
-        return sorted({*found, *getattr(self.tree, "faults", ())})  # what cannot be read is reported, not passed over
+        return sorted({*found, *getattr(self.tree, "faults", ())})  # what cannot be read is reported
+
+    def require_units(self, where: str) -> "CodeFiles":
+        """Itself.
+
+        Raises:
+            MusadataError: no file matches.
+        """
+        if not self.units():
+            remedy = "name a place with Python code, or correct include and exclude"
+            raise MusadataError("holds no Python files that match", where=where, remedy=remedy)
+        return self
 
     def read(self, unit: str, sandbox: "Caller") -> Iterator[CodeFile]:
         """The one file that a unit is."""

@@ -17,17 +17,5 @@ def open_directory(config: SourceConfig, seed: int) -> CodeFiles:
     root = Path(config.path).expanduser()
     if not root.is_dir():
         raise MusadataError("is not a folder", where=f"source {config.path}", remedy="name an existing folder")
-    source = CodeFiles(
-        f"directory:{root.resolve().name}",
-        FolderTree(root),
-        seed=seed,
-        include=config.include,
-        exclude=config.exclude,
-        kernels=config.kernels,
-        license=config.license,
-    )
-    if not source.units():
-        raise MusadataError(
-            "holds no Python files that match", where=f"source {config.path}", remedy="name a folder of Python code"
-        )
-    return source
+    source = CodeFiles(f"directory:{root.resolve().name}", FolderTree(root), config, seed, kernels=config.kernels)
+    return source.require_units(f"source {config.path}")

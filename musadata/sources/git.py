@@ -170,34 +170,20 @@ def open_git(config: SourceConfig, seed: int) -> CodeFiles:
         raise MusadataError(error.what, where=where, remedy="check url and revision") from error
     name = config.url if remote else _remote_of(repository) or f"{repository.resolve().name}"
     name = name.removesuffix("/").removesuffix(".git")
-    source = CodeFiles(
-        f"git:{name}",
-        GitTree(repository, commit),
-        seed=seed,
-        repository=name if REMOTE.match(name) else "",
-        revision=commit,
-        include=config.include,
-        exclude=config.exclude,
-        kernels=config.kernels,
-        license=config.license,
-    )
+    tree, public = GitTree(repository, commit), name if REMOTE.match(name) else ""
     try:
-        empty = not source.units()
+        tree.paths()
     except MusadataError as error:
         raise MusadataError(error.what, where=where, remedy="clone it again, some of it is missing") from error
-    if empty:
-        raise MusadataError("holds no Python files that match", where=where, remedy="correct include and exclude")
-    return source
+    source = CodeFiles(f"git:{name}", tree, config, seed, repository=public, revision=commit, kernels=config.kernels)
+    return source.require_units(where)
 
 
 def _resolve(repository: Path, revision: str) -> str:
     if revision.startswith("-"):
         raise MusadataError("is not a revision")
-    return (
-        run_git(repository, "rev-parse", "--verify", "--end-of-options", f"{revision or 'HEAD'}^{{commit}}")
-        .decode()
-        .strip()
-    )
+    commit = f"{revision or 'HEAD'}^{{commit}}"
+    return run_git(repository, "rev-parse", "--verify", "--end-of-options", commit).decode().strip()
 
 
 def _remote_of(repository: Path) -> str:

@@ -1,6 +1,7 @@
 """The files of an installed Python package."""
 
 import re
+from email.message import Message
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from musadata.sources.licenses import UNKNOWN, identify_text, metadata_license
 from musadata.sources.trees import FolderTree
 
 REPOSITORY = re.compile(r"^https?://(github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/[\w.\-]+/[\w.\-]+/?$")
+Metadata = Message | metadata.PackageMetadata
 INSTALLED = frozenset({"torch", "numpy"})  # what every user of a reference has anyway
 
 
@@ -22,24 +24,18 @@ def open_package(config: SourceConfig, seed: int) -> CodeFiles:
     """
     distribution = _find_distribution(config.name)
     root = Path(str(distribution.locate_file("")))
-    tree = FolderTree(root, config.name)
     source = CodeFiles(
         f"package:{config.name}",
-        tree,
-        seed=seed,
-        repository=_repository(distribution),
+        FolderTree(root, config.name),
+        config,
+        seed,
+        repository=find_repository(distribution.metadata),
         revision=distribution.version,
-        prefix=f"{config.name}/",
-        include=config.include,
-        exclude=config.exclude,
-        importable=frozenset({config.name}) & INSTALLED,
         license=config.license or _license(distribution),
+        prefix=f"{config.name}/",
+        importable=frozenset({config.name}) & INSTALLED,
     )
-    if not source.units():
-        raise MusadataError(
-            "holds no Python files that match", where=f"package {config.name}", remedy="correct include and exclude"
-        )
-    return source
+    return source.require_units(f"package {config.name}")
 
 
 def _find_distribution(name: str) -> metadata.Distribution:
@@ -54,11 +50,17 @@ def _find_distribution(name: str) -> metadata.Distribution:
     raise MusadataError("is not installed", where=f"package {name}", remedy=f"install it, or use kind: pypi for {name}")
 
 
-def _repository(distribution: metadata.Distribution) -> str:
-    """The public repository among the distribution's links, "" if it names none."""
-    links = [entry.partition(",")[2].strip() for entry in distribution.metadata.get_all("Project-URL") or []]
-    links += distribution.metadata.get_all("Home-page") or []
+def find_repository(about: Metadata) -> str:
+    """The public repository among the links of a distribution's metadata, "" if there is none."""
+    links = [entry.partition(",")[2].strip() for entry in about.get_all("Project-URL") or []]
+    links += about.get_all("Home-page") or []
     return next((link.rstrip("/") for link in links if REPOSITORY.match(link)), "")
+
+
+def find_license(about: Metadata) -> str:
+    """The licence that a distribution's metadata name."""
+    expression, field = ("".join(about.get_all(name) or []) for name in ("License-Expression", "License"))
+    return metadata_license(expression, field, about.get_all("Classifier") or [])
 
 
 def _license(distribution: metadata.Distribution) -> str:
@@ -68,10 +70,4 @@ def _license(distribution: metadata.Distribution) -> str:
     """
     text = next((text for text in map(distribution.read_text, ("licenses/LICENSE", "LICENSE")) if text), "")
     found = identify_text(text) if text else UNKNOWN
-    if found != UNKNOWN:
-        return found
-
-    def field(name: str) -> list[str]:
-        return distribution.metadata.get_all(name) or []
-
-    return metadata_license("".join(field("License-Expression")), "".join(field("License")), field("Classifier"))
+    return found if found != UNKNOWN else find_license(distribution.metadata)

@@ -152,14 +152,7 @@ class ParquetFiles:
             groups[key[0], key[1], key[2]].add(path.lstrip("/"), described["content"])
         for (repository, revision, license), tree in sorted(groups.items(), key=lambda item: item[0]):
             files = CodeFiles(
-                self.origin,
-                tree,
-                seed=self.seed,
-                repository=repository,
-                revision=revision,
-                include=self._config.include,
-                exclude=self._config.exclude,
-                license=license or self._config.license,
+                self.origin, tree, self._config, self.seed, repository=repository, revision=revision, license=license
             )
             yield files, tree.repeated
 

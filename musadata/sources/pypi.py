@@ -7,7 +7,9 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
+from email.message import Message
 from email.parser import HeaderParser
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,8 +18,7 @@ from musadata.config import SourceConfig
 from musadata.errors import MusadataError
 from musadata.sources.archives import ArchiveTree
 from musadata.sources.code import CodeFiles
-from musadata.sources.licenses import metadata_license
-from musadata.sources.package import REPOSITORY
+from musadata.sources.package import find_license, find_repository
 from musadata.sources.protocol import Tree, UnreadableFile
 
 USUAL_INDEX = "https://pypi.org/simple"
@@ -57,13 +58,12 @@ def open_pypi(config: SourceConfig, seed: int) -> CodeFiles:
     return CodeFiles(
         f"pypi:{config.name}",
         tree,
-        seed=seed,
-        repository=next(iter(_repositories(about)), ""),
+        config,
+        seed,
+        repository=find_repository(about),
         revision=config.revision,
-        include=config.include,
-        exclude=config.exclude,
+        license=config.license or find_license(about),
         kernels=config.kernels,
-        license=config.license or _license(about),
     )
 
 
@@ -166,24 +166,10 @@ def _from_link(link: str) -> Release:
     return Release(urllib.parse.unquote(address.rpartition("/")[2]), address, digest)
 
 
-def _metadata(tree: Tree) -> dict[str, list[str]]:
-    """The fields of METADATA or PKG-INFO, the shallowest one."""
+def _metadata(tree: Tree) -> Message:
+    """METADATA or PKG-INFO, the shallowest one; empty where none can be read."""
     names = [path for path in tree.paths() if path.rpartition("/")[2] in ("METADATA", "PKG-INFO")]
     for path in sorted(names, key=lambda item: (item.count("/"), item)):
-        try:
-            message = HeaderParser().parsestr(tree.read(path).decode("utf-8", "replace"))
-        except UnreadableFile:
-            continue
-        return {name: message.get_all(name) or [] for name in set(message.keys())}
-    return {}
-
-
-def _repositories(about: dict[str, list[str]]) -> list[str]:
-    links = [entry.partition(",")[2].strip() for entry in about.get("Project-URL", [])] + about.get("Home-page", [])
-    return [link.rstrip("/") for link in links if REPOSITORY.match(link)]
-
-
-def _license(about: dict[str, list[str]]) -> str:
-    return metadata_license(
-        "".join(about.get("License-Expression", [])), "".join(about.get("License", [])), about.get("Classifier", [])
-    )
+        with suppress(UnreadableFile):
+            return HeaderParser().parsestr(tree.read(path).decode("utf-8", "replace"))
+    return Message()

@@ -13,7 +13,7 @@ from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.spec import F32, MAX_WORK, Fresh, Shape, Spec, draw_features, elements
+from musadata.sources.generated.spec import F32, MAX_WORK, Fresh, SameShape, Shape, Spec, draw_features, elements
 
 
 @mark_abstract("musadata")
@@ -50,6 +50,7 @@ class Linear(Spec):
 class MatMul(Spec, NNSmithMatMul):
     family = OperatorFamily.MATMUL
     weight = 5.0
+    template = "torch.matmul({0}, {1})"
     result = "product"
     constant_names = ("weight",)
     in_dtypes = ((F32, F32),)
@@ -60,9 +61,6 @@ class MatMul(Spec, NNSmithMatMul):
         ConstraintCheck.le(elements(left) * right[-1], MAX_WORK)
         ConstraintCheck.ge(left[-1], 3)
         return [nnsmith_eq(left[-1], right[-2]), *_same_batch(left[:-2], right[:-2])]
-
-    def expression(self, operands: Sequence[str]) -> str:
-        return f"torch.matmul({operands[0]}, {operands[1]})"
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
         columns = draw_features(max(1, MAX_WORK // elements(first)))
@@ -166,7 +164,7 @@ def _draw_window() -> tuple[int, int, int, int]:
 
 
 @mark_abstract("musadata")
-class DepthwiseConv2d(Spec):
+class DepthwiseConv2d(SameShape):
     """One small filter per channel."""
 
     family = OperatorFamily.CONVOLUTION
@@ -185,9 +183,6 @@ class DepthwiseConv2d(Spec):
         ConstraintCheck.ge(channels, 2)
         return [nnsmith_eq(self.channels, channels), nnsmith_eq(self.kernel_size, random.choice([3, 3, 5]))]
 
-    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
-        return [input_shapes[0]]
-
     def layer(self) -> str:
         channels, kernel = self.channels, self.kernel_size
         return f"nn.Conv2d({channels}, {channels}, kernel_size={kernel}, padding={kernel // 2}, groups={channels})"
@@ -202,16 +197,13 @@ class ConvTranspose2d(Spec):
     weight = 2.0
     result = "upsampled"
     layer_name = "deconv"
+    layer_template = "nn.ConvTranspose2d({in_channels}, {out_channels}, kernel_size={kernel_size}, stride={stride})"
     ranks = ((4,),)
 
     def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any, stride: Any):
         super().__init__()
-        self.in_channels, self.out_channels, self.kernel_size, self.stride = (
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-        )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride = kernel_size, stride
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
@@ -229,10 +221,6 @@ class ConvTranspose2d(Spec):
         sizes = [nnsmith_add(nnsmith_mul(size - 1, self.stride), self.kernel_size) for size in space]
         return [AbsTensor([batch, self.out_channels, *sizes], F32)]
 
-    def layer(self) -> str:
-        channels = f"{self.in_channels}, {self.out_channels}"
-        return f"nn.ConvTranspose2d({channels}, kernel_size={self.kernel_size}, stride={self.stride})"
-
     def work(self) -> int:
         return elements(self.input_shape()) * self.out_channels * self.kernel_size**2
 
@@ -243,6 +231,7 @@ class Conv3d(Spec):
     weight = 2.0
     result = "volume"
     layer_name = "conv"
+    layer_template = "nn.Conv3d({in_channels}, {out_channels}, kernel_size={kernel_size})"
     ranks = ((5,),)
 
     def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any):
@@ -264,9 +253,6 @@ class Conv3d(Spec):
         batch, _, *space = input_shapes[0].shape
         sizes = [nnsmith_sub(size + 1, self.kernel_size) for size in space]
         return [AbsTensor([batch, self.out_channels, *sizes], F32)]
-
-    def layer(self) -> str:
-        return f"nn.Conv3d({self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size})"
 
     def work(self) -> int:
         return elements(self.output_shape()) * self.in_channels * self.kernel_size**3

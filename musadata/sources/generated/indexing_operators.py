@@ -1,8 +1,7 @@
 """Operators that place or pick elements: by an index tensor, by order, by position."""
 
 import random
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from nnsmith.abstract.arith import nnsmith_eq
 from nnsmith.abstract.op import mark_abstract
@@ -11,21 +10,17 @@ from nnsmith.error import ConstraintCheck
 
 from musadata.records import OperatorFamily
 from musadata.sources.generated.reduction_operators import AlongAxis
-from musadata.sources.generated.spec import F32, I64, Fresh, Shape, Spec
+from musadata.sources.generated.spec import F32, I64, Fresh, SameShape, Shape, Spec
 
 
 class ByIndex(Spec):
     """A value and a new index tensor."""
 
     family = OperatorFamily.INDEXING
-    template: ClassVar[str]
     result = "picked"
     constant_names = ("index",)
     in_dtypes = ((F32, I64),)
     needs_fresh = True
-
-    def expression(self, operands: Sequence[str]) -> str:
-        return self.template.format(*operands)
 
 
 @mark_abstract("musadata")
@@ -90,16 +85,13 @@ class Gather(ByIndex):
 
 
 @mark_abstract("musadata")
-class ScatterAdd(ByIndex):
+class ScatterAdd(ByIndex, SameShape):
     """Each element is added to the column that its index names."""
 
     template = "torch.zeros_like({0}).scatter_add(-1, {1}, {0})"
     weight = 1.5
     result = "collected"
     ranks = ((2, 3), (2, 3))
-
-    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
-        return [input_shapes[0]]
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 4)
@@ -115,7 +107,7 @@ class TopK(Spec):
     """The largest values of the last axis, in order."""
 
     family = OperatorFamily.REDUCTION
-    weight = 1.0
+    template = "torch.topk({0}, k={k}, dim=-1).values"
     result = "best"
     ranks = ((2, 3),)
     repeats = False
@@ -130,9 +122,6 @@ class TopK(Spec):
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([*input_shapes[0].shape[:-1], self.k], F32)]
-
-    def expression(self, operands: Sequence[str]) -> str:
-        return f"torch.topk({operands[0]}, k={self.k}, dim=-1).values"
 
 
 class Rearrangement(AlongAxis):
@@ -154,9 +143,9 @@ class Roll(Rearrangement):
 
 
 @mark_abstract("musadata")
-class Tril(Spec):
+class Tril(SameShape):
     family = OperatorFamily.INDEXING
-    weight = 1.0
+    template = "torch.tril({0})"
     result = "lower"
     ranks = ((2, 3),)
     repeats = False
@@ -164,12 +153,6 @@ class Tril(Spec):
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(min(input_shapes[0].shape[-2:]), 3)
         return []
-
-    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
-        return [input_shapes[0]]
-
-    def expression(self, operands: Sequence[str]) -> str:
-        return f"torch.tril({operands[0]})"
 
 
 INDEXINGS: tuple[type[Spec], ...] = (IndexSelect, Embedding, Gather, ScatterAdd, TopK, Flip, Roll, Tril)

@@ -39,15 +39,13 @@ class Transpose(Spec, NNSmithTranspose):
 class Flatten(Spec):
     family = OperatorFamily.LAYOUT
     weight = 1.5
+    template = "torch.flatten({0}, start_dim=1)"
     result = "flat"
     ranks = ((3, 4, 5),)
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         shape = input_shapes[0].shape
         return [AbsTensor([shape[0], elements(shape[1:])], F32)]
-
-    def expression(self, operands: Sequence[str]) -> str:
-        return f"torch.flatten({operands[0]}, start_dim=1)"
 
 
 @mark_abstract("musadata")

@@ -1,29 +1,19 @@
 """Operators that act on each element on its own, alone or with a broadcast partner."""
 
 import random
-from collections.abc import Sequence
 from math import inf
-from typing import ClassVar
 
 from nnsmith.abstract.op import BcastBinaryOp1, mark_abstract
-from nnsmith.abstract.tensor import AbsTensor
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.spec import F32, Fresh, Range, Shape, Spec
+from musadata.sources.generated.spec import F32, Fresh, Range, SameShape, Shape, Spec, define
 
 
-class Pointwise(Spec):
+class Pointwise(SameShape):
     """One operand in, the same shape out."""
 
     family = OperatorFamily.ELEMENTWISE
-    template: ClassVar[str]
     repeats = False
-
-    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
-        return [input_shapes[0]]
-
-    def expression(self, operands: Sequence[str]) -> str:
-        return self.template.format(*operands)
 
 
 ANY, POSITIVE, UNIT, SIGNED_UNIT, CLAMPED = (-inf, inf), (0.0, inf), (0.0, 1.0), (-1.0, 1.0), (-1.5, 1.5)
@@ -31,9 +21,8 @@ ANY, POSITIVE, UNIT, SIGNED_UNIT, CLAMPED = (-inf, inf), (0.0, inf), (0.0, 1.0),
 
 def _pointwise(
     name: str, template: str, weight: float = 1.0, result: str = "x", bounds: Range = ANY, identity: Range | None = None
-) -> type[Pointwise]:
-    members = {"template": template, "weight": weight, "result": result, "bounds": bounds, "identity_within": identity}
-    return mark_abstract("musadata")(type(name, (Pointwise,), {**members, "__module__": __name__}))
+) -> type[Spec]:
+    return define(Pointwise, name, template, weight, result=result, bounds=bounds, identity_within=identity)
 
 
 # Domains are made safe in the way that people do it (`log1p(abs(x))`), since a graph that yields NaN is no task.
@@ -69,12 +58,8 @@ class Binary(Spec, BcastBinaryOp1):
     """Two operands that broadcast; the second is often a new bias, scale or mask."""
 
     family = OperatorFamily.BROADCAST
-    template: ClassVar[str]
     in_dtypes = ((F32, F32),)
     ranks = ((1, 2, 3, 4, 5), (1, 2, 3, 4, 5))
-
-    def expression(self, operands: Sequence[str]) -> str:
-        return self.template.format(*operands)
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
         return (Fresh(draw_partner(first)),)
@@ -89,15 +74,8 @@ def draw_partner(shape: Shape) -> Shape:
     return random.choice(patterns)
 
 
-def _binary(name: str, template: str, weight: float, result: str, constant: str) -> type[Binary]:
-    members = {
-        "template": template,
-        "weight": weight,
-        "result": result,
-        "constant_names": (constant,),
-        "__module__": __name__,
-    }
-    return mark_abstract("musadata")(type(name, (Binary,), members))
+def _binary(name: str, template: str, weight: float, result: str, constant: str) -> type[Spec]:
+    return define(Binary, name, template, weight, result=result, constant_names=(constant,))
 
 
 BINARY: tuple[type[Spec], ...] = (

@@ -58,6 +58,7 @@ class AdaptiveAvgPool2d(Spec):
     weight = 1.5
     result = "pooled"
     layer_name = "pool"
+    layer_template = "nn.AdaptiveAvgPool2d({size})"
     ranks = ((4,),)
     repeats = False
 
@@ -72,9 +73,6 @@ class AdaptiveAvgPool2d(Spec):
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([*input_shapes[0].shape[:2], self.size, self.size], F32)]
-
-    def layer(self) -> str:
-        return f"nn.AdaptiveAvgPool2d({self.size})"
 
 
 @mark_abstract("musadata")

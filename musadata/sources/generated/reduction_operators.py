@@ -12,14 +12,13 @@ from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.spec import F32, Fresh, Range, Shape, Spec
+from musadata.sources.generated.spec import F32, Fresh, SameShape, Shape, Spec, define
 
 
-class AlongAxis(Spec):
+class AlongAxis(SameShape):
     """One operand and one axis, which is drawn when the operand's rank is known."""
 
     family = OperatorFamily.REDUCTION
-    template: ClassVar[str]
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((2, 3, 4, 5),)
     repeats = False
 
@@ -35,9 +34,6 @@ class AlongAxis(Spec):
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         self.axis(input_shapes[0].shape)
         return []
-
-    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
-        return [input_shapes[0]]
 
     def expression(self, operands: Sequence[str]) -> str:
         axis = self.extra_attrs["axis"]
@@ -65,19 +61,13 @@ class SoftmaxLike(AlongAxis):
     family = OperatorFamily.SOFTMAX
 
 
-def _along(
-    kind: type[AlongAxis], name: str, template: str, weight: float, result: str, bounds: Range = (-inf, inf)
-) -> type[AlongAxis]:
-    members = {"template": template, "weight": weight, "result": result, "bounds": bounds, "__module__": __name__}
-    return mark_abstract("musadata")(type(name, (kind,), members))
-
-
 @mark_abstract("musadata")
-class LayerNorm(Spec):
+class LayerNorm(SameShape):
     family = OperatorFamily.NORMALIZATION
     weight = 3.0
     result = "normed"
     layer_name = "norm"
+    layer_template = "nn.LayerNorm({features})"
     ranks = ((2, 3),)
     repeats = False
 
@@ -89,19 +79,14 @@ class LayerNorm(Spec):
         ConstraintCheck.ge(input_shapes[0].shape[-1], 4)
         return [nnsmith_eq(self.features, input_shapes[0].shape[-1])]
 
-    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
-        return [input_shapes[0]]
-
-    def layer(self) -> str:
-        return f"nn.LayerNorm({self.features})"
-
 
 @mark_abstract("musadata")
-class GroupNorm(Spec):
+class GroupNorm(SameShape):
     family = OperatorFamily.NORMALIZATION
     weight = 2.0
     result = "normed"
     layer_name = "norm"
+    layer_template = "nn.GroupNorm({groups}, {channels})"
     ranks = ((3, 4, 5),)
     repeats = False
 
@@ -115,12 +100,6 @@ class GroupNorm(Spec):
         groups = random.choice([count for count in (1, 2, 3, 4, 5, 8) if channels % count == 0 and count < channels])
         return [nnsmith_eq(self.groups, groups), nnsmith_eq(self.channels, channels)]
 
-    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
-        return [input_shapes[0]]
-
-    def layer(self) -> str:
-        return f"nn.GroupNorm({self.groups}, {self.channels})"
-
 
 @mark_abstract("musadata")
 class BatchNorm2d(Spec, NNSmithBatchNorm2d):
@@ -128,14 +107,12 @@ class BatchNorm2d(Spec, NNSmithBatchNorm2d):
     weight = 2.5
     result = "normed"
     layer_name = "norm"
+    layer_template = "nn.BatchNorm2d({nfeat})"
     ranks = ((4,),)
     repeats = False
 
     def __init__(self, nfeat: Any):
         NNSmithBatchNorm2d.__init__(self, nfeat)
-
-    def layer(self) -> str:
-        return f"nn.BatchNorm2d({self.nfeat})"
 
 
 @mark_abstract("musadata")
@@ -158,7 +135,6 @@ class Loss(Spec):
     """One number that compares a value with a target."""
 
     family = OperatorFamily.LOSS
-    template: ClassVar[str]
     result = "loss"
     constant_names = ("target",)
     in_dtypes = ((F32, F32),)
@@ -172,38 +148,32 @@ class Loss(Spec):
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([], F32)]
 
-    def expression(self, operands: Sequence[str]) -> str:
-        return self.template.format(*operands)
-
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
         return (Fresh(first),)
 
 
-def _loss(name: str, template: str, weight: float = 1.0) -> type[Spec]:
-    members = {"template": template, "weight": weight, "__module__": __name__}
-    return mark_abstract("musadata")(type(name, (Loss,), members))
-
-
 LOSSES: tuple[type[Spec], ...] = (
-    _loss("MseLoss", "F.mse_loss({0}, {1})", 2.0),
-    _loss("L1Loss", "F.l1_loss({0}, {1})", 0.3),
-    _loss("SmoothL1Loss", "F.smooth_l1_loss({0}, {1}, beta=0.5)", 1.5),
-    _loss("HuberLoss", "F.huber_loss({0}, {1}, delta=0.8)", 1.5),
-    _loss("BceLoss", "F.binary_cross_entropy_with_logits({0}, torch.sigmoid({1}))", 1.5),
-    _loss("KlDivergence", 'F.kl_div(F.log_softmax({0}, dim=-1), F.softmax({1}, dim=-1), reduction="batchmean")', 1.5),
+    define(Loss, "MseLoss", "F.mse_loss({0}, {1})", 2.0),
+    define(Loss, "L1Loss", "F.l1_loss({0}, {1})", 0.3),
+    define(Loss, "SmoothL1Loss", "F.smooth_l1_loss({0}, {1}, beta=0.5)", 1.5),
+    define(Loss, "HuberLoss", "F.huber_loss({0}, {1}, delta=0.8)", 1.5),
+    define(Loss, "BceLoss", "F.binary_cross_entropy_with_logits({0}, torch.sigmoid({1}))", 1.5),
+    define(
+        Loss, "KlDivergence", 'F.kl_div(F.log_softmax({0}, dim=-1), F.softmax({1}, dim=-1), reduction="batchmean")', 1.5
+    ),
 )
 
 REDUCTIONS: tuple[type[Spec], ...] = (
-    _along(Reduction, "Sum", "torch.sum({0}, dim={1})", 2.5, "total"),
-    _along(Reduction, "Mean", "torch.mean({0}, dim={1})", 2.5, "mean"),
-    _along(Reduction, "Amax", "torch.amax({0}, dim={1})", 1.5, "peak"),
-    _along(Reduction, "Amin", "torch.amin({0}, dim={1})", 1.0, "least"),
-    _along(Reduction, "Logsumexp", "torch.logsumexp({0}, dim={1})", 1.0, "energy"),
-    _along(Reduction, "VectorNorm", "torch.linalg.vector_norm({0}, dim={1})", 0.7, "length", (0.0, inf)),
-    _along(Reduction, "Var", "torch.var({0}, dim={1})", 0.7, "variance", (0.0, inf)),
-    _along(SoftmaxLike, "Softmax", "torch.softmax({0}, dim={1})", 3.0, "weights", (0.0, 1.0)),
-    _along(SoftmaxLike, "LogSoftmax", "F.log_softmax({0}, dim={1})", 1.5, "scores"),
-    _along(AlongAxis, "Cumsum", "torch.cumsum({0}, dim={1})", 1.0, "running"),
+    define(Reduction, "Sum", "torch.sum({0}, dim={1})", 2.5, result="total"),
+    define(Reduction, "Mean", "torch.mean({0}, dim={1})", 2.5, result="mean"),
+    define(Reduction, "Amax", "torch.amax({0}, dim={1})", 1.5, result="peak"),
+    define(Reduction, "Amin", "torch.amin({0}, dim={1})", 1.0, result="least"),
+    define(Reduction, "Logsumexp", "torch.logsumexp({0}, dim={1})", 1.0, result="energy"),
+    define(Reduction, "VectorNorm", "torch.linalg.vector_norm({0}, dim={1})", 0.7, result="length", bounds=(0.0, inf)),
+    define(Reduction, "Var", "torch.var({0}, dim={1})", 0.7, result="variance", bounds=(0.0, inf)),
+    define(SoftmaxLike, "Softmax", "torch.softmax({0}, dim={1})", 3.0, result="weights", bounds=(0.0, 1.0)),
+    define(SoftmaxLike, "LogSoftmax", "F.log_softmax({0}, dim={1})", 1.5, result="scores"),
+    define(AlongAxis, "Cumsum", "torch.cumsum({0}, dim={1})", 1.0, result="running"),
     LayerNorm,
     GroupNorm,
     BatchNorm2d,

@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nnsmith.abstract.dtype import DType
 from nnsmith.abstract.op import AbsOpBase, mark_abstract
@@ -44,6 +44,8 @@ class Spec(AbsOpBase):
     Attributes:
         family: the kind of work that it is.
         weight: how often it is drawn, relative to the others of its family.
+        template: the Python expression, operands by position, attributes by name; "" for a layer.
+        layer_template: the constructor call of its `nn.Module`, attributes by name; "" for an operator without layer.
         result: what a person would call its value.
         layer_name: what a person would call its `nn.Module`, if it is one.
         repeats: whether it makes sense right after itself.
@@ -55,6 +57,8 @@ class Spec(AbsOpBase):
 
     family: ClassVar[OperatorFamily]
     weight: ClassVar[float] = 1.0
+    template: ClassVar[str] = ""
+    layer_template: ClassVar[str] = ""
     result: ClassVar[str] = "x"
     layer_name: ClassVar[str] = ""
     repeats: ClassVar[bool] = True
@@ -84,10 +88,12 @@ class Spec(AbsOpBase):
 
     def layer(self) -> str:
         """The constructor call of its `nn.Module`; empty for an operator that has no layer."""
-        return ""
+        return self.layer_template.format_map(vars(self))
 
     def expression(self, operands: Sequence[str]) -> str:
         """The Python expression; a layer's own attribute is the first operand."""
+        if self.template:
+            return self.template.format(*operands, **vars(self))
         return f"{operands[0]}({', '.join(operands[1:])})"
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
@@ -103,6 +109,20 @@ class Spec(AbsOpBase):
 
     def output_shape(self) -> Shape:
         return tuple(self.output_like[0].shape)
+
+
+class SameShape(Spec):
+    """An operator whose result has the shape of its first operand."""
+
+    def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
+        return [input_shapes[0]]
+
+
+def define(base: type[Spec], name: str, template: str, weight: float = 1.0, **members: Any) -> type[Spec]:
+    """A spec that differs from its base only in class attributes."""
+    members |= {"template": template, "weight": weight, "__module__": base.__module__}
+    defined: type[Spec] = mark_abstract("musadata")(type(name, (base,), members))
+    return defined
 
 
 def draw_features(limit: int = 256) -> int:
