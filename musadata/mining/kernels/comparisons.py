@@ -4,8 +4,8 @@ import ast
 import copy
 from collections.abc import Iterator, Mapping
 
-from musadata.mining.kernels.equivalents import Definition, Equivalent, arguments_of, definition
-from musadata.mining.kernels.pairs import Repository, folder_distance, wrapper_kind
+from musadata.mining.kernels.equivalents import Equivalent, arguments_of, definition
+from musadata.mining.kernels.repository import Definition, Repository, folder_distance, wrapper_kind
 from musadata.mining.kernels.usage import straight_lines
 from musadata.mining.slicing.evidence import call_examples, called_name
 

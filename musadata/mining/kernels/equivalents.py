@@ -5,9 +5,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from musadata.mining.kernels.pairs import Repository, folder_distance, wrapper_kind
+from musadata.mining.kernels.repository import Definition, Repository, folder_distance, wrapper_kind
 
-Definition = ast.FunctionDef | ast.ClassDef
 DEFINED = re.compile(r"^(?:class|def)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 # What people call a slow and plain version ("scan_ref", "naive_scan", "ScanTorch"), and what they call a fast one.
 PLAIN = re.compile(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from musadata.mining.kernels.equivalents import Equivalent, write_module
 from musadata.mining.kernels.native_slicing import NativeSlice, flatten, slice_native
-from musadata.mining.kernels.pairs import Alias, Link, Repository, Use
+from musadata.mining.kernels.pairs import Link, Linker, Use
 from musadata.mining.kernels.rebinding import RebuiltTree
+from musadata.mining.kernels.repository import Alias
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.parsing import Definition
@@ -17,16 +18,6 @@ from musadata.sources.protocol import Tree
 PAIR = "MusadataPair"  # the class that is appended to a file to call a function of it
 LOADER = "from torch.utils.cpp_extension import load_inline"
 REGISTERED = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
-
-
-@dataclass(frozen=True)
-class Extensions:
-    """The extensions in one candidate: the links behind each, by the name that the extension has there."""
-
-    links: dict[str, tuple[Link, ...]]
-
-    def all(self) -> list[Link]:
-        return [link for links in self.links.values() for link in links]
 
 
 @dataclass(frozen=True)
@@ -62,41 +53,46 @@ def cut_reference(tree: Tree, equivalent: Equivalent) -> str:
     Raises:
         Unsliceable: as `cut_module`; also where the plain version needs native code itself.
     """
-    name, built = _rooted(tree, None, equivalent, plain=True)
-    text, cut, _ = cut_module(built, name, equivalent.plain_path)
+    text, cut, _ = cut_module(_Extended(tree, _additions(equivalent, plain=True)), *_root(equivalent, plain=True))
     if any(piece.is_extension for piece in cut.pieces) or REGISTERED.search(text):
         raise Unsliceable("needs_native_code", equivalent.plain.name)
     return text
 
 
-def cut_candidate(tree: Tree, repository: Repository, equivalent: Equivalent) -> ExtensionCandidate | None:
+def cut_candidate(tree: Tree, linker: Linker, equivalent: Equivalent) -> ExtensionCandidate | None:
     """The wrapper as `ModelNew` with its kernels in it; None if it uses none.
 
     Raises:
         Unsliceable: as `cut_module`.
         TooMuchNativeCode: as `slice_native`.
     """
-    name, built = _rooted(tree, repository, equivalent, plain=False)
-    text, cut, slicer = cut_module(built, name, equivalent.wrapper_path)
-    extensions = _find_extensions(text, cut, slicer, repository, equivalent)
-    if not extensions.links:
+    built = RebuiltTree(tree, linker.repository, _additions(equivalent, plain=False))
+    text, cut, slicer = cut_module(built, *_root(equivalent, plain=False))
+    extensions = _find_extensions(text, cut, slicer, linker, equivalent)
+    if not extensions:
         return None
     body = re.sub(r"\bModel\b", "ModelNew", text)
-    for name, links in extensions.links.items():
-        native = slice_native(repository, links)
-        block = _write_extension(name, native, *flatten(repository, native))
+    for name, links in extensions.items():
+        native = slice_native(linker.repository, links)
+        block = _write_extension(name, native, *flatten(linker.repository, native))
         body = _place(body, name, block)
-    return ExtensionCandidate(body.rstrip() + "\n", tuple(extensions.all()))
+    return ExtensionCandidate(body.rstrip() + "\n", tuple(link for links in extensions.values() for link in links))
 
 
-def _rooted(tree: Tree, repository: Repository | None, equivalent: Equivalent, plain: bool) -> tuple[str, Tree]:
-    """The class to cut, and the tree that holds it."""
+def _root(equivalent: Equivalent, *, plain: bool) -> tuple[str, str]:
+    """The class to cut out, and its file: a module itself, or the one that `_additions` puts around a function."""
     node, path = (equivalent.plain, equivalent.plain_path) if plain else (equivalent.wrapper, equivalent.wrapper_path)
-    text = (equivalent.plain_text if plain else "") + write_module(PAIR, node, equivalent.shared, node.name)
-    additions = {} if equivalent.is_module else {path: text}
-    if repository is None:
-        return (node.name if equivalent.is_module else PAIR), _Extended(tree, additions)
-    return (node.name if equivalent.is_module else PAIR), RebuiltTree(tree, repository, additions)
+    return node.name if equivalent.is_module else PAIR, path
+
+
+def _additions(equivalent: Equivalent, *, plain: bool) -> dict[str, str]:
+    """Text to append to the file of a function, so that it holds a module that calls the function."""
+    if equivalent.is_module:
+        return {}
+    if plain:
+        module = write_module(PAIR, equivalent.plain, equivalent.shared, equivalent.plain.name)
+        return {equivalent.plain_path: equivalent.plain_text + module}
+    return {equivalent.wrapper_path: write_module(PAIR, equivalent.wrapper, equivalent.shared, equivalent.wrapper.name)}
 
 
 class _Extended:
@@ -113,43 +109,42 @@ class _Extended:
 
 
 def _find_extensions(
-    text: str, cut: Slice, slicer: Slicer, repository: Repository, equivalent: Equivalent
-) -> Extensions:
+    text: str, cut: Slice, slicer: Slicer, linker: Linker, equivalent: Equivalent
+) -> dict[str, tuple[Link, ...]]:
+    """The extensions in a candidate: the links behind each, by the name that the extension has there."""
     found: dict[str, tuple[Link, ...]] = {}
     for piece in cut.pieces:
         if piece.is_extension:
             path = slicer.module_of(piece.definition).path
-            alias = _alias(repository, path, piece.definition.names[0])
+            alias = _alias(linker, path, piece.definition.names[0])
             names = dict.fromkeys(re.findall(rf"\b{re.escape(piece.name)}\.(\w+)", text))
-            links = _links(repository, equivalent, alias, names) if alias else []
+            links = _links(linker, equivalent, alias, names) if alias else []
             if not links:
                 raise Unsliceable("unlinked_extension", piece.name)
             found[piece.name] = tuple(links)
     registered = dict.fromkeys(REGISTERED.findall(text))
     for namespace in dict.fromkeys(space for space, _ in registered):
         names = dict.fromkeys(name for space, name in registered if space == namespace)
-        links = _links(repository, equivalent, Alias(f"torch.ops.{namespace}"), names)
+        links = _links(linker, equivalent, Alias(f"torch.ops.{namespace}"), names)
         if links:
             found[f"torch.ops.{namespace}"] = tuple(links)
-    return Extensions(found)
+    return found
 
 
-def _alias(repository: Repository, path: str, name: str) -> Alias | None:
+def _alias(linker: Linker, path: str, name: str) -> Alias | None:
     """What a name that an extension is built under stood for in the repository."""
-    known = {alias.replace(".", "__"): value for alias, value in repository.aliases(path).items()}
+    known = {alias.replace(".", "__"): value for alias, value in linker.repository.aliases(path).items()}
     if name in known:
         return known[name]
     single = known.get(name.removesuffix("_extension"))
     return Alias(single.target.partition(":")[0]) if single else None
 
 
-def _links(
-    repository: Repository, equivalent: Equivalent, alias: Alias, names: Sequence[str] | dict[str, None]
-) -> list[Link]:
+def _links(linker: Linker, equivalent: Equivalent, alias: Alias, names: Sequence[str] | dict[str, None]) -> list[Link]:
     found = []
     for name in names:
         use = Use(equivalent.wrapper, equivalent.wrapper_path, alias.target, name, alias.extension)
-        link = repository.link(use)
+        link = linker.link(use)
         if link is None:
             raise Unsliceable("unlinked_binding", f"{alias.target}.{name}")
         found.append(link)

@@ -1,6 +1,5 @@
 """From a file to the rows of `kernels/`: the wrappers in it, the kernels behind them, and a task where there is one."""
 
-import ast
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -12,8 +11,9 @@ from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
 from musadata.mining.kernels.extension_candidates import PAIR, ExtensionCandidate, cut_candidate, cut_reference
 from musadata.mining.kernels.native_slicing import NativeSlice, TooMuchNativeCode, slice_native
-from musadata.mining.kernels.pairs import Link, Repository, wrapper_kind
+from musadata.mining.kernels.pairs import Link, Linker
 from musadata.mining.kernels.rebinding import GRADIENTS
+from musadata.mining.kernels.repository import Definition, Repository, wrapper_kind
 from musadata.mining.kernels.usage import find_examples
 from musadata.mining.slicing.class_slicing import Unsliceable
 from musadata.mining.slicing.drafting import LIMITS, write_reference
@@ -23,7 +23,6 @@ from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource
 
 STEP = "pair"
-Definition = ast.FunctionDef | ast.ClassDef
 UNCUT = (Unsliceable, cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError, RecursionError)
 
 
@@ -34,8 +33,12 @@ class KernelMiner:
         self._source = source
 
     @cached_property
+    def _linker(self) -> Linker:
+        return Linker(Repository(self._source.tree))
+
+    @property
     def _repository(self) -> Repository:
-        return Repository(self._source.tree)
+        return self._linker.repository
 
     @cached_property
     def _equivalents(self) -> dict[str, list[Equivalent]]:
@@ -60,7 +63,7 @@ class KernelMiner:
                 if isinstance(item, KernelDraft):
                     done.add((item.kernel.wrapper, item.kernel.binding))
                 yield item
-        for link in sorted(self._repository.links(path), key=_order):
+        for link in sorted(self._linker.links(path), key=_order):
             key = (link.pair.wrapper, link.pair.binding)
             if key not in done:
                 done.add(key)
@@ -70,9 +73,9 @@ class KernelMiner:
         """The row of a wrapper that has an equivalent, with its task; nothing where the wrapper calls no kernel."""
         where = f"{self._source.origin}/{equivalent.wrapper_path}:{_lines(equivalent.wrapper)}"
         try:
-            candidate = cut_candidate(self._source.tree, self._repository, equivalent)
+            candidate = cut_candidate(self._source.tree, self._linker, equivalent)
         except UNCUT as error:
-            if _calls_kernel(self._repository, equivalent):
+            if _calls_kernel(self._linker, equivalent):
                 yield _reject("tasks", f"wrapper_{_reason(error)}", _detail(error), where)
             return
         except TooMuchNativeCode as error:
@@ -184,9 +187,9 @@ def _order(link: Link) -> tuple[int, bool, str, str]:
     return link.use.wrapper.lineno, link.use.method in GRADIENTS, link.pair.extension, link.pair.binding
 
 
-def _calls_kernel(repository: Repository, equivalent: Equivalent) -> bool:
+def _calls_kernel(linker: Linker, equivalent: Equivalent) -> bool:
     """Whether a wrapper itself calls a kernel: only then is it a loss that it could not be cut."""
-    return any(link.use.wrapper.name == equivalent.wrapper.name for link in repository.links(equivalent.wrapper_path))
+    return any(link.use.wrapper.name == equivalent.wrapper.name for link in linker.links(equivalent.wrapper_path))
 
 
 def _form(link: Link, native: NativeSlice) -> str:

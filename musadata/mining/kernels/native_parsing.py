@@ -91,18 +91,19 @@ class NativeFile:
 
 def parse_native(path: str, data: bytes) -> NativeFile:
     """Read one file; never fails, since unparsable stretches are passed over."""
-    text = _uncommented(data.decode("utf-8", "replace"))
-    clean = BLANKED.sub(lambda found: re.sub(rb"[^\n]", b" ", found.group()), text.encode())
-    tree = Parser(LANGUAGE).parse(clean)
-    functions = tuple(_functions(path, tree.root_node))
+    text = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), data.decode("utf-8", "replace"))
+    functions = tuple(_functions(path, parse_tree(text.encode())))
     registrations = tuple((found[1], found[2]) for found in REGISTERED.finditer(text))
     includes = tuple(found[1].lstrip("./") for found in INCLUDE.finditer(text))
-    blocks = tuple(_blocks(path, text))
-    return NativeFile(path, functions, tuple(_bindings(path, text)), registrations, includes, blocks)
+    scopes = list(_scopes(path, text))
+    bindings = tuple(binding for _, found in scopes for binding in found)
+    return NativeFile(path, functions, bindings, registrations, includes, tuple(block for block, _ in scopes))
 
 
-def _uncommented(text: str) -> str:
-    return COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
+def parse_tree(data: bytes) -> Node:
+    """The root of the syntax tree, in which macros that the grammar does not know are blank."""
+    clean = BLANKED.sub(lambda found: re.sub(rb"[^\n]", b" ", found.group()), data)
+    return Parser(LANGUAGE).parse(clean).root_node
 
 
 def _text(node: Node) -> str:
@@ -128,17 +129,14 @@ def _functions(path: str, root: Node) -> Iterator[NativeFunction]:
             before = node.prev_sibling
             stray = before is not None and before.type == "ERROR" and KERNEL.search(_text(before)) is not None
             template = node.parent if node.parent is not None and node.parent.type == "template_declaration" else node
-            first, last = template.start_point[0] + 1, node.end_point[0] + 1
-            kernel = bool(KERNEL.search(head)) or stray
-            scope = "::".join([*_enclosing(node), *qualifiers])
             yield NativeFunction(
                 name=name,
                 path=path,
-                first=first,
-                last=last,
-                is_kernel=kernel,
+                first=template.start_point[0] + 1,
+                last=node.end_point[0] + 1,
+                is_kernel=bool(KERNEL.search(head)) or stray,
                 calls=_calls(body),
-                scope=scope,
+                scope="::".join([*_enclosing(node), *qualifiers]),
                 mentions=_mentions(body),
                 parameters=_template_parameters(node),
                 launches=_launches(body),
@@ -160,13 +158,9 @@ def _enclosing(node: Node) -> list[str]:
     found: list[str] = []
     parent = node.parent
     while parent is not None:
-        named = (
-            parent.child_by_field_name("name")
-            if parent.type.startswith(("namespace_def", "class_spec", "struct_spec"))
-            else None
-        )
-        if named is not None:
-            found.append(plain_name(_text(named)))
+        if parent.type.startswith(("namespace_def", "class_spec", "struct_spec")):
+            named = parent.child_by_field_name("name")
+            found += [plain_name(_text(named))] if named is not None else []
         parent = parent.parent
     return list(reversed(found))
 
@@ -224,63 +218,38 @@ def _calls(body: Node) -> frozenset[str]:
     return frozenset(name for name in found if name)
 
 
-def _blocks(path: str, text: str) -> Iterator[BindingBlock]:
+def _scopes(path: str, text: str) -> Iterator[tuple[BindingBlock, list[Binding]]]:
+    """Every block that binds names, and the bindings in it."""
     for scope in SCOPE.finditer(text):
-        library, module = _scope_names(scope)
-        end = _closing(text, scope.end() - 1)
-        block = text[scope.end() : end]
-        found = [(item[1].split("::")[-1], item.start()) for item in re.finditer(_binding_pattern(module), block)]
-        statements = tuple((name, f"{block[start : _call_end(block, start)]};") for name, start in found)
-        yield BindingBlock(scope[0], library, path, scope.start(), end + 1, statements)
+        parts = [part.strip() for part in scope[2].split(",")]
+        library = parts[0] if scope[1] == "PYBIND11_MODULE" else f"torch.ops.{parts[0]}"
+        start, end = scope.end(), _closing(text, scope.end() - 1, "{", "}")
+        block, statements, bindings = text[start:end], [], []
+        pattern = rf"\b{re.escape(parts[-1])}\s*\.\s*(?:def|impl)\s*\(\s*{SELECTIVE}\"([\w:]+)[^\"]*\"\s*\)?\s*"
+        for found in re.finditer(pattern, block):
+            name, line = found[1].split("::")[-1], text.count("\n", 0, start + found.start()) + 1
+            statements.append((name, f"{block[found.start() : _closing(block, found.start(), '(', ')') + 1]};"))
+            bindings += _binding(name, block[found.end() :], library, path, line)
+        yield BindingBlock(scope[0], library, path, scope.start(), end + 1, tuple(statements)), bindings
 
 
-def _scope_names(scope: re.Match[str]) -> tuple[str, str]:
-    """The library that a block binds into, and the variable that stands for it."""
-    parts = [part.strip() for part in scope[2].split(",")]
-    return parts[0] if scope[1] == "PYBIND11_MODULE" else f"torch.ops.{parts[0]}", parts[-1]
+def _binding(name: str, rest: str, library: str, path: str, line: int) -> list[Binding]:
+    """What a name is bound to, by the text behind it: a lambda or a function; [] for anything else."""
+    if re.match(r",\s*(?:py::\w+[^,\[]*,\s*)*\[", rest):
+        inner = rest[: _statement_end(rest)]
+        calls = re.findall(r"([A-Za-z_][\w:]*)\s*(?:<[^<>;]*>)?\s*\(", inner)
+        return [Binding(name, f"<{name}>", library, path, line, frozenset(map(plain_name, calls)))]
+    target = re.match(r",\s*(?:torch::dispatch\([^,]*,\s*)?(?:TORCH_BOX\(\s*)?" + NAME, rest)
+    return [Binding(name, plain_name(target[1]), library, path, line)] if target else []
 
 
-def _binding_pattern(module: str) -> str:
-    return rf"\b{re.escape(module)}\s*\.\s*(?:def|impl)\s*\(\s*{SELECTIVE}\"([\w:]+)[^\"]*\"\s*\)?\s*"
-
-
-def _bindings(path: str, text: str) -> Iterator[Binding]:
-    for scope in SCOPE.finditer(text):
-        library, module = _scope_names(scope)
-        end = _closing(text, scope.end() - 1)
-        block, start = text[scope.end() : end], scope.end()
-        for found in re.finditer(_binding_pattern(module), block):
-            rest = block[found.end() :]
-            line = text.count("\n", 0, start + found.start()) + 1
-            name = found[1].split("::")[-1]
-            target = re.match(r",\s*(?:torch::dispatch\([^,]*,\s*)?(?:TORCH_BOX\(\s*)?" + NAME, rest)
-            if re.match(r",\s*(?:py::\w+[^,\[]*,\s*)*\[", rest):
-                inner = rest[: _statement_end(rest)]
-                calls = frozenset(
-                    plain_name(item) for item in re.findall(r"([A-Za-z_][\w:]*)\s*(?:<[^<>;]*>)?\s*\(", inner)
-                )
-                yield Binding(name, f"<{name}>", library, path, line, calls)
-            elif target:
-                yield Binding(name, plain_name(target[1]), library, path, line)
-
-
-def _closing(text: str, opening: int) -> int:
-    """Where the brace that opens here is closed; the end of the text if it is not."""
+def _closing(text: str, start: int, opening: str, closing: str) -> int:
+    """Where the first bracket after `start` is closed; the end of the text if it is not."""
     depth = 0
-    for found in re.finditer(r"[{}]", text[opening:]):
-        depth += 1 if found.group() == "{" else -1
+    for found in re.finditer(f"[{re.escape(opening + closing)}]", text[start:]):
+        depth += 1 if found.group() == opening else -1
         if depth == 0:
-            return opening + found.start()
-    return len(text)
-
-
-def _call_end(text: str, start: int) -> int:
-    """Behind the parenthesis that closes the first call after `start`."""
-    depth = 0
-    for found in re.finditer(r"[()]", text[start:]):
-        depth += 1 if found.group() == "(" else -1
-        if depth == 0:
-            return start + found.end()
+            return start + found.start()
     return len(text)
 
 

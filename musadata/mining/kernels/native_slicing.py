@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tree_sitter import Node, Parser
+from tree_sitter import Node
 
-from musadata.mining.kernels.native_parsing import BLANKED, LANGUAGE, BindingBlock, declared_name
-from musadata.mining.kernels.pairs import Link, Repository
+from musadata.mining.kernels.native_parsing import BindingBlock, declared_name, parse_tree
+from musadata.mining.kernels.pairs import Link
+from musadata.mining.kernels.repository import Repository
 
 MAX_CHARACTERS = 200_000  # of native code behind one wrapper; more is a library
 HEADERS = (".h", ".hpp", ".cuh", ".inl")
@@ -16,7 +17,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 INCLUDE_LINE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"].*$", re.MULTILINE)
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
 CONTAINERS = ("translation_unit", "namespace_definition", "declaration_list", "linkage_specification")
-CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "template_declaration")
+CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif")
 
 
 class TooMuchNativeCode(Exception):
@@ -125,12 +126,11 @@ def _written(data: bytes, spans: Iterable[_Span]) -> str:
 
 def _spans(data: bytes) -> Iterator[_Span]:
     """Functions, and declarations of functions, that stand in namespaces, each with the comment right above it."""
-    clean = BLANKED.sub(lambda found: re.sub(rb"[^\n]", b" ", found.group()), data)
-    stack = [Parser(LANGUAGE).parse(clean).root_node]
+    stack = [parse_tree(data)]
     while stack:
         node = stack.pop()
         for child in node.children:
-            if child.type in CONTAINERS or child.type in CONDITIONS[:4]:
+            if child.type in CONTAINERS + CONDITIONS:
                 stack.append(child)
                 continue
             span = _span(child)

@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from musadata.mining.kernels.pairs import Alias, Repository
+from musadata.mining.kernels.repository import Alias, Repository
 from musadata.sources.protocol import Tree
 from musadata.sources.trees import decode_source
 

@@ -5,7 +5,7 @@ import copy
 from collections.abc import Iterator
 
 from musadata.mining.kernels.equivalents import Equivalent, arguments_of
-from musadata.mining.kernels.pairs import Repository, folder_distance
+from musadata.mining.kernels.repository import Repository, folder_distance
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, call_examples, read_examples
 
 MAX_FILES = 12
