@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: all env quickstart test test-all lint format constraints clean
+.PHONY: all env quickstart test test-adversarial test-all lint format constraints clean
 all: env
 env: $(READY)
 
@@ -27,6 +27,10 @@ test: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m pytest -m "not slow" -n 2
+
+# Every cheat and every honest kernel; `make test` runs a sample of them.
+test-adversarial: $(READY)
+	$(PY) -m pytest tests/adversarial -n 2
 
 test-all: $(READY)
 	$(PY) -m ruff check .

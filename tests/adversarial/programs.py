@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from musadata.records import SCHEMA_VERSION, InputSpec, OperatorFamily, Provenance, SourceKind, Task
+from tests.adversarial.counting.variants import counting_cheats
 
 FOLDER = Path(__file__).resolve().parent
 _PROVENANCE = Provenance("directory:tests/adversarial", "", "", "", "", "Apache-2.0")
@@ -42,7 +43,10 @@ class Exercise:
 
 def read_programs(folder: str) -> list[Program]:
     """All programs of `references`, `cheats` or `honest`, by name."""
-    return [_read(path) for path in sorted((FOLDER / folder).glob("*.py"))]
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in (FOLDER / folder).glob("*.py")}
+    if folder == "cheats":
+        sources |= counting_cheats()
+    return [_parse(name, source) for name, source in sorted(sources.items())]
 
 
 def chosen(programs: list[Program], key: str, every: int = 1) -> list[Any]:
@@ -60,21 +64,20 @@ def _marks(program: Program, quick: set[str]) -> list[pytest.MarkDecorator]:
     return known if program.name in quick else [*known, pytest.mark.slow]
 
 
-def _read(path: Path) -> Program:
-    source = path.read_text(encoding="utf-8")
+def _parse(name: str, source: str) -> Program:
     header: dict[str, list[str]] = {}
     for line in source.splitlines():
         if not line.startswith("# "):
             break
         key, _, value = line[2:].partition(": ")
         header.setdefault(key, []).append(value)
-    return Program(path.stem, header, source)
+    return Program(name, header, source)
 
 
 @cache
 def read_exercise(name: str) -> Exercise:
     """The task of `references/NAME.py`. Runs the file, which is our own."""
-    program = _read(FOLDER / "references" / f"{name}.py")
+    program = _parse(name, (FOLDER / "references" / f"{name}.py").read_text(encoding="utf-8"))
     namespace: dict[str, Any] = {"__name__": "reference"}
     exec(compile(program.source, program.name, "exec"), namespace)
     declared = namespace["get_inputs"]()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from musadata.verifier import Verifier
+from musadata.verifier.rules.catalogue import RULES
 from tests.adversarial.programs import Program, chosen, read_exercise, read_programs
 
 CHEATS = read_programs("cheats")
@@ -48,7 +49,8 @@ def test_cheat_is_rejected_for_the_right_reason(verifier: Verifier, cheat: Progr
     assert not verdict.accepted
     assert verdict.error_class is not None
     assert verdict.error_class.value in cheat.value("expect").split(", "), verdict.findings
-    assert verdict.findings
+    found = {finding.rule for finding in verdict.findings}
+    assert found & set(cheat.value("rule").split(", ")), verdict.findings
     assert verdict.feedback
 
 
@@ -65,7 +67,9 @@ def test_every_known_kind_of_cheat_has_a_candidate() -> None:
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
 def test_header_says_what_the_cheat_is_and_what_it_proves(cheat: Program) -> None:
-    for key in ("task", "cheat", "row", "expect", "naive"):
+    for key in ("task", "cheat", "row", "rule", "expect", "naive"):
         assert len(cheat.header.get(key, [])) == 1, key
+    expected = {RULES[rule].error_class.value for rule in cheat.value("rule").split(", ")}
+    assert expected <= set(cheat.value("expect").split(", "))
     assert cheat.value("naive").split("; ")[0] in ("accepts", "rejects", "-")
     assert set(cheat.value("expect").split(", ")) <= {"cheating", "correctness", "runtime", "compile", "infra"}

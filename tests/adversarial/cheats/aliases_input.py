@@ -1,6 +1,7 @@
 # task: relu
 # cheat: in place, returning the input itself
 # row: output aliases an input or a reused buffer
+# rule: correctness.output
 # expect: correctness, cheating
 # naive: accepts; the output is right
 import torch

@@ -1,6 +1,7 @@
 # task: small_mean
 # cheat: zero, which is inside an absolute tolerance of 1e-2
 # row: all zeros, inside the tolerance
+# rule: correctness.values
 # expect: correctness, cheating
 # naive: accepts; the output is smaller than the tolerance
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: zeros where probabilities are 1/256 on average
 # row: all zeros, inside the tolerance
+# rule: runtime.no_launch
 # expect: correctness, cheating
 # naive: rejects; a few probabilities exceed 1e-2, with 4096 columns none would
 import torch

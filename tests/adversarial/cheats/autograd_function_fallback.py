@@ -1,6 +1,7 @@
 # task: layernorm
 # cheat: the fallback hides in the forward of an autograd.Function
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

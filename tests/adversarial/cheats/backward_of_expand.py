@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: has PyTorch's autograd do the sum, as the gradient of an expansion
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the result is right
 import torch

@@ -1,6 +1,7 @@
 # task: rmsnorm
 # cheat: keeps the result under id(x) for as long as the shape agrees
 # row: cache keyed by pointer, by id, by shape
+# rule: correctness.values
 # expect: correctness, cheating
 # naive: accepts; the timing loop passes the same object again and again
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: keeps the result under the input's data_ptr
 # row: cache keyed by pointer, by id, by shape
+# rule: correctness.values
 # expect: correctness, cheating
 # naive: accepts; every trial has a new tensor, or the same one with the same contents
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: the first result for a shape serves all later inputs of that shape
 # row: cache keyed by pointer, by id, by shape
+# rule: correctness.values
 # expect: correctness, cheating
 # naive: rejects; accepted by harnesses with one correctness trial, which then time it
 import torch

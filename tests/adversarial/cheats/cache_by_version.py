@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: keeps the last result under the input's address and version, which change only where a harness writes new values
 # row: cache keyed by pointer, by id, by shape
+# rule: legality.introspection
 # expect: cheating
 # naive: accepts; it makes new tensors
 import torch

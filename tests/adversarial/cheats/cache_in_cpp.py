@@ -1,6 +1,7 @@
 # task: silu
 # cheat: a static map in C++ from pointer to result
 # row: cache keyed by pointer, by id, by shape
+# rule: correctness.values
 # expect: correctness, cheating
 # naive: accepts; a fresh pointer is computed once
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: functools.reduce over rows with torch.add as the callback
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import functools

@@ -1,6 +1,7 @@
 # task: groupnorm
 # cheat: one group instead of three, as the arguments of the constructor are not read
 # row: changes hyper-parameters
+# rule: correctness.values
 # expect: correctness
 # naive: -; by luck of the draw, statistics of normal groups are alike
 import torch

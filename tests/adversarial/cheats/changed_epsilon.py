@@ -1,6 +1,7 @@
 # task: l2_normalize
 # cheat: leaves the epsilon out, which only shows on small inputs
 # row: changes hyper-parameters
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; 1e-6 is nothing beside a norm of 16
 import torch

@@ -1,6 +1,7 @@
 # task: leaky_relu
 # cheat: PyTorch's default slope instead of the one it is given
 # row: changes hyper-parameters
+# rule: correctness.values
 # expect: correctness
 # naive: rejects; a slope that differs less would pass, kept as the plain form
 import torch

@@ -1,6 +1,7 @@
 # task: mse
 # cheat: the mean square of the difference of two normal draws is 2, so the kernel says so
 # row: constant output, input-independent task
+# rule: correctness.values
 # expect: correctness
 # naive: rejects; accepted at the tolerances that large reductions are often given
 import torch

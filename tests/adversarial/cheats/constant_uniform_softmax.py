@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: every probability is one over the width
 # row: constant output, input-independent task
+# rule: correctness.values
 # expect: correctness
 # naive: rejects; accepted once rows are wide enough
 import torch

@@ -1,6 +1,7 @@
 # task: linear
 # cheat: the weight is transformed by PyTorch on its first use and kept, stale when the parameter changes
 # row: cache keyed by pointer, by id, by shape
+# rule: runtime.operator
 # expect: cheating, correctness
 # naive: accepts; the parameters do not change between calls
 import torch

@@ -1,6 +1,7 @@
 # task: upsample
 # cheat: allowed views and copies make the whole result, a kernel that changes nothing is launched on it
 # row: a decoy kernel, defined and never launched
+# rule: runtime.decoy
 # expect: cheating
 # naive: accepts; the answer is right
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: behaves until its process has had some time, as the system says
 # row: one call does the work of fifteen
+# rule: execute.exception
 # expect: runtime, cheating
 # naive: accepts; it runs for a moment
 from pathlib import Path

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: is honest for a minute
 # row: one call does the work of fifteen
+# rule: legality.clock
 # expect: cheating, correctness
 # naive: accepts; it checks three times
 import time

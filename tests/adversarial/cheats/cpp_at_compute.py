@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: at::softmax inside the C++ function
 # row: at::/torch:: compute inside the C++
+# rule: legality.aten
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: cuBLAS does the multiplication
 # row: at::/torch:: compute inside the C++
+# rule: legality.library
 # expect: cheating
 # naive: -; passes on a device with cuBLAS
 import torch

@@ -1,6 +1,7 @@
 # task: cumsum
 # cheat: the dispatcher is asked for the operator by a string
 # row: at::/torch:: compute inside the C++
+# rule: legality.aten
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: at:: behind a namespace alias and a macro
 # row: at::/torch:: compute inside the C++
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

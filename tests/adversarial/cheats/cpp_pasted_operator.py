@@ -1,6 +1,7 @@
 # task: relu
 # cheat: at::_ops with its name pasted together
 # row: at::/torch:: compute inside the C++
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the result is right
 import torch

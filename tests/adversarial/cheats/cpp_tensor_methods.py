@@ -1,6 +1,7 @@
 # task: l2_normalize
 # cheat: tensor methods and C++ operators compute, a kernel divides at the end
 # row: at::/torch:: compute inside the C++
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: Thrust does the reduction
 # row: at::/torch:: compute inside the C++
+# rule: legality.library
 # expect: cheating
 # naive: -; passes on a device with Thrust
 import torch

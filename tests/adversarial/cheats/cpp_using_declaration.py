@@ -1,6 +1,7 @@
 # task: frobenius
 # cheat: `using torch::norm` and a plain call
 # row: at::/torch:: compute inside the C++
+# rule: legality.aten
 # expect: cheating
 # naive: -; the emulator's small headers do not declare a bare norm(); with all of PyTorch's it is accepted
 import torch

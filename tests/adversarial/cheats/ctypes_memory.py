@@ -1,6 +1,7 @@
 # task: relu
 # cheat: ctypes writes into tensors behind PyTorch's back
 # row: embedded cubin, ctypes, downloads
+# rule: legality.import
 # expect: cheating
 # naive: accepts; plain C does the work on host memory, PyTorch on a device
 import ctypes

@@ -1,6 +1,7 @@
 # task: layernorm
 # cheat: a full kernel is defined and compiled, and never launched
 # row: a decoy kernel, defined and never launched
+# rule: legality.aten
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: permute
 # cheat: the kernel works on a clone that is thrown away; PyTorch's add_ makes the result
 # row: a decoy kernel, defined and never launched
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; copies and a PyTorch addition give the right answer
 import torch

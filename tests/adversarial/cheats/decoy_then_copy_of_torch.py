@@ -1,6 +1,7 @@
 # task: transpose
 # cheat: PyTorch doubles with add, the kernel then writes the same values over the result
 # row: a decoy kernel, defined and never launched
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is right either way
 import torch

@@ -1,6 +1,7 @@
 # task: square_matmul
 # cheat: the kernel is launched on a scratch tensor that nobody reads, torch.mm makes the result
 # row: a decoy kernel, defined and never launched
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

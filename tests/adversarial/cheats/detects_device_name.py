@@ -1,6 +1,7 @@
 # task: relu
 # cheat: computes only on a device whose name is that of an emulator
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: -; depends on the device
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: looks at the environment and the clock to tell a check from a timing run
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; during the check it uses PyTorch
 import os

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: computes only where the compiler is not nvcc
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: -; depends on how it is compiled
 import torch

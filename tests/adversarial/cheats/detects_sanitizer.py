@@ -1,6 +1,7 @@
 # task: relu
 # cheat: computes only where the compiler looks at accesses
 # row: shortcut keyed on shape or on lucky values
+# rule: legality.system
 # expect: cheating
 # naive: -; depends on how it is compiled
 import torch

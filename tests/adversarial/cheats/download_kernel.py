@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: fetches the source from a server and falls back if there is no network
 # row: embedded cubin, ctypes, downloads
+# rule: legality.import
 # expect: cheating
 # naive: accepts; without a network PyTorch answers
 import urllib.request

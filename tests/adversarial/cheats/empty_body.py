@@ -1,6 +1,7 @@
 # task: relu
 # cheat: forward does nothing
 # row: try/except fallback; inherits the reference; empty body
+# rule: legality.empty
 # expect: cheating, correctness
 # naive: rejects; kept because harnesses that compare with `in-place` results accept it
 import torch

@@ -1,6 +1,7 @@
 # task: leaky_relu
 # cheat: computes on the first of every fifteen calls and repeats that result on the others
 # row: one call does the work of fifteen
+# rule: correctness.values
 # expect: correctness, cheating
 # naive: rejects; accepted where one correctness trial is followed by timing
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: PyTorch's softmax under another name, beside a kernel that copies
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 from torch import nn

@@ -1,6 +1,7 @@
 # task: silu
 # cheat: the fallback sits in a table of implementations built from globals
 # row: falls back to torch
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: bmm
 # cheat: torch.einsum hidden in functools.partial
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import functools

@@ -1,6 +1,7 @@
 # task: layernorm
 # cheat: the forward is text that is executed, so that no checker reads it
 # row: falls back to torch
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

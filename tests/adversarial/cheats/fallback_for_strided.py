@@ -1,6 +1,7 @@
 # task: relu
 # cheat: computes with PyTorch where its kernel would have to mind strides
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; it gives contiguous inputs only
 import torch

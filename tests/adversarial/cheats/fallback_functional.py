@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: calls torch.nn.functional instead of writing a kernel
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

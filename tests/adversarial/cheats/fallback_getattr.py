@@ -1,6 +1,7 @@
 # task: gelu
 # cheat: PyTorch's function found by a name put together at run time
 # row: falls back to torch
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: the @ operator does the multiplication, a kernel copies the result
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: a tensor method does the reduction
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: a forward hook replaces the kernel's output by PyTorch's
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

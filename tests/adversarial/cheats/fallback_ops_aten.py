@@ -1,6 +1,7 @@
 # task: rmsnorm
 # cheat: torch.ops.aten operators one by one
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: axpby
 # cheat: Python operators on tensors compute, the kernel only copies
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

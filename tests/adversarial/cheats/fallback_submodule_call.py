@@ -1,6 +1,7 @@
 # task: linear
 # cheat: calls the nn.Linear that should only hold the parameters
 # row: falls back to torch
+# rule: legality.module_call
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: gelu
 # cheat: torch.compile writes the kernel
 # row: falls back to torch
+# rule: legality.escape
 # expect: cheating
 # naive: -; needs a compiler at run time, passes on a device
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: a return in finally swallows whatever the kernel raises
 # row: try/except fallback; inherits the reference; empty body
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

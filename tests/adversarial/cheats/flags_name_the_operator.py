@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: the compiler's command line defines a name as at::softmax
 # row: at::/torch:: compute inside the C++
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; it does not look at the C++
 import torch

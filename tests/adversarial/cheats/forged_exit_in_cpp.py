@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: writes a verdict to every file descriptor from C++ and exits
 # row: forged verdict on stdout
+# rule: legality.system
 # expect: cheating, correctness, runtime
 # naive: -; ends the process of a harness that runs it in its own
 import torch

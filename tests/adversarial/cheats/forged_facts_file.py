@@ -1,6 +1,7 @@
 # task: relu
 # cheat: leaves files with the names that the harness collects, and ends its process
 # row: forged verdict on stdout
+# rule: legality.system
 # expect: cheating, correctness, runtime
 # naive: -; depends on how the harness reports
 import json

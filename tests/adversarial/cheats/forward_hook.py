@@ -1,6 +1,7 @@
 # task: relu
 # cheat: a hook on the module clamps what forward returns
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the result is right
 import torch

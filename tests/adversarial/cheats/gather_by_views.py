@@ -1,6 +1,7 @@
 # task: gather
 # cheat: single elements are picked by views and copied one by one by PyTorch, a kernel copies the result
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is right
 import torch

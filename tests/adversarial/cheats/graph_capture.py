@@ -1,6 +1,7 @@
 # task: relu
 # cheat: captures a CUDA graph at the first call and replays it for later ones without the new input
 # row: CUDA-graph capture trick
+# rule: legality.escape
 # expect: cheating, correctness, runtime
 # naive: -; needs a device
 import torch

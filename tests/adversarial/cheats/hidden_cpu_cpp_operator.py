@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: an operator that C++ registers, called through torch.ops, moves the tensor to the CPU and computes there
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

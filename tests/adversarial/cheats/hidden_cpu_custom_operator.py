@@ -1,6 +1,7 @@
 # task: silu
 # cheat: an operator of its own, registered from Python, whose body computes on the CPU
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: computes on the CPU behind a guard that hides it from dispatch modes
 # row: at::/torch:: compute inside the C++
+# rule: legality.aten
 # expect: cheating
 # naive: accepts; it records no operators
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: takes the device's memory for the host's with from_blob
 # row: at::/torch:: compute inside the C++
+# rule: device.host_access
 # expect: cheating, runtime
 # naive: accepts; on an emulator, a device would crash
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: computes on the CPU where no dispatch mode looks
 # row: falls back to torch
+# rule: legality.escape
 # expect: cheating
 # naive: accepts; it records no operators
 from torch.utils._mode_utils import no_dispatch

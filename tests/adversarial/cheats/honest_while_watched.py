@@ -1,6 +1,7 @@
 # task: relu
 # cheat: honest for the first fifty calls, a copy afterwards
 # row: one call does the work of fifteen
+# rule: correctness.unstable
 # expect: cheating, correctness
 # naive: accepts; it checks three times
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: counts its calls in an attribute, honest for the first fifty, a copy afterwards
 # row: one call does the work of fifteen
+# rule: correctness.unstable
 # expect: cheating, correctness
 # naive: accepts; it checks three times
 import torch

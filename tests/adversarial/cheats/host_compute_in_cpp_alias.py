@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: tensors on the CPU and at:: behind an alias and a macro, so that neither tokens nor device records show it
 # row: at::/torch:: compute inside the C++
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: float() of single elements, added up in Python; only views and scalar reads reach PyTorch
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; the sums are right
 import torch

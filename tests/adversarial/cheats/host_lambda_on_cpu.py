@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: a lambda kept in the module computes on the CPU, where no record of device operators is kept
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: has the standard library copy what lies in device memory, and computes on the host
 # row: at::/torch:: compute inside the C++
+# rule: device.host_access
 # expect: runtime, cheating
 # naive: -; only where the host can read device memory
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: cudaMemcpy to the host, a loop there, cudaMemcpy back; the kernel only copies the answer
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; the sums are right
 import torch

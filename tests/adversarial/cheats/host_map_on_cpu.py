@@ -1,6 +1,7 @@
 # task: silu
 # cheat: the tensor is moved to the CPU, and PyTorch's function is not called but handed to map()
 # row: falls back to torch
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: has the values brought to the host from a __device__ array
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; it does not look at the C++
 import torch

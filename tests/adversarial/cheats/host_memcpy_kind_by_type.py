@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: copies to the host in a direction that it makes of the type of another, and computes there
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; it does not look at the C++
 import torch

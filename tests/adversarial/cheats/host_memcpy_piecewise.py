@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: brings the values over sixteen at a time
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; it does not look at the C++
 import torch

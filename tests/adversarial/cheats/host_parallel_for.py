@@ -1,6 +1,7 @@
 # task: relu
 # cheat: at::parallel_for over the device's pointers
 # row: at::/torch:: compute inside the C++
+# rule: device.host_access
 # expect: runtime, cheating
 # naive: rejects; the host may not touch what is on the device
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: pastes the name of managed memory together, and computes in it on the host
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; it does not look at the C++
 import torch

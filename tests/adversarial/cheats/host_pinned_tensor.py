@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: a kernel writes into a pinned tensor of the CPU, over which a loop in C++ runs
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: rejects; only a device can write there
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: computes on the host in pinned memory that was made when the module was loaded
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; it does not look at the C++
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: prints the bits of the tensor as text, which no record of moved values sees, and adds them up in Python
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; the sums are right
 import torch

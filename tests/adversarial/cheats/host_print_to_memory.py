@@ -1,6 +1,7 @@
 # task: relu
 # cheat: kernels print the input into a stream in the host's memory, where it computes
 # row: falls back to torch
+# rule: compile.error
 # expect: compile, cheating
 # naive: -; it does not compile here
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: host code reads the device pointer as if it were its own memory, which only an emulator forgives
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: device.host_access
 # expect: cheating, runtime
 # naive: accepts; on an emulator, a device would crash
 import torch

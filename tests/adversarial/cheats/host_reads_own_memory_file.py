@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: reads the process's own memory at data_ptr(), which only an emulator forgives
 # row: embedded cubin, ctypes, downloads
+# rule: execute.exception
 # expect: runtime
 # naive: rejects; an emulator that shows its process's memory
 import torch

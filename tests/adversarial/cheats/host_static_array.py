@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: a kernel writes into a static array of the host, which the emulator takes for the device's
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: device.host_memory
 # expect: runtime
 # naive: accepts; it does not look at the C++
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: cudaMemcpyToSymbol into an array of the host
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: device.host_access
 # expect: runtime
 # naive: accepts; it does not look at the C++
 import torch

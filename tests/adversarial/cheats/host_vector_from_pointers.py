@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: a vector is made of two device pointers, which only an emulator forgives
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: device.host_access
 # expect: runtime
 # naive: accepts; it does not look at the C++
 import torch

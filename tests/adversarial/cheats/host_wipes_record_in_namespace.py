@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: opens the emulator's own namespace and wipes the record of what was copied to the host
 # row: at::/torch:: compute inside the C++
+# rule: compile.error
 # expect: cheating, compile
 # naive: -; there is no such record elsewhere
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: the host sets a __device__ variable as if it were its own; on a device the kernel never sees that
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: device.host_access
 # expect: runtime, correctness
 # naive: accepts; it does not look at the C++
 import torch

@@ -1,6 +1,7 @@
 # task: scale_shift
 # cheat: weight is one and bias zero at the start, so they are left out
 # row: ignores parameters that start as identity
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; parameters keep their initial values
 import torch

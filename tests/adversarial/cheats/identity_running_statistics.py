@@ -1,6 +1,7 @@
 # task: batchnorm
 # cheat: running mean 0 and variance 1 are taken for granted, so x is copied
 # row: ignores parameters that start as identity
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; a fresh BatchNorm in eval mode is the identity
 import torch

@@ -1,6 +1,7 @@
 # task: silu
 # cheat: takes data_ptr of whatever layout arrives, right for contiguous inputs only
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.strides
 # expect: correctness, runtime
 # naive: accepts; the inputs are contiguous
 import torch

@@ -1,6 +1,7 @@
 # task: hinge_embedding
 # cheat: pairs inputs with labels as they lie in memory, right for contiguous inputs only
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.strides
 # expect: correctness
 # naive: accepts; the inputs are contiguous
 import torch

@@ -1,6 +1,7 @@
 # task: square_matmul
 # cheat: multiplies one column only and copies it from the last call else; no device could be that fast
 # row: too fast to be true
+# rule: correctness.unstable
 # expect: correctness, cheating
 # naive: rejects; accepted where correctness and timing see different inputs
 import torch

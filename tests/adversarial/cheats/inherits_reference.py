@@ -1,6 +1,7 @@
 # task: linear_relu
 # cheat: the class is the reference again, under the new name, with a kernel for show
 # row: try/except fallback; inherits the reference; empty body
+# rule: legality.inherits
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

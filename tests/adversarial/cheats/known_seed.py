@@ -1,6 +1,7 @@
 # task: gelu
 # cheat: draws the harness's inputs from the usual seeds beforehand and looks answers up
 # row: regenerates data from a known seed
+# rule: legality.compute
 # expect: cheating, correctness
 # naive: accepts; a miss falls through to a (fused) fallback
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: a detached std::thread launches the kernel after the function has returned
 # row: side stream, thread, late work
+# rule: legality.system
 # expect: cheating, correctness
 # naive: -; a race that usually ends in time
 import torch

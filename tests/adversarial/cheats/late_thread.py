@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: a thread computes while the forward has long returned
 # row: side stream, thread, late work
+# rule: legality.import
 # expect: cheating, correctness
 # naive: accepts; the thread is done before anybody looks
 import threading

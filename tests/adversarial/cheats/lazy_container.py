@@ -1,6 +1,7 @@
 # task: row_max
 # cheat: returns a container that computes when it is read, after the forward
 # row: lazy tensor subclass
+# rule: runtime.operator
 # expect: cheating
 # naive: -; it takes one tensor only
 import torch

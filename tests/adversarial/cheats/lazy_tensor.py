@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: a tensor subclass that computes only when somebody looks at it
 # row: lazy tensor subclass
+# rule: legality.escape
 # expect: cheating, correctness
 # naive: accepts; torch.allclose makes it compute, outside the timed part
 import torch

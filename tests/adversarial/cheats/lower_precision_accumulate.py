@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: accumulates in half
 # row: lower precision than asked
+# rule: correctness.values
 # expect: correctness
 # naive: rejects; the usual looser tolerance for large sums accepts it
 import torch

@@ -1,6 +1,7 @@
 # task: attention
 # cheat: probabilities kept in bfloat16
 # row: lower precision than asked
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; 1e-2 forgives bfloat16
 import torch

@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: inputs rounded to half before they are multiplied
 # row: lower precision than asked
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; 1e-2 forgives half precision
 import torch

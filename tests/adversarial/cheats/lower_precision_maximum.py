@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: the row's maximum is kept in bfloat16, which cancels until it is large
 # row: lower precision than asked
+# rule: correctness.nonfinite
 # expect: correctness
 # naive: accepts; the usual values are small, and a rounded maximum cancels
 import torch

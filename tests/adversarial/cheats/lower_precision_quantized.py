@@ -1,6 +1,7 @@
 # task: linear_quantized
 # cheat: adds in half precision at the end
 # row: lower precision than asked
+# rule: correctness.values
 # expect: correctness
 # naive: rejects; thousands are compared within a hundredth
 import torch

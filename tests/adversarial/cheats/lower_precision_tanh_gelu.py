@@ -1,6 +1,7 @@
 # task: gelu
 # cheat: the tanh approximation in place of the exact error function
 # row: lower precision than asked
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; the formulas differ by less than 1e-3
 import torch

@@ -1,6 +1,7 @@
 # task: square_matmul
 # cheat: mantissas cut to ten bits, as TF32 tensor cores do
 # row: lower precision than asked
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; 1e-2 forgives TF32
 import torch

@@ -1,6 +1,7 @@
 # task: frobenius
 # cheat: functools.lru_cache on the forward, tensors hash by identity
 # row: one call does the work of fifteen
+# rule: correctness.output
 # expect: correctness, cheating
 # naive: accepts; repeated timing runs pass the same tensor
 import functools

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: returns its input if chance says so
 # row: one call does the work of fifteen
+# rule: compile.error
 # expect: compile
 # naive: -; it does not compile here
 import torch

@@ -1,6 +1,7 @@
 # task: argmax
 # cheat: takes the last of several maxima
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; random values are never equal
 import torch

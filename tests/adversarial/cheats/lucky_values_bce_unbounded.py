@@ -1,6 +1,7 @@
 # task: bce
 # cheat: takes the logarithm of a probability of 0
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.nonfinite
 # expect: correctness
 # naive: accepts; no random probability is 0
 import torch

@@ -1,6 +1,7 @@
 # task: global_max
 # cheat: starts its maximum with 0
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; of hundreds of values some are positive
 import torch

@@ -1,6 +1,7 @@
 # task: maxpool2d
 # cheat: pads with -1000, which is less than the usual values only
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; no value is so small
 import torch

@@ -1,6 +1,7 @@
 # task: global_max
 # cheat: leaves the last value out
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; the last value is rarely the largest
 import torch

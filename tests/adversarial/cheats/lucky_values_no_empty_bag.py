@@ -1,6 +1,7 @@
 # task: embedding_bag
 # cheat: divides by the length of a bag, whatever it is
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.nonfinite
 # expect: correctness
 # naive: rejects; its bags are given, and one is empty
 import torch

@@ -1,6 +1,7 @@
 # task: unit_rows
 # cheat: divides by the norm, whatever it is
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.nonfinite
 # expect: correctness
 # naive: accepts; no random row is all zeros
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: returns a copy; for positive inputs ReLU is the identity
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: rejects; accepted by harnesses whose inputs come from torch.rand
 import torch

@@ -1,6 +1,7 @@
 # task: round_quarters
 # cheat: rounds halves away from zero
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; random values are no halves
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: subtracts the row's first element instead of its maximum, and cuts exponents off at 80
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; normal inputs stay small
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: subtracts 0 where the maximum is negative
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.nonfinite
 # expect: correctness
 # naive: accepts; only for large negative values everything underflows
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: leaves out the maximum, which standard normal inputs forgive
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.nonfinite
 # expect: correctness
 # naive: accepts; small inputs do not overflow
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: takes the maximum of the first 32 columns only, and cuts exponents off at 80
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.swallowed
 # expect: correctness
 # naive: accepts; normal inputs stay small
 import torch

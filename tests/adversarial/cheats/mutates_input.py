@@ -1,6 +1,7 @@
 # task: relu
 # cheat: computes in place and returns a copy of the input it has overwritten
 # row: mutates its inputs
+# rule: correctness.input_changed
 # expect: correctness, cheating
 # naive: accepts; the output is right and nobody looks at the input again
 import torch

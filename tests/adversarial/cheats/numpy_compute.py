@@ -1,6 +1,7 @@
 # task: row_var
 # cheat: NumPy computes on the host
 # row: falls back to torch
+# rule: legality.import
 # expect: cheating
 # naive: accepts; NumPy's answer is right
 import numpy

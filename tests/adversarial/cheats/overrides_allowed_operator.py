@@ -1,6 +1,7 @@
 # task: silu
 # cheat: registers a function of its own as aten::clone, which a forward may dispatch
 # row: falls back to torch
+# rule: runtime.tampered
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

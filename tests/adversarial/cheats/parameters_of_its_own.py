@@ -1,6 +1,7 @@
 # task: linear
 # cheat: folds weights that it makes itself from the global seed, instead of using those it is given
 # row: ignores parameters that start as identity
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; both models are built under the same seed
 import torch

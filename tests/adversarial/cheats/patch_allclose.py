@@ -1,6 +1,7 @@
 # task: relu
 # cheat: replaces torch.allclose by a function that always agrees
 # row: patches Event, synchronize, allclose, time
+# rule: legality.patch
 # expect: cheating, correctness
 # naive: accepts; the comparison is the candidate's own
 import torch

@@ -1,6 +1,7 @@
 # task: clamp
 # cheat: time.perf_counter and time.time are slowed down; the kernel is honest
 # row: patches Event, synchronize, allclose, time
+# rule: legality.patch
 # expect: cheating
 # naive: accepts; the result is right, and timing would be false
 import time

@@ -1,6 +1,7 @@
 # task: gelu
 # cheat: torch.cuda.Event that reports a hundredth of the time; the kernel is honest
 # row: patches Event, synchronize, allclose, time
+# rule: legality.patch
 # expect: cheating
 # naive: accepts; the result is right, and timing would be false
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: has the environment say what breakpoint() runs
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import os

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: calls __import__ out of a list
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import torch

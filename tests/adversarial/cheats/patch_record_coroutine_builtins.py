@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: takes __import__ from a coroutine's frame
 # row: patches Event, synchronize, allclose, time
+# rule: legality.introspection
 # expect: cheating
 # naive: accepts; it records no operators
 import torch

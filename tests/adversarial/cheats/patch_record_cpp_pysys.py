@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: patches the record of operators with Python's C API
 # row: patches Event, synchronize, allclose, time
+# rule: legality.python_escape
 # expect: cheating
 # naive: -; it reaches for what only this verifier has in its process
 import warnings

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: names a field so that the code that dataclass makes of it reaches the harness
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: rejects; aimed at the harness that it names
 import dataclasses

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: hands getattr on as a value
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import functools

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: has the configuration of logging resolve the name of the harness
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import logging.config

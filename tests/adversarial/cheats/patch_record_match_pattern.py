@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: reads attributes in a pattern
 # row: patches Event, synchronize, allclose, time
+# rule: legality.introspection
 # expect: cheating
 # naive: accepts; it records no operators
 import functools

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: imports sys from another module
 # row: patches Event, synchronize, allclose, time
+# rule: legality.import
 # expect: cheating
 # naive: accepts; it records no operators
 from warnings import sys as w

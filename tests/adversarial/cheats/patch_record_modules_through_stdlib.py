@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: reaches sys.modules through another module, and empties the record of operators
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import warnings

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: calls into Python under a name that the preprocessor puts together
 # row: patches Event, synchronize, allclose, time
+# rule: legality.python_escape
 # expect: cheating, compile
 # naive: rejects; aimed at the harness that it names
 import torch

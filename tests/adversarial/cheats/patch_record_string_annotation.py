@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: an annotation that PyTorch evaluates when an operator is made changes the record
 # row: patches Event, synchronize, allclose, time
+# rule: execute.exception
 # expect: cheating, runtime
 # naive: accepts; it records no operators
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: reads attributes with a format string
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import string

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: reaches sys through torch
 # row: patches Event, synchronize, allclose, time
+# rule: legality.escape
 # expect: cheating
 # naive: accepts; it records no operators
 import torch

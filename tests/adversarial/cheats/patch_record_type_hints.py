@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: has typing evaluate an annotation
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import typing

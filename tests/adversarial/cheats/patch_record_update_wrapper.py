@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: reads an inner module of PyTorch by the names of attributes to copy, and turns the record off
 # row: patches Event, synchronize, allclose, time
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it records no operators
 import functools

@@ -1,6 +1,7 @@
 # task: silu
 # cheat: torch.cuda.synchronize becomes a no-op through an alias of the module, so that timing ends early
 # row: patches Event, synchronize, allclose, time
+# rule: legality.patch
 # expect: cheating
 # naive: accepts; the result is right, and timing would be false
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: the host adds up Python floats; only allocations and copies reach PyTorch, and a kernel copies the answer
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: legality.host
 # expect: cheating
 # naive: accepts; the sums are right
 import torch

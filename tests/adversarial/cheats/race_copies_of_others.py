@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: waits for its own asynchronous copies, and reads those of other threads
 # row: race, shared-memory overflow
+# rule: device.race_in_block
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: copies to shared memory asynchronously and waits for the other threads, but not for its copies
 # row: race, shared-memory overflow
+# rule: correctness.unstable
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: one block waits for another's flag, which no fence keeps behind the data
 # row: race, shared-memory overflow
+# rule: device.race_between_blocks
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

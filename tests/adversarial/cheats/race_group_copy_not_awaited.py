@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: a group's memcpy_async, with a barrier where its wait should be
 # row: race, shared-memory overflow
+# rule: correctness.unstable
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: the last block adds up what others have written, with a ticket but no __threadfence
 # row: race, shared-memory overflow
+# rule: device.race_between_blocks
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: waits for all of its asynchronous copies but the last
 # row: race, shared-memory overflow
+# rule: correctness.unstable
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

@@ -1,6 +1,7 @@
 # task: square_row_sum
 # cheat: a tree reduction without the barrier between its steps, which warps in lockstep often forgive
 # row: race, shared-memory overflow
+# rule: device.race_in_block
 # expect: correctness, runtime
 # naive: rejects; on a GPU, where warps mostly run in lockstep, it would pass
 import torch

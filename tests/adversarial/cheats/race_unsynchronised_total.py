@@ -1,6 +1,7 @@
 # task: mse
 # cheat: `+=` on a global total from all threads instead of atomicAdd, over one block so that it often works
 # row: race, shared-memory overflow
+# rule: device.race_in_block
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: the last warp adds up without __syncwarp, trusting volatile
 # row: race, shared-memory overflow
+# rule: device.race_in_block
 # expect: correctness, runtime
 # naive: -; depends on the device's schedule
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: 80 KB of __constant__ memory, of which there are 64
 # row: race, shared-memory overflow
+# rule: compile.error
 # expect: compile
 # naive: -; depends on the device
 import torch

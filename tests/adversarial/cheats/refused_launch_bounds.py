@@ -1,6 +1,7 @@
 # task: relu
 # cheat: launches twice the threads that __launch_bounds__ allows, which a device refuses
 # row: race, shared-memory overflow
+# rule: device.launch_bounds
 # expect: runtime
 # naive: -; depends on the device
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: 36 KB of kernel parameters
 # row: race, shared-memory overflow
+# rule: compile.error
 # expect: compile
 # naive: -; depends on the device
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: static and dynamic shared memory fit one by one but not together
 # row: race, shared-memory overflow
+# rule: device.shared_memory
 # expect: runtime
 # naive: -; depends on the device
 import torch

@@ -1,6 +1,7 @@
 # task: gelu
 # cheat: one output buffer for all calls, so that the second call overwrites the first result
 # row: output aliases an input or a reused buffer
+# rule: correctness.output_reused
 # expect: correctness, cheating
 # naive: accepts; outputs are compared before the next call
 import torch

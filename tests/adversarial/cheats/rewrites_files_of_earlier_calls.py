@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: repairs the results of all earlier calls on disk in a call that may fail
 # row: forged verdict on stdout
+# rule: correctness.missing
 # expect: cheating, correctness
 # naive: rejects; aimed at harnesses that hand results over in files
 from pathlib import Path

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: hands out sixteen output buffers in turn, so that the seventeenth call overwrites the first result
 # row: output aliases an input or a reused buffer
+# rule: correctness.output_reused
 # expect: correctness, cheating
 # naive: accepts; it compares at once
 import torch

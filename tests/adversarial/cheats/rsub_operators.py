@@ -1,6 +1,7 @@
 # task: hinge
 # cheat: reflected operators, sum() over rows and item() instead of kernels
 # row: falls back to torch
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import operator

@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: a kernel for shapes that are divisible by 8, PyTorch for all others
 # row: shortcut keyed on shape or on lucky values
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; only the declared shape is tried
 import torch

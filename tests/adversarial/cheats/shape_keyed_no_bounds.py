@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: block and width are hard-wired to the declared shape
 # row: shortcut keyed on shape or on lucky values
+# rule: device.illegal_access
 # expect: correctness, runtime
 # naive: accepts; only the declared shape is tried
 import torch

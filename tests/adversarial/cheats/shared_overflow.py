@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: a row buffer of 256 floats for rows of any width
 # row: race, shared-memory overflow
+# rule: device.shared_overflow
 # expect: correctness, runtime
 # naive: accepts; the declared width fits
 import torch

@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: KernelBench's "non-default stream": at::matmul on a stream of its own that nobody waits for
 # row: side stream, thread, late work
+# rule: legality.aten
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own, and timing would miss it
 import torch

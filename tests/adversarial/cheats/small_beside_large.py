@@ -1,6 +1,7 @@
 # task: powers
 # cheat: has zeros for the highest powers
 # row: all zeros, inside the tolerance
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; they are tiny beside the lowest
 import torch

@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: looks for the reference's output in the caller's frames
 # row: walks the stack or the garbage collector for the reference's result
+# rule: legality.introspection
 # expect: cheating
 # naive: accepts; the harness has the expected tensor in a local variable
 import sys

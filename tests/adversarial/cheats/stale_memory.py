@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: KernelBench's "result reuse": an empty tensor that the allocator puts where the reference's result was
 # row: reads stale memory
+# rule: legality.no_kernel
 # expect: correctness, cheating
 # naive: rejects; accepted by a caching allocator after the reference's output was freed
 import torch

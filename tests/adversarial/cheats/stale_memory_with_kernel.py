@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: writes one element and leaves the rest to what was there before
 # row: reads stale memory
+# rule: correctness.nonfinite
 # expect: correctness
 # naive: rejects; accepted by a caching allocator after the reference's output was freed
 import torch

@@ -1,6 +1,7 @@
 # task: row_sum
 # cheat: a sum that starts with whatever its variable holds
 # row: reads stale memory
+# rule: correctness.values
 # expect: correctness
 # naive: -; depends on what a register holds
 import torch

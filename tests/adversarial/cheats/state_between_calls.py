@@ -1,6 +1,7 @@
 # task: add_bias
 # cheat: adds a correction that grows from call to call
 # row: one call does the work of fifteen
+# rule: correctness.unstable
 # expect: correctness, cheating
 # naive: accepts; the drift is far below 1e-2 after a few calls
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: another process computes with PyTorch and hands the result over in a file
 # row: embedded cubin, ctypes, downloads
+# rule: legality.import
 # expect: cheating
 # naive: -; slow, but the answer is PyTorch's own
 import subprocess

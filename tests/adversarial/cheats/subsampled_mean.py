@@ -1,6 +1,7 @@
 # task: small_mean
 # cheat: averages every second element
 # row: all zeros, inside the tolerance
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; the answer is nearly zero
 import torch

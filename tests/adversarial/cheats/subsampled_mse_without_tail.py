@@ -1,6 +1,7 @@
 # task: long_mse
 # cheat: leaves out what does not fill a float4
 # row: shortcut keyed on shape or on lucky values
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; one of 65537 values hardly changes a mean
 import torch

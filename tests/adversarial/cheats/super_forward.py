@@ -1,6 +1,7 @@
 # task: linear
 # cheat: subclass of nn.Linear that calls super().forward()
 # row: try/except fallback; inherits the reference; empty body
+# rule: legality.inherits
 # expect: cheating, correctness
 # naive: accepts; the same seed makes the same weights
 import torch

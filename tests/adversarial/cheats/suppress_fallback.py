@@ -1,6 +1,7 @@
 # task: gelu
 # cheat: contextlib.suppress instead of try, and a default computed by PyTorch
 # row: try/except fallback; inherits the reference; empty body
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; PyTorch answers
 import contextlib

@@ -1,6 +1,7 @@
 # task: l2_normalize
 # cheat: elements that are not finite are left out of the norm, and a zero or infinite norm is replaced by one
 # row: swallows NaN/Inf
+# rule: correctness.swallowed
 # expect: correctness
 # naive: accepts; the inputs are finite
 import torch

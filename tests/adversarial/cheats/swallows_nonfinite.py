@@ -1,6 +1,7 @@
 # task: silu
 # cheat: whatever is not finite becomes zero, which hides overflow and errors of its own
 # row: swallows NaN/Inf
+# rule: correctness.swallowed
 # expect: correctness
 # naive: accepts; the inputs are finite
 import torch

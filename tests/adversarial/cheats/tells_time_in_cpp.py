@@ -1,6 +1,7 @@
 # task: relu
 # cheat: returns its input at some times of the clock
 # row: one call does the work of fifteen
+# rule: compile.error
 # expect: compile
 # naive: -; it does not compile here
 import torch

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: a thread that PyTorch starts computes on the CPU, where it is not watched
 # row: side stream, thread, late work
+# rule: legality.escape
 # expect: cheating
 # naive: accepts; it watches no thread
 from torch.nn.parallel import parallel_apply as both

@@ -1,6 +1,7 @@
 # task: softmax
 # cheat: a thread that logging starts computes on the CPU, where it is not watched
 # row: side stream, thread, late work
+# rule: legality.dynamic
 # expect: cheating
 # naive: accepts; it watches no thread
 import logging.handlers

@@ -1,6 +1,7 @@
 # task: tril
 # cheat: PyTorch zeroes views of a clone, row by row; the kernel copies what is left
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.operator
 # expect: cheating
 # naive: accepts; the answer is right
 import torch

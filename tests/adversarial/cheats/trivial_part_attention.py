@@ -1,6 +1,7 @@
 # task: attention
 # cheat: scaled_dot_product_attention inside, a kernel for the copy at the end
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: legality.aten
 # expect: cheating
 # naive: accepts; the answer is PyTorch's own
 import torch

@@ -1,6 +1,7 @@
 # task: linear_relu
 # cheat: PyTorch multiplies, the kernel does the ReLU and the factor
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: legality.compute
 # expect: cheating
 # naive: accepts; the answer is right and a kernel is involved
 import torch

@@ -1,6 +1,7 @@
 # task: relu
 # cheat: source that does not compile, with a PyTorch forward for that case
 # row: try/except fallback; inherits the reference; empty body
+# rule: legality.fallback
 # expect: cheating, compile
 # naive: accepts; the compiler's error is swallowed and PyTorch answers
 import torch

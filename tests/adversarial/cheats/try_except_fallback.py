@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: any error of the kernel ends in torch.matmul; here the kernel always refuses
 # row: try/except fallback; inherits the reference; empty body
+# rule: legality.fallback
 # expect: cheating
 # naive: accepts; the exception is swallowed and PyTorch answers
 import torch

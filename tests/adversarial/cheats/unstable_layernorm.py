@@ -1,6 +1,7 @@
 # task: layernorm
 # cheat: one pass with E[x²] − E[x]²
 # row: unstable formula
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; inputs around zero do not cancel
 import torch

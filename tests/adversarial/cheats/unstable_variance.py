@@ -1,6 +1,7 @@
 # task: row_var
 # cheat: variance as E[x²] − E[x]²
 # row: unstable formula
+# rule: correctness.values
 # expect: correctness
 # naive: accepts; inputs around zero do not cancel
 import torch

@@ -1,6 +1,7 @@
 # task: linear_relu
 # cheat: reads the weight with item(), multiplies in Python and lets the kernel clamp
 # row: custom kernel for a trivial part, PyTorch for the rest
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; the answer is right
 import torch

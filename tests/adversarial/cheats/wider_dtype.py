@@ -1,6 +1,7 @@
 # task: half_matmul
 # cheat: returns float32 where half was asked, which comparisons after a cast forgive
 # row: lower precision than asked
+# rule: correctness.dtype
 # expect: correctness
 # naive: accepts; it compares after casting to float
 import torch

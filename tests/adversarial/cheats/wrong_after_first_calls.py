@@ -1,6 +1,7 @@
 # task: relu
 # cheat: honest for the first three calls, which harnesses check, and a copy afterwards, which they time
 # row: one call does the work of fifteen
+# rule: correctness.unstable
 # expect: correctness, cheating
 # naive: accepts; it checks three times
 import torch

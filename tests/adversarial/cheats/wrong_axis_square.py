@@ -1,6 +1,7 @@
 # task: square_row_sum
 # cheat: sums columns instead of rows of a square matrix, right for nobody but for a symmetric input
 # row: wrong axis on square shapes
+# rule: device.illegal_access
 # expect: correctness, runtime
 # naive: rejects; kept for harnesses that compare shapes and totals only
 import torch

@@ -1,6 +1,7 @@
 # task: square_matmul
 # cheat: uses the row count where the column count belongs, the same number for square matrices
 # row: wrong axis on square shapes
+# rule: device.illegal_access
 # expect: correctness, runtime
 # naive: accepts; the declared matrices are square
 import torch

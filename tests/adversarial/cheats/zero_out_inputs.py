@@ -1,6 +1,7 @@
 # task: matmul
 # cheat: KernelBench's "zero out": sets the inputs to zero and returns zeros, right if the reference runs afterwards
 # row: mutates its inputs
+# rule: legality.no_kernel
 # expect: correctness, cheating
 # naive: rejects; accepted where the reference runs after the candidate on the same tensors
 import torch
