@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from musadata.config import BackendType, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
+from musadata.config import BackendType, Config, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
 from musadata.sampling.request_cache import Memory
-from musadata.storage.commits import code_version
 from musadata.storage.files import join
 from musadata.storage.journal import Journal, JournalIndex
 from musadata.storage.moves import may_have_moved
 from musadata.storage.shards import Shard
+from pipelines.versions import answers_version, verdicts_version
 
 if TYPE_CHECKING:
     from musadata.mining.miner import Miner
@@ -119,7 +119,7 @@ def journal_folder(corpus: str, stage: str, shard: Shard) -> str:
 
 
 @contextmanager
-def memory(config: TeacherConfig, corpus: str, stage: str, shard: Shard) -> Iterator[Memory]:
+def memory(config: Config, corpus: str, stage: str, shard: Shard) -> Iterator[Memory]:
     """The journals of one shard of a stage, and of all others if tasks may have come from there.
 
     Opened anew by every step: where some steps need a device, the last one ran in another worker.
@@ -129,13 +129,12 @@ def memory(config: TeacherConfig, corpus: str, stage: str, shard: Shard) -> Iter
     def journal(name: str) -> Journal:
         return Journal(folder, name, all_journals(corpus, stage, name) if moved else None)
 
-    computed = config.kind == TeacherType.COMPILER
     with journal("answers") as answers, journal("verdicts") as verdicts:
         yield Memory(
             answers=answers,
             verdicts=verdicts,
-            teacher_version=code_version(("sandbox", "tracing", "teacher"), ("torch",)) if computed else "",
-            verifier_version=code_version(("sandbox", "tracing", "verifier"), ("torch",)),
+            teacher_version=answers_version(config.teacher),
+            verifier_version=verdicts_version(config.verifier),
         )
 
 

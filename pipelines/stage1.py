@@ -19,7 +19,6 @@ from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject,
 from musadata.sandbox import Caller, RememberingSandbox
 from musadata.storage.commits import (
     Commit,
-    code_version,
     read_commit,
     require_commit,
     stage_digest,
@@ -35,8 +34,8 @@ from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages
 from pipelines.steps import ShardStep, Writers, all_found, concurrently
+from pipelines.versions import executions_version, probing_version, selection_version
 
-PROBE_CODE = ("sandbox", "sources", "mining", "tasks")
 LOST = "lost_source"  # reason of what was there when the run began, but not when a worker asked for it
 PROBES_AT_ONCE = 2  # the next draft is cut while the last one runs
 Drafted = Draft | KernelDraft | Reject
@@ -51,7 +50,7 @@ class Probe(ShardStep):
     funnel: ClassVar[tuple[str, ...]] = ("draft", "pair", "probe")
 
     def code(self) -> str:
-        return code_version(PROBE_CODE, ("torch", "nnsmith"))
+        return probing_version(self.config)
 
     def settings(self, shard: Shard) -> Any:
         listed = read_listing(self.corpus, shard)
@@ -60,7 +59,7 @@ class Probe(ShardStep):
 
     def process(self, shard: Shard, out: Writers) -> None:
         with Journal(resources.journal_folder(self.corpus, "stage1", shard), "executions") as journal:
-            sandbox = RememberingSandbox(resources.probing, journal, self.code())
+            sandbox = RememberingSandbox(resources.probing, journal, executions_version(self.config))
             self._process(shard, sandbox, out)
 
     def _process(self, shard: Shard, sandbox: Caller, out: Writers) -> None:
@@ -157,7 +156,7 @@ def select_tasks(config: Config, shards: Iterable[tuple[Commit, Sequence[TaskSig
         for shard, (_, some) in enumerate(ordered)
     ]
     paired = {one.task_id for one in signatures if one.source_kind == SourceKind.PAIRED.value}
-    digest = stage_digest(code_version(("tasks",)), config.tasks, [commit for commit, _ in ordered], reads=["_probed"])
+    digest = stage_digest(selection_version(), config.tasks, [commit for commit, _ in ordered], reads=["_probed"])
     return Selection(dropped, homes, rebalance(kept, paired), digest)
 
 
@@ -191,7 +190,7 @@ class Keep(ShardStep):
     funnel: ClassVar[tuple[str, ...]] = ("select",)
 
     def code(self) -> str:
-        return code_version(("tasks",))
+        return selection_version()
 
     def settings(self, shard: Shard) -> Any:
         return [self.selection.digest]

@@ -12,7 +12,7 @@ import apache_beam as beam
 
 from musadata.records import Annotation, Reject, Task
 from musadata.sampling.request_cache import Memory
-from musadata.storage.commits import Commit, code_version, require_commit
+from musadata.storage.commits import Commit, require_commit
 from musadata.storage.moves import settle_moves
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
@@ -21,6 +21,7 @@ from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages
 from pipelines.steps import RunStep, ShardStep, Writers, all_found, concurrently
+from pipelines.versions import annotation_version
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Annotate(ShardStep):
     funnel: ClassVar[tuple[str, ...]] = ("trace", "reason")
 
     def code(self) -> str:
-        return code_version(("sandbox", "tracing", "teacher"), ("torch",))
+        return annotation_version(self.config.teacher)
 
     def settings(self, shard: Shard) -> Any:
         return [self.config.tracing, self.config.teacher, self.config.seed]
@@ -46,7 +47,7 @@ class Annotate(ShardStep):
         return commit
 
     def process(self, shard: Shard, out: Writers) -> None:
-        with resources.memory(self.config.teacher, self.corpus, self.stage, shard) as memory:
+        with resources.memory(self.config, self.corpus, self.stage, shard) as memory:
             self._annotate(shard, memory, out)
 
     def _annotate(self, shard: Shard, memory: Memory, out: Writers) -> None:

@@ -28,7 +28,7 @@ from musadata.records import (
 from musadata.sampling.assembly import assemble
 from musadata.sampling.request_cache import Memory
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play, submit
-from musadata.storage.commits import Commit, code_version, require_commit
+from musadata.storage.commits import Commit, require_commit
 from musadata.storage.moves import settle_moves
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import CannotAnswer, Teacher
@@ -36,6 +36,7 @@ from pipelines import resources
 from pipelines.options import parse_options, run_command, workers_here
 from pipelines.run import Stage, run_stages
 from pipelines.steps import RunStep, ShardStep, Writers, all_found, concurrently
+from pipelines.versions import assembly_version
 
 HUMAN = "human"  # who wrote the candidates that were mined together with their task
 DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
@@ -55,7 +56,7 @@ class Assemble(ShardStep):
     funnel: ClassVar[tuple[str, ...]] = ("generate", "verify", "keep")
 
     def code(self) -> str:
-        return code_version(("sandbox", "tracing", "teacher", "verifier", "sampling", "corpus.views"), ("torch",))
+        return assembly_version(self.config)
 
     def settings(self, shard: Shard) -> Any:
         return [self.config.teacher, self.config.verifier, self.config.sampling, self.config.seed]
@@ -69,7 +70,7 @@ class Assemble(ShardStep):
         return commit
 
     def process(self, shard: Shard, out: Writers) -> None:
-        with resources.memory(self.config.teacher, self.corpus, self.stage, shard) as memory:
+        with resources.memory(self.config, self.corpus, self.stage, shard) as memory:
             self._process(shard, memory, out)
 
     def _process(self, shard: Shard, memory: Memory, out: Writers) -> None:
@@ -175,7 +176,7 @@ class Converse(ABC):
 
     def run(self, shard: Shard) -> Shard:
         if Assemble(self.config, self.corpus).found(shard) is None:
-            with resources.memory(self.config.teacher, self.corpus, Assemble.stage, shard) as memory:
+            with resources.memory(self.config, self.corpus, Assemble.stage, shard) as memory:
                 for _ in concurrently(_as_far_as_known, self._conversations(shard, memory), self.at_once()):
                     pass
         return shard

@@ -6,7 +6,8 @@ A stage does, for each of its shards:
 
     shard = Shard(3, 16)                                    # or: for shard in deal(config.shards)
     before = open_corpus(corpus, needs="stage1", shards=16).stage("stage1")[3]      # or require_commit(...)
-    digest = stage_digest(code_version(("tracing", "teacher"), ("torch",)), config.tracing, [before], reads=["tasks"])
+    code = code_version(("musadata.tracing.task",), ("torch",))
+    digest = stage_digest(code, config.tracing, [before], reads=["tasks"])
     commit, worked = ensure_commit(corpus, "stage2", shard, digest, input_hashes([before], reads=["tasks"]), work)
 
 where `work() -> (outputs, counts)` reads with `read_shard(corpus, "tasks", shard, Task)`, writes with
@@ -27,9 +28,9 @@ To read one: `connect(corpus)` of `musadata.corpus.query` gives DuckDB with a vi
 from musadata.corpus.datasets import DATASETS, Dataset
 from musadata.corpus.funnel import Funnel, add_counts
 from musadata.corpus.manifest import Corpus, create_corpus, open_corpus, read_manifest, write_manifest
+from musadata.storage.code_version import code_version
 from musadata.storage.commits import (
     Commit,
-    code_version,
     ensure_commit,
     find_commit,
     input_hashes,

@@ -13,7 +13,8 @@ from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
 from musadata.rows import plain
 from musadata.storage import files
-from musadata.storage.commits import COMMITS, Commit, code_version, commit_path, damage, list_commits, run_again
+from musadata.storage.code_version import code_version
+from musadata.storage.commits import COMMITS, Commit, commit_path, damage, list_commits, run_again
 from musadata.storage.shards import Output, read_column
 from musadata.tasks.balance import sampling_weights
 
@@ -184,7 +185,7 @@ def write_manifest(corpus: str, config: Any, *, shards: int | None = None) -> di
     opened = Corpus(corpus, current_commits(commits, counts))
     manifest = {
         "schema_version": SCHEMA_VERSION,
-        "code_version": code_version(),
+        "code_version": code_version(("musadata",)),
         "config": plain(config),
         "stages": {stage: _describe_stage(opened.stage(stage)) for stage in _names(opened.commits)},
         "datasets": {name: _describe_dataset(opened.outputs(name)) for name in DATASETS if opened.outputs(name)},

@@ -7,22 +7,17 @@ and an upstream rerun that gives the same bytes costs nothing downstream.
 
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import musadata
 from musadata.errors import MusadataError
 from musadata.rows import plain
 from musadata.storage import files
 from musadata.storage.shards import Output, Shard, stage_command
 
 COMMITS = "_commits"
-_SOURCES = {".py", ".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".inc", ".json", ".md", ".toml", ".txt", ".yaml"}
 
 
 @dataclass(frozen=True)
@@ -61,34 +56,6 @@ def input_hashes(inputs: Sequence[Commit], *, reads: Iterable[str] = ()) -> tupl
     return tuple(
         output.sha256 for commit in inputs for output in commit.outputs if not wanted or output.dataset in wanted
     )
-
-
-@cache
-def code_version(packages: tuple[str, ...] = (), distributions: tuple[str, ...] = ()) -> str:
-    """Hash of the sources of some subpackages or modules of musadata; of all of musadata if none is named.
-
-    `distributions` adds the versions of installed packages whose results go into rows ("torch").
-    """
-    root = Path(musadata.__file__).parent
-    digest = hashlib.sha256()
-    for name in sorted({*packages, "records", "rows"}) if packages else [""]:
-        for path in _sources(root, name):
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    for name in sorted(distributions):
-        digest.update(f"{name}=={importlib.metadata.version(name)}\0".encode())
-    return digest.hexdigest()[:16]
-
-
-def _sources(root: Path, name: str) -> list[Path]:
-    path = root / name.replace(".", "/")
-    if path.is_dir():
-        found = (p for p in path.rglob("*") if p.suffix in _SOURCES and p.is_file())
-        return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(root).parts))
-    module = path.with_suffix(".py")
-    if not module.is_file():
-        raise ValueError(f"musadata has no package or module {name!r}")
-    return [module]
 
 
 def find_commit(corpus: str, stage: str, shard: Shard, digest: str, *, verify: bool = False) -> Commit | None:

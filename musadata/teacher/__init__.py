@@ -6,7 +6,14 @@ from musadata.config import TeacherConfig, TeacherType
 from musadata.sandbox import Sandbox
 from musadata.teacher.protocol import Teacher
 
-__all__ = ["open_teacher"]
+__all__ = ["TEACHERS", "open_teacher"]
+
+# Kind -> the module of that teacher: its answers depend on it, on those of others they do not.
+TEACHERS = {
+    TeacherType.COMPILER: "musadata.teacher.compiler_teacher",
+    TeacherType.OPENAI: "musadata.teacher.openai",
+    TeacherType.REPLAY: "musadata.teacher.replay",
+}
 
 
 def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox] | None = None) -> Teacher:

@@ -6,6 +6,16 @@ from musadata.verifier.backends.emulated.emulated_backend import open_emulated
 from musadata.verifier.backends.musa.musa_backend import open_musa
 from musadata.verifier.backends.protocol import Backend
 
+_EMULATED = "musadata.verifier.backends.emulated.emulated_backend"
+_CUDA = "musadata.verifier.backends.cuda.cuda_backend"
+# Kind -> the modules of the backends that may be opened: verdicts depend on them, on those of others they do not.
+BACKENDS = {
+    BackendType.AUTO: (_CUDA, _EMULATED),
+    BackendType.CUDA: (_CUDA,),
+    BackendType.EMULATED: (_EMULATED,),
+    BackendType.MUSA: ("musadata.verifier.backends.musa.musa_backend",),
+}
+
 
 def open_backend(config: VerifierConfig) -> Backend:
     """The backend that the config asks for; `auto` takes a CUDA device if there is one.

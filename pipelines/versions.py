@@ -1,0 +1,50 @@
+"""Which code makes which results, so that an edit makes those anew that it may change; see `code_version`."""
+
+from musadata.config import Config, SourceType, TeacherConfig, TeacherType, VerifierConfig
+from musadata.sources import OPENERS
+from musadata.storage.code_version import code_version
+from musadata.teacher import TEACHERS
+from musadata.verifier.backend_choice import BACKENDS
+
+SANDBOX = "musadata.sandbox"
+
+
+def probing_version(config: Config) -> str:
+    """Of the drafts of these sources and what their references prove to be."""
+    sources = {OPENERS[source.kind] for source in config.sources}
+    producers = (SANDBOX, "musadata.mining.miner", "musadata.tasks.probe", *sorted(sources))
+    return code_version(producers, ("torch", "nnsmith"))
+
+
+def executions_version(config: Config) -> str:
+    """Of what is executed to find drafts and to probe them."""
+    drawn = ("musadata.sources.nnsmith",) if any(one.kind is SourceType.NNSMITH for one in config.sources) else ()
+    return code_version((SANDBOX, "musadata.mining.search", "musadata.tasks.examination", *drawn), ("torch", "nnsmith"))
+
+
+def selection_version() -> str:
+    """Of the choice among probed tasks."""
+    return code_version(("musadata.tasks.selection", "musadata.tasks.rebalance"))
+
+
+def answers_version(config: TeacherConfig) -> str:
+    """Of answers that a teacher computes; "" where a model gives them, since paid answers outlive our code."""
+    computed = config.kind is TeacherType.COMPILER
+    return code_version((SANDBOX, TEACHERS[config.kind]), ("torch",)) if computed else ""
+
+
+def annotation_version(config: TeacherConfig) -> str:
+    """Of traces and of reasoning about them."""
+    producers = (SANDBOX, "musadata.tracing.task", "musadata.teacher.annotation", TEACHERS[config.kind])
+    return code_version(producers, ("torch",))
+
+
+def verdicts_version(config: VerifierConfig) -> str:
+    """Of verdicts."""
+    return code_version((SANDBOX, "musadata.verifier.verifier", *BACKENDS[config.backend]), ("torch",))
+
+
+def assembly_version(config: Config) -> str:
+    """Of all that conversations come to."""
+    made = code_version(("musadata.sampling.assembly", "musadata.sampling.rollout", "musadata.corpus.views"))
+    return "-".join((made, annotation_version(config.teacher), verdicts_version(config.verifier)))
