@@ -59,7 +59,8 @@ class SourceConfig:
 
     Attributes:
         kind: which source this is.
-        name: the package, for `package` and `pypi`; the search, for `github` ("topic:cuda language:python").
+        name: the package, for `package` and `pypi`; the search, for `github` ("topic:cuda language:python"); what rows
+            call the dump, for `parquet` (default: the last part of its path).
         path: the folder, for `directory`; the file, folder or glob, for `parquet`; where what was found is kept, for
             `github`, so that a rerun mines the same repositories.
         url: the repository, for `git` (a URL or a path); another index or API than the usual, for `pypi`, `github`.
