@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from musadata.verifier.rules.python.names import Names, collect_names
+from musadata.verifier.rules.python.name_resolution import Names, collect_names
 
 _DEVICE = re.compile(r"cuda(:\d+)?")
 _LITERAL = re.compile(r"[bBfFrRuU]{0,2}(\"\"\"|'''|\"|')cuda\b")

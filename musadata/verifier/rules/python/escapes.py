@@ -11,7 +11,7 @@ from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.python.computed_names import StringPrefixes
 from musadata.verifier.rules.python.modules import STANDARD, check_modules, check_path, is_module, unused_imports
-from musadata.verifier.rules.python.names import Names
+from musadata.verifier.rules.python.name_resolution import Names
 
 _IMPORTS = frozenset({*STANDARD, "torch", "typing", "typing_extensions"})
 _TORCH_ESCAPES = (

@@ -13,7 +13,7 @@ from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.python.escapes import check_escapes
-from musadata.verifier.rules.python.names import LOADERS, Names, collect_names
+from musadata.verifier.rules.python.name_resolution import LOADERS, Names, collect_names
 from musadata.verifier.rules.python.reach import Program, reachable_functions, read_program
 
 _COMPUTE_SPACES = (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
-from musadata.verifier.rules.python.names import Names
+from musadata.verifier.rules.python.name_resolution import Names
 
 # Allowed names by module of the standard library; None where all are allowed.
 STANDARD: dict[str, frozenset[str] | None] = {

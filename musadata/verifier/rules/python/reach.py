@@ -3,7 +3,7 @@
 import ast
 from dataclasses import dataclass, field
 
-from musadata.verifier.rules.python.names import Names
+from musadata.verifier.rules.python.name_resolution import Names
 
 
 @dataclass
