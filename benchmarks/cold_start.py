@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +64,18 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
 
     start_ahead(2 if backend == "emulated" else 3)  # as the command does
     from musadata.verifier import Verifier
-    from musadata.verifier.trusted import candidate_session as trial
+    from musadata.verifier.trusted.candidate_session import CandidateSession
 
     note("verifier imported")
     folder = ROOT / "tests" / "adversarial"  # read as files: their module imports torch
     source = (folder / "honest" / f"{kernel}.py").read_text().replace(_INCLUDE, f"// {time.time_ns()}\n{_INCLUDE}")
     task_name = source.partition("# task: ")[2].splitlines()[0]
     reference = (folder / "references" / f"{task_name}.py").read_text()
-    served = trial.CandidateSession.serve
+    served = CandidateSession.serve
     asked: set[str] = set()
 
-    def serve(self: trial.CandidateSession, question: dict[str, Any]) -> dict[str, Any]:
-        kind = next((key for key in ("context", "compile", "plan", "enter", "judge") if key in question), "timing")
+    def serve(self: CandidateSession, question: object) -> object:
+        kind = type(question).__name__
         if kind not in asked:
             note(f"asks: {kind}")
         answer = served(self, question)
@@ -83,17 +84,15 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
         asked.add(kind)
         return answer
 
-    trial.CandidateSession.serve = serve  # type: ignore[method-assign]
+    CandidateSession.serve = serve  # type: ignore[method-assign]
     with Verifier(VerifierConfig(backend=BackendType(backend))) as verifier:
         note("verifier opened")
-        opened = verifier._backend
-        assert opened is not None
-        object.__setattr__(opened, "compile", _noted(opened.compile, "compiler ends", note))
+        opened = verifier._opened
+        opened.backend = replace(opened.backend, compile=_noted(opened.backend.compile, "compiler ends", note))
         object.__setattr__(verifier, "read_task", _noted(verifier.read_task, "reference read", note))
-        if verifier._second is not None:
-            object.__setattr__(verifier._second, "_run", _noted(verifier._second._run, "second opinion", note))
-        assert verifier._references is not None
-        object.__setattr__(verifier._references, "_run", _noted(verifier._references._run, "reference run", note))
+        if opened.crosscheck is not None:
+            object.__setattr__(opened.crosscheck, "_run", _noted(opened.crosscheck._run, "cross-check", note))
+        object.__setattr__(opened.references, "_run", _noted(opened.references._run, "reference run", note))
         verdict = verifier.verify_text(reference, source)
         note(f"verdict: {verdict.stage} {'accepted' if verdict.accepted else verdict.findings}")
     note("verifier closed")

@@ -12,13 +12,14 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.measuring import report
 from musadata.config import BackendType, VerifierConfig
 from musadata.verifier import Verifier
-from musadata.verifier import verifier as chain
 from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.trusted import plan
 from tests.adversarial.programs import read_exercise, read_programs
 
 GOAL_SECONDS = 0.6
@@ -49,12 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     nonce = f"\n# measured {time.time_ns()}\n"
     rows, references = [], dict[str, float]()
     with Verifier(config) as verifier:
-        watch = _Stopwatch(verifier._backend)
-        object.__setattr__(verifier._backend, "compile", watch.compile)
+        opened = verifier._opened
+        watch = _Stopwatch(opened.backend)
+        opened.backend = replace(opened.backend, compile=watch.compile)
         for program in read_programs("honest")[: arguments.limit]:
             exercise = read_exercise(program.value("task"))
             start = time.perf_counter()
-            verifier._references.expect(*_expected(config, exercise))
+            opened.references.expect(*_expected(config, exercise))
             references.setdefault(exercise.task.task_id, time.perf_counter() - start)
             source = _fresh(program.source, nonce)
             watch.seconds = 0.0
@@ -69,9 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _expected(config: VerifierConfig, exercise: object) -> tuple[object, ...]:
     """What the verifier will ask of the reference."""
-    task, shapes = exercise.task, chain.collect_shapes(exercise.task, exercise.shape_sets)
-    sets = chain.plan_sets(config, task.task_id, shapes)
-    return task.reference, shapes, sets, chain.derive_seed(config, task.task_id, "state")
+    task, shapes = exercise.task, plan.collect_shapes(exercise.task, exercise.shape_sets)
+    sets = plan.plan_sets(config, task.task_id, shapes)
+    return task.reference, shapes, sets, plan.derive_seed(config, task.task_id, "state")
 
 
 def _fresh(source: str, nonce: str) -> str:

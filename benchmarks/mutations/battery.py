@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from musadata.records import InputSpec
-from musadata.sandbox import ask
 from musadata.tracing.inputs import draw
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol.message_encoding import ask_for
+from musadata.verifier.protocol.messages import Compiled, CompileRequest, Refused
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
 
@@ -83,7 +84,7 @@ def _bytes(tensor: torch.Tensor) -> bytes:
 
 
 def _compile(sources: CandidateSources) -> str:
-    answer = ask({"compile": sources.to_dict()})
-    if "path" not in answer:
-        raise RuntimeError(answer["error"])
-    return str(answer["path"])
+    answer = ask_for(CompileRequest(sources), Compiled, Refused)
+    if isinstance(answer, Compiled):
+        return answer.path
+    raise RuntimeError(answer)

@@ -12,7 +12,8 @@ from musadata.records import ErrorClass
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier import Verifier
 from musadata.verifier.backend_choice import open_backend
-from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol.message_encoding import serve_candidate
+from musadata.verifier.protocol.messages import Compiled, CompileRequest, Refused
 from tests.adversarial.programs import Exercise
 
 # An honest kernel needs far less than these seconds; many mutants never end.
@@ -85,15 +86,16 @@ class Court:
     def _compare(self, mutant: Mutant, original: str, exercise: Exercise) -> tuple[str, bool]:
         paths: list[str] = []
 
-        def compile_sources(question: dict[str, Any]) -> dict[str, Any]:
-            built = self._backend.compile(CandidateSources.from_dict(question["compile"]))
+        def compile_sources(question: object) -> Compiled | Refused:
+            assert isinstance(question, CompileRequest)
+            built = self._backend.compile(question.sources)
             paths.append(built.path)
-            return {"error": built.error} if built.error else {"path": built.path}
+            return Refused(built.error) if built.error else Compiled(built.path)
 
         shape_sets = [[asdict(spec) for spec in shapes] for shapes in (exercise.task.inputs, *exercise.shape_sets)]
         arguments = (original, mutant.source, _init(exercise), shape_sets, self._backend.child, _SEEDS)
         function = "benchmarks.mutations.battery:compare"
-        outcome = self._sandbox().call(function, *arguments, serve=compile_sources)
+        outcome = self._sandbox().call(function, *arguments, serve=serve_candidate(compile_sources))
         codes = {_code(path) for path in paths}
         return str(outcome.value if outcome.ok else outcome.message or outcome.status), len(codes) == 1
 

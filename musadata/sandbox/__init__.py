@@ -7,7 +7,7 @@
 The named function is ours and trusted; it receives and returns JSON-able values, and runs foreign code (`exec`) itself.
 Its working directory is an empty scratch folder that holds `files`; files that it leaves there come back as bytes.
 It sees system folders, Python, the project and `readable=`, all read-only; no home folder, network, other processes.
-`serve=` answers `ask({...})` from inside: a dict in, a dict out (bytes values allowed in the answer). ~20 ms a call.
+`serve=` answers `ask({...})` from inside: a dict in, a dict out, of JSON values and bytes. ~20 ms a call.
 Statuses: ok, error, timeout, memory, crash, output. `MUSADATA_SANDBOX=plain` switches namespaces off.
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from musadata.sandbox.wire import receive_frame, send_frame
+from musadata.sandbox.wire import receive_frame, send_frame, split_bytes
 
 OUT_OF_MEMORY_EXIT = 71
 _MAX_ANSWER = 1 << 30
@@ -23,17 +23,18 @@ _PROJECT = str(Path(__file__).resolve().parents[2])
 _channel: socket.socket | None = None
 
 
-def ask(request: dict[str, Any], blobs: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Ask the trusted side, which answers with the `serve` function of this call; blobs come back as bytes.
+def ask(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the trusted side, which answers with the `serve` function of this call.
 
-    `blobs` travel with the request, as much as the call may leave in files; `serve` finds them under their names.
+    Values are plain JSON, or bytes: those of a request may hold as much as the call may leave in files.
 
     Raises:
         RuntimeError: not inside a sandboxed call.
     """
     if _channel is None:
         raise RuntimeError("ask() works only inside a sandboxed call")
-    send_frame(_channel, {"ask": request}, blobs)
+    plain, blobs = split_bytes(request)
+    send_frame(_channel, {"ask": plain}, blobs)
     header, blobs = receive_frame(_channel, max_blobs=_MAX_ANSWER)
     return {**header["answer"], **blobs}
 

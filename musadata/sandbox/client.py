@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from musadata.errors import Cancelled, MusadataError, Outage
 from musadata.sandbox.limits import Limits, Outcome
-from musadata.sandbox.wire import WireError, receive_frame, send_frame
+from musadata.sandbox.wire import WireError, receive_frame, send_frame, split_bytes
 
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -344,8 +344,7 @@ def _answer(channel: socket.socket, control: socket.socket, serve: Serve, questi
         answer = serve(question)
     except OSError as error:  # of whoever answers: the warm process is not lost
         raise Outage(f"cannot answer a call ({error.strerror or error})", where="sandbox") from error
-    plain = {key: value for key, value in answer.items() if not isinstance(value, bytes)}
-    blobs = {key: value for key, value in answer.items() if isinstance(value, bytes)}
+    plain, blobs = split_bytes(answer)
     control.sendall(b"R")
     with contextlib.suppress(OSError):
         send_frame(channel, {"answer": plain}, blobs)

@@ -13,6 +13,12 @@ class WireError(Exception):
     """The other side closed the socket or sent something that is not a frame."""
 
 
+def split_bytes(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A message's plain values, and those that are bytes."""
+    blobs = {key: value for key, value in message.items() if isinstance(value, bytes)}
+    return {key: value for key, value in message.items() if key not in blobs}, blobs
+
+
 def send_frame(sock: socket.socket, header: dict[str, Any], blobs: Mapping[str, bytes] | None = None) -> None:
     blobs = blobs or {}
     sizes = [[name, len(blob)] for name, blob in blobs.items()]

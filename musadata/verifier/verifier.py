@@ -1,54 +1,42 @@
-"""The chain of stages, from a model's reply to a verdict."""
+"""The stages of a verdict, in order: extract, legality, compile, execute, compare, profile, time."""
 
 import importlib.metadata
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
-from musadata.sandbox import Limits, Sandbox
+from musadata.sandbox import Sandbox
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend
-from musadata.verifier.compilation.built import Compile
 from musadata.verifier.compilation.shared_compile import SharedCompile
-from musadata.verifier.compilation.speculative_compile import predict_sources
-from musadata.verifier.extract import Extraction, extract
+from musadata.verifier.extract import extract
 from musadata.verifier.feedback import write_feedback
+from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.reward import reward
 from musadata.verifier.rules import catalogue as rules
-from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.rules.python.legality import check_legality
 from musadata.verifier.task_from_reference import PRELOAD, read_task, task_id
-from musadata.verifier.trusted.baseline_pool import BaselinePool
-from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations, rejected
-from musadata.verifier.trusted.device_lock import released
-from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
-from musadata.verifier.trusted.expectation import BadReference, Expectation, ReferenceRunner
-from musadata.verifier.trusted.judge import Judgement
-from musadata.verifier.trusted.plan import SEED_POLICY, collect_shapes, derive_seed, plan_sets
+from musadata.verifier.trusted.candidate_run import execute
+from musadata.verifier.trusted.candidate_session import Compilations
+from musadata.verifier.trusted.expectation import BadReference
+from musadata.verifier.trusted.judge import Judgement, rejected
+from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, collect_shapes
+from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
-_MOST_THREADS = 64
-# A driver makes a context faster if it is asked for some at a time, and all of them late if for many; measured on an
-# H200, a second: 3.3 one by one, 7.8 by four, 10 by eight.
-_CONTEXTS_AT_ONCE = 8
-_LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
 REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.sandboxed.oracle")  # what a sandbox for references should import once
 
 
 @dataclass(frozen=True)
-class _Exercise:
-    """What a candidate is judged against. `shapes` gives the sets of input shapes, and may take its time."""
+class _Program:
+    """A candidate that may be compiled: as it was written, and as the backend's device needs it."""
 
-    task_id: str
-    reference: str
-    shapes: Callable[[], list[tuple[InputSpec, ...]]]
+    source: str
+    ported: str
 
 
 class Verifier:
@@ -65,68 +53,31 @@ class Verifier:
         self._config = config
         self._shared = references
         self._stack = ExitStack()
-        self._backend: Backend | None = None
-        self._candidates: Sandbox | None = None
-        self._reference_sandbox: Sandbox | None = None
-        self._references: ReferenceRunner | None = None
-        self._rivals: BaselinePool | None = None
-        self._second: EmulatorCrosscheck | None = None
-        self._pool: ThreadPoolExecutor | None = None
-        self._foreseen: set[tuple[str, str]] = set()
-        self._contexts = threading.Semaphore(_CONTEXTS_AT_ONCE)
+        self._resources: Resources | None = None
 
     def __enter__(self) -> Self:
         backend = open_backend(self._config)
-        self._backend = replace(backend, compile=SharedCompile(backend.compile))
-        try:
-            self._open(self._backend)
-        except BaseException:
-            self._stack.close()
-            raise
+        backend = replace(backend, compile=SharedCompile(backend.compile))
+        opening = open_resources(self._config, backend, REFERENCE_PRELOAD, self._shared)
+        self._resources = self._stack.enter_context(opening)
         return self
-
-    def _open(self, backend: Backend) -> None:
-        limits = Limits(seconds=self._config.seconds, memory_mb=0 if backend.devices else self._config.memory_mb)
-        candidates = Sandbox(
-            backend.preload,
-            setup=backend.setup,
-            limits=limits,
-            readable=backend.readable,
-            devices=backend.devices,
-            environment=dict(backend.environment),
-        )
-        shared = None if backend.devices else self._shared  # on a device, references need it too
-        measuring = ["musadata.verifier.sandboxed.measure"] if backend.times else []
-        references = shared or Sandbox(
-            (*REFERENCE_PRELOAD, *measuring),
-            limits=limits,
-            readable=backend.readable,
-            devices=backend.devices,
-            environment=dict(backend.environment),
-        )
-        for sandbox in (candidates, *([] if shared else [references])):
-            sandbox.launch()
-            self._stack.push(sandbox)
-        self._candidates, self._reference_sandbox = candidates, references
-        self._pool = ThreadPoolExecutor(_MOST_THREADS)
-        self._stack.callback(partial(self._pool.shutdown, wait=False, cancel_futures=True))
-        self._references = ReferenceRunner(references, limits)
-        if backend.times:
-            self._rivals = BaselinePool(self._config, backend, references)
-            self._stack.callback(self._rivals.close)
-        if backend.crosscheck:
-            self._second = EmulatorCrosscheck(self._config, self._pool)
-            self._stack.callback(self._second.close)
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def _opened(self) -> Resources:
+        if self._resources is None:
+            raise MusadataError("is not open", where="Verifier", remedy="use it in a with statement")
+        return self._resources
 
     def verify(self, task: Task, candidate: str, shape_sets: Sequence[Sequence[InputSpec]] = ()) -> Verdict:
         """Judge a model's reply, or bare Python, against a task on its own shapes and on `shape_sets`.
 
         The same arguments and config give the same verdict.
         """
-        return self._judge(_Exercise(task.task_id, task.reference, lambda: collect_shapes(task, shape_sets)), candidate)
+        exercise = Exercise(task.task_id, task.reference, lambda: collect_shapes(task, shape_sets))
+        return self._verdict(self._judge(exercise, candidate))
 
     def verify_text(self, reference: str, candidate: str) -> Verdict:
         """Judge against a reference that comes alone, see `task_from_reference`: the verdict of `verify` on its task,
@@ -135,31 +86,58 @@ class Verifier:
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described, whatever the candidate is.
         """
-        assert self._pool is not None
-        reading = self._pool.submit(self.read_task, reference)
-        exercise = _Exercise(task_id(reference), reference, lambda: collect_shapes(reading.result(), ()))
-        verdict = self._judge(exercise, candidate)
+        reading = self._opened.pool.submit(self.read_task, reference)
+        exercise = Exercise(task_id(reference), reference, lambda: collect_shapes(reading.result(), ()))
+        judgement = self._judge(exercise, candidate)
         reading.result()
-        return verdict
+        return self._verdict(judgement)
 
-    def _judge(self, exercise: "_Exercise", candidate: str) -> Verdict:
+    def _judge(self, exercise: Exercise, candidate: str) -> Judgement:
+        """All stages."""
+        program = self._check(candidate)
+        if isinstance(program, Judgement):
+            return program
+        self._opened.compile_ahead(program.source, program.ported)
+        try:
+            return execute(self._opened, exercise, program.source, program.ported)
+        except BadReference as error:
+            return _undecided(rules.REFERENCE_FAILS.worded(str(error)))
+        except MusadataError as error:
+            return _undecided(rules.INFRA_HOST.worded(str(error)))
+
+    def _check(self, candidate: str) -> _Program | Judgement:
+        """The stages that only read: extract and legality."""
         extraction = extract(candidate)
         if extraction.finding:
-            return self._verdict(rejected(VerifyStage.EXTRACT, ErrorClass.COMPILE, [extraction.finding]))
+            return rejected(VerifyStage.EXTRACT, ErrorClass.COMPILE, [extraction.finding])
         findings = check_legality(extraction.source, self._config.strict)
         if findings:
-            return self._verdict(rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings))
-        ported = self._port(extraction)
-        self._foresee(extraction, ported)
-        try:
-            return self._verdict(self._run(exercise, extraction.source, ported.source))
-        except (BadReference, MusadataError) as error:
-            rule = rules.REFERENCE_FAILS if isinstance(error, BadReference) else rules.INFRA_HOST
-            return self.give_up(rule.worded(str(error)))
+            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings)
+        return _Program(extraction.source, self._opened.backend.port(extraction.source))
 
-    def _port(self, extraction: Extraction) -> Extraction:
-        assert self._backend is not None
-        return replace(extraction, source=self._backend.port(extraction.source))
+    def compile(self, candidate: str) -> Judgement | None:
+        """Only extract, check and compile, which fills the cache of artifacts: what speaks against it so far, or None.
+
+        Needs no task and no device; the candidate's Python is imported in the sandbox to learn its sources.
+        """
+        program = self._check(candidate)
+        if isinstance(program, Judgement):
+            return program
+        backend = self._opened.backend
+        compilations = Compilations(backend, self._config.strict)
+        outcome = self._opened.candidates.call(
+            "musadata.verifier.sandboxed.execute:import_candidate",
+            program.ported,
+            backend.child,
+            serve=serve_candidate(compilations.serve),
+        )
+        return compilations.judge(failed=not outcome.ok)
+
+    def compile_speculatively(self, candidate: str) -> None:
+        """Start to compile what the candidate will most likely ask for, before its process asks."""
+        program = self._check(candidate)
+        if isinstance(program, _Program):
+            self._opened.compile_ahead(program.source, program.ported)
 
     def read_task(self, reference: str) -> Task:
         """A task for a reference that comes alone; see `musadata.verifier.task_from_reference`.
@@ -167,145 +145,44 @@ class Verifier:
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described.
         """
-        assert self._reference_sandbox is not None
-        return read_task(reference, self._config, self._reference_sandbox)
+        return read_task(reference, self._config, self._opened.reference_sandbox)
 
     def give_up(self, finding: Finding) -> Verdict:
         """The verdict that says nothing about a candidate, and why."""
-        return self._verdict(rejected(VerifyStage.EXECUTE, ErrorClass.INFRA, [finding]))
-
-    def compile(self, candidate: str) -> Judgement | None:
-        """Only extract, check and compile, which fills the cache of artifacts: what speaks against it so far, or None.
-
-        Needs no task and no device; the candidate's Python is imported in the sandbox to learn its sources.
-        """
-        assert self._candidates is not None and self._backend is not None
-        extraction = extract(candidate)
-        if extraction.finding:
-            return rejected(VerifyStage.EXTRACT, ErrorClass.COMPILE, [extraction.finding])
-        findings = check_legality(extraction.source, self._config.strict)
-        if findings:
-            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings)
-        extraction = self._port(extraction)
-        compilations = Compilations(self._backend, self._config.strict)
-        outcome = self._candidates.call(
-            "musadata.verifier.sandboxed.execute:import_candidate",
-            extraction.source,
-            self._backend.child,
-            serve=compilations.serve,
-        )
-        return compilations.judge(outcome)
-
-    def compile_speculatively(self, candidate: str) -> None:
-        """Start to compile what the candidate seems to hold, so that it is there when its process asks for it."""
-        extraction = extract(candidate)
-        if not extraction.finding and not check_legality(extraction.source, self._config.strict):
-            self._foresee(extraction, self._port(extraction))
-
-    def _foresee(self, extraction: Extraction, ported: Extraction) -> None:
-        assert self._backend is not None
-        self._start_compiling(ported.source, self._backend.name, self._backend.compile)
-        if self._second is not None:
-            self._start_compiling(extraction.source, "second opinion", self._second.compile)
-
-    def _start_compiling(self, source: str, whose: str, compile_sources: Compile) -> None:
-        assert self._pool is not None
-        for sources in predict_sources(source):
-            key = whose, sources.digest()
-            if key in self._foreseen or check_native_code(sources.texts(), self._config.strict):
-                continue
-            self._foreseen.add(key)
-            self._pool.submit(compile_sources, sources)
-
-    def _run(self, exercise: "_Exercise", source: str, ported: str) -> Judgement:
-        """The judgement, and whose fault it is: not the candidate's if the device is gone, or others fill it."""
-        assert self._backend is not None
-        judgement = self._execute(exercise, source, ported)
-        if self._backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
-            _wait_for_memory(self._backend)
-            judgement = self._execute(exercise, source, ported)
-        if judgement.error_class is not ErrorClass.RUNTIME:
-            return judgement
-        if self._backend.is_lost():
-            return _infra(judgement, f"{self._backend.device} does not answer any more.")
-        if self._backend.seats and _finds_no_memory(judgement) and self._backend.is_full():
-            return _infra(judgement, f"Other programs fill the memory of {self._backend.device}.")
-        return judgement
-
-    def _execute(self, exercise: "_Exercise", source: str, ported: str) -> Judgement:
-        assert self._candidates is not None and self._backend is not None and self._pool is not None
-        seed = derive_seed(self._config, exercise.task_id, "state")
-        expected = self._pool.submit(self._expect, exercise, seed)
-        second = self._second.ask(source, exercise.shapes, expected, seed) if self._second else nullcontext()
-        compilations = Compilations(self._backend, self._config.strict)
-        rivals = self._rivals
-        lock, seat = (rivals.lock(), rivals.seat()) if rivals else (None, None)
-        timing = partial(rivals.start, exercise.reference, seed) if rivals else None
-        with second as opinion:
-            trial = CandidateSession(
-                self._config, compilations, expected, seed, lock, seat, timing, self._contexts, opinion
-            )
-            with released(lock, seat):
-                try:
-                    outcome = self._candidates.call(
-                        "musadata.verifier.sandboxed.execute:run_candidate",
-                        ported,
-                        self._backend.child,
-                        serve=trial.serve,
-                    )
-                finally:
-                    trial.leave()
-            return trial.conclude(outcome)
-
-    def _expect(self, exercise: "_Exercise", seed: int) -> Expectation:
-        """What the reference says, found out while the candidate compiles and starts."""
-        assert self._references is not None
-        shapes = exercise.shapes()
-        sets = plan_sets(self._config, exercise.task_id, shapes)
-        return self._references.expect(exercise.reference, shapes, sets, seed)
+        return self._verdict(_undecided(finding))
 
     def _verdict(self, judgement: Judgement) -> Verdict:
-        backend = self._backend
-        assert backend is not None
-        share, error_class = judgement.test_share, judgement.error_class
-        medians = {timing.name: timing.median_ms for timing in judgement.timings}
-        speedup = medians["eager"] / medians["candidate"] if {"eager", "candidate"} <= set(medians) else None
-        return Verdict(
-            accepted=error_class is None,
-            stage=judgement.stage,
-            error_class=error_class,
-            test_share=share,
-            findings=judgement.findings,
-            feedback=write_feedback(error_class, share, judgement.findings),
-            backend=backend.name,
-            device=backend.device,
-            driver=backend.driver,
-            toolchain=backend.toolchain,
-            seed_policy=SEED_POLICY,
-            version=own_version(),
-            operators=judgement.operators,
-            kernels=judgement.kernels,
-            timings=judgement.timings,
-            speedup=speedup,
-            reward=reward(error_class, share, speedup),
-            own_share=judgement.own_share,
-        )
+        return _make_verdict(judgement, self._opened.backend)
 
 
-def _finds_no_memory(judgement: Judgement) -> bool:
-    return judgement.error_class is ErrorClass.RUNTIME and any(
-        "out of memory" in finding.message for finding in judgement.findings
+def _undecided(finding: Finding) -> Judgement:
+    return rejected(VerifyStage.EXECUTE, ErrorClass.INFRA, [finding])
+
+
+def _make_verdict(judgement: Judgement, backend: Backend) -> Verdict:
+    share, error_class = judgement.test_share, judgement.error_class
+    medians = {timing.name: timing.median_ms for timing in judgement.timings}
+    speedup = medians["eager"] / medians["candidate"] if {"eager", "candidate"} <= set(medians) else None
+    return Verdict(
+        accepted=error_class is None,
+        stage=judgement.stage,
+        error_class=error_class,
+        test_share=share,
+        findings=judgement.findings,
+        feedback=write_feedback(error_class, share, judgement.findings),
+        backend=backend.name,
+        device=backend.device,
+        driver=backend.driver,
+        toolchain=backend.toolchain,
+        seed_policy=SEED_POLICY,
+        version=own_version(),
+        operators=judgement.operators,
+        kernels=judgement.kernels,
+        timings=judgement.timings,
+        speedup=speedup,
+        reward=reward(error_class, share, speedup),
+        own_share=judgement.own_share,
     )
-
-
-def _wait_for_memory(backend: Backend) -> None:
-    end = time.monotonic() + _LONGEST_WAIT_SECONDS
-    while backend.is_full() and time.monotonic() < end:
-        time.sleep(1.0)
-
-
-def _infra(judgement: Judgement, message: str) -> Judgement:
-    return rejected(judgement.stage, ErrorClass.INFRA, [rules.INFRA_DEVICE.worded(message)])
 
 
 @cache

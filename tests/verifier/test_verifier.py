@@ -274,7 +274,8 @@ def test_file_that_is_no_program_gets_a_verdict(tmp_path, relu_reference, capsys
 
 def test_device_that_is_lost_is_not_held_against_the_candidate(verifier, relu_task, relu, monkeypatch):
     fails, wrong = relu.replace("if (i < n) ", ""), relu.replace("? 0.0f", "? 1.0f")
-    monkeypatch.setattr(verifier, "_backend", dataclasses.replace(verifier._backend, is_lost=lambda: True))
+    opened = verifier._opened
+    monkeypatch.setattr(opened, "backend", dataclasses.replace(opened.backend, is_lost=lambda: True))
     verdict, rules = judge(verifier, relu_task, fails)
     assert (verdict.error_class, rules) == (ErrorClass.INFRA, {"infra.device"})
     assert judge(verifier, relu_task, wrong)[0].error_class is ErrorClass.CORRECTNESS
@@ -287,9 +288,9 @@ def test_memory_that_others_hold_is_not_held_against_the_candidate(
     hungry = relu.replace("ext.relu(x)", "self.take(x)") + "\n    def take(self, x):\n"
     hungry += "        raise RuntimeError('CUDA error: out of memory')\n"
     asked = []
-    backend = dataclasses.replace(verifier._backend, seats=4, is_full=lambda: asked.append(1) is None and full)
-    monkeypatch.setattr(verifier, "_backend", backend)
-    monkeypatch.setattr("musadata.verifier.verifier._LONGEST_WAIT_SECONDS", 0.0)
+    backend = dataclasses.replace(verifier._opened.backend, seats=4, is_full=lambda: asked.append(1) is None and full)
+    monkeypatch.setattr(verifier._opened, "backend", backend)
+    monkeypatch.setattr("musadata.verifier.trusted.candidate_run._LONGEST_WAIT_SECONDS", 0.0)
     verdict, _ = judge(verifier, relu_task, hungry)
     assert (verdict.error_class, verdict.accepted) == (error_class, False)
     assert len(asked) == 2  # before it was tried again, and after

@@ -12,18 +12,40 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
 from musadata.verifier.backends.device_records import Records
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol.message_encoding import ask_for, encode
+from musadata.verifier.protocol.messages import (
+    Call,
+    CallFacts,
+    CallRecords,
+    CandidateFacts,
+    Compiled,
+    CompileRequest,
+    ContextMade,
+    ErrorFacts,
+    JudgeRequest,
+    KernelFault,
+    Literal,
+    Plan,
+    Proceed,
+    Refused,
+    RefusedLaunch,
+    RequestContext,
+    RequestDevice,
+    RequestPlan,
+    Stop,
+    TimedSets,
+)
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
 from musadata.verifier.sandboxed.audit import Audit
@@ -75,14 +97,16 @@ class IntegrityGuard:
         self._operators = frozenset(_python_operators())
         self._audit = Audit(FILE)
 
-    def check(self, facts: dict[str, Any]) -> None:
-        facts["tampered"] = [
+    def check(self, facts: CandidateFacts) -> CandidateFacts:
+        """The facts, with what the candidate has replaced and started so far."""
+        replaced = [
             f"{getattr(place, '__name__', place)}.{name}"
             for place, name, original in self._originals
             if getattr(place, name, None) is not original
         ]
-        facts["tampered"] += [name for name in _python_operators() if name not in self._operators]
-        facts["threads"] = max(self._audit.threads, threading.active_count() - 1)
+        replaced += [name for name in _python_operators() if name not in self._operators]
+        threads = max(self._audit.threads, threading.active_count() - 1)
+        return replace(facts, tampered=tuple(replaced), threads=threads)
 
 
 @dataclass
@@ -92,72 +116,97 @@ class _Run:
     module: ModuleType
     model: torch.nn.Module
     backend: Any  # the module that its backend names as `child`
+    plan: Plan
     inputs: list[dict[str, torch.Tensor]]
-    literals: list[list[Any]]
-    shapes: list[int]
-    handed_on: list[list[int]]  # by input set: outputs that may be an input
     held: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)  # device inputs per set of shapes
     outputs: list[tuple[str, list[torch.Tensor], bytes]] = field(default_factory=list)
 
+    def synchronize(self) -> None:
+        """Wait until the device is done."""
+        getattr(torch, self.backend.DEVICE).synchronize()
 
-def run_candidate(source: str, backend_name: str) -> dict[str, Any]:
+
+def run_candidate(source: str, backend_name: str) -> dict[str, object]:
     """Import the candidate, build `ModelNew`, copy the state into it, and carry out the planned calls.
 
-    `backend_name` is the backend's module. The plan is asked for once the candidate is imported: the constructor
-    arguments, the parameters' names, the state and the inputs, per input set its literals and its set of shapes;
-    `calls` are carried out in order. Returns facts; `facts` is also left as a file after each step, so that a crash
-    does not take them all. A plan that is timed shows its results first, and goes on if they are found good.
+    `backend_name` is the backend's module. The plan is asked for once the candidate is imported. Returns
+    `CandidateFacts`, which are also left in the file `facts` before each call, so that a crash does not take them all.
+    A plan that is timed shows its results first, and goes on if they are found good.
     """
-    facts: dict[str, Any] = {"reached": "import", "calls": []}
     backend = importlib.import_module(backend_name)
     fault_file = os.open("faults", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     backend.activate(_compile, fault_fd=fault_file)
-    guard = IntegrityGuard()
+    session = _Session(IntegrityGuard())
     try:
-        ask({"context": "wanted"})  # returns when few others are making theirs
+        ask_for(RequestContext(), Proceed)
         torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
-        ask({"context": "made"})
-        module = _import_model(source, facts)
-        if module is not None:
-            plan = ask({"plan": True})
-            run = _prepare(module, plan, backend, facts)
-            if run is not None:
-                _follow(run, plan["plan"], facts, guard)
+        ask_for(ContextMade(), Proceed)
+        session.run(source, backend)
     except BaseException as error:
-        facts["error"] = describe_error(error)
-    guard.check(facts)
-    return facts
+        session.facts = replace(session.facts, error=_describe(error))
+    return encode(session.guard.check(session.facts))
 
 
-def _follow(run: _Run, plan: dict[str, Any], facts: dict[str, Any], guard: IntegrityGuard) -> None:
-    """Carry out the calls, and have the candidate timed if they turn out well."""
-    if plan["timed"]:
-        ask({"enter": True})  # returns when no other candidate is being timed on this device
-        turns, watch = _get_ready(run, plan["timed"])
-    for call in plan["calls"]:
-        _note(facts, "call")
-        facts["calls"].append(_carry_out(run, call))
-        if "error" in facts["calls"][-1] and not call["null_kernels"] and not call["strided"]:
-            break
-    facts["changed_later"] = [name for name, leaves, data in run.outputs if _pack(leaves) != data]
-    if plan["timed"]:
-        guard.check(facts)
-        names = [call["name"] for call in plan["calls"] if Path(call["name"]).exists()]
-        request = ask({"judge": facts}, {name: Path(name).read_bytes() for name in [*names, "faults"]})
-        if "time" in request:
-            _note(facts, "time")
+@dataclass
+class _Session:
+    """One candidate's run, and what is known of it so far."""
+
+    guard: IntegrityGuard
+    facts: CandidateFacts = field(default_factory=CandidateFacts)
+
+    def run(self, source: str, backend: ModuleType) -> None:
+        """Import the candidate, and call it as planned if it has the reference's interface."""
+        module = _load(source)
+        kind = getattr(module, "ModelNew", None)
+        if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
+            self.facts = replace(self.facts, interface=("ModelNew is not a subclass of torch.nn.Module.",))
+            return
+        plan = ask_for(RequestPlan(), Plan)
+        torch.manual_seed(plan.seed)
+        model = kind(*decode(plan.init)).to(backend.DEVICE).eval()
+        problems = copy_state(model, unpack_torch(plan.state), set(plan.parameters))
+        self.facts = replace(self.facts, interface=tuple(problems))
+        if problems:
+            return
+        inputs = [unpack_torch(plan.inputs[str(index)]) for index in range(len(plan.sets))]
+        run = _Run(module, model, backend, plan, inputs)
+        if plan.timed is None:
+            self._call(run)
+        else:
+            ask_for(RequestDevice(), Proceed)
+            turns, watch = _get_ready(run, plan.timed)
+            self._call(run)
+            self._have_timed(run, turns, watch)
+
+    def _call(self, run: _Run) -> None:
+        """Carry out the calls, until one fails that must not."""
+        for call in run.plan.calls:
+            Path("facts").write_text(json.dumps(encode(self.facts)))
+            made = _carry_out(run, call)
+            self.facts = replace(self.facts, calls=(*self.facts.calls, made))
+            if made.error and not call.null_kernels and not call.strided:
+                break
+        changed = tuple(name for name, leaves, data in run.outputs if _pack(leaves) != data)
+        self.facts = replace(self.facts, changed_later=changed)
+
+    def _have_timed(self, run: _Run, turns: Turns, watch: Stopwatch) -> None:
+        """Have the candidate judged, and timed if nothing speaks against it."""
+        self.facts = self.guard.check(self.facts)
+        names = [call.name for call in run.plan.calls if Path(call.name).exists()]
+        outputs = {name: Path(name).read_bytes() for name in (*names, "faults")}
+        if isinstance(ask_for(JudgeRequest(self.facts, outputs), Proceed, Stop), Proceed):
             run.outputs.clear()
-            time_candidate(turns, watch, lambda null_kernels: run.backend.configure(null_kernels=null_kernels))
+            time_candidate(turns, watch, lambda on: run.backend.configure(null_kernels=on))
 
 
-def _get_ready(run: _Run, timed: dict[str, Any]) -> tuple[Turns, Stopwatch]:
-    """All that takes memory on the device: there is none to be had quickly while others make their contexts, and who is
-    timed holds them all up."""
+def _get_ready(run: _Run, timed: TimedSets) -> tuple[Turns, Stopwatch]:
+    """Allocate everything on the device before timing: allocation is slow while others make their contexts, and a
+    candidate that is timed holds all of them up."""
     device = run.backend.DEVICE
-    sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in timed["sets"]]
-    watch = Stopwatch(device, timed["flush_bytes"])
+    sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in timed.sets]
+    watch = Stopwatch(device, timed.flush_bytes)
     watch.time(lambda: None, lead_ms=0.1)
-    return Turns(run.model, sets, run.literals[timed["sets"][0]]), watch
+    return Turns(run.model, sets, run.plan.sets[timed.sets[0]].literals), watch
 
 
 def import_candidate(source: str, backend: str) -> None:
@@ -168,40 +217,15 @@ def import_candidate(source: str, backend: str) -> None:
 
 def _compile(sources: CandidateSources) -> str:
     """Have the trusted side compile; gives the path of the artifact."""
-    answer = ask({"compile": sources.to_dict()})
-    if "path" not in answer:
-        raise CompilationFailed(answer["error"])
-    return str(answer["path"])
+    answer = ask_for(CompileRequest(sources), Compiled, Refused)
+    if isinstance(answer, Compiled):
+        return answer.path
+    assert isinstance(answer, Refused)
+    raise CompilationFailed(answer.reason)
 
 
-def _note(facts: dict[str, Any], reached: str) -> None:
-    facts["reached"] = reached
-    Path("facts").write_text(json.dumps(facts))
-
-
-def _import_model(source: str, facts: dict[str, Any]) -> ModuleType | None:
-    _note(facts, "import")
-    module = _load(source)
-    _note(facts, "construct")
-    kind = getattr(module, "ModelNew", None)
-    if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
-        facts["interface"] = ["ModelNew is not a subclass of torch.nn.Module."]
-        return None
-    return module
-
-
-def _prepare(module: ModuleType, answer: dict[str, Any], backend: ModuleType, facts: dict[str, Any]) -> _Run | None:
-    plan = answer["plan"]
-    torch.manual_seed(plan["seed"])
-    model = module.ModelNew(*decode(plan["init"])).to(backend.DEVICE).eval()
-    state = unpack_torch(answer["state"])
-    facts["interface"] = copy_state(model, state, set(plan["parameters"]))
-    if facts["interface"]:
-        return None
-    inputs = [unpack_torch(answer[f"inputs{index}"]) for index in range(len(plan["sets"]))]
-    literals = [item["literals"] for item in plan["sets"]]
-    shapes, handed_on = ([item[key] for item in plan["sets"]] for key in ("shape", "handed_on"))
-    return _Run(module, model, backend, inputs, literals, shapes, handed_on)
+def _describe(error: BaseException) -> ErrorFacts:
+    return ErrorFacts(**describe_error(error))
 
 
 def _load(source: str) -> ModuleType:
@@ -213,112 +237,118 @@ def _load(source: str) -> ModuleType:
     return module
 
 
-def _carry_out(run: _Run, call: dict[str, Any]) -> dict[str, Any]:
+def _carry_out(run: _Run, call: Call) -> CallFacts:
     """One call of the forward: facts about it; its outputs go to the file that the call names."""
-    index = call["set"]
-    held = _fill(run, index, call["strided"])
-    values = _arguments(run, index, held)
-    modes = {key: call[key] for key in ("order", "seed", "poison", "null_kernels")}
-    if call["check"]:
-        modes |= {"check": call["check"], "settled": call["settled"]}
-    run_unseen(lambda: (run.model(*values), getattr(torch, run.backend.DEVICE).synchronize()), call["unseen"])
-    run.backend.configure(**modes)
+    held = _fill(run, call.set, call.strided)
+    values = _arguments(run.plan.sets[call.set].literals, held)
+    run_unseen(run, values, call.unseen)
+    _configure(run, call)
     run.backend.take_records()
-    run.backend.guard_memory(call["poison"])
-    facts: dict[str, Any] = {"set": index}
-    kept = take_snapshot(run.module, run.model, held) if call["settled"] else None
-    if kept:
+    run.backend.guard_memory(call.poison)
+    before = take_snapshot(run.module, run.model, held) if call.settled else None
+    if before:
         run.backend.snapshot_memory()
-    watch = DispatchWatch(keep=call["null_kernels"])
+    watch = DispatchWatch(keep=call.null_kernels)
     leaves: list[Any] = []
+    facts = CallFacts()
     try:
         run.backend.begin_call()
         with torch.no_grad(), watch:
-            facts |= _run_forward(run, values, leaves)
+            facts = _run_forward(run, values, leaves)
         run.backend.end_call()
-        getattr(torch, run.backend.DEVICE).synchronize()
+        run.synchronize()
     except Exception as error:
-        facts["error"] = describe_error(error)
-    facts["records"] = _plain_records(run.backend.take_records(), watch)
-    if kept:
-        now = take_snapshot(run.module, run.model, held)
-        changed = sorted(name for name, value in now.values.items() if kept.values.get(name, value) != value)
-        facts["counts"] = changed[:8]
-        if "error" not in facts and _counts_in_memory(run, values, held, (kept, now), modes):
-            facts["counts"].append("what it keeps in memory")
+        facts = replace(facts, error=_describe(error))
+    facts = replace(facts, records=_describe_records(run.backend.take_records(), watch))
+    if before:
+        changed = _find_changes(run, call, values, held, before, again=facts.error is None)
+        facts = replace(facts, changed_state=changed)
     run.backend.configure(order="forward", seed=0, poison=0xFF, null_kernels=False)
-    facts["written"] = watch.written()
-    if "error" in facts or "structure" not in facts:
-        return facts
-    leaves = [_own_copy(leaf) if at in run.handed_on[index] else leaf for at, leaf in enumerate(leaves)]
-    facts["bad"] = _check_leaves(run, leaves, held)
-    facts["changed_inputs"] = _changed_inputs(held, run.inputs[index])
+    facts = replace(facts, written=tuple(watch.written()))
+    return facts if facts.error or facts.structure is None else _keep_outputs(run, call, facts, leaves, held)
+
+
+def _keep_outputs(
+    run: _Run, call: Call, facts: CallFacts, leaves: list[Any], held: dict[str, torch.Tensor]
+) -> CallFacts:
+    """Check a call's outputs as objects, and write them to the file that the call names."""
+    handed_on = run.plan.sets[call.set].handed_on
+    leaves = [_own_copy(leaf) if at in handed_on else leaf for at, leaf in enumerate(leaves)]
+    bad, changed = _check_leaves(run, leaves, held), _changed_inputs(held, run.inputs[call.set])
     data = _pack(leaves)
-    Path(call["name"]).write_bytes(data)
-    facts["digest"] = hashlib.sha256(data).hexdigest()
-    if not call["null_kernels"]:
-        run.outputs.append((call["name"], leaves, data))
-    return facts
+    Path(call.name).write_bytes(data)
+    if not call.null_kernels:
+        run.outputs.append((call.name, leaves, data))
+    return replace(facts, bad=tuple(bad), changed_inputs=tuple(changed), digest=hashlib.sha256(data).hexdigest())
 
 
-def _run_forward(run: _Run, values: list[Any], leaves: list[torch.Tensor]) -> dict[str, Any]:
+def _configure(run: _Run, call: Call) -> None:
+    modes: dict[str, Any] = {"check": call.check, "settled": call.settled} if call.check else {}
+    run.backend.configure(order=call.order, seed=call.seed, poison=call.poison, null_kernels=call.null_kernels, **modes)
+
+
+def _run_forward(run: _Run, values: list[Any], leaves: list[torch.Tensor]) -> CallFacts:
     """One forward, and the nesting of its result: a container of the candidate's own class may compute when it is read.
     Its tensors go into `leaves`."""
     result = run.model(*values)
     try:
         structure, found = flatten(result)
     except BadStructure as error:
-        return {"bad": [f"The forward's result cannot be compared: {error}."]}
+        return CallFacts(bad=(f"The forward's result cannot be compared: {error}.",))
     leaves += found
-    return {"structure": structure}
+    return CallFacts(structure=structure)
 
 
-def run_unseen(forward: Callable[[], Any], most: int) -> None:
+def run_unseen(run: _Run, values: list[Any], most: int) -> None:
     """Call a forward again and again, for some hundredths of a second: it must not matter.
 
-    How often depends on the machine. No honest verdict does; of who counts its calls, the one that waits longest may be
-    found out on a fast machine only.
+    How often depends on the machine. No honest candidate's verdict does; one that counts its calls and waits long may
+    be found out on a fast machine only.
     """
     host_end, end = time.thread_time() + _UNSEEN_SECONDS, time.perf_counter() + _UNSEEN_WALL_SECONDS
     with contextlib.suppress(Exception), torch.no_grad():  # what goes wrong now, will in the call that is looked at
         for _ in range(most):
-            forward()
+            run.model(*values)
+            run.synchronize()
             if time.thread_time() > host_end or time.perf_counter() > end:
                 return
 
 
-def _counts_in_memory(
-    run: _Run, values: list[Any], held: dict[str, torch.Tensor], kept: tuple[Snapshot, Snapshot], modes: dict[str, Any]
-) -> bool:
-    """Whether the very same call, made once more, changes again what the program keeps on the device or in tensors on
-    the host, of which `kept` tells before and after the last: scratch would stay as it is."""
-    before, now = kept
-    if not run.backend.memory_changed() and now.contents == before.contents:
-        return False
-    run.backend.configure(**modes)
-    run.backend.snapshot_memory()
-    with torch.no_grad():
-        run.model(*values)
-    getattr(torch, run.backend.DEVICE).synchronize()
-    changed: bool = run.backend.memory_changed()
-    run.backend.take_records()
-    return changed or take_snapshot(run.module, run.model, held).contents != now.contents
+def _find_changes(
+    run: _Run, call: Call, values: list[Any], held: dict[str, torch.Tensor], before: Snapshot, again: bool
+) -> tuple[str, ...]:
+    """What the call changed in the program's state. `again`: it may be made once more, which tells scratch memory, that
+    stays as it is, from a count on the device or in tensors on the host."""
+    now = take_snapshot(run.module, run.model, held)
+    changed = sorted(name for name, value in now.values.items() if before.values.get(name, value) != value)[:8]
+    if again and (run.backend.memory_changed() or now.contents != before.contents):
+        _configure(run, call)
+        run.backend.snapshot_memory()
+        with torch.no_grad():
+            run.model(*values)
+        run.synchronize()
+        counts = run.backend.memory_changed()
+        run.backend.take_records()
+        if counts or take_snapshot(run.module, run.model, held).contents != now.contents:
+            changed.append("what it keeps in memory")
+    return tuple(changed)
 
 
-def _plain_records(records: Records, watch: DispatchWatch) -> dict[str, Any]:
-    launches = [launch for launch in records.kernels if not launch.error]
-    refused = [asdict(launch) for launch in records.kernels if launch.error]
+def _describe_records(records: Records, watch: DispatchWatch) -> CallRecords:
+    """What the backend's module tells of a call, and what PyTorch dispatched in it."""
+    done = [launch for launch in records.kernels if not launch.error]
+    refused = [launch for launch in records.kernels if launch.error]
     counted = watch.to_host + _values(records.host_bytes)
-    return {
-        "operators": sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators),
-        "to_host": max(counted, _values(records.pinned_bytes)),  # copies may go through pinned memory
-        "kernels": sorted({launch.name for launch in launches}),
-        "launches": sum(launch.count for launch in launches),
-        "parts": watch.parts,
-        "refused": refused[:8],
-        "faults": [asdict(fault) for fault in records.faults[:8]],
-        "reports": [asdict(report) for report in records.reports[:8]],
-    }
+    return CallRecords(
+        operators=tuple(sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators)),
+        to_host=max(counted, _values(records.pinned_bytes)),  # copies may go through pinned memory
+        kernels=tuple(sorted({launch.name for launch in done})),
+        launches=sum(launch.count for launch in done),
+        parts=watch.parts,
+        refused=tuple(RefusedLaunch(one.name, one.grid, one.block, one.shared_bytes, one.error) for one in refused[:8]),
+        faults=tuple(KernelFault(**asdict(fault)) for fault in records.faults[:8]),
+        reports=tuple(KernelFault(**asdict(report)) for report in records.reports[:8]),
+    )
 
 
 def _values(size: int) -> int:
@@ -330,7 +360,7 @@ def _fill(run: _Run, index: int, strided: bool) -> dict[str, torch.Tensor]:
     identity then answers with old results."""
     if strided:
         return {name: _strided_copy(value, run.backend.DEVICE) for name, value in run.inputs[index].items()}
-    shape = run.shapes[index]
+    shape = run.plan.sets[index].shape
     if shape not in run.held:
         device = run.backend.DEVICE
         run.held[shape] = {name: torch.empty_like(value, device=device) for name, value in run.inputs[index].items()}
@@ -350,11 +380,8 @@ def _strided_copy(value: torch.Tensor, device: str) -> torch.Tensor:
     return wide[..., ::2].copy_(value)
 
 
-def _arguments(run: _Run, index: int, held: dict[str, torch.Tensor]) -> list[Any]:
-    literals = run.literals[index]
-    return [
-        held[str(number)] if literal is None else decode(literal["value"]) for number, literal in enumerate(literals)
-    ]
+def _arguments(literals: Sequence[Literal | None], held: dict[str, torch.Tensor]) -> list[Any]:
+    return [held[str(number)] if literal is None else decode(literal.value) for number, literal in enumerate(literals)]
 
 
 def _own_copy(leaf: torch.Tensor) -> torch.Tensor:

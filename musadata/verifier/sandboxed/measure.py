@@ -17,8 +17,27 @@ from typing import Any
 
 import torch
 
-from musadata.sandbox import ask
 from musadata.sandbox.child import describe_error
+from musadata.verifier.protocol.message_encoding import ask_for
+from musadata.verifier.protocol.messages import (
+    BaselineReady,
+    CheckedOutput,
+    CheckOutput,
+    DeviceTimes,
+    ErrorFacts,
+    Failure,
+    Json,
+    Literal,
+    MeasureShare,
+    MeasureTraffic,
+    MeasureTurn,
+    Prepared,
+    PrepareReference,
+    Stop,
+    TimingReady,
+    Traffic,
+    TurnTimes,
+)
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack, unpack_torch
 from musadata.verifier.sandboxed.model_state import tensors_of
@@ -84,7 +103,7 @@ class Turns:
         self,
         model: Callable[..., Any],
         sets: Sequence[dict[str, torch.Tensor]],
-        literals: Sequence[Any],
+        literals: Sequence[Literal | None],
         longest_lead_ms: float = _LONGEST_LEAD_MS,
     ):
         self.led_ms = 0.0
@@ -93,7 +112,7 @@ class Turns:
         self._sets = sets
         self._held = {name: torch.empty_like(value) for name, value in sets[0].items()}
         self._arguments = [
-            self._held[str(number)] if literal is None else decode(literal["value"])
+            self._held[str(number)] if literal is None else decode(literal.value)
             for number, literal in enumerate(literals)
         ]
         self._call = 0
@@ -127,7 +146,7 @@ class Turns:
             return 0.0
         return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), self._longest_lead_ms)
 
-    def check(self, watch: Stopwatch, index: int) -> tuple[object, bytes]:
+    def check(self, watch: Stopwatch, index: int) -> tuple[Json, bytes]:
         """One more call like the timed ones: structure and packed values of its result."""
         self._fill(index)
         structure, leaves = flatten(watch.time(self._forward)[1])
@@ -141,27 +160,29 @@ class Turns:
 
 def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None]) -> None:
     """Carry out what the trusted side asks until it says stop."""
-    answer: dict[str, Any] = {"go": True}
-    blobs: dict[str, bytes] = {}
+
+    def carry_out(command: object) -> object:
+        if isinstance(command, MeasureTurn):
+            return TurnTimes(tuple(turns.measure(watch, command.count)))
+        if isinstance(command, CheckOutput):
+            return CheckedOutput(*turns.check(watch, command.position))
+        assert isinstance(command, MeasureShare)
+        return _own_share(turns, watch, set_null_kernels, command.count)
+
+    _obey(TimingReady(), carry_out, MeasureTurn, CheckOutput, MeasureShare)
+
+
+def _obey(message: object, carry_out: Callable[[object], object], *kinds: type) -> None:
+    """Send a message, carry out the command that answers it, and so on until the answer is stop."""
     with torch.no_grad():
-        while True:
-            request = ask(answer, blobs)
-            blobs = {}
+        while not isinstance(command := ask_for(message, Stop, *kinds), Stop):
             try:
-                if "measure" in request:
-                    answer = {"times": turns.measure(watch, request["measure"])}
-                elif "check" in request:
-                    structure, blobs["output"] = turns.check(watch, request["check"])
-                    answer = {"structure": structure}
-                elif "share" in request:
-                    answer = _own_share(turns, watch, set_null_kernels, request["share"])
-                else:
-                    return
+                message = carry_out(command)
             except Exception as error:
-                answer = {"error": describe_error(error)}
+                message = Failure(ErrorFacts(**describe_error(error)))
 
 
-def _own_share(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int) -> dict[str, Any]:
+def _own_share(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int) -> DeviceTimes:
     """Device time of a call, of one whose own kernels do nothing, and of none at all."""
     whole = turns.device_time(watch, count)
     empty = statistics.median(watch.time(lambda: None, _LEAD_MS)[0] for _ in range(count))
@@ -170,7 +191,7 @@ def _own_share(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool]
         rest = turns.device_time(watch, count)
     finally:
         set_null_kernels(False)
-    return {"whole": whole, "rest": rest, "empty": empty}
+    return DeviceTimes(whole, rest, empty)
 
 
 def serve_reference(device: str) -> None:
@@ -178,29 +199,31 @@ def serve_reference(device: str) -> None:
     _make_caches_writable()
     if device != "cpu":
         importlib.import_module("musadata.verifier.backends.cuda.cuda_hook").look_for_device()
-    watch: Stopwatch | None = None
-    turns: Turns | None = None
-    model: Any = None
-    answer: dict[str, Any] = _describe_device(device)
-    with torch.no_grad():
-        while True:
-            request = ask(answer)
-            answer = {}
-            try:
-                if "prepare" in request:
-                    turns = model = None
-                    watch = watch or Stopwatch(device, int(request["flush_bytes"]))
-                    model, turns = _prepare_reference(request, device)
-                elif "measure" in request:
-                    assert turns is not None and watch is not None
-                    answer = {"times": turns.measure(watch, request["measure"]), "led_ms": turns.led_ms}
-                elif "traffic" in request:
-                    assert turns is not None
-                    answer = {"bytes": _least_traffic(model, turns)}
-                else:
-                    return
-            except Exception as error:
-                answer = {"error": describe_error(error)}
+    baseline = _Baseline(device)
+    _obey(_describe_device(device), baseline.carry_out, PrepareReference, MeasureTurn, MeasureTraffic)
+
+
+class _Baseline:
+    """The reference that is timed now, if there is one."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._watch: Stopwatch | None = None
+        self._prepared: tuple[Any, Turns] | None = None
+
+    def carry_out(self, command: object) -> object:
+        if isinstance(command, PrepareReference):
+            self._prepared = None  # frees the last one's memory first
+            self._watch = self._watch or Stopwatch(self._device, command.flush_bytes)
+            self._prepared = _prepare_reference(command, self._device)
+            return Prepared()
+        if self._prepared is None or self._watch is None:
+            raise RuntimeError("no reference is prepared")
+        model, turns = self._prepared
+        if isinstance(command, MeasureTurn):
+            times = turns.measure(self._watch, command.count)
+            return TurnTimes(tuple(times), turns.led_ms)
+        return Traffic(_least_traffic(model, turns))
 
 
 def _make_caches_writable() -> None:
@@ -213,36 +236,29 @@ def _make_caches_writable() -> None:
         os.environ.setdefault("TRITON_LIBCUDA_PATH", str(drivers[0]))
 
 
-def _describe_device(device: str) -> dict[str, Any]:
+def _describe_device(device: str) -> BaselineReady:
     if device == "cpu":
-        return {"ready": True}
+        return BaselineReady()
     torch.empty(1, device=device)  # makes the context
     properties: Any = torch.cuda.get_device_properties(0)
     clock_khz, bits = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
-    return {"ready": True, "bytes_per_ms": 2.0 * clock_khz * bits / 8}
+    return BaselineReady(2.0 * clock_khz * bits / 8)
 
 
-def _prepare_reference(request: dict[str, Any], device: str) -> tuple[Any, Turns]:
+def _prepare_reference(request: PrepareReference, device: str) -> tuple[Any, Turns]:
     from musadata.tasks.reference_loading import load_reference
 
-    torch.manual_seed(request["seed"])
-    model: Any = load_reference(request["prepare"]).Model(*decode(request["init"])).to(device).eval()
+    torch.manual_seed(request.seed)
+    model: Any = load_reference(request.reference).Model(*decode(request.init)).to(device).eval()
     own = tensors_of(model)
-    for name, value in unpack_torch(request["state"]).items():
+    for name, value in unpack_torch(request.state).items():
         own[name].copy_(value)
-    sets = unpack_sets(request, device)
-    forward = torch.compile(model) if request["compiled"] else model
-    turns = Turns(forward, sets, request["literals"], _LONGEST_LEAD_OF_REFERENCE_MS)
+    packed = [request.inputs[str(position)] for position in range(len(request.inputs))]
+    sets = [{name: value.to(device) for name, value in unpack_torch(data).items()} for data in packed]
+    forward = torch.compile(model) if request.compiled else model
+    turns = Turns(forward, sets, request.literals, _LONGEST_LEAD_OF_REFERENCE_MS)
     turns.measure(Stopwatch(device, 0), len(sets))  # compiles, and loads what is loaded on first use
     return model, turns
-
-
-def unpack_sets(request: dict[str, Any], device: str) -> list[dict[str, torch.Tensor]]:
-    """The tensors of every input set that is timed, on the device."""
-    return [
-        {name: value.to(device) for name, value in unpack_torch(request[f"inputs{index}"]).items()}
-        for index in request["sets"]
-    ]
 
 
 def _least_traffic(model: Any, turns: Turns) -> int:

@@ -2,15 +2,17 @@
 
 import contextlib
 import copy
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from musadata.records import InputSpec
-from musadata.rows import restore
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
+from musadata.verifier.protocol.message_encoding import decode, encode
+from musadata.verifier.protocol.messages import Literal, ReferenceFacts, ReferenceRequest, ReferenceSet
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack
 from musadata.verifier.protocol.tolerance import measure_tolerance
@@ -26,11 +28,11 @@ from musadata.verifier.protocol.variants import (
     InputSet,
     apply_variant,
 )
+from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
 from musadata.verifier.sandboxed.nonfinite import relax
-from musadata.verifier.sandboxed.plain_values import encode
 
 _MOST_NONFINITE = 0.5
 _VANISHING = 1e-12  # of the usual size: a variant that drives a result to nothing leaves only rounding to compare
@@ -38,31 +40,35 @@ _ROUNDINGS = 64  # by which two results may differ that are the same but for the
 _UNSTABLE = ("topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode")
 
 
-def run_reference(source: str, shape_sets: list[Any], plans: list[dict[str, Any]], seed: int) -> dict[str, Any]:
-    """The child's side of `ReferenceRunner.expect`; tensors are left as files."""
+Shapes = tuple[tuple[InputSpec, ...], ...]
+
+
+def run_reference(message: object) -> dict[str, object]:
+    """The child's side of `ReferenceRunner.expect`: `ReferenceFacts`, and tensors that are left as files."""
+    request = decode(message, ReferenceRequest)
+    assert request is not None
     torch._C._set_deterministic_algorithms(True, warn_only=True)  # its public name imports all of torch.compile, 8 s
-    specs = [[restore(InputSpec, spec) for spec in shape] for shape in shape_sets]
-    reference = load_reference(source)
+    specs = request.shapes
+    reference = load_reference(request.reference)
     arguments = reference.get_init_inputs()
-    model = _stable_model(reference, arguments, specs, [InputSet(**plan) for plan in plans], seed)
-    _check_repeats(model, _draw(specs, InputSet(**plans[0]), PLAIN))
-    state = tensors_of(model)
-    _write("state", pack(state))
+    model = _stable_model(reference, arguments, specs, request.sets, request.seed)
+    _check_repeats(model, _draw(specs, request.sets[0], PLAIN))
+    _write("state", pack(tensors_of(model)))
     first: dict[int, list[torch.Tensor]] = {}
-    facts: list[dict[str, Any]] = []
-    for plan in (InputSet(**item) for item in plans):
+    sets: list[ReferenceSet] = []
+    for plan in request.sets:
         if plan.variant in (LARGE, TIES, BELOW):
-            facts += _run_extreme(len(facts), plan, specs, model, first)
+            sets += _run_extreme(len(sets), plan, specs, model, first)
         elif plan.variant != INFINITE:
-            facts.append(_run_set(len(facts), plan, specs, model, first))
+            sets.append(_run_set(len(sets), plan, specs, model, first))
         elif _gives_infinities(plan, specs, model):
-            facts.append(_run_set(len(facts), plan, specs, model, {}))
-    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-    return {"init": encode(list(arguments)), "parameters": names, "sets": facts}
+            sets.append(_run_set(len(sets), plan, specs, model, {}))
+    names = tuple(name for name, _ in model.named_parameters(remove_duplicate=False))
+    return encode(ReferenceFacts(plain_values.encode(list(arguments)), names, tuple(sets)))
 
 
 def _stable_model(
-    reference: Any, arguments: Any, specs: list[list[InputSpec]], plans: list[InputSet], seed: int
+    reference: Any, arguments: Any, specs: Shapes, plans: Sequence[InputSet], seed: int
 ) -> torch.nn.Module:
     """The model with as much of its state randomised as it bears: some buffers hold indices or constants."""
     failure: Exception | None = None
@@ -99,7 +105,7 @@ def _is_same(first: torch.Tensor, again: torch.Tensor) -> bool:
     return bool(same.all())
 
 
-def _draw(specs: list[list[InputSpec]], plan: InputSet, variant: str) -> list[Any]:
+def _draw(specs: Shapes, plan: InputSet, variant: str) -> list[Any]:
     return apply_variant(specs[plan.shape], draw(specs[plan.shape], plan.seed), variant)
 
 
@@ -119,10 +125,10 @@ def _copies(values: list[Any]) -> list[Any]:
 def _run_set(
     index: int,
     plan: InputSet,
-    specs: list[list[InputSpec]],
+    specs: Shapes,
     model: torch.nn.Module,
     first: dict[int, list[torch.Tensor]],
-) -> dict[str, Any]:
+) -> ReferenceSet:
     variant, values, given, result = _run_variant(plan, specs, model, first.get(plan.shape, []))
     structure, leaves = flatten(result)
     oracle = _oracle(model, values, leaves)
@@ -137,7 +143,7 @@ def _run_set(
     tolerances = []
     for leaf, truth, moved, other in zip(leaves, oracle, shaken, others, strict=True):
         rival = other if others is not oracle and other.shape == truth.shape else None
-        tolerances.append(asdict(measure_tolerance(leaf, truth, moved, rival)))
+        tolerances.append(measure_tolerance(leaf, truth, moved, rival))
     tensors = {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
     if variant == INFINITE:
         plain = _draw(specs, plan, PLAIN)
@@ -146,34 +152,36 @@ def _run_set(
     _write(f"expected{index}", pack({str(i): leaf for i, leaf in enumerate(leaves)}))
     _write(f"oracle{index}", pack({str(i): leaf for i, leaf in enumerate(oracle)}))
     _write(f"condition{index}", pack({str(i): condition for i, condition in enumerate(conditions)}))
-    return {
-        "plan": {"shape": plan.shape, "variant": variant, "seed": plan.seed},
-        "literals": [None if isinstance(value, torch.Tensor) else {"value": encode(value)} for value in values],
-        "structure": structure,
-        "handed_on": _handed_on(given, values, leaves),
-        "tolerances": tolerances,
-    }
+    return ReferenceSet(
+        plan=replace(plan, variant=variant),
+        literals=tuple(
+            None if isinstance(value, torch.Tensor) else Literal(plain_values.encode(value)) for value in values
+        ),
+        structure=structure,
+        handed_on=tuple(_handed_on(given, values, leaves)),
+        tolerances=tuple(tolerances),
+    )
 
 
 def _run_extreme(
     index: int,
     plan: InputSet,
-    specs: list[list[InputSpec]],
+    specs: Shapes,
     model: torch.nn.Module,
     first: dict[int, list[torch.Tensor]],
-) -> list[dict[str, Any]]:
+) -> list[ReferenceSet]:
     """The set with such inputs, if the reference stays finite there and the tolerance need not be tightened."""
     for variant in _alternatives(plan, specs, model):
         moved = replace(plan, variant=variant)
         if _stays_finite(moved, specs, model):
             fact = _run_set(index, moved, specs, model, first)
-            tells = fact["plan"]["variant"] == variant  # else nothing is left there
-            if tells and not any(tolerance["tight"] for tolerance in fact["tolerances"]):
+            tells = fact.plan.variant == variant  # else nothing is left there
+            if tells and not any(tolerance.tight for tolerance in fact.tolerances):
                 return [fact]
     return []
 
 
-def _alternatives(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module) -> tuple[str, ...]:
+def _alternatives(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> tuple[str, ...]:
     """What a planned variant may become, the best first."""
     if plan.variant in (LARGE, TIES) and _breaks_ties_at_will(plan, specs, model):
         return ()  # of large values, too, many softmaxes are 0
@@ -184,14 +192,14 @@ def _alternatives(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.
     return (plan.variant,)
 
 
-def _breaks_ties_at_will(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module) -> bool:
+def _breaks_ties_at_will(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bool:
     """Whether it sorts or selects by value in a way that leaves open which of several equal values comes first."""
     with contextlib.suppress(Exception), DispatchWatch() as watch:
         _call(model, _draw(specs, plan, PLAIN))
     return any(name.split(".")[1] in _UNSTABLE for name in watch.operators)
 
 
-def _follows_shifts(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module) -> bool:
+def _follows_shifts(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bool:
     """Whether adding a constant to all float inputs changes nothing, as for a softmax, or adds it to all results, as
     for a maximum."""
     try:
@@ -208,7 +216,7 @@ def _follows_shifts(plan: InputSet, specs: list[list[InputSpec]], model: torch.n
     )
 
 
-def _stays_finite(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module) -> bool:
+def _stays_finite(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bool:
     try:
         leaves = flatten(_call(model, _draw(specs, plan, plan.variant)))[1]
     except Exception:
@@ -216,7 +224,7 @@ def _stays_finite(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.
     return all(bool(torch.isfinite(leaf).all()) for leaf in leaves if leaf.dtype.is_floating_point)
 
 
-def _gives_infinities(plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module) -> bool:
+def _gives_infinities(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bool:
     try:
         leaves = flatten(_call(model, _draw(specs, plan, INFINITE)))[1]
     except Exception:
@@ -225,7 +233,7 @@ def _gives_infinities(plan: InputSet, specs: list[list[InputSpec]], model: torch
 
 
 def _run_variant(
-    plan: InputSet, specs: list[list[InputSpec]], model: torch.nn.Module, usual: list[torch.Tensor]
+    plan: InputSet, specs: Shapes, model: torch.nn.Module, usual: list[torch.Tensor]
 ) -> tuple[str, list[Any], list[Any], Any]:
     """The planned variant, or plain values where the reference fails on it, is hardly finite there, or next to nothing
     beside its `usual` results; the values, the copies that the reference was given, and its result."""

@@ -3,13 +3,13 @@
 import hashlib
 import threading
 import warnings
-from typing import Any
 
 from musadata.config import VerifierConfig
 from musadata.records import Timing
 from musadata.sandbox import Sandbox
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.build_cache import cache_folder
+from musadata.verifier.protocol.messages import PrepareReference, number_blobs
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
@@ -39,25 +39,22 @@ class BaselinePool:
 
     def start(self, reference: str, seed: int, expectation: Expectation) -> Driver:
         """Begin to time a candidate; the caller holds the device alone."""
-        sets = timed_sets(expectation)
-        plan = {
-            "seed": seed,
-            "init": expectation.init_arguments,
-            "literals": list(expectation.sets[sets[0]].literals),
-            "sets": sets,
-        }
-        blobs = {"state": expectation.state, **{f"inputs{i}": expectation.sets[i].inputs for i in sets}}
+        timed = [expectation.sets[index] for index in timed_sets(expectation)]
+        inputs = number_blobs([item.inputs for item in timed])
+        request = PrepareReference(
+            reference, seed, expectation.init_arguments, timed[0].literals, expectation.state, inputs
+        )
         with self._start_lock:
-            eager = _prepared(self._eager, reference, plan, blobs)
-            compiled = self._time_compiled(reference, plan, blobs) if self._config.torch_compile else None
+            eager = _prepared(self._eager, request)
+            compiled = self._time_compiled(request) if self._config.torch_compile else None
         schedule = time_candidate(self._policy, eager, compiled, expectation, self._config.strict)
         return Driver(schedule)
 
-    def _time_compiled(self, reference: str, plan: dict[str, Any], blobs: dict[str, bytes]) -> Timing | None:
+    def _time_compiled(self, request: PrepareReference) -> Timing | None:
         """Measured once per reference: compiling takes far longer than everything else."""
-        key = hashlib.sha256(reference.encode() + blobs["inputs0"]).hexdigest()
+        key = hashlib.sha256(request.reference.encode() + request.inputs["0"]).hexdigest()
         if key not in self._compiled_times:
-            compiled = _prepared(self._compiled, reference, plan, blobs)
+            compiled = _prepared(self._compiled, request)
             self._compiled_times[key] = time_compiled(self._policy, compiled) if compiled else None
         return self._compiled_times[key]
 
@@ -67,10 +64,10 @@ class BaselinePool:
         self._compiled.close()
 
 
-def _prepared(baseline: Baseline, reference: str, plan: dict[str, Any], blobs: dict[str, bytes]) -> Baseline | None:
+def _prepared(baseline: Baseline, request: PrepareReference) -> Baseline | None:
     """A reference that fails on the device is a missing baseline, never the candidate's fault; a warning says why."""
     try:
-        baseline.prepare(reference, plan, blobs)
+        baseline.prepare(request)
     except BaselineFailed as error:
         warnings.warn(f"{baseline.name} is no baseline: {error}", RuntimeWarning, stacklevel=2)
         return None

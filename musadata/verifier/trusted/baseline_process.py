@@ -1,6 +1,6 @@
-"""The reference as a candidate's rival in time: a sandboxed process of its own, warm from one candidate to the next.
+"""The reference that a candidate is timed against: a sandboxed process of its own, warm from one candidate to the next.
 
-References are served one after another by the same process, which is made anew after a while and after any failure;
+References are served one after another by the same process, which is started again after a while and after any failure;
 no candidate is ever in it.
 """
 
@@ -8,25 +8,45 @@ import hashlib
 import queue
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from musadata.errors import MusadataError
 from musadata.sandbox import Limits, Sandbox
+from musadata.verifier.protocol.message_encoding import decode, encode
+from musadata.verifier.protocol.messages import (
+    BaselineReady,
+    Failure,
+    MeasureTraffic,
+    MeasureTurn,
+    Prepared,
+    PrepareReference,
+    Stop,
+    Traffic,
+    TurnTimes,
+)
 
 _MOST_REFERENCES = 100
 _LONGEST_ANSWER_SECONDS = 300.0
 _CPU_SECONDS = 1800.0
+Answer = TypeVar("Answer")
+_ANSWERS = (BaselineReady, Prepared, TurnTimes, Traffic, Failure)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Some calls in a row: milliseconds of each, and by the wall what all of them took together: fills included, the
-    lead that a reference's host is given left out."""
+    """Some calls in a row: milliseconds of each, and by the wall clock what all of them took together, with filling
+    their inputs, without the lead that a reference's host is given."""
 
     times: tuple[float, ...]
     wall_ms: float
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """The process has ended, and how."""
+
+    how: str
 
 
 class BaselineFailed(Exception):
@@ -41,8 +61,8 @@ class Baseline:
         self._device = device
         self._compiled = compiled
         self._flush_bytes = flush_bytes
-        self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._commands: queue.Queue[object] = queue.Queue()
+        self._answers: queue.Queue[object] = queue.Queue()
         self._thread: threading.Thread | None = None
         self._served = 0
         self._prepared = ""
@@ -66,41 +86,39 @@ class Baseline:
         self._thread = threading.Thread(target=self._run, args=channels, daemon=True, name="baseline")
         self._thread.start()
 
-    def _run(self, commands: "queue.Queue[dict[str, Any]]", answers: "queue.Queue[dict[str, Any]]") -> None:
-        def serve(answer: dict[str, Any]) -> dict[str, Any]:
-            answers.put(answer)
-            return commands.get()
+    def _run(self, commands: "queue.Queue[object]", answers: "queue.Queue[object]") -> None:
+        def serve(said: object) -> dict[str, object]:
+            answers.put(decode(said, *_ANSWERS))
+            return encode(commands.get())
 
         limits = Limits(seconds=_CPU_SECONDS, memory_mb=0)
         try:
             outcome = self._sandbox.call(
                 "musadata.verifier.sandboxed.measure:serve_reference", self._device, limits=limits, serve=serve
             )
-            answers.put({"ended": f"{outcome.status} {outcome.error_type} {outcome.message}".strip()})
+            answers.put(_Ended(f"{outcome.status} {outcome.error_type} {outcome.message}".strip()))
         except MusadataError as error:
-            answers.put({"ended": str(error)})
+            answers.put(_Ended(str(error)))
 
-    def prepare(self, reference: str, plan: Mapping[str, Any], blobs: Mapping[str, bytes]) -> None:
-        """Make the reference's model, with the state and the inputs of the timed sets.
+    def prepare(self, request: PrepareReference) -> None:
+        """Make the reference's model, with the state and the inputs of the timed sets. How it runs, eager or compiled,
+        and what flushes the cache, is the baseline's own choice.
 
         Raises:
             BaselineFailed: it does not run on the device, or cannot be compiled.
         """
-        digest = hashlib.sha256(reference.encode())
-        for name in sorted(blobs):
-            digest.update(name.encode() + blobs[name])
-        key = digest.hexdigest()
+        request = replace(request, compiled=self._compiled, flush_bytes=self._flush_bytes)
+        key = _digest(request)
         if key == self._prepared and self._alive:
             return
         if not self._alive or self._served >= _MOST_REFERENCES or self._compiled:
             self.close()
             self.launch()
         if self._served == 0:
-            self.bytes_per_ms = float(self._receive().get("bytes_per_ms", 0.0))
+            self.bytes_per_ms = self._receive(BaselineReady).bytes_per_ms
         self._served += 1
         self._prepared = ""
-        request = {"prepare": reference, "compiled": self._compiled, "flush_bytes": self._flush_bytes}
-        self._ask({**request, **plan, **blobs})
+        self._ask(request, Prepared)
         self._prepared = key
 
     @property
@@ -114,37 +132,43 @@ class Baseline:
             BaselineFailed: it fails now, or takes too long.
         """
         start = time.perf_counter()
-        answer = self._ask({"measure": count})
-        wall_ms = (time.perf_counter() - start) * 1e3 - answer["led_ms"]
-        return Turn(tuple(float(value) for value in answer["times"]), wall_ms)
+        answer = self._ask(MeasureTurn(count), TurnTimes)
+        return Turn(answer.times, (time.perf_counter() - start) * 1e3 - answer.led_ms)
 
     def least_traffic(self) -> int:
         """Bytes that every correct candidate must read, see `measure`; 0 if that cannot be told."""
         try:
-            return int(self._ask({"traffic": True})["bytes"])
+            return self._ask(MeasureTraffic(), Traffic).bytes
         except BaselineFailed:
             return 0
 
-    def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, command: object, kind: type[Answer]) -> Answer:
         if not self._alive:
             raise BaselineFailed("its process has ended")
         self._commands.put(command)
-        return self._receive()
+        return self._receive(kind)
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self, kind: type[Answer]) -> Answer:
         try:
             answer = self._answers.get(timeout=_LONGEST_ANSWER_SECONDS)
         except queue.Empty:
             self._prepared, self._thread = "", None  # left to its own limits
             raise BaselineFailed("it takes too long") from None
-        if "ended" in answer:
-            raise BaselineFailed(answer["ended"])
-        if "error" in answer:
-            raise BaselineFailed(f"{answer['error'].get('error_type')}: {answer['error'].get('message')}"[:300])
-        return answer
+        if isinstance(answer, kind):
+            return answer
+        if isinstance(answer, Failure):
+            raise BaselineFailed(f"{answer.error.error_type}: {answer.error.message}"[:300])
+        raise BaselineFailed(answer.how if isinstance(answer, _Ended) else "it does not answer as it should")
 
     def close(self) -> None:
         """End the process."""
         if self._alive:
-            self._commands.put({"stop": True})
+            self._commands.put(Stop())
         self._thread, self._prepared = None, ""
+
+
+def _digest(request: PrepareReference) -> str:
+    digest = hashlib.sha256(request.reference.encode() + request.state)
+    for blob in request.inputs.values():
+        digest.update(blob)
+    return digest.hexdigest()

@@ -4,117 +4,107 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from musadata.sandbox import Outcome
-from musadata.verifier.protocol.tensors import BadTensors, unpack
-from musadata.verifier.trusted.compare import Result
-from musadata.verifier.trusted.plan import Call
+from musadata.verifier.protocol.message_encoding import read_claims
+from musadata.verifier.protocol.messages import Call, CallFacts, CandidateFacts, Json, KernelFault
+from musadata.verifier.protocol.tensors import Array, BadTensors, unpack
 
 _STATIC_STATE = "static_state"
 
 
 @dataclass(frozen=True)
+class Result:
+    """What a candidate returned for one input set: untrusted, but well-formed."""
+
+    structure: Json
+    arrays: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
 class Report:
-    """What the child said, with everything that it may have left out or garbled set right."""
+    """A candidate's facts and results, by the names of its calls; `faults` are sentences that a crash left behind."""
 
-    facts: dict[str, Any]
-    calls: dict[str, dict[str, Any]]  # by the name of the call
+    facts: CandidateFacts
+    calls: dict[str, CallFacts]
     results: dict[str, Result]
-    faults: tuple[str, ...]  # sentences from the fault descriptor, the last words of a crashed process
+    faults: tuple[str, ...]
 
-    def honest_calls(self) -> list[dict[str, Any]]:
+    def honest_calls(self) -> list[CallFacts]:
         """Those that must not fail; `plan_calls` gives the names of the two that may."""
         return [item for name, item in self.calls.items() if name not in ("null_replay", "strided")]
 
-    def work(self) -> list[dict[str, Any]]:
+    def work(self) -> list[CallFacts]:
         """Calls whose operators count: those that must not fail, and the one that may refuse inputs, unless it does."""
-        strided = self.calls.get("strided", {"error": ""})
-        return [*self.honest_calls(), *([] if "error" in strided else [strided])]
+        strided = self.calls.get("strided")
+        return [*self.honest_calls(), *([strided] if strided and strided.error is None else [])]
 
     def operators(self) -> tuple[str, ...]:
-        names = [str(name).replace("::", ".") for item in self.work() for name in records_of(item, "operators")]
-        return tuple(sorted(set(names)))
+        names = {name.replace("::", ".") for item in self.work() for name in item.records.operators}
+        return tuple(sorted(names))
 
     def kernels(self) -> tuple[str, ...]:
-        return tuple(sorted({str(name) for item in self.honest_calls() for name in records_of(item, "kernels")}))
+        return tuple(sorted({name for item in self.honest_calls() for name in item.records.kernels}))
 
     def kernel_faults(self) -> list[tuple[str, str]]:
         """What kernels did wrong: kinds and sentences."""
-        found = []
-        for item in self.honest_calls():
-            for fault in records_of(item, "faults") + records_of(item, "reports"):
-                if isinstance(fault, dict) and fault.get("kind") != _STATIC_STATE:
-                    found.append((str(fault.get("kind", "fault"))[:40], _fault_sentence(fault)))
+        found = [
+            (fault.kind[:40], _fault_sentence(fault))
+            for item in self.honest_calls()
+            for fault in item.records.faults + item.records.reports
+            if fault.kind != _STATIC_STATE
+        ]
         return list(dict.fromkeys(found))[:4]
 
     def changed_state(self) -> list[str]:
         """What the program changes in itself when the same call is made again."""
         found = []
         for item in self.honest_calls():
-            found += [str(name)[:100] for name in listed(item.get("counts"))]
-            for fault in records_of(item, "reports"):
-                if isinstance(fault, dict) and fault.get("kind") == _STATIC_STATE:
-                    line = f" (line {fault['line']} of {fault.get('source')})" if fault.get("line") else ""
+            found += [name[:100] for name in item.changed_state]
+            for fault in item.records.reports:
+                if fault.kind == _STATIC_STATE:
+                    line = f" (line {fault.line} of {fault.source})" if fault.line else ""
                     found.append(f"a static variable of its C++{line}")
         return list(dict.fromkeys(found))[:4]
 
 
-def read_report(outcome: Outcome, calls: Sequence[Call]) -> Report:
-    """The child's facts and outputs."""
-    facts = outcome.value if outcome.ok else _left_facts(outcome)
-    facts = facts if isinstance(facts, dict) else {}
-    said = [item for item in listed(facts.get("calls")) if isinstance(item, dict)]
-    by_name = {call.name: item for call, item in zip(calls, said, strict=False)}
-    results = {}
-    for call in calls:
-        data = outcome.files.get(call.name)
-        if data is None or call.name not in by_name or not _is_as_written(data, by_name[call.name]):
-            continue
-        try:
-            arrays = unpack(data)
-            ordered = tuple(arrays[str(number)] for number in range(len(arrays)))
-            results[call.name] = Result(by_name[call.name].get("structure"), ordered)
-        except (BadTensors, KeyError):
-            continue
-    faults = outcome.files.get("faults", b"").decode("utf-8", "replace").strip().splitlines()
+def read_facts(outcome: Outcome) -> CandidateFacts:
+    """What the process returned, or left in a file before it ended."""
+    if outcome.ok:
+        return read_claims(CandidateFacts, outcome.value)
+    try:
+        return read_claims(CandidateFacts, json.loads(outcome.files.get("facts", b"{}")))
+    except (ValueError, RecursionError):
+        return CandidateFacts()
+
+
+def read_report(facts: CandidateFacts, files: dict[str, bytes], calls: Sequence[Call]) -> Report:
+    """A candidate's facts, and its results from the files that its calls left."""
+    by_name = {call.name: item for call, item in zip(calls, facts.calls, strict=False)}
+    results: dict[str, Result] = {}
+    for name, item in by_name.items():
+        data = files.get(name, b"")
+        if item.digest == digest_of(data):  # else it was changed after its call
+            result = read_result(item.structure, data)
+            if result is not None:
+                results[name] = result
+    faults = files.get("faults", b"").decode("utf-8", "replace").strip().splitlines()
     return Report(facts, by_name, results, tuple(line[:400] for line in faults[:4]))
 
 
-def _is_as_written(data: bytes, item: dict[str, Any]) -> bool:
-    """Whether nobody has changed a result after its call."""
-    return item.get("digest") == digest_of(data)
-
-
-def _left_facts(outcome: Outcome) -> Any:
+def read_result(structure: Json, data: bytes) -> Result | None:
+    """A result whose tensors are packed by number; None if they are not."""
     try:
-        return json.loads(outcome.files.get("facts", b"{}"))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def listed(value: Any) -> list[Any]:
-    return value[:200] if isinstance(value, list) else []
-
-
-def records_of(item: dict[str, Any], key: str) -> list[Any]:
-    records = item.get("records")
-    found = records.get(key) if isinstance(records, dict) else None
-    return found[:4096] if isinstance(found, list) else []
-
-
-def count_of(item: dict[str, Any], key: str) -> int:
-    records = item.get("records")
-    count = records.get(key) if isinstance(records, dict) else 0
-    return count if type(count) is int else 0
+        arrays = unpack(data)
+        return Result(structure, tuple(arrays[str(number)] for number in range(len(arrays))))
+    except (BadTensors, KeyError):
+        return None
 
 
 def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _fault_sentence(fault: dict[str, Any]) -> str:
-    kernel, where = str(fault.get("kernel", "")), str(fault.get("where", ""))
-    place = " ".join(part for part in (f"kernel {kernel}" if kernel else "", where) if part)
-    message = str(fault.get("message", ""))
-    return (f"{place}: {message}" if place else message)[:400]
+def _fault_sentence(fault: KernelFault) -> str:
+    place = " ".join(part for part in (f"kernel {fault.kernel}" if fault.kernel else "", fault.where) if part)
+    return (f"{place}: {fault.message}" if place else fault.message)[:400]

@@ -8,24 +8,44 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 from musadata.config import VerifierConfig
 from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
-from musadata.verifier.backends.protocol import Backend, Built
-from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.compilation.built import Built
+from musadata.verifier.protocol.messages import (
+    Call,
+    CandidateFacts,
+    Compiled,
+    CompileRequest,
+    ContextMade,
+    JudgeRequest,
+    Plan,
+    PlannedSet,
+    Proceed,
+    Refused,
+    RequestContext,
+    RequestDevice,
+    RequestPlan,
+    Stop,
+    TimedSets,
+    number_blobs,
+)
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
-from musadata.verifier.trusted.candidate_report import read_report
+from musadata.verifier.trusted.candidate_report import read_facts, read_report
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
-from musadata.verifier.trusted.judge import Judgement, judge
-from musadata.verifier.trusted.plan import Call, plan_calls
+from musadata.verifier.trusted.judge import Judgement, add_crosscheck, judge, rejected
+from musadata.verifier.trusted.plan import plan_calls
 from musadata.verifier.trusted.timing import Driver, Measured, timed_sets
 
 _MOST_COMPILATIONS = 16
 _UNSEEN_CALLS = 100
+
+# Starts to time a judged candidate.
+StartTiming = Callable[[Expectation], Driver]
 
 
 @dataclass
@@ -38,31 +58,27 @@ class Compilations:
     errors: list[Built] = field(default_factory=list)
     count: int = 0
 
-    def serve(self, question: dict[str, Any]) -> dict[str, Any]:
+    def serve(self, question: object) -> Compiled | Refused:
         """Answer a child's request to compile."""
-        if not isinstance(question, dict) or "compile" not in question:
-            return {"error": "not a request to compile"}
+        if not isinstance(question, CompileRequest):
+            return Refused("not a request to compile")
         self.count += 1
         if self.count > _MOST_COMPILATIONS:
             self.errors.append(Built(error=f"The candidate compiles more than {_MOST_COMPILATIONS} extensions."))
-            return {"error": "too many extensions"}
-        try:
-            sources = CandidateSources.from_dict(question["compile"])
-        except ValueError as error:
-            self.errors.append(Built(error=f"The sources cannot be read: {error}."))
-            return {"error": "not a request to compile"}
-        illegal = check_native_code(sources.texts(), self.strict)
+            return Refused("too many extensions")
+        illegal = check_native_code(question.sources.texts(), self.strict)
         if illegal:
             self.findings += illegal
-            return {"error": "the sources are not allowed"}
-        built = self.backend.compile(sources)
+            return Refused("the sources are not allowed")
+        built = self.backend.compile(question.sources)
         if built.error:
             self.errors.append(built)
-            return {"error": built.error}
-        return {"path": built.path}
+            return Refused(built.error)
+        return Compiled(built.path)
 
-    def judge(self, outcome: Outcome) -> Judgement | None:
-        """What compiling alone decides, whether or not the candidate caught the exception."""
+    def judge(self, failed: bool) -> Judgement | None:
+        """What compiling alone decides, whether or not the candidate caught the exception. `failed`: its process ended
+        before it could compile, or an exception did."""
         if self.findings:
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self.findings)
         for built in self.errors:
@@ -70,50 +86,25 @@ class Compilations:
                 finding = rules.COMPILE_UNSUPPORTED.finding(built.error)
                 return rejected(VerifyStage.COMPILE, ErrorClass.INFRA, [finding])
             return rejected(VerifyStage.COMPILE, ErrorClass.COMPILE, [rules.COMPILE_ERROR.worded(built.error)])
-        if self.count == 0 and outcome.ok and "error" not in _facts(outcome):
+        if self.count == 0 and not failed:
             finding = rules.LEGALITY_NO_KERNEL.finding("CUDA source")
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, [finding])
         return None
 
 
-def _facts(outcome: Outcome) -> dict[str, Any]:
-    return outcome.value if isinstance(outcome.value, dict) else {}
-
-
-def rejected(stage: VerifyStage, error_class: ErrorClass, findings: Sequence[Finding]) -> Judgement:
-    return Judgement(stage, error_class, 0.0, tuple(findings))
-
-
-def describe_plan(
-    expectation: Expectation, calls: Sequence[Call], seed: int, timed: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """The answer to a child that asks for its plan; see `execute.run_candidate`."""
-    plan = {
-        "init": expectation.init_arguments,
-        "parameters": list(expectation.parameters),
-        "seed": seed,
-        "sets": [
-            {"literals": list(item.literals), "shape": item.plan.shape, "handed_on": list(item.handed_on)}
-            for item in expectation.sets
-        ],
-        "calls": [call.as_dict() for call in calls],
-        "timed": timed,
-    }
-    inputs = {f"inputs{index}": item.inputs for index, item in enumerate(expectation.sets)}
-    return {"plan": plan, "state": expectation.state, **inputs}
-
-
-# Starts to time a judged candidate.
-StartTiming = Callable[[Expectation], Driver]
-
-
-class Opinion(Protocol):
-    """What somebody else sees of a candidate with which nothing is wrong so far; see `crosscheck`."""
-
-    @property
-    def is_there(self) -> bool: ...
-
-    def reconsider(self, judgement: Judgement) -> Judgement: ...
+def describe_plan(expectation: Expectation, calls: Sequence[Call], seed: int, timed: TimedSets | None = None) -> Plan:
+    """The answer to a process that asks for its plan; see `execute.run_candidate`."""
+    sets = expectation.sets
+    return Plan(
+        init=expectation.init_arguments,
+        parameters=expectation.parameters,
+        seed=seed,
+        sets=tuple(PlannedSet(item.literals, item.plan.shape, item.handed_on) for item in sets),
+        calls=tuple(calls),
+        timed=timed,
+        state=expectation.state,
+        inputs=number_blobs([item.inputs for item in sets]),
+    )
 
 
 class CandidateSession:
@@ -121,7 +112,7 @@ class CandidateSession:
 
     `lock` is shared while its context is made and while it is executed, and held alone while it is timed. `seat` is its
     place on the device, from before its context is made until its process ends; `contexts` bounds how many make theirs
-    at a time.
+    at a time. `crosscheck` is what the emulator finds, now or later, None where it is not asked.
     """
 
     def __init__(
@@ -134,7 +125,7 @@ class CandidateSession:
         seat: DeviceSeat | None,
         timing: StartTiming | None,
         contexts: threading.Semaphore,
-        opinion: Opinion | None = None,
+        crosscheck: "Future[Judgement | None] | None" = None,
     ):
         self._config = config
         self._compilations = compilations
@@ -145,35 +136,40 @@ class CandidateSession:
         self._timing = timing
         self._contexts: threading.Semaphore | None = contexts  # None once it has had leave
         self._leave: threading.Semaphore | None = None
-        self._opinion = opinion
+        self._crosscheck = crosscheck
         self._judgement: Judgement | None = None
         self._driver: Driver | None = None
 
-    def serve(self, question: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one question. The child may be hostile: it may ask anything, in any order."""
+    def serve(self, question: object) -> object:
+        """The answer to a message, or to None for what is none: the process may be hostile, and ask in any order."""
         self.leave()
-        if not isinstance(question, dict):
-            return {"error": "not a question"}
-        if "context" in question:
-            if question["context"] == "wanted" and self._contexts is not None:
-                if self._seat is not None:
-                    self._seat.take()
-                self._contexts.acquire()
-                self._leave, self._contexts = self._contexts, None
-                if self._lock is not None:  # who is timed beside it would wait for the driver
+        match question:
+            case RequestContext():
+                self._wait_for_context()
+                return Proceed()
+            case ContextMade():
+                return Proceed()
+            case RequestPlan():
+                return self._plan(self._expected.result())
+            case RequestDevice():
+                if self._lock is not None:
                     self._lock.share()
-            return {}
-        if "plan" in question:
-            return self._plan(self._expected.result())
-        if "enter" in question:
-            if self._lock is not None:
-                self._lock.share()
-            return {}
-        if "judge" in question and self._timing is not None and self._judgement is None:
-            return self._judge(question, self._timing)
-        if self._driver is not None and "compile" not in question:
+                return Proceed()
+            case JudgeRequest() if self._timing is not None and self._judgement is None:
+                return self._judge(question, self._timing)
+        if self._driver is not None and not isinstance(question, CompileRequest):
             return self._time(self._driver, question)
         return self._compilations.serve(question)
+
+    def _wait_for_context(self) -> None:
+        if self._contexts is None:
+            return
+        if self._seat is not None:
+            self._seat.take()
+        self._contexts.acquire()
+        self._leave, self._contexts = self._contexts, None
+        if self._lock is not None:  # a candidate that is timed meanwhile would wait for the driver
+            self._lock.share()
 
     def leave(self) -> None:
         """Its process has made its context, or has ended."""
@@ -183,49 +179,47 @@ class CandidateSession:
             self._leave.release()
             self._leave = None
 
-    def _plan(self, expectation: Expectation) -> dict[str, Any]:
-        timed = self._plan_timing(expectation) if self._timing else None
+    def _plan(self, expectation: Expectation) -> Plan:
+        flush_bytes = self._compilations.backend.flush_bytes
+        timed = TimedSets(tuple(timed_sets(expectation)), flush_bytes) if self._timing else None
         return describe_plan(expectation, self._calls(expectation), self._seed, timed)
-
-    def _plan_timing(self, expectation: Expectation) -> dict[str, Any]:
-        return {"sets": timed_sets(expectation), "flush_bytes": self._compilations.backend.flush_bytes}
 
     def _calls(self, expectation: Expectation) -> list[Call]:
         shapes = [item.plan.shape for item in expectation.sets]
         return plan_calls(shapes, self._compilations.backend.checks, _UNSEEN_CALLS)
 
-    def _judge(self, question: dict[str, Any], timing: StartTiming) -> dict[str, Any]:
+    def _judge(self, request: JudgeRequest, timing: StartTiming) -> Proceed | Stop:
         if self._lock is not None:
             self._lock.release()
-        files = {name: value for name, value in question.items() if isinstance(value, bytes)}
-        self._judgement = self._judge_outcome(Outcome("ok", question["judge"], files=files))
+        self._judgement = self._judge_run(Outcome("ok", files=request.outputs), request.facts)
         if self._judgement.error_class is None:
             if self._lock is not None:
                 self._lock.take_alone()
-            if self._opinion is not None and self._opinion.is_there:  # else `conclude` waits for it
-                self._judgement = self._opinion.reconsider(self._judgement)
+            if self._crosscheck is not None and self._crosscheck.done():  # else `conclude` waits for it
+                self._judgement = add_crosscheck(self._judgement, self._crosscheck.result())
         if self._judgement.error_class is not None:
             if self._lock is not None:
                 self._lock.release()
-            return {"stop": True}
+            return Stop()
         self._driver = timing(self._expected.result())
-        return {"time": True}
+        return Proceed()
 
-    def _time(self, driver: Driver, question: dict[str, Any]) -> dict[str, Any]:
+    def _time(self, driver: Driver, reply: object) -> object:
         """The driver's next command. The end of a process that has been timed takes a third of all that it has the
         device for, so the next one does not wait for it."""
-        command = driver.serve(question)
+        command = driver.serve(reply)
         if driver.measured is not None and self._lock is not None:
             self._lock.release()
         return command
 
-    def _judge_outcome(self, outcome: Outcome) -> Judgement:
+    def _judge_run(self, outcome: Outcome, facts: CandidateFacts) -> Judgement:
         expectation = self._expected.result()
-        early = self._compilations.judge(outcome)
+        early = self._compilations.judge(not outcome.ok or facts.error is not None)
         if early:
             return early
         calls = self._calls(expectation)
-        return judge(outcome, read_report(outcome, calls), calls, expectation, self._config.strict)
+        report = read_report(facts, outcome.files, calls)
+        return judge(outcome, report, calls, expectation, self._config.strict)
 
     def conclude(self, outcome: Outcome) -> Judgement:
         """The judgement, now that the process has ended.
@@ -236,9 +230,9 @@ class CandidateSession:
         if self._compilations.findings:  # whatever the reference does
             return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self._compilations.findings)
         self._expected.result()
-        judgement = self._judgement or self._judge_outcome(outcome)
-        if self._opinion is not None and judgement.error_class is None:
-            judgement = self._opinion.reconsider(judgement)
+        judgement = self._judgement or self._judge_run(outcome, read_facts(outcome))
+        if self._crosscheck is not None and judgement.error_class is None:
+            judgement = add_crosscheck(judgement, self._crosscheck.result())
         if self._judgement is None or judgement.error_class is not None:
             return judgement
         return _with_times(judgement, outcome, self._driver.measured if self._driver else None)
@@ -247,11 +241,11 @@ class CandidateSession:
 def _with_times(judgement: Judgement, outcome: Outcome, measured: Measured | None) -> Judgement:
     """What timing adds to a judgement that found nothing."""
     found = measured or Measured()
-    tampered = _facts(outcome).get("tampered")
+    tampered = read_facts(outcome).tampered
     if not outcome.ok:
         found.blame(rules.RULES[f"timing.{outcome.status}"], outcome.message or outcome.status)
     elif tampered:
-        found.blame(rules.RUNTIME_TAMPERED, str(tampered[0] if isinstance(tampered, list) else tampered)[:200])
+        found.blame(rules.RUNTIME_TAMPERED, tampered[0][:200])
     elif measured is None:
         found.blame(rules.TIMING_EXCEPTION, "its process ends before it has been timed.")
     return replace(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,17 +12,10 @@ from musadata.verifier.protocol.tensors import Array
 from musadata.verifier.protocol.tolerance import CONDITION_FACTOR, REFERENCE_ERROR_FACTOR, Tolerance
 from musadata.verifier.protocol.variants import INFINITE
 from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.trusted.candidate_report import Result
 from musadata.verifier.trusted.expectation import ExpectedSet
 
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a candidate returned for one input set: untrusted, but well-formed."""
-
-    structure: object
-    arrays: tuple[Array, ...]
 
 
 def compare_result(expected: ExpectedSet, result: Result) -> tuple[Finding, ...]:

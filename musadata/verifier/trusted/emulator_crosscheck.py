@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
@@ -19,39 +18,19 @@ from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backends.emulated.emulated_backend import open_emulated
 from musadata.verifier.compilation.shared_compile import SharedCompile
+from musadata.verifier.protocol.message_encoding import serve_candidate
+from musadata.verifier.protocol.messages import Call, ContextMade, Proceed, RequestContext, RequestDevice, RequestPlan
 from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.rules.catalogue import RULES
-from musadata.verifier.trusted.candidate_report import read_report
+from musadata.verifier.trusted.candidate_report import read_facts, read_report
 from musadata.verifier.trusted.candidate_session import Compilations, describe_plan
 from musadata.verifier.trusted.expectation import BadReference, Expectation
 from musadata.verifier.trusted.judge import Judgement, judge
-from musadata.verifier.trusted.plan import Call, plan_once
+from musadata.verifier.trusted.plan import plan_once
 
 _LIMITS = Limits(seconds=5.0, memory_mb=2048)
 _MOST_ELEMENTS = 1 << 20  # of a set of inputs: kernels over more would take the emulator seconds
 _OWN_LIMIT = "stack overflow"  # a device's threads have more room for local variables
-_REMARK = "Seen in emulation: the device does not notice it."
-
-
-class Opinion:
-    """What the emulator has to say of one candidate, now or later."""
-
-    def __init__(self, judgement: "Future[Judgement | None]"):
-        self._judgement = judgement
-
-    @property
-    def is_there(self) -> bool:
-        """Whether nobody would have to wait for it."""
-        return self._judgement.done()
-
-    def reconsider(self, judgement: Judgement) -> Judgement:
-        """The judgement of a device that found nothing wrong, with what was seen here; waits for it."""
-        found = self._judgement.result()
-        if found is None:
-            return judgement
-        first = replace(found.findings[0], message=f"{found.findings[0].message} {_REMARK}")
-        findings = (first, *found.findings[1:])
-        return replace(judgement, stage=found.stage, error_class=found.error_class, test_share=0.0, findings=findings)
 
 
 class EmulatorCrosscheck:
@@ -81,26 +60,27 @@ class EmulatorCrosscheck:
         self._sandbox.launch()
 
     @contextmanager
-    def ask(
+    def start(
         self,
         source: str,
         shapes: Callable[[], Sequence[Sequence[InputSpec]]],
         expected: "Future[Expectation]",
         seed: int,
-    ) -> Iterator[Opinion]:
-        """Begin to run a candidate on the plain inputs of each set of shapes that is small enough. Who does not wait
-        for the opinion has no interest: it need not begin then.
+    ) -> Iterator["Future[Judgement | None]"]:
+        """Begin to run a candidate on the plain inputs of each set of shapes that is small enough. It is cancelled if
+        it has not begun when the block is left.
 
-        `expected` must have been given to the pool before: what runs there waits for it.
+        The result is what the candidate does that a device lets pass; None if that is nothing, or the emulator cannot
+        say. `expected` must have been given to the pool before: what runs there waits for it.
         """
         judgement = self._pool.submit(self._examine, source, shapes, expected, seed)
         try:
-            yield Opinion(judgement)
+            yield judgement
         finally:
             judgement.cancel()
 
     def close(self) -> None:
-        """End its processes; opinions that are under way come to nothing."""
+        """End its processes; cross-checks that are under way find nothing."""
         self._closed = True
         self._sandbox.close()
 
@@ -111,7 +91,6 @@ class EmulatorCrosscheck:
         expected: "Future[Expectation]",
         seed: int,
     ) -> Judgement | None:
-        """What the candidate does that a device lets pass; None if that is nothing, or the emulator cannot say."""
         try:
             small = {index for index, specs in enumerate(shapes()) if _count(specs) <= _MOST_ELEMENTS}
             return self._run(source, small, expected, seed) if small and not self._closed else None
@@ -119,7 +98,7 @@ class EmulatorCrosscheck:
             return None
         except MusadataError as error:
             if not self._closed:
-                warnings.warn(f"no second opinion: {error}", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"no emulator cross-check: {error}", RuntimeWarning, stacklevel=2)
             return None
         finally:
             if self._closed:  # a call that came late has started the sandbox anew
@@ -128,24 +107,26 @@ class EmulatorCrosscheck:
     def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> Judgement | None:
         compilations = Compilations(self._backend, self._strict)
 
-        def serve(question: dict[str, Any]) -> dict[str, Any]:
-            if isinstance(question, dict) and "plan" in question:
+        def serve(question: object) -> object:
+            if isinstance(question, RequestPlan):
                 excerpt = _excerpt(expected.result(), small)
                 return describe_plan(excerpt, self._plan(excerpt), seed)
-            return compilations.serve(question)
+            wants_device = isinstance(question, (RequestContext, ContextMade, RequestDevice))
+            return Proceed() if wants_device else compilations.serve(question)
 
         outcome = self._sandbox.call(
             "musadata.verifier.sandboxed.execute:run_candidate",
             source,
             self._backend.child,
             limits=_LIMITS,
-            serve=serve,
+            serve=serve_candidate(serve),
         )
-        if compilations.judge(outcome):
+        facts = read_facts(outcome)
+        if compilations.judge(not outcome.ok or facts.error is not None):
             return None
         excerpt = _excerpt(expected.result(), small)
         calls = self._plan(excerpt)
-        judgement = judge(outcome, read_report(outcome, calls), calls, excerpt, self._strict)
+        judgement = judge(outcome, read_report(facts, outcome.files, calls), calls, excerpt, self._strict)
         findings = tuple(filter(_is_unnoticed, judgement.findings))
         return replace(judgement, findings=findings) if findings else None
 

@@ -5,21 +5,15 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from musadata.records import InputSpec
-from musadata.rows import plain
 from musadata.sandbox import Limits, Outcome, Sandbox
-from musadata.verifier.protocol.tensors import Array, unpack
+from musadata.verifier.protocol.message_encoding import decode, encode
+from musadata.verifier.protocol.messages import Json, Literal, ReferenceFacts, ReferenceRequest, ReferenceSet
+from musadata.verifier.protocol.tensors import Array, BadTensors, unpack
 from musadata.verifier.protocol.tolerance import Tolerance
-from musadata.verifier.protocol.variants import (
-    INFINITE,
-    InputSet,
-)
-
-if TYPE_CHECKING:
-    pass
+from musadata.verifier.protocol.variants import INFINITE, InputSet
 
 _CACHED_BYTES = 96 << 20
 
@@ -30,9 +24,9 @@ class ExpectedSet:
     say how far it moves when inputs change by one unit in the last place, or at a step by how much it jumps."""
 
     plan: InputSet
-    literals: tuple[Any, ...]  # per argument: its JSON-coded value, None for a tensor
+    literals: tuple[Literal | None, ...]  # per argument, None for a tensor
     inputs: bytes
-    structure: Any
+    structure: Json
     expected: tuple[Array, ...]
     oracle: tuple[Array, ...]
     conditions: tuple[Array, ...]
@@ -48,7 +42,7 @@ class ExpectedSet:
 class Expectation:
     """All that a verification needs of the reference."""
 
-    init_arguments: Any
+    init_arguments: Json
     parameters: tuple[str, ...]
     state: bytes
     sets: tuple[ExpectedSet, ...]
@@ -76,14 +70,14 @@ class ReferenceRunner:
         Raises:
             BadReference: it fails, takes too much, or gives nothing that can be compared.
         """
-        arguments = [source, plain(shape_sets), [asdict(plan) for plan in plans], seed]
-        key = hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
+        request = encode(ReferenceRequest(source, tuple(map(tuple, shape_sets)), tuple(plans), seed))
+        key = hashlib.sha256(json.dumps(request).encode()).hexdigest()
         with self._lock:
             turn = self._turns.setdefault(key, threading.Lock())
         with turn:
             found = self._recall(key)
             if found is None:
-                found = self._run(arguments)
+                found = self._run(request)
                 self._remember(key, found)
         return found
 
@@ -93,14 +87,15 @@ class ReferenceRunner:
                 self._cache.move_to_end(key)
             return self._cache.get(key)
 
-    def _run(self, arguments: list[Any]) -> Expectation:
-        outcome = self._sandbox.call(
-            "musadata.verifier.sandboxed.oracle:run_reference", *arguments, limits=self._limits
-        )
+    def _run(self, request: dict[str, object]) -> Expectation:
+        outcome = self._sandbox.call("musadata.verifier.sandboxed.oracle:run_reference", request, limits=self._limits)
         if not outcome.ok:
             what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
             raise BadReference(f"The reference does not run ({outcome.status}): {what}"[:400])
-        return _read_expectation(outcome)
+        try:
+            return _read_expectation(outcome)
+        except (BadTensors, KeyError, ValueError) as error:
+            raise BadReference("The reference's process does not answer as it should.") from error
 
     def _remember(self, key: str, expectation: Expectation) -> None:
         with self._lock:
@@ -116,24 +111,24 @@ def _size(expectation: Expectation) -> int:
 
 
 def _read_expectation(outcome: Outcome) -> Expectation:
-    facts, files = outcome.value, outcome.files
-    sets = []
-    for index, item in enumerate(facts["sets"]):
-        expected = unpack(files[f"expected{index}"])
-        oracle = unpack(files[f"oracle{index}"])
-        conditions = unpack(files[f"condition{index}"])
-        order = sorted(expected, key=int)
-        sets.append(
-            ExpectedSet(
-                plan=InputSet(**item["plan"]),
-                literals=tuple(item["literals"]),
-                inputs=files[f"inputs{index}"],
-                structure=item["structure"],
-                handed_on=tuple(item["handed_on"]),
-                expected=tuple(expected[name] for name in order),
-                oracle=tuple(oracle[name] for name in order),
-                conditions=tuple(conditions[name] for name in order),
-                tolerances=tuple(Tolerance(**tolerance) for tolerance in item["tolerances"]),
-            )
-        )
-    return Expectation(facts["init"], tuple(facts["parameters"]), files["state"], tuple(sets))
+    facts = decode(outcome.value, ReferenceFacts)
+    if facts is None:
+        raise ValueError("not the facts of a reference")
+    sets = tuple(_read_set(index, item, outcome.files) for index, item in enumerate(facts.sets))
+    return Expectation(facts.init, facts.parameters, outcome.files["state"], sets)
+
+
+def _read_set(index: int, item: ReferenceSet, files: dict[str, bytes]) -> ExpectedSet:
+    expected, oracle, conditions = (unpack(files[f"{name}{index}"]) for name in ("expected", "oracle", "condition"))
+    order = sorted(expected, key=int)
+    return ExpectedSet(
+        plan=item.plan,
+        literals=item.literals,
+        inputs=files[f"inputs{index}"],
+        structure=item.structure,
+        handed_on=item.handed_on,
+        expected=tuple(expected[name] for name in order),
+        oracle=tuple(oracle[name] for name in order),
+        conditions=tuple(conditions[name] for name in order),
+        tolerances=item.tolerances,
+    )

@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from musadata.records import ErrorClass, Finding, Timing, VerifyStage
 from musadata.sandbox import Outcome
+from musadata.verifier.protocol.messages import Call, ErrorFacts
 from musadata.verifier.protocol.variants import INFINITE
 from musadata.verifier.rules import catalogue as rules
-from musadata.verifier.trusted.candidate_report import Report, listed, records_of
+from musadata.verifier.trusted.candidate_report import Report
 from musadata.verifier.trusted.compare import compare_result, same_bits
 from musadata.verifier.trusted.expectation import Expectation
-from musadata.verifier.trusted.plan import Call
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
+
+_MOST_SENTENCES = 200
+_SEEN_IN_EMULATION = "Seen in emulation: the device does not notice it."
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class Judgement:
     own_share: float | None = None
 
 
+def rejected(stage: VerifyStage, error_class: ErrorClass, findings: Sequence[Finding]) -> Judgement:
+    """A judgement before any result was compared."""
+    return Judgement(stage, error_class, 0.0, tuple(findings))
+
+
 def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> Judgement:
     """The first thing that is wrong, in the order of the stages; no error class if nothing is."""
     operators, kernels = report.operators(), report.kernels()
@@ -40,7 +47,7 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
         finding = rules.EXECUTE_UNSUPPORTED.finding(missing[0])
         return Judgement(VerifyStage.EXECUTE, ErrorClass.INFRA, share, (finding,), operators, kernels)
     found = [
-        (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _interface(report), 0.0),
+        (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _mismatches(report), 0.0),
         (VerifyStage.EXECUTE, ErrorClass.RUNTIME, crash, share),
         (VerifyStage.PROFILE, ErrorClass.CHEATING, [f for f in cheats if rules.RULES[f.rule].certain], share),
         (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, wrong, share),
@@ -55,8 +62,17 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
     return Judgement(VerifyStage.PROFILE, None, 1.0, (), operators, kernels)
 
 
-def _interface(report: Report) -> list[Finding]:
-    return [rules.INTERFACE_STATE.worded(str(text)[:300]) for text in listed(report.facts.get("interface"))]
+def add_crosscheck(judgement: Judgement, found: Judgement | None) -> Judgement:
+    """The judgement of a device that found nothing wrong, with what the emulator found in the same candidate."""
+    if found is None:
+        return judgement
+    first = replace(found.findings[0], message=f"{found.findings[0].message} {_SEEN_IN_EMULATION}")
+    findings = (first, *found.findings[1:])
+    return replace(judgement, stage=found.stage, error_class=found.error_class, test_share=0.0, findings=findings)
+
+
+def _mismatches(report: Report) -> list[Finding]:
+    return [rules.INTERFACE_STATE.worded(sentence[:300]) for sentence in report.facts.interface[:_MOST_SENTENCES]]
 
 
 def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:
@@ -65,8 +81,8 @@ def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:
     findings += [rules.DEVICE_FAULT.worded(line) for line in report.faults if not findings]
     if not findings:
         findings = _refused_launches(report)
-    error = report.facts.get("error") or next((c["error"] for c in report.honest_calls() if "error" in c), None)
-    if isinstance(error, dict) and not findings:
+    error = report.facts.error or next((item.error for item in report.honest_calls() if item.error), None)
+    if error and not findings:
         findings.append(_exception(error))
     if outcome.status == "error":
         findings.append(rules.EXECUTE_ERROR.worded(f"{outcome.error_type}: {outcome.message}"[:400]))
@@ -75,9 +91,9 @@ def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:
     return list(dict.fromkeys(findings))
 
 
-def _exception(error: dict[str, Any]) -> Finding:
-    kind, message = str(error.get("error_type", "")), " ".join(str(error.get("message", "")).split())
-    return rules.EXECUTE_EXCEPTION.worded(f"{kind}: {message}"[:500], _candidate_line(str(error.get("traceback", ""))))
+def _exception(error: ErrorFacts) -> Finding:
+    message = " ".join(error.message.split())
+    return rules.EXECUTE_EXCEPTION.worded(f"{error.error_type}: {message}"[:500], _candidate_line(error.traceback))
 
 
 def _candidate_line(traceback: str) -> int:
@@ -90,11 +106,11 @@ def _candidate_line(traceback: str) -> int:
 
 
 _CUDA_ERRORS = {
-    "1": "invalid argument",
-    "2": "out of memory",
-    "9": "invalid configuration",
-    "98": "invalid device function",
-    "720": "more blocks than the device holds at the same time, as a cooperative launch needs",
+    1: "invalid argument",
+    2: "out of memory",
+    9: "invalid configuration",
+    98: "invalid device function",
+    720: "more blocks than the device holds at the same time, as a cooperative launch needs",
 }
 
 
@@ -102,11 +118,10 @@ def _refused_launches(report: Report) -> list[Finding]:
     """Launches that CUDA would not accept; a candidate that asks for no error code does not notice."""
     found = []
     for item in report.honest_calls():
-        for launch in records_of(item, "refused"):
-            if isinstance(launch, dict):
-                why = _CUDA_ERRORS.get(str(launch.get("error")), "refused")
-                sizes = [str(launch.get(key))[:40] for key in ("grid", "block", "shared_bytes")]
-                found.append(rules.DEVICE_LAUNCH.finding(str(launch.get("name"))[:200], why, *sizes))
+        for launch in item.records.refused:
+            why = _CUDA_ERRORS.get(launch.error, "refused")
+            sizes = [str(size)[:40] for size in (list(launch.grid), list(launch.block), launch.shared_bytes)]
+            found.append(rules.DEVICE_LAUNCH.finding(launch.name[:200], why, *sizes))
     return list(dict.fromkeys(found))[:2]
 
 
@@ -158,12 +173,12 @@ def _judge_set(report: Report, call: Call, calls: Sequence[Call], expectation: E
     expected, item = expectation.sets[call.set], report.calls.get(call.name)
     if item is None:
         return [rules.CORRECTNESS_MISSING.finding()]
-    if "error" in item:
-        return [_exception(item["error"] if isinstance(item["error"], dict) else {})]
-    problems = [rules.CORRECTNESS_OUTPUT.worded(str(text)[:300]) for text in listed(item.get("bad"))]
-    if item.get("changed_inputs"):
+    if item.error:
+        return [_exception(item.error)]
+    problems = [rules.CORRECTNESS_OUTPUT.worded(text[:300]) for text in item.bad[:_MOST_SENTENCES]]
+    if item.changed_inputs:
         problems.append(rules.CORRECTNESS_INPUT_CHANGED.finding())
-    if call.name in listed(report.facts.get("changed_later")):
+    if call.name in report.facts.changed_later:
         problems.append(rules.CORRECTNESS_OUTPUT_REUSED.finding())
     result = report.results.get(call.name)
     if result is None:
@@ -184,8 +199,8 @@ def _judge_repeats(report: Report, call: Call, calls: Sequence[Call], expectatio
             problems += _judge_strided(report, again, expectation)
             continue
         item = report.calls[again.name]
-        if "error" in item:
-            problems.append(_exception(item["error"] if isinstance(item["error"], dict) else {}))
+        if item.error:
+            problems.append(_exception(item.error))
             continue
         result = report.results.get(again.name)
         if result is None:
@@ -199,7 +214,7 @@ def _judge_repeats(report: Report, call: Call, calls: Sequence[Call], expectatio
 
 def _judge_strided(report: Report, call: Call, expectation: Expectation) -> list[Finding]:
     """An input that is not contiguous may be refused with an exception, but not be taken for a contiguous one."""
-    if "error" in report.calls[call.name] or call.name not in report.results:
+    if report.calls[call.name].error or call.name not in report.results:
         return []
     wrong = compare_result(expectation.sets[call.set], report.results[call.name])
     return [rules.CORRECTNESS_STRIDES.finding(wrong[0].message)] if wrong else []

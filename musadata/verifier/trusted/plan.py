@@ -2,11 +2,12 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from musadata.config import VerifierConfig
 from musadata.records import InputSpec, Task
+from musadata.verifier.protocol.messages import Call
 from musadata.verifier.protocol.variants import (
     BELOW,
     INFINITE,
@@ -18,29 +19,18 @@ from musadata.verifier.protocol.variants import (
     plan_variants,
 )
 
-# Bytes that fill fresh memory: the first makes NaN of floats and -1 of integers, the second large numbers.
-POISON, OTHER_POISON = 0xFF, 0x7B
+# Bytes that fill fresh memory: that of a `Call` by default makes NaN of floats and -1 of integers, this large numbers.
+OTHER_POISON = 0x7B
 SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG64 bits"
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call of the candidate's forward. `order`: of threads and blocks. `null_kernels`: its kernels do nothing.
-    `strided`: its inputs are not contiguous; it may refuse them, but not silently take them for what they are not."""
+class Exercise:
+    """What a candidate is judged against. `shapes` gives the sets of input shapes, and may take its time."""
 
-    set: int
-    name: str  # of the file with its outputs
-    order: str = "forward"
-    seed: int = 0
-    poison: int = POISON
-    null_kernels: bool = False
-    strided: bool = False
-    check: str = ""  # of accesses: off, brief, full; empty where the backend knows none
-    settled: bool = False  # the call before had the same shapes, so that nothing kept has a reason to change
-    unseen: int = 0  # calls on the same inputs that come before it, of which nothing is looked at; see `run_unseen`
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+    task_id: str
+    reference: str
+    shapes: Callable[[], list[tuple[InputSpec, ...]]]
 
 
 def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:

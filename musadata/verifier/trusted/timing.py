@@ -11,25 +11,33 @@ import statistics
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from musadata.records import ErrorClass, Finding, Timing
-from musadata.verifier.protocol.tensors import BadTensors, unpack
+from musadata.verifier.protocol.messages import (
+    CheckedOutput,
+    CheckOutput,
+    DeviceTimes,
+    Failure,
+    MeasureShare,
+    MeasureTurn,
+    Stop,
+    TurnTimes,
+)
 from musadata.verifier.protocol.variants import INFINITE
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed, Turn
-from musadata.verifier.trusted.compare import Result, compare_result
+from musadata.verifier.trusted.candidate_report import read_result
+from musadata.verifier.trusted.compare import compare_result
 from musadata.verifier.trusted.expectation import Expectation
 
-# A command for the candidate's process, and what the trusted side got for it.
-Command = dict[str, Any]
+Command = MeasureTurn | CheckOutput | MeasureShare | Stop
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A candidate's answer to a command, not to be trusted, and the milliseconds until it came."""
+    """A candidate's answer to a command, None if it is no message, and the milliseconds until it came."""
 
-    answer: dict[str, Any]
+    answer: object
     wall_ms: float
 
 
@@ -80,8 +88,6 @@ class _CandidateFailed(Exception):
     """An exception of the candidate's, or an answer that is none."""
 
 
-_Turns = Generator[Command, Reply, Any]
-
 _MOST_SETS = 4
 # A wall that has seen this much more per call than the events, above what it sees of the reference, has seen work. An
 # honest kernel among sixteen others on one host has shown 0.26 ms.
@@ -103,7 +109,7 @@ def time_candidate(
     try:
         own, eager = yield from _alternate(policy, baseline)
         yield from _check_again(measured, expectation)
-        share = yield {"share": _SHARE_CALLS}
+        share = yield MeasureShare(_SHARE_CALLS)
     except _CandidateFailed as error:
         return measured.blame(rules.TIMING_EXCEPTION, error)
     measured.own_share = _share(share)
@@ -152,18 +158,17 @@ def _alternate(
 
 
 def _turn(count: int) -> Generator[Command, Reply, Turn]:
-    reply = yield {"measure": count}
-    times = reply.answer.get("times")
-    if isinstance(times, list) and len(times) == count and all(type(t) in (int, float) and t >= 0 for t in times):
-        return Turn(tuple(float(value) for value in times if math.isfinite(value)) or (0.0,), reply.wall_ms)
+    reply = yield MeasureTurn(count)
+    times = reply.answer.times if isinstance(reply.answer, TurnTimes) else ()
+    if len(times) == count and all(milliseconds >= 0 for milliseconds in times):
+        return Turn(tuple(filter(math.isfinite, times)) or (0.0,), reply.wall_ms)
     raise _CandidateFailed(_describe(reply.answer))
 
 
-def _describe(answer: dict[str, Any]) -> str:
-    error = answer.get("error")
-    if not isinstance(error, dict):
+def _describe(answer: object) -> str:
+    if not isinstance(answer, Failure):
         return "its process does not answer as it should."
-    return f"{error.get('error_type')}: {error.get('message')}"[:300]
+    return f"{answer.error.error_type}: {answer.error.message}"[:300]
 
 
 def _try_turn(baseline: Baseline | None, count: int) -> Turn | None:
@@ -222,16 +227,14 @@ def time_compiled(policy: TimingPolicy, baseline: Baseline) -> Timing | None:
     return summarise("compile", times) if times else None
 
 
-def _check_again(measured: Measured, expectation: Expectation) -> _Turns:
+def _check_again(measured: Measured, expectation: Expectation) -> Generator[Command, Reply, None]:
     """Whether the results are still right, on every input set that was timed."""
     sets = timed_sets(expectation)
     for position, index in enumerate(sets):
-        reply = yield {"check": position}
-        try:
-            arrays = unpack(reply.answer["output"])
-            result = Result(reply.answer.get("structure"), tuple(arrays[str(i)] for i in range(len(arrays))))
-        except (BadTensors, KeyError, TypeError) as error:
-            raise _CandidateFailed(_describe(reply.answer)) from error
+        answer = (yield CheckOutput(position)).answer
+        result = read_result(answer.structure, answer.output) if isinstance(answer, CheckedOutput) else None
+        if result is None:
+            raise _CandidateFailed(_describe(answer))
         wrong = compare_result(expectation.sets[index], result)
         if wrong:
             measured.blame(rules.TIMING_UNSTABLE, wrong[0].message)
@@ -252,13 +255,12 @@ def timed_sets(expectation: Expectation) -> list[int]:
 
 def _share(reply: Reply) -> float | None:
     """Share of device time in own kernels: what is saved when they do nothing."""
-    try:
-        whole, rest, empty = (float(reply.answer[name]) for name in ("whole", "rest", "empty"))
-    except (KeyError, TypeError, ValueError):
+    times = reply.answer
+    if not isinstance(times, DeviceTimes):
         return None  # without its kernels it may well fail
-    if not math.isfinite(whole + rest + empty) or whole <= empty:
+    if not math.isfinite(times.whole + times.rest + times.empty) or times.whole <= times.empty:
         return None
-    return min(1.0, max(0.0, (whole - rest) / (whole - empty)))
+    return min(1.0, max(0.0, (times.whole - times.rest) / (times.whole - times.empty)))
 
 
 def _unseen(turns: Sequence[Turn]) -> list[float]:
@@ -294,8 +296,8 @@ class Driver:
         self._started = False
         self.measured: Measured | None = None
 
-    def serve(self, answer: dict[str, Any]) -> Command:
-        """The next command; `stop` at the end."""
+    def serve(self, answer: object) -> Command:
+        """The next command; `Stop` at the end."""
         wall_ms = (time.perf_counter() - self._sent) * 1e3
         try:
             if self._started:
@@ -303,6 +305,6 @@ class Driver:
             else:
                 self._started, command = True, next(self._schedule)
         except StopIteration as end:
-            self.measured, command = end.value, {"stop": True}
+            self.measured, command = end.value, Stop()
         self._sent = time.perf_counter()
         return command

@@ -1,10 +1,13 @@
 """The reference as a rival: a process of its own that outlives candidates and failures, here timed on the CPU."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from musadata.sandbox import Sandbox
 from musadata.verifier import REFERENCE_PRELOAD
+from musadata.verifier.protocol.messages import PrepareReference, number_blobs
 from musadata.verifier.protocol.tensors import pack
 from musadata.verifier.trusted.baseline_pool import _prepared
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
@@ -19,8 +22,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-PLAN = {"seed": 0, "init": [], "literals": [None], "sets": [0]}
-BLOBS = {"state": pack({}), "inputs0": pack({"0": torch.ones(64, 100)})}
+REQUEST = PrepareReference(REFERENCE, 0, [], (None,), pack({}), number_blobs([pack({"0": torch.ones(64, 100)})]))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def test_one_process_serves_references_in_turn(sandbox):
     baseline = open_baseline(sandbox, compiled=False)
     try:
         for reference in (REFERENCE, REFERENCE.replace("sin", "cos"), REFERENCE):
-            baseline.prepare(reference, PLAN, BLOBS)
+            baseline.prepare(replace(REQUEST, reference=reference))
             turn = baseline.measure(5)
             assert len(turn.times) == 5
             assert 0 < sum(turn.times) < turn.wall_ms
@@ -55,10 +57,10 @@ def test_reference_that_fails_is_no_baseline_and_says_why(sandbox):
             broken = REFERENCE.replace(
                 "return torch.sin", "raise ValueError('no device for this')\n        return torch.sin"
             )
-            assert _prepared(baseline, broken, PLAN, BLOBS) is None
+            assert _prepared(baseline, replace(REQUEST, reference=broken)) is None
         with pytest.raises(BaselineFailed):
             baseline.measure(1)
-        assert _prepared(baseline, REFERENCE, PLAN, BLOBS) is baseline
+        assert _prepared(baseline, REQUEST) is baseline
     finally:
         baseline.close()
 
@@ -67,7 +69,7 @@ def test_reference_that_fails_is_no_baseline_and_says_why(sandbox):
 def test_compiled_reference_is_a_baseline_inside_the_sandbox(sandbox):
     baseline = open_baseline(sandbox, compiled=True)
     try:
-        baseline.prepare(REFERENCE, PLAN, BLOBS)
+        baseline.prepare(REQUEST)
         assert len(baseline.measure(3).times) == 3
     finally:
         baseline.close()

@@ -16,10 +16,11 @@ from musadata.verifier import Verifier, verifier
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend, Built
 from musadata.verifier.compilation.sources import CandidateSources
-from musadata.verifier.trusted import candidate_session as trial
+from musadata.verifier.protocol.messages import Call
+from musadata.verifier.trusted import candidate_session
 from musadata.verifier.trusted import emulator_crosscheck as crosscheck
 from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
-from musadata.verifier.trusted.plan import Call, plan_calls
+from musadata.verifier.trusted.plan import plan_calls
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=10.0)
 READS_TOO_FAR = ("x[i] < 0.0f ?", "x[i + 1] == 1e30f || x[i] < 0.0f ?")  # by one element
@@ -27,7 +28,7 @@ READS_TOO_FAR = ("x[i] < 0.0f ?", "x[i + 1] == 1e30f || x[i] < 0.0f ?")  # by on
 
 @pytest.fixture(scope="module")
 def blind() -> Iterator[Verifier]:
-    """A verifier whose backend checks no accesses, like a device, and is given a second opinion."""
+    """A verifier whose backend checks no accesses, like a device, and is given a cross-check."""
 
     def open_blind(config: VerifierConfig) -> Backend:
         return dataclasses.replace(open_backend(config), name="blind", checks="", crosscheck=True)
@@ -73,7 +74,7 @@ def test_program_that_keeps_count_is_cheating(
     def plan_as_on_a_device(*arguments: object) -> list[Call]:
         return [dataclasses.replace(call, settled=False) for call in plan_calls(*arguments)]
 
-    monkeypatch.setattr(trial, "plan_calls", plan_as_on_a_device)
+    monkeypatch.setattr(candidate_session, "plan_calls", plan_as_on_a_device)
     assert COUNTS[0] in relu
     verdict = blind.verify(relu_task, relu.replace(*COUNTS))
     assert (verdict.stage, verdict.error_class) == (VerifyStage.PROFILE, ErrorClass.CHEATING)
@@ -105,20 +106,20 @@ def test_the_emulator_compiles_ahead_and_once(relu_task: Task, relu: str, monkey
     assert len(compiled) <= 2  # the second time what is there already is only looked up
 
 
-def test_backend_that_asks_for_no_opinion_gets_none(blind: Verifier, relu_task: Task, faulty: str) -> None:
+def test_backend_that_asks_for_no_crosscheck_gets_none(blind: Verifier, relu_task: Task, faulty: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blind, "_second", None)
+        patch.setattr(blind._opened, "crosscheck", None)
         assert blind.verify(relu_task, faulty).accepted
 
 
 def test_emulated_backend_asks_nobody(verifier: Verifier) -> None:
-    assert verifier._second is None
+    assert verifier._opened.crosscheck is None
 
 
 def test_what_the_emulator_cannot_compile_is_left_to_the_device(
     blind: Verifier, relu_task: Task, faulty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    second = blind._second
+    second = blind._opened.crosscheck
     assert second is not None
     for built in (Built(error="no such thing here", unsupported=True), Built(error="error: expected ;")):
         backend = dataclasses.replace(second._backend, compile=lambda sources, built=built: built)
@@ -138,8 +139,8 @@ def test_what_takes_the_emulator_too_long_is_left_to_the_device(
 def test_emulator_that_breaks_says_nothing(
     blind: Verifier, relu_task: Task, faulty: str, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
-    assert blind._second is not None
-    monkeypatch.setattr(blind._second._sandbox, "call", Mock(return_value=Outcome(status)))
+    assert blind._opened.crosscheck is not None
+    monkeypatch.setattr(blind._opened.crosscheck._sandbox, "call", Mock(return_value=Outcome(status)))
     assert blind.verify(relu_task, faulty).accepted
 
 
@@ -163,21 +164,21 @@ def test_wrong_values_are_no_matter_of_the_emulator(blind: Verifier, relu_task: 
 def test_emulator_that_does_not_start_is_warned_of(
     blind: Verifier, relu_task: Task, faulty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert blind._second is not None
-    monkeypatch.setattr(blind._second._sandbox, "call", Mock(side_effect=MusadataError("no")))
-    with pytest.warns(RuntimeWarning, match="no second opinion: no"):
+    assert blind._opened.crosscheck is not None
+    monkeypatch.setattr(blind._opened.crosscheck._sandbox, "call", Mock(side_effect=MusadataError("no")))
+    with pytest.warns(RuntimeWarning, match="no emulator cross-check: no"):
         assert blind.verify(relu_task, faulty).accepted
 
 
 def test_candidate_that_is_rejected_first_is_not_run_again(
     blind: Verifier, relu_task: Task, relu: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert blind._second is not None
+    assert blind._opened.crosscheck is not None
     call, busy = Mock(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(busy.wait)
-        monkeypatch.setattr(blind._second, "_pool", pool)
-        monkeypatch.setattr(blind._second._sandbox, "call", call)
+        monkeypatch.setattr(blind._opened.crosscheck, "_pool", pool)
+        monkeypatch.setattr(blind._opened.crosscheck._sandbox, "call", call)
         assert blind.verify(relu_task, relu.replace("return y;", "return y")).error_class is ErrorClass.COMPILE
         busy.set()
     call.assert_not_called()
@@ -192,9 +193,9 @@ def test_nothing_is_left_when_it_is_closed_while_it_runs(relu: str) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         second = EmulatorCrosscheck(CONFIG, pool)
-        with second.ask(relu, shapes, expected, 1) as opinion:
+        with second.start(relu, shapes, expected, 1) as found:
             assert reached.wait(60)
             second.close()
             expected.set_exception(MusadataError("closed"))
-            assert opinion.reconsider("unchanged") == "unchanged"
+            assert found.result() is None
     assert second._sandbox._process is None

@@ -1,12 +1,11 @@
 """What is expected of a candidate, computed in this process: these references are our own."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 
 from musadata.records import InputSpec
-from musadata.rows import plain
+from musadata.verifier.protocol.message_encoding import decode, encode
+from musadata.verifier.protocol.messages import ReferenceFacts, ReferenceRequest
 from musadata.verifier.protocol.tensors import unpack
 from musadata.verifier.protocol.variants import (
     BELOW,
@@ -45,12 +44,14 @@ def get_init_inputs():
 
 
 def run(result, variants):
-    plans = [asdict(InputSet(0, variant, seed)) for seed, variant in enumerate(variants)]
-    return run_reference(reference(result), plain([[X]]), plans, 3)["sets"]
+    sets = tuple(InputSet(0, variant, seed) for seed, variant in enumerate(variants))
+    facts = decode(run_reference(encode(ReferenceRequest(reference(result), ((X,),), sets, 3))), ReferenceFacts)
+    assert facts is not None
+    return facts.sets
 
 
 def variants_of(result, variants):
-    return [item["plan"]["variant"] for item in run(result, variants)]
+    return [item.plan.variant for item in run(result, variants)]
 
 
 def test_variant_under_which_nothing_is_left_is_replaced_by_plain_values(tmp_path, monkeypatch):
@@ -99,13 +100,13 @@ def test_ties_of_bounded_values_stay_in_their_range_and_meet_its_lower_bound():
 def test_an_empty_result_beside_another_says_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (found,) = run("(x.exp(), x[:0])", (PLAIN,))
-    assert [tolerance["discriminating"] for tolerance in found["tolerances"]] == [True, False]
+    assert [tolerance.discriminating for tolerance in found.tolerances] == [True, False]
 
 
 def test_results_that_are_inputs_may_be_inputs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("(torch.relu(x), x, x.t(), x + 1)", (PLAIN,))[0]["handed_on"] == [1, 2]
-    assert run("(torch.relu(x), x.add_(1))", (PLAIN,))[0]["handed_on"] == []
+    assert run("(torch.relu(x), x, x.t(), x + 1)", (PLAIN,))[0].handed_on == (1, 2)
+    assert run("(torch.relu(x), x.add_(1))", (PLAIN,))[0].handed_on == ()
 
 
 def test_what_a_mask_takes_out_need_not_become_nan(tmp_path, monkeypatch):

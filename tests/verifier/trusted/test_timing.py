@@ -1,5 +1,6 @@
 """What timing makes of turns, and of candidates that behave badly only while they are timed."""
 
+import math
 import threading
 from dataclasses import replace
 
@@ -7,6 +8,17 @@ import pytest
 
 from musadata.config import VerifierConfig
 from musadata.records import ErrorClass
+from musadata.verifier.protocol.messages import (
+    ContextMade,
+    DeviceTimes,
+    ErrorFacts,
+    Failure,
+    MeasureTurn,
+    Proceed,
+    RequestContext,
+    TimingReady,
+    TurnTimes,
+)
 from musadata.verifier.trusted.baseline_process import Turn
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
 from musadata.verifier.trusted.timing import Reply, TimingPolicy, summarise, time_candidate
@@ -41,18 +53,18 @@ def drive(rival, measure, share=None, policy=POLICY, strict=True, compiled=None)
     command = next(schedule)
     try:
         while True:
-            if "measure" in command:
+            if isinstance(command, MeasureTurn):
                 turns += 1
-                reply = measure(turns, command["measure"])
+                reply = measure(turns, command.count)
             else:
-                reply = Reply(share or {}, 1.0)
+                reply = Reply(share, 1.0)
             command = schedule.send(reply)
     except StopIteration as end:
         return end.value, turns
 
 
 def steady(milliseconds, overhead=0.1):
-    return lambda turn, count: Reply({"times": [milliseconds] * count}, count * (milliseconds + overhead))
+    return lambda turn, count: Reply(TurnTimes((milliseconds,) * count), count * (milliseconds + overhead))
 
 
 def test_turns_alternate_and_give_medians_with_intervals():
@@ -80,7 +92,7 @@ def test_warm_up_goes_on_until_two_turns_agree_and_does_not_count():
 def test_noisy_times_are_taken_again_within_bounds():
     def noisy(turn, count):
         times = [1.0 + 0.5 * ((turn * 7 + i * 5) % 11) for i in range(count)]
-        return Reply({"times": times}, sum(times) + 0.1 * count)
+        return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
 
     measured, _ = drive(Rival(1.0), noisy)
     assert measured.timings[0].repetitions == POLICY.takes * POLICY.repetitions
@@ -90,7 +102,7 @@ def test_times_that_differ_by_less_than_events_can_tell_are_not_taken_again():
     microseconds = [3.4, 3.7]  # of a kernel so short that this is more than `noisy`
 
     def jittery(turn, count):
-        return Reply({"times": [microseconds[i % 2] * 1e-3 for i in range(count)]}, 0.1 * count)
+        return Reply(TurnTimes(tuple(microseconds[i % 2] * 1e-3 for i in range(count))), 0.1 * count)
 
     measured, _ = drive(Rival(1.0), jittery)
     timing = measured.timings[0]
@@ -119,12 +131,15 @@ def test_faster_than_memory_can_be_read_is_cheating():
     command = next(schedule)
     with pytest.raises(StopIteration) as end:
         while True:
-            times = Reply({"times": [0.1] * command.get("measure", 0)}, 2.0)
-            command = schedule.send(times)
+            times = (0.1,) * command.count if isinstance(command, MeasureTurn) else ()
+            command = schedule.send(Reply(TurnTimes(times), 2.0))
     assert [finding.rule for finding in end.value.value.findings] == ["timing.impossible"]
 
 
-@pytest.mark.parametrize("answer", [{}, {"times": []}, {"times": [-1.0] * 10}, {"times": "fast"}, {"error": {}}])
+@pytest.mark.parametrize(
+    "answer",
+    [None, TurnTimes(()), TurnTimes((-1.0,) * 10), TurnTimes((math.nan,) * 10), TimingReady(), Failure(ErrorFacts())],
+)
 def test_answers_that_are_no_times_speak_against_the_candidate(answer):
     measured, _ = drive(Rival(2.0), lambda turn, count: Reply(answer, 1.0))
     assert measured.error_class is ErrorClass.RUNTIME
@@ -148,7 +163,7 @@ def test_baseline_that_was_held_up_counts_as_it_is_alone():
 
 
 def test_share_of_own_kernels_is_what_is_saved_without_them():
-    share = {"whole": 1.1, "rest": 0.85, "empty": 0.1}
+    share = DeviceTimes(whole=1.1, rest=0.85, empty=0.1)
     assert drive(Rival(2.0), steady(0.5), share)[0].own_share == pytest.approx(0.25)
     measured, _ = drive(Rival(2.0), steady(0.5), share, strict=False)
     assert [finding.rule for finding in measured.findings] == ["timing.share"]
@@ -156,15 +171,15 @@ def test_share_of_own_kernels_is_what_is_saved_without_them():
 
 def test_leave_to_make_a_context_is_given_once_and_back_with_the_next_question():
     leaves = threading.Semaphore(1)
-    trials = [
+    sessions = [
         CandidateSession(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves)
         for _ in range(2)
     ]
-    for trial in trials:
-        assert trial.serve({"context": "wanted"}) == {}
+    for session in sessions:
+        assert session.serve(RequestContext()) == Proceed()
         assert not leaves.acquire(blocking=False)
-        trial.serve({"context": "made"})
-        assert trial.serve({"context": "wanted"}) == {}  # a candidate that asks again holds nobody up
+        session.serve(ContextMade())
+        assert session.serve(RequestContext()) == Proceed()  # a candidate that asks again holds nobody up
         assert leaves.acquire(blocking=False)
         leaves.release()
     CandidateSession(VerifierConfig(), Compilations(None, True), None, 0, None, None, None, leaves).leave()

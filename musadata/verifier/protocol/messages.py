@@ -1,0 +1,392 @@
+"""Every message between the trusted side and the processes that run candidates and references; nothing else crosses.
+
+`message_encoding` turns them into what the sandbox carries, and back. What a candidate's process sends may be forged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from musadata.records import InputSpec
+from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol.tolerance import Tolerance
+from musadata.verifier.protocol.variants import InputSet
+
+Json = Any  # coded by one sandboxed process for another, or the nesting of a result: see `plain_values` and `pytree`
+Blobs = dict[str, bytes]  # travel as they are: packed tensors, files
+
+
+class Claims:
+    """What a candidate's process says of itself: a field that is malformed counts as left out, and so does an item."""
+
+
+# Either process may send these.
+
+
+@dataclass(frozen=True)
+class ErrorFacts(Claims):
+    """An exception, as `describe_error` puts it."""
+
+    error_type: str = ""
+    message: str = ""
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A command could not be carried out."""
+
+    error: ErrorFacts
+
+
+@dataclass(frozen=True)
+class TurnTimes:
+    """Milliseconds of some calls in a row. `led_ms`: how much later the device began than the host, all together."""
+
+    times: tuple[float, ...]
+    led_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class MeasureTurn:
+    """Time so many calls in a row; answered by `TurnTimes`."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Nothing more is wanted."""
+
+
+# From a candidate's process, in the order in which an honest one sends them.
+
+
+@dataclass(frozen=True)
+class RequestContext:
+    """Waits until few others are making a context on the device."""
+
+
+@dataclass(frozen=True)
+class ContextMade:
+    """Its context is there."""
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """Compile these; answered by `Compiled` or `Refused`."""
+
+    sources: CandidateSources
+
+
+@dataclass(frozen=True)
+class RequestPlan:
+    """The candidate is imported; answered by `Plan`."""
+
+
+@dataclass(frozen=True)
+class RequestDevice:
+    """Waits until no other candidate is being timed."""
+
+
+@dataclass(frozen=True)
+class KernelFault(Claims):
+    """What a kernel did wrong. `where`: the thread; `source`, `line`: empty and 0 where they are not known."""
+
+    kind: str = "fault"
+    kernel: str = ""
+    where: str = ""
+    message: str = ""
+    source: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class RefusedLaunch(Claims):
+    """A launch that CUDA does not accept. `error`: CUDA's number."""
+
+    name: str = ""
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    shared_bytes: int = 0
+    error: int = 0
+
+
+@dataclass(frozen=True)
+class CallRecords(Claims):
+    """What one call did.
+
+    Attributes:
+        operators: of PyTorch, as "aten.mul.Tensor".
+        to_host: values that were copied to the host or read there.
+        kernels: names of those launched.
+        launches: how many.
+        parts: how often a part of a tensor was filled, or copied.
+    """
+
+    operators: tuple[str, ...] = ()
+    to_host: int = 0
+    kernels: tuple[str, ...] = ()
+    launches: int = 0
+    parts: int = 0
+    refused: tuple[RefusedLaunch, ...] = ()
+    faults: tuple[KernelFault, ...] = ()
+    reports: tuple[KernelFault, ...] = ()
+
+
+@dataclass(frozen=True)
+class CallFacts(Claims):
+    """One call of the candidate's forward.
+
+    Attributes:
+        bad: sentences about outputs that are wrong as objects, whatever their values.
+        changed_inputs: the inputs that differ after the call.
+        changed_state: what the program changed in itself although the same call was made before.
+        written: digests of the tensors that PyTorch's operators wrote in a replay with null kernels.
+        structure: the nesting of the result.
+        digest: of the file with its outputs.
+    """
+
+    error: ErrorFacts | None = None
+    records: CallRecords = CallRecords()
+    bad: tuple[str, ...] = ()
+    changed_inputs: tuple[int, ...] = ()
+    changed_state: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    structure: Json = None
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class CandidateFacts(Claims):
+    """A candidate's run so far.
+
+    Attributes:
+        calls: in the order of the plan.
+        interface: sentences about what does not fit the reference's model.
+        changed_later: names of calls whose outputs a later call changed.
+        tampered: functions of PyTorch and Python that the candidate replaced.
+        threads: how many it started.
+    """
+
+    calls: tuple[CallFacts, ...] = ()
+    error: ErrorFacts | None = None
+    interface: tuple[str, ...] = ()
+    changed_later: tuple[str, ...] = ()
+    tampered: tuple[str, ...] = ()
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class JudgeRequest:
+    """All calls are done: judge them now. Answered by `Proceed`, to be timed, or `Stop`."""
+
+    facts: CandidateFacts
+    outputs: Blobs  # by the name of the call; "faults": what crashes of host code left
+
+
+@dataclass(frozen=True)
+class TimingReady:
+    """Waits for the first command."""
+
+
+@dataclass(frozen=True)
+class CheckedOutput:
+    """The result of one more call like the timed ones."""
+
+    structure: Json
+    output: bytes
+
+
+@dataclass(frozen=True)
+class DeviceTimes:
+    """Milliseconds of the device: of a whole call, of one with null kernels, and of none at all."""
+
+    whole: float
+    rest: float
+    empty: float
+
+
+QUESTIONS = (RequestContext, ContextMade, CompileRequest, RequestPlan, RequestDevice, JudgeRequest, TimingReady)
+REPLIES = (TurnTimes, CheckedOutput, DeviceTimes, Failure)
+
+
+# To a candidate's process.
+
+
+@dataclass(frozen=True)
+class Proceed:
+    """Go on."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A question that is not answered, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The path of the library."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the candidate's forward.
+
+    Attributes:
+        set: the number of the input set.
+        name: of the file with the call's outputs.
+        order: of threads and blocks.
+        poison: the byte that fresh memory holds.
+        null_kernels: its kernels do nothing.
+        strided: its inputs are not contiguous; it may refuse them, but not silently take them for what they are not.
+        check: of accesses: off, brief, full; empty where the backend knows none.
+        settled: the call before had the same shapes, so that nothing kept has a reason to change.
+        unseen: calls on the same inputs that come before it, of which nothing is looked at; see `run_unseen`.
+    """
+
+    set: int
+    name: str
+    order: str = "forward"
+    seed: int = 0
+    poison: int = 0xFF
+    null_kernels: bool = False
+    strided: bool = False
+    check: str = ""
+    settled: bool = False
+    unseen: int = 0
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An argument that is no tensor."""
+
+    value: Json
+
+
+@dataclass(frozen=True)
+class PlannedSet:
+    """An input set. `literals`: per argument, None for a tensor; `handed_on`: outputs that may be an input."""
+
+    literals: tuple[Literal | None, ...]
+    shape: int
+    handed_on: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TimedSets:
+    """The numbers of the input sets that are timed, and the bytes that are written before each call."""
+
+    sets: tuple[int, ...]
+    flush_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a candidate is called with. `inputs`: by the number of the set; `timed`: None where times mean nothing."""
+
+    init: Json
+    parameters: tuple[str, ...]
+    seed: int
+    sets: tuple[PlannedSet, ...]
+    calls: tuple[Call, ...]
+    timed: TimedSets | None
+    state: bytes
+    inputs: Blobs
+
+
+@dataclass(frozen=True)
+class CheckOutput:
+    """Call once more with this one of the timed sets; answered by `CheckedOutput`."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class MeasureShare:
+    """How much of the device's time own kernels take, from so many calls; answered by `DeviceTimes`."""
+
+    count: int
+
+
+# Between the trusted side and the process that times references.
+
+
+@dataclass(frozen=True)
+class BaselineReady:
+    """`bytes_per_ms`: the peak of the device's memory, 0 where that is not known."""
+
+    bytes_per_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class PrepareReference:
+    """Make a reference's model with this state, and the inputs of the timed sets, in their order."""
+
+    reference: str
+    seed: int
+    init: Json
+    literals: tuple[Literal | None, ...]
+    state: bytes
+    inputs: Blobs
+    compiled: bool = False
+    flush_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The reference has run on all of its sets."""
+
+
+@dataclass(frozen=True)
+class MeasureTraffic:
+    """Answered by `Traffic`."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that the result depends on; 0 if that cannot be told."""
+
+    bytes: int
+
+
+# Between the trusted side and the process that runs a reference.
+
+
+@dataclass(frozen=True)
+class ReferenceRequest:
+    """Input sets to run a reference on, of these sets of shapes."""
+
+    reference: str
+    shapes: tuple[tuple[InputSpec, ...], ...]
+    sets: tuple[InputSet, ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class ReferenceSet:
+    """What came of one input set; its tensors are files. `handed_on`: see `PlannedSet`."""
+
+    plan: InputSet
+    literals: tuple[Literal | None, ...]
+    structure: Json
+    handed_on: tuple[int, ...]
+    tolerances: tuple[Tolerance, ...]
+
+
+@dataclass(frozen=True)
+class ReferenceFacts:
+    """The constructor's arguments, the parameters' names, and those of the sets that prove something."""
+
+    init: Json
+    parameters: tuple[str, ...]
+    sets: tuple[ReferenceSet, ...]
+
+
+def number_blobs(blobs: Sequence[bytes]) -> Blobs:
+    """By their place, as `inputs` are."""
+    return {str(index): blob for index, blob in enumerate(blobs)}

@@ -1,0 +1,89 @@
+"""The stages that need a process: execute a candidate, compare its results, and have it timed."""
+
+import time
+from contextlib import nullcontext
+from functools import partial
+
+from musadata.records import ErrorClass
+from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.protocol.message_encoding import serve_candidate
+from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
+from musadata.verifier.trusted.device_lock import released
+from musadata.verifier.trusted.expectation import Expectation
+from musadata.verifier.trusted.judge import Judgement, rejected
+from musadata.verifier.trusted.plan import Exercise, derive_seed, plan_sets
+from musadata.verifier.trusted.verifier_resources import Resources
+
+_LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
+
+
+def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
+    """Judge a candidate by running it. `ported` is its source as the backend's device needs it.
+
+    A device that is gone, or whose memory other programs fill, is not held against the candidate.
+
+    Raises:
+        BadReference: the reference does not run.
+        MusadataError: the machine failed, not the candidate.
+    """
+    backend = opened.backend
+    judgement = _execute(opened, exercise, source, ported)
+    if backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
+        _wait_for_memory(backend)
+        judgement = _execute(opened, exercise, source, ported)
+    if judgement.error_class is not ErrorClass.RUNTIME:
+        return judgement
+    if backend.is_lost():
+        return _infra(judgement, f"{backend.device} does not answer any more.")
+    if backend.seats and _finds_no_memory(judgement) and backend.is_full():
+        return _infra(judgement, f"Other programs fill the memory of {backend.device}.")
+    return judgement
+
+
+def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
+    seed = derive_seed(opened.config, exercise.task_id, "state")
+    expected = opened.pool.submit(_expect, opened, exercise, seed)
+    compilations = Compilations(opened.backend, opened.config.strict)
+    baselines, crosscheck = opened.baselines, opened.crosscheck
+    lock, seat = (baselines.lock(), baselines.seat()) if baselines else (None, None)
+    timing = partial(baselines.start, exercise.reference, seed) if baselines else None
+    checking = crosscheck.start(source, exercise.shapes, expected, seed) if crosscheck else nullcontext()
+    with checking as check:
+        session = CandidateSession(
+            opened.config, compilations, expected, seed, lock, seat, timing, opened.contexts, check
+        )
+        with released(lock, seat):
+            try:
+                outcome = opened.candidates.call(
+                    "musadata.verifier.sandboxed.execute:run_candidate",
+                    ported,
+                    opened.backend.child,
+                    serve=serve_candidate(session.serve),
+                )
+            finally:
+                session.leave()
+        return session.conclude(outcome)
+
+
+def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
+    """What the reference computes, while the candidate compiles and starts."""
+    shapes = exercise.shapes()
+    sets = plan_sets(opened.config, exercise.task_id, shapes)
+    return opened.references.expect(exercise.reference, shapes, sets, seed)
+
+
+def _finds_no_memory(judgement: Judgement) -> bool:
+    return judgement.error_class is ErrorClass.RUNTIME and any(
+        "out of memory" in finding.message for finding in judgement.findings
+    )
+
+
+def _wait_for_memory(backend: Backend) -> None:
+    end = time.monotonic() + _LONGEST_WAIT_SECONDS
+    while backend.is_full() and time.monotonic() < end:
+        time.sleep(1.0)
+
+
+def _infra(judgement: Judgement, message: str) -> Judgement:
+    return rejected(judgement.stage, ErrorClass.INFRA, [rules.INFRA_DEVICE.worded(message)])

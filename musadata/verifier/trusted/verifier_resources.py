@@ -1,0 +1,89 @@
+"""What judging needs and is opened once: processes, threads, the device's lock, and the emulator's cross-check."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from musadata.config import VerifierConfig
+from musadata.sandbox import Limits, Sandbox
+from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.compilation.built import Compile
+from musadata.verifier.compilation.speculative_compile import predict_sources
+from musadata.verifier.rules.native.native_code import check_native_code
+from musadata.verifier.trusted.baseline_pool import BaselinePool
+from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
+from musadata.verifier.trusted.expectation import ReferenceRunner
+
+_MOST_THREADS = 64
+# A driver makes a context faster if it is asked for some at a time, and all of them late if for many; measured on an
+# H200, a second: 3.3 one by one, 7.8 by four, 10 by eight.
+_CONTEXTS_AT_ONCE = 8
+
+
+@dataclass
+class Resources:
+    """Open as long as a verifier is. `baselines`: None where times mean nothing; `crosscheck`: None where the backend
+    notices what the emulator does."""
+
+    config: VerifierConfig
+    backend: Backend
+    candidates: Sandbox
+    reference_sandbox: Sandbox
+    references: ReferenceRunner
+    pool: ThreadPoolExecutor
+    baselines: BaselinePool | None = None
+    crosscheck: EmulatorCrosscheck | None = None
+    contexts: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_CONTEXTS_AT_ONCE))
+    _speculated: set[tuple[str, str]] = field(default_factory=set)
+
+    def compile_ahead(self, source: str, ported: str) -> None:
+        """Start to compile what a candidate will most likely ask for. `ported` is the candidate as it will run."""
+        self._start_compiling(ported, self.backend.name, self.backend.compile)
+        if self.crosscheck is not None:
+            self._start_compiling(source, "emulator_crosscheck", self.crosscheck.compile)
+
+    def _start_compiling(self, source: str, compiler: str, compile_sources: Compile) -> None:
+        for sources in predict_sources(source):
+            key = compiler, sources.digest()
+            if key not in self._speculated and not check_native_code(sources.texts(), self.config.strict):
+                self._speculated.add(key)
+                self.pool.submit(compile_sources, sources)
+
+
+@contextmanager
+def open_resources(
+    config: VerifierConfig, backend: Backend, reference_modules: Sequence[str], shared: Sandbox | None
+) -> Iterator[Resources]:
+    """Start all processes without waiting for them. References run in `shared`, unless the backend has a device: there
+    they need it too."""
+    limits = Limits(seconds=config.seconds, memory_mb=0 if backend.devices else config.memory_mb)
+    open_sandbox = partial(
+        Sandbox,
+        limits=limits,
+        readable=backend.readable,
+        devices=backend.devices,
+        environment=dict(backend.environment),
+    )
+    candidates = open_sandbox(backend.preload, setup=backend.setup)
+    measuring = ["musadata.verifier.sandboxed.measure"] if backend.times else []
+    own = [candidates]
+    if backend.devices or shared is None:
+        shared = open_sandbox((*reference_modules, *measuring))
+        own.append(shared)
+    with ExitStack() as stack:
+        for sandbox in own:
+            sandbox.launch()
+            stack.push(sandbox)
+        pool = ThreadPoolExecutor(_MOST_THREADS)
+        stack.callback(partial(pool.shutdown, wait=False, cancel_futures=True))
+        opened = Resources(config, backend, candidates, shared, ReferenceRunner(shared, limits), pool)
+        if backend.times:
+            opened.baselines = BaselinePool(config, backend, shared)
+            stack.callback(opened.baselines.close)
+        if backend.crosscheck:
+            opened.crosscheck = EmulatorCrosscheck(config, pool)
+            stack.callback(opened.crosscheck.close)
+        yield opened
