@@ -47,7 +47,7 @@ def refuse_hidden_calls(objects: Sequence[Path], compiler: str, counted: Collect
     for name in sorted(undefined):
         other = _SYSTEM.fullmatch(name) or _STATE.fullmatch(name)
         if (is_way_out(name) or other) and name not in _CALLED_BY_HEADERS:
-            raise CompileError(f"error: {name} is called, which no candidate may, not even through a macro")
+            raise CompileError(f"error: {name} is called: candidates must not call it, not even through a macro")
         if _MOVES_TO_HOST.fullmatch(name) and name not in counted:
             raise CompileError(f"error: {name} is called: copy with cudaMemcpyAsync, and leave the work to kernels")
 
