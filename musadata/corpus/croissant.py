@@ -1,21 +1,21 @@
 """croissant.json: the corpus described in Croissant 1.0, so that search engines and loaders know its columns.
 
+Written by hand, because mlcroissant brings along rdflib, pandas and scipy; a test validates the file with it.
 Source: https://docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html
 """
 
-import dataclasses
 import json
 import re
-import types
-import typing
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import Any
 
+import pyarrow as pa
+
 from musadata.corpus.datasets import DATASETS, Dataset
+from musadata.schema import arrow_schema
 
 NAME = "croissant.json"
-_TYPES = {str: "sc:Text", int: "sc:Integer", float: "sc:Float", bool: "sc:Boolean"}
+_TYPES = {pa.string(): "sc:Text", pa.int64(): "sc:Integer", pa.float64(): "sc:Float", pa.bool_(): "sc:Boolean"}
 _TERMS = (
     "column data dataType dct:conformsTo examples extract field fileProperty fileObject fileSet format includes "
     "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate "
@@ -88,48 +88,37 @@ def _describe_files(name: str, dataset: dict[str, Any]) -> Iterator[dict[str, An
 
 
 def _describe_records(dataset: Dataset) -> dict[str, Any]:
-    hints = typing.get_type_hints(dataset.kind)
     return {
         "@type": "cr:RecordSet",
         "@id": dataset.name,
         "name": dataset.name,
         "description": dataset.purpose,
         "key": {"@id": f"{dataset.name}/{dataset.key}"},
-        "field": [_describe_field(dataset.name, column, hint) for column, hint in hints.items()],
+        "field": [_describe_column(dataset.name, column) for column in arrow_schema(dataset.kind)],
     }
 
 
-def _describe_field(dataset: str, column: str, hint: Any) -> dict[str, Any]:
+def _describe_column(dataset: str, column: pa.Field) -> dict[str, Any]:
     """One column. The parts of a struct become sub-fields; structs inside structs are left to the JSON Schema."""
-    identity = f"{dataset}/{column}"
-    source = {"fileSet": {"@id": f"{dataset}-shards"}, "extract": {"column": column}}
-    field: dict[str, Any] = {"@type": "cr:Field", "@id": identity, "name": identity}
-    if typing.get_origin(hint) is tuple:
-        field["repeated"] = True
-    kind = _element(hint)
-    if not dataclasses.is_dataclass(kind):
-        return {**field, "dataType": _data_type(kind), "source": source}
-    parts = []
-    for name, inner in typing.get_type_hints(kind).items():
-        if not dataclasses.is_dataclass(_element(inner)):
-            part = {"@type": "cr:Field", "@id": f"{identity}/{name}", "name": f"{identity}/{name}"}
-            repeated = {"repeated": True} if typing.get_origin(inner) is tuple else {}
-            data_type = _data_type(_element(inner))
-            parts.append(
-                {**part, **repeated, "dataType": data_type, "source": {**source, "transform": {"jsonPath": name}}}
-            )
-    return {**field, "subField": parts}
+    source = {"fileSet": {"@id": f"{dataset}-shards"}, "extract": {"column": column.name}}
+    identity = f"{dataset}/{column.name}"
+    kind = _element(column.type)
+    if not pa.types.is_struct(kind):
+        return _describe_field(identity, column.type, source)
+    parts = [
+        _describe_field(f"{identity}/{part.name}", part.type, {**source, "transform": {"jsonPath": part.name}})
+        for part in kind.fields
+        if not pa.types.is_struct(_element(part.type))
+    ]
+    repeated = {"repeated": True} if pa.types.is_list(column.type) else {}
+    return {"@type": "cr:Field", "@id": identity, "name": identity, **repeated, "subField": parts}
 
 
-def _element(hint: Any) -> Any:
-    """The type inside `tuple[...]` and `... | None`."""
-    arguments = typing.get_args(hint)
-    if typing.get_origin(hint) is tuple:
-        return _element(arguments[0])
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return _element(next(a for a in arguments if a is not type(None)))
-    return hint
+def _describe_field(identity: str, kind: pa.DataType, source: dict[str, Any]) -> dict[str, Any]:
+    repeated = {"repeated": True} if pa.types.is_list(kind) else {}
+    data_type = _TYPES[_element(kind)]
+    return {"@type": "cr:Field", "@id": identity, "name": identity, **repeated, "dataType": data_type, "source": source}
 
 
-def _data_type(kind: type) -> str:
-    return "sc:Text" if issubclass(kind, StrEnum) else _TYPES[kind]
+def _element(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_list(kind) else kind
