@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.measuring import report
-from musadata.verifier.backends.emulated.artifacts import CompileError, Unsupported, compile_sources
+from musadata.verifier.backends.emulated.artifacts import compile_sources
 from musadata.verifier.backends.emulated.execution_spaces import may_mix_spaces
+from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.speculative_compile import predict_sources
 

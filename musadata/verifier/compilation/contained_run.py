@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from musadata.verifier.compilation.compile_errors import CompileError
 
@@ -25,6 +26,11 @@ class CompileLimits:
     seconds: int = 120
     memory_mb: int = 3072
     output_mb: int = 64
+
+    @classmethod
+    def of_seconds(cls, seconds: float, memory_mb: int = 3072) -> Self:
+        """With at least one whole second."""
+        return cls(max(1, round(seconds)), memory_mb)
 
 
 @dataclass(frozen=True)

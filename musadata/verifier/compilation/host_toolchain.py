@@ -79,6 +79,14 @@ def find_toolchain() -> Toolchain:
     )
 
 
+def find_program(name: str, homes: Sequence[str], others: Sequence[Path]) -> Path | None:
+    """A program from the folders that the variables `homes` name, from PATH, or one of `others`."""
+    places = [Path(os.environ[home]) / "bin" / name for home in homes if os.environ.get(home)]
+    on_path = shutil.which(name)
+    places += [Path(on_path)] if on_path else []
+    return next((place for place in (*places, *others) if place.is_file()), None)
+
+
 def _fast_linker(compiler: str) -> tuple[str, ...]:
     """The first that links an empty library: some do not find the compiler's own libraries."""
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""Names that PyTorch's and CUDA's headers declare, used without the header: no compiler outside of here takes that.
+"""Finding names of PyTorch's and CUDA's headers that are used without the header, which no other compiler accepts.
 
-The small headers and the emulator's hold in a few files what PyTorch and CUDA spread over many, so to them every name
-is known. Which of PyTorch's headers bring which others along is read from the installed PyTorch.
+The small headers and the emulator's declare in a few files what PyTorch and CUDA declare in many, so here a name is
+known whatever is included. Which headers PyTorch's headers include is read from the installed PyTorch.
 """
 
 import re
@@ -17,7 +17,7 @@ from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import translation_units
 
 # The header that declares each name, and what else has declared it in some version of PyTorch.
-_HOMES = {
+_HEADERS_OF = {
     "CUDAStream|(getCurrent|getDefault|setCurrent)CUDAStream|getStreamFromPool|getStreamFromExternal": (
         "c10/cuda/CUDAStream.h",
     ),
@@ -30,17 +30,17 @@ _HOMES = {
     "PYBIND11_MODULE|pybind11": ("pybind11/pybind11.h",),
     r"CUDART_(?!VERSION|CB)\w*?(?<!_FP16)(?<!_BF16)": ("math_constants.h",),
 }
-_NAME = re.compile("|".join(f"(?P<home{at}>{names})" for at, names in enumerate(_HOMES)))
-_MAY_NAME = re.compile(rf"\b(?:{'|'.join(_HOMES)})\b")
-_HOME_OF = {f"home{at}": homes for at, homes in enumerate(_HOMES.values())}
+_NAME = re.compile("|".join(f"(?P<group{at}>{names})" for at, names in enumerate(_HEADERS_OF)))
+_MAY_NAME = re.compile(rf"\b(?:{'|'.join(_HEADERS_OF)})\b")
+_HEADERS_OF_GROUP = {f"group{at}": declaring for at, declaring in enumerate(_HEADERS_OF.values())}
 _MACRO = re.compile(r"[A-Z][A-Z0-9_]*|pybind11")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 # What `load_inline` puts before sources.
-_GIVEN = {"cpp": ("torch/extension.h",), "cuda": ("torch/types.h", "cuda.h", "cuda_runtime.h")}
+_IMPLICIT = {"cpp": ("torch/extension.h",), "cuda": ("torch/types.h", "cuda.h", "cuda_runtime.h")}
 
 
 def refuse_missing_includes(sources: CandidateSources) -> None:
-    """Nothing, unless a name is used whose header is not included.
+    """Check that the header of every name that is used is included.
 
     Raises:
         CompileError: the first use of every such name.
@@ -54,7 +54,7 @@ def refuse_missing_includes(sources: CandidateSources) -> None:
 def _missing_includes(sources: CandidateSources) -> tuple[Diagnostic, ...]:
     own = dict(sources.headers)
     found: list[Diagnostic] = []
-    for kind, headers in _GIVEN.items():
+    for kind, headers in _IMPLICIT.items():
         for unit in translation_units(sources, kind):
             found += _missing(unit, own, () if sources.separate else headers)
     return tuple(found)
@@ -71,9 +71,9 @@ def _missing(unit: dict[str, str], own: dict[str, str], given: Iterable[str]) ->
             match = _NAME.fullmatch(token.text)
             if match is None or token.text in defined:
                 continue
-            homes = _HOME_OF[str(match.lastgroup)]
-            if not any(home in _brought_along(headers) for home in homes):
-                message = f"'{token.text}' is not declared here: #include <{homes[0]}>"
+            declaring = _HEADERS_OF_GROUP[str(match.lastgroup)]
+            if not any(header in _included_by(headers) for header in declaring):
+                message = f"'{token.text}' is not declared here: #include <{declaring[0]}>"
                 yield Diagnostic(name, token.line, message)
 
 
@@ -100,7 +100,7 @@ def _first_uses(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 @lru_cache(maxsize=64)
-def _brought_along(headers: frozenset[str]) -> frozenset[str]:
+def _included_by(headers: frozenset[str]) -> frozenset[str]:
     """These headers and all that PyTorch's among them include, under whatever condition."""
     found, new = set(headers), set(headers)
     while new:

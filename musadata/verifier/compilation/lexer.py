@@ -1,4 +1,4 @@
-"""Cutting C++ and CUDA into tokens; joined again they give back the source, byte for byte."""
+"""Splitting C++ and CUDA into tokens, which joined again give the source, byte for byte."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from musadata.errors import MusadataError
 
 
 class Kind(Enum):
-    """What a token is; comments count as space, because both may stand anywhere."""
+    """What a token is; comments count as space, because both may be anywhere."""
 
     SPACE = "space"
     STRING = "string"
@@ -34,7 +34,7 @@ class Token(NamedTuple):
 
 
 class Unbalanced(MusadataError):
-    """A bracket is never closed: the compiler will say it better."""
+    """A bracket is never closed; the compiler reports that better."""
 
 
 _TOKEN = re.compile(
@@ -92,16 +92,7 @@ def closing_index(tokens: Sequence[Token], index: int) -> int:
     Raises:
         Unbalanced: there is none.
     """
-    depth = 0
-    for position in range(index, len(tokens)):
-        token = tokens[position]
-        if token.kind is Kind.SIGN and token.text in OPENING:
-            depth += 1
-        elif token.kind is Kind.SIGN and token.text in CLOSING:
-            depth -= 1
-            if depth == 0:
-                return position
-    raise Unbalanced(f"bracket {tokens[index].text} on line {tokens[index].line} is never closed")
+    return _partner(tokens, range(index, len(tokens)), "is never closed")
 
 
 def opening_index(tokens: Sequence[Token], index: int) -> int:
@@ -110,16 +101,20 @@ def opening_index(tokens: Sequence[Token], index: int) -> int:
     Raises:
         Unbalanced: there is none.
     """
+    return _partner(tokens, range(index, -1, -1), "was never opened")
+
+
+def _partner(tokens: Sequence[Token], positions: range, problem: str) -> int:
+    """The position of the bracket that belongs to the one at the first position."""
     depth = 0
-    for position in range(index, -1, -1):
+    for position in positions:
         token = tokens[position]
-        if token.kind is Kind.SIGN and token.text in CLOSING:
-            depth += 1
-        elif token.kind is Kind.SIGN and token.text in OPENING:
-            depth -= 1
-            if depth == 0:
+        if token.kind is Kind.SIGN:
+            depth += (token.text in OPENING) - (token.text in CLOSING)
+            if depth == 0 and (token.text in OPENING or token.text in CLOSING):
                 return position
-    raise Unbalanced(f"bracket {tokens[index].text} on line {tokens[index].line} was never opened")
+    first = tokens[positions.start]
+    raise Unbalanced(f"bracket {first.text} on line {first.line} {problem}")
 
 
 def split_commas(tokens: Sequence[Token]) -> list[list[Token]]:

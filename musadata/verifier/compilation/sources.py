@@ -83,16 +83,22 @@ def from_load_inline(
     name: str,
     cpp_sources: str | Sequence[str] | None = None,
     cuda_sources: str | Sequence[str] | None = None,
+    sycl_sources: object = None,
     functions: str | Sequence[str] | Mapping[str, str] | None = None,
     extra_cflags: Sequence[str] | None = None,
     extra_cuda_cflags: Sequence[str] | None = None,
+    *more: object,
     is_python_module: bool = True,
+    **options: object,
 ) -> CandidateSources:
-    """The sources of a `load_inline` call; takes the same forms of arguments as torch does.
+    """The sources of a `load_inline` call; takes the same forms of arguments as torch does, and ignores the rest.
 
     Raises:
+        TypeError: there are more arguments without a name.
         ValueError: `functions` is neither a list nor a dict nor a name (as torch has it).
     """
+    if more:
+        raise TypeError("load_inline: give the arguments after extra_cuda_cflags by name")
     pairs: tuple[tuple[str, str], ...] | None
     if functions is None:
         pairs = None
@@ -110,7 +116,7 @@ def from_load_inline(
         cuda=_texts(cuda_sources),
         functions=pairs,
         defines=_defines(extra_cflags) + _defines(extra_cuda_cflags),
-        is_python_module=is_python_module,
+        is_python_module=bool(is_python_module),
     )
 
 
@@ -119,13 +125,18 @@ def from_load(
     sources: str | Sequence[str],
     extra_cflags: Sequence[str] | None = None,
     extra_cuda_cflags: Sequence[str] | None = None,
+    *more: object,
     is_python_module: bool = True,
+    **options: object,
 ) -> CandidateSources:
-    """The sources of a `load` call: files are read now, headers beside them travel along.
+    """The sources of a `load` call, with the headers beside them; files are read now.
 
     Raises:
+        TypeError: there are more arguments without a name.
         OSError: a file cannot be read.
     """
+    if more:
+        raise TypeError("load: give the arguments after extra_cuda_cflags by name")
     paths = [Path(path) for path in ([sources] if isinstance(sources, str) else sources)]
     headers = {
         header.name: header.read_text(encoding="utf-8", errors="replace")
@@ -140,7 +151,7 @@ def from_load(
         cuda=tuple(text for suffix, text in texts if suffix == ".cu"),
         functions=None,
         defines=_defines(extra_cflags) + _defines(extra_cuda_cflags),
-        is_python_module=is_python_module,
+        is_python_module=bool(is_python_module),
         headers=tuple(sorted(headers.items())),
         separate=True,
     )

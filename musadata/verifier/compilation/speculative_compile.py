@@ -6,12 +6,13 @@ lists and dicts of them, in a call of `load_inline` anywhere in the file.
 """
 
 import ast
+import inspect
 from typing import Any
 
 from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
 
-_POSITIONS = ("name", "cpp_sources", "cuda_sources", "sycl_sources", "functions", "extra_cflags", "extra_cuda_cflags")
-_TAKEN = ("name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags", "is_python_module")
+_PARAMETERS = inspect.signature(from_load_inline).parameters
+_Values = dict[str, Any]  # of names at module level
 
 
 class _Unknown(Exception):
@@ -29,14 +30,14 @@ def predict_sources(source: str) -> list[CandidateSources]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _is_load_inline(node.func):
             try:
-                found.append(from_load_inline(**_arguments(node, values)))
+                found.append(_read_call(node, values))
             except (_Unknown, TypeError, ValueError):
                 continue
     return found
 
 
-def _module_values(tree: ast.Module) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+def _module_values(tree: ast.Module) -> _Values:
+    values: _Values = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
@@ -48,22 +49,18 @@ def _module_values(tree: ast.Module) -> dict[str, Any]:
 
 
 def _is_load_inline(function: ast.expr) -> bool:
-    name = (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
-    return name == "load_inline"
+    return getattr(function, "attr", getattr(function, "id", "")) == "load_inline"
 
 
-def _arguments(call: ast.Call, values: dict[str, Any]) -> dict[str, Any]:
-    given = dict(zip(_POSITIONS, call.args, strict=False))
-    for keyword in call.keywords:
-        if keyword.arg is None:
-            raise _Unknown
-        given[keyword.arg] = keyword.value
-    return {name: _value(given[name], values) for name in _TAKEN if name in given}
+def _read_call(call: ast.Call, values: _Values) -> CandidateSources:
+    if any(keyword.arg is None for keyword in call.keywords):
+        raise _Unknown
+    given = [_value(argument, values) for argument in call.args]
+    named: Any = {word.arg: _value(word.value, values) for word in call.keywords if word.arg in _PARAMETERS}
+    return from_load_inline(*given, **named)
 
 
-def _value(node: ast.expr, values: dict[str, Any]) -> Any:
+def _value(node: ast.expr, values: _Values) -> Any:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name) and node.id in values:

@@ -9,7 +9,9 @@ from musadata.verifier.compilation.speculative_compile import predict_sources
 def test_module_level_literals_are_found(relu):
     namespace = {}
     exec(compile(relu.split("ext = ")[0], "relu", "exec"), namespace)
-    asked = from_load_inline("relu_ext", "torch::Tensor relu(torch::Tensor x);", namespace["source"], ["relu"])
+    asked = from_load_inline(
+        "relu_ext", "torch::Tensor relu(torch::Tensor x);", namespace["source"], functions=["relu"]
+    )
     assert [sources.digest() for sources in predict_sources(relu)] == [asked.digest()]
 
 

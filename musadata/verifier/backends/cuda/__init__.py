@@ -1,5 +1,4 @@
 """Candidates on a real NVIDIA device: compiled by nvcc through the small headers, run and timed in the sandbox.
 
-`backend.open_cuda(config)` is the trusted side; `device` is what runs inside the sandbox: the same functions as the
-emulator's (`prepare`, `activate`, `configure`, `take_records`), and `timing` measures there.
+`cuda_backend` is the trusted side, with `nvcc` as its compiler; `cuda_hook` is the part inside the sandbox.
 """

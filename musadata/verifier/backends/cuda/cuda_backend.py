@@ -18,14 +18,14 @@ from musadata.verifier.compilation.sources import CandidateSources
 
 _DEVICE = "musadata.verifier.backends.cuda.cuda_hook"
 _LONGEST_ANSWER_SECONDS = 60.0
-_BELIEVED_SECONDS = 10.0  # that a device which was there still is
+_BELIEVED_SECONDS = 10.0  # how long an answer that the device is there is trusted
 # A candidate's context, what it allocates, and what flushes the cache between timed calls; measured on an H200: 0.8 GB.
 _MEMORY_PER_CANDIDATE_MB = 1536
-# Work queues of a context, 8 by default. Making them is most of what a context takes, one after another for all
-# processes: with two a driver makes twice as many contexts a second. Kernels on more than two streams may wait for each
-# other without need.
+# Work queues of a context, 8 by default. Creating them takes most of a context's time, and the driver serves one
+# process after another: with two queues it makes twice as many contexts a second. Kernels on more than two streams may
+# wait for each other unnecessarily.
 _CONNECTIONS = "2"
-_FULL = 0.1  # of the memory: with less than that free, who finds none may have found it taken
+_FULL = 0.1  # of the memory: with less than that free, other programs may be why a candidate finds none
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def find_device() -> Device | None:
 
 
 def _megabytes(text: str) -> float:
-    """The figure of "143771 MiB"; 0 for what is not told."""
+    """The figure of "143771 MiB"; 0 for anything else."""
     try:
         return float(text.split()[0])
     except (ValueError, IndexError):
@@ -79,7 +79,7 @@ def _ask_driver(tool: str, query: str, device: str) -> list[str]:
 
 
 def watch_device(uuid: str) -> Callable[[], bool]:
-    """Tells whether the driver has lost a device (it fell off the bus, or was taken away); asks it now and then."""
+    """A function that says whether the driver has lost a device (it fell off the bus, or was taken away)."""
     seen = -_BELIEVED_SECONDS
 
     def is_lost() -> bool:
@@ -97,7 +97,7 @@ def watch_device(uuid: str) -> Callable[[], bool]:
 
 
 def watch_memory(uuid: str) -> Callable[[], bool]:
-    """Tells whether next to nothing of a device's memory is free now."""
+    """A function that says whether almost none of a device's memory is free."""
 
     def is_full() -> bool:
         tool = shutil.which("nvidia-smi")
@@ -154,7 +154,7 @@ def _compiler(config: VerifierConfig, architecture: str) -> Compile:
     from musadata.verifier.backends.cuda.nvcc import compile_candidate, find_nvcc
     from musadata.verifier.compilation.contained_run import CompileLimits
 
-    limits = CompileLimits(seconds=max(1, round(config.compile_seconds)), memory_mb=16384)
+    limits = CompileLimits.of_seconds(config.compile_seconds, memory_mb=16384)
     # nvcc compiles for host and device side by side. More compilations than cores would all finish late, and the
     # device would wait.
     turns = threading.Semaphore(max(2, len(os.sched_getaffinity(0)) // 2))

@@ -5,34 +5,14 @@ from typing import TYPE_CHECKING
 
 from musadata.verifier.backends.device_records import Fault, Records
 from musadata.verifier.backends.loaders import Compile
-from musadata.verifier.backends.native.native_hook import (
-    activate_native,
-    begin_call,
-    configure_native,
-    end_call,
-    memory_changed,
-    snapshot_memory,
-    take_native_records,
-)
+from musadata.verifier.backends.native import native_hook
 
 if TYPE_CHECKING:
     from musadata.verifier.backends.cuda.out_of_bounds import OutOfBoundsWatch
 
-__all__ = [
-    "DEVICE",
-    "activate",
-    "begin_call",
-    "configure",
-    "end_call",
-    "guard_memory",
-    "look_for_device",
-    "memory_changed",
-    "prepare",
-    "snapshot_memory",
-    "take_records",
-]
-
 DEVICE = "cuda"
+begin_call, end_call = native_hook.begin_call, native_hook.end_call
+snapshot_memory, memory_changed = native_hook.snapshot_memory, native_hook.memory_changed
 
 
 class _State:
@@ -51,7 +31,7 @@ def prepare() -> None:
     """Import everything and load the bridge, but do not touch CUDA: a fork would not survive it."""
     import torch.utils.cpp_extension  # noqa: F401
 
-    from musadata.verifier.backends.torch_abi import load_bridge
+    from musadata.verifier.backends.torch_abi.bridge import load_bridge
 
     load_bridge()
 
@@ -59,7 +39,7 @@ def prepare() -> None:
 def activate(compile: Compile, fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the library."""
     look_for_device()
-    activate_native(compile)
+    native_hook.activate(compile)
 
 
 def look_for_device() -> None:
@@ -73,7 +53,7 @@ def look_for_device() -> None:
 
 def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, null_kernels: bool = False) -> None:
     """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
-    configure_native(DEVICE, poison, null_kernels)
+    native_hook.configure(DEVICE, poison, null_kernels)
 
 
 def guard_memory(poison: int) -> None:
@@ -88,7 +68,7 @@ def take_records() -> Records:
     """What happened since the last call."""
     messages = _state.watch.end() if _state.watch else []
     reports = [Fault("out_of_bounds", message=message) for message in messages]
-    return take_native_records(reports, _take_pinned_bytes())
+    return native_hook.take_records(reports, _take_pinned_bytes())
 
 
 def _take_pinned_bytes() -> int:

@@ -1,7 +1,5 @@
 """Compiling candidates with nvcc: through the small headers first, through PyTorch's own where those do not do."""
 
-import os
-import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -19,7 +17,7 @@ from musadata.verifier.compilation.build_cache import hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits, run_compiler
 from musadata.verifier.compilation.diagnostics import NO_MESSAGE, list_errors
-from musadata.verifier.compilation.host_toolchain import Toolchain, find_toolchain
+from musadata.verifier.compilation.host_toolchain import Toolchain, find_program, find_toolchain
 from musadata.verifier.compilation.includes import refuse_missing_includes
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import bind_functions, definitions, place, translation_units, write_headers
@@ -71,12 +69,8 @@ def find_nvcc(architecture: str) -> Nvcc:
     Raises:
         MusadataError: there is none.
     """
-    homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", "")]
-    packages = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/cu*"), reverse=True)
-    places = [Path(home) / "bin" / "nvcc" for home in homes if home]
-    places += [Path(found) for found in [shutil.which("nvcc")] if found]
-    places += [Path("/usr/local/cuda/bin/nvcc"), *(package / "bin" / "nvcc" for package in packages)]
-    path = next((place for place in places if place.is_file()), None)
+    packages = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/cu*/bin/nvcc"), reverse=True)
+    path = find_program("nvcc", ("CUDA_HOME", "CUDA_PATH"), [Path("/usr/local/cuda/bin/nvcc"), *packages])
     if path is None:
         raise MusadataError(
             "no nvcc", where="cuda backend", remedy="install a CUDA toolkit, or `pip install musadata[cuda]`"

@@ -39,16 +39,16 @@ class _Bytes:
 
 
 class OutOfBoundsWatch:
-    """What a call writes where it has allocated nothing."""
+    """Finds what a call writes where it has allocated nothing."""
 
     def __init__(self) -> None:
-        self._pool = torch.cuda.MemPool()  # so that looking takes nothing of what is looked at
+        self._pool = torch.cuda.MemPool()  # so that the check allocates nothing in the memory that it checks
         self._free: tuple[Range, ...] = ()
         self._events = 0
         self._pattern = 0
 
     def begin(self, pattern: int) -> None:
-        """Fill what is not allocated with a byte, and note from now on what is."""
+        """Fill all memory that is not allocated with a byte, and record allocations from now on."""
         _record_history("all", context=None, max_entries=_MOST_EVENTS)
         memory = _look()
         self._free, self._events, self._pattern = memory.free, len(memory.events), pattern
@@ -57,12 +57,12 @@ class OutOfBoundsWatch:
         torch.cuda.synchronize()
 
     def end(self) -> list[str]:
-        """A sentence on every stretch that was written; none if the record is not whole."""
+        """A sentence for every range that was written; none if the record of allocations is incomplete."""
         free, self._free = self._free, ()
         try:
             torch.cuda.synchronize()
             return self._find(free) if free else []
-        except RuntimeError:  # the call has broken the context, and says so itself
+        except RuntimeError:  # the call has broken the context; its own error says so
             return []
 
     def _find(self, free: Sequence[Range]) -> list[str]:
@@ -104,7 +104,7 @@ def _look() -> _Memory:
     held: list[Range] = []
     for segment in snapshot["segments"]:
         if tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0):
-            continue  # ours, or a captured graph's
+            continue  # the pool of this check, or of a captured graph
         for block in segment["blocks"]:
             start, end = block["address"], block["address"] + block["size"]
             used = start if block["state"] == "inactive" else start + block.get("requested_size", block["size"])

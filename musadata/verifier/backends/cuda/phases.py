@@ -1,16 +1,16 @@
-"""nvcc's phases, with what all candidates have in common done once.
+"""nvcc's phases, with the work that all candidates have in common done once.
 
 nvcc preprocesses and parses a file for the host, then for the device, and compiles what became of its host part. Nearly
-all of that file is headers: they take 4.8 of the 5 CPU seconds of a candidate. So the headers, a prelude that every
-candidate begins with, go through the phases once, and what each phase makes of them is kept:
+all of that file is headers, which take 4.8 of a candidate's 5 CPU seconds. So the headers, a prelude with which every
+candidate begins, go through the phases once, and the output of each phase is kept:
 
 - host.ii and device.ii: the preprocessed prelude. A candidate's own text is preprocessed alone and put behind it;
 - host.macros and device.macros: the macros that the prelude leaves behind;
 - host.cpp: what cudafe++ makes of the prelude for the host's compiler, precompiled as prelude.h. What it makes of a
   candidate begins with the same bytes; where it does not, all of it is compiled.
 
-The commands are those of nvcc's dry run, so what comes out is nvcc's, device code byte for byte; host and device go
-side by side.
+The commands are those of nvcc's dry run, so the output is nvcc's, device code byte for byte; the phases for host and
+device run in parallel.
 """
 
 import re
@@ -34,7 +34,7 @@ _SHARED = "@SHARED@"
 _TOOLS = ("cudafe++", "cicc", "ptxas", "fatbinary")
 _PHASES = {"host.ii", "device.ii", "object", *_TOOLS}
 _SCRIPT_NAME = "compile.sh"
-_REMEDY = "none is needed: nvcc does it all"
+_REMEDY = "none is needed: nvcc compiles the whole file"
 _MODULE_ID = "_00000000_12_candidate_cu_00000000"
 _LIMITS = CompileLimits(seconds=600, memory_mb=16384, output_mb=1024)
 
@@ -82,7 +82,7 @@ class Prelude:
     Attributes:
         text: it includes all that candidates may include of `headers`.
         headers: the folder of its own headers.
-        unused: further headers that a candidate may include in vain: it needs nothing of them.
+        unused: further headers that a candidate may include but of which it needs nothing.
     """
 
     text: str
@@ -106,7 +106,7 @@ def share_phases(toolchain: Toolchain, nvcc: str, command: tuple[str, ...], prel
     def build(partial: Path) -> None:
         try:
             _Builder(toolchain, partial, prelude, _read_dry_run(command)).build()
-        except (MusadataError, ValueError) as error:  # it would fail again: say why, and be done with it
+        except (MusadataError, ValueError) as error:  # it would fail again, so the failure is kept, with its reason
             (partial / _SCRIPT_NAME).unlink(missing_ok=True)
             (partial / "unusable.txt").write_text(f"{error}\n", encoding="utf-8")
 

@@ -1,7 +1,7 @@
 """From a candidate's sources to a library that can be loaded: a pure function with a cache."""
 
 import importlib.metadata
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from musadata.verifier.backends.emulated.emulator_errors import (
 from musadata.verifier.backends.emulated.execution_spaces import find_misplaced
 from musadata.verifier.backends.emulated.lines import write_lines
 from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS
-from musadata.verifier.backends.torch_abi import include_folder
+from musadata.verifier.backends.torch_abi.bridge import include_folder
 from musadata.verifier.compilation.build_cache import hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.contained_run import CompileLimits, Finished, run_compiler
@@ -33,30 +33,19 @@ from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import write_headers
 from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
 
-__all__ = ["Artifact", "CompileError", "CompileLimits", "Unsupported", "compile_sources"]
-
-_DEFAULT_LIMITS = CompileLimits()
 _HERE = Path(__file__).parent
 _LIBRARY = "candidate.so"
 _WRAPS = ("-Wl,--wrap=memcpy", "-Wl,--wrap=memmove")  # see csrc/runtime/host_copies.cpp
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """A compiled candidate. `key` addresses its content: sources, flags, toolchain, PyTorch."""
-
-    path: Path
-    key: str
 
 
 def compile_sources(
     sources: CandidateSources,
     *,
     lines: bool = False,
-    limits: CompileLimits = _DEFAULT_LIMITS,
+    limits: CompileLimits = CompileLimits(),  # noqa: B008 (frozen)
     include: tuple[Path, ...] = (),
-) -> Artifact:
-    """Compile and link, or take the result of an earlier time. Runs no code of the candidate.
+) -> Path:
+    """The library of a candidate, made now or taken from the cache. Runs no code of the candidate.
 
     Args:
         include: further folders of headers that are trusted.
@@ -77,7 +66,7 @@ def compile_sources(
             write_lines(work, library, kept, limits)
         return library
 
-    return Artifact(keep_library("artifacts", key, compile_into), key)
+    return keep_library("artifacts", key, compile_into)
 
 
 @cache
@@ -102,21 +91,21 @@ def _compile_units(
 ) -> Path:
     write_headers(units.headers, work)
     run = _Compilation(work, limits)
-    if run.attempt([units.together], headers).code == 0:
+    if run.succeeds([units.together], headers):
         return run.library
     errors = read_diagnostics(run.last.stderr, units.shown)
     if may_lack_standard_headers(errors):
         units = begin_with_standard_headers(units)
-        if run.attempt([units.together], headers).code == 0:
+        if run.succeeds([units.together], headers):
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)
     if len(units.apart) > 1 and may_clash(errors):
-        if run.attempt(units.apart, headers).code == 0:
+        if run.succeeds(units.apart, headers):
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown)
     if may_need_full_headers(errors, run.last.stderr):
         full = build_headers(sources.default_defines(), lines, full=True, include=headers.include)
-        if run.attempt(units.apart, full).code == 0:
+        if run.succeeds(units.apart, full):
             return run.library
         errors = read_diagnostics(run.last.stderr, units.shown) or errors
     raise _refusal(errors, units, run.last)
@@ -134,54 +123,41 @@ def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Ex
 
 
 class _Compilation:
-    """Attempts at one candidate, each with its own units and headers; remembers what the last one said."""
+    """Attempts at one candidate, each with its own units and headers; `last` is how the last one ended."""
 
     def __init__(self, work: Path, limits: CompileLimits):
         self.library = work / _LIBRARY
         self.last = Finished(0, "")
         self._work, self._limits = work, limits
         self._toolchain = find_toolchain()
-        self._full = False
 
-    def attempt(self, units: tuple[str, ...] | list[str], headers: Headers) -> Finished:
-        """Compile `units` and link them.
+    def succeeds(self, units: Sequence[str], headers: Headers) -> bool:
+        """Whether `units` compile and link.
 
         Raises:
-            CompileError: a limit was hit: trying again in another way would only hit it again.
+            CompileError: a limit was reached, which another attempt would only reach again.
         """
         objects = []
-        self._full = headers.full
+        flags = [*headers.flags, "-fmax-errors=20", "-fdiagnostics-plain-output", "-I.", "-include", headers.prelude]
         for index, unit in enumerate(units):
-            source = self._work / f"unit{index}.cpp"
-            source.write_text(unit, encoding="utf-8", errors="surrogateescape")
+            (self._work / f"unit{index}.cpp").write_text(unit, encoding="utf-8", errors="surrogateescape")
             objects.append(f"unit{index}.o")
-            flags = [*headers.flags, "-fmax-errors=20", "-fdiagnostics-plain-output", "-I."]
-            command = [
-                self._toolchain.compiler,
-                *flags,
-                "-include",
-                headers.prelude,
-                "-c",
-                source.name,
-                "-o",
-                objects[-1],
-            ]
-            if self._run(command).code != 0:
-                return self.last
-        return self._link(objects)
+            if not self._run([*flags, "-c", f"unit{index}.cpp", "-o", objects[-1]]):
+                return False
+        return self._links(objects, headers.full)
 
-    def _link(self, objects: list[str]) -> Finished:
+    def _links(self, objects: list[str], full: bool) -> bool:
         refuse_hidden_calls([self._work / name for name in objects], self._toolchain.compiler, COUNTED_CALLS)
         libraries = build_libraries()
         inputs = [*objects, str(libraries.runtime), str(libraries.checker)]
-        if self._full:
+        if full:
             # Python's own symbols are found when the library is opened, so undefined ones cannot be refused here.
             inputs += [*self._toolchain.library_flags, "-ltorch", "-ltorch_python"]
         else:
             inputs += [str(libraries.support), str(libraries.bridge), "-Wl,-z,defs"]
         flags = ["-shared", *self._toolchain.linker_flags, "-Wl,--build-id=none", *_WRAPS]
-        return self._run([self._toolchain.compiler, *flags, *inputs, "-o", _LIBRARY, "-lm"])
+        return self._run([*flags, *inputs, "-o", _LIBRARY, "-lm"])
 
-    def _run(self, command: list[str]) -> Finished:
-        self.last = run_compiler(command, self._work, self._limits)
-        return self.last
+    def _run(self, arguments: list[str]) -> bool:
+        self.last = run_compiler([self._toolchain.compiler, *arguments], self._work, self._limits)
+        return self.last.code == 0

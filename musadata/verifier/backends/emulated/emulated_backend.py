@@ -4,7 +4,7 @@ import platform
 
 from musadata.config import VerifierConfig
 from musadata.verifier.backends.protocol import Backend
-from musadata.verifier.compilation.built import Compile, report_errors
+from musadata.verifier.compilation.built import report_errors
 
 _CHILD = "musadata.verifier.backends.emulated.emulated_hook"
 
@@ -15,10 +15,13 @@ def open_emulated(config: VerifierConfig) -> Backend:
     Raises:
         MusadataError: there is no C++ compiler, or no folder to keep what it makes.
     """
+    from musadata.verifier.backends.emulated.artifacts import compile_sources
     from musadata.verifier.compilation.build_cache import cache_folder
+    from musadata.verifier.compilation.contained_run import CompileLimits
     from musadata.verifier.compilation.host_toolchain import find_toolchain
 
     toolchain = find_toolchain()
+    limits = CompileLimits.of_seconds(config.compile_seconds)
     folder = cache_folder().resolve()
     return Backend(
         name="emulated",
@@ -28,14 +31,7 @@ def open_emulated(config: VerifierConfig) -> Backend:
         toolchain=f"{toolchain.version}; torch {toolchain.torch_version}",
         child=_CHILD,
         setup=f"{_CHILD}:prepare",
-        compile=_compiler(config),
+        compile=report_errors(lambda sources: compile_sources(sources, lines=config.sanitize, limits=limits)),
         readable=(str(folder),),
         environment=(("MUSADATA_CACHE", str(folder)),),
     )
-
-
-def _compiler(config: VerifierConfig) -> Compile:
-    from musadata.verifier.backends.emulated import artifacts
-
-    limits = artifacts.CompileLimits(seconds=max(1, round(config.compile_seconds)))
-    return report_errors(lambda sources: artifacts.compile_sources(sources, lines=config.sanitize, limits=limits).path)

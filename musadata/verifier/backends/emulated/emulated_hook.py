@@ -25,7 +25,7 @@ def prepare() -> Runtime:
 
     from musadata.verifier.backends.emulated.emulated_toolchain import build_libraries
     from musadata.verifier.backends.emulated.torch_cuda import patch_cpp_extension, patch_torch
-    from musadata.verifier.backends.torch_abi import load_bridge
+    from musadata.verifier.backends.torch_abi.bridge import load_bridge
 
     runtime = Runtime(build_libraries())
     load_bridge()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from musadata.verifier.backends.torch_abi import build_bridge, build_support, include_folder
+from musadata.verifier.backends.torch_abi.bridge import build_bridge, build_support, include_folder
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.compilation.header_folder import build_header_folder
 from musadata.verifier.compilation.host_toolchain import (
@@ -20,7 +20,7 @@ _HERE = Path(__file__).parent
 _CSRC = _HERE / "csrc"
 _INCLUDE = _HERE / "include"
 
-# No contraction and no undefined overflow or aliasing: a candidate's result must not depend on our optimiser.
+# No contraction and no undefined overflow or aliasing: a candidate's result must not depend on this optimiser.
 CANDIDATE_FLAGS = (
     "-O1",
     "-std=gnu++20",
@@ -33,10 +33,10 @@ CANDIDATE_FLAGS = (
     "-fno-gnu-unique",
     "-fstack-protector-strong",  # a local array that is overrun; see emulator/launch.h
 )
-# A variable that nobody has set holds what no result can be made of, where the compiler is g++ 12 or later.
+# An uninitialised variable holds a pattern that spoils every result, if the compiler is g++ 12 or later.
 _FILL_LOCALS = "-ftrivial-auto-var-init=pattern"
-# Every access asks the checker first, which mostly says at once that it is not looking; 5 % of the compilation. With
-# PyTorch's own headers it is four times the compilation, so there only for `sanitize`.
+# Every access calls the checker first, which mostly returns at once. This costs 5 % of the compilation. With PyTorch's
+# own headers it takes four times as long, so there it is done for `sanitize` only.
 INSTRUMENT_FLAGS = (
     "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0",
@@ -60,7 +60,7 @@ class Libraries:
 
 @dataclass(frozen=True)
 class Headers:
-    """Flags and first include of a candidate's compilation. `include`: further folders, which the flags hold too."""
+    """Flags and first include of a candidate's compilation. `include`: further folders, which the flags name too."""
 
     flags: tuple[str, ...]
     prelude: str

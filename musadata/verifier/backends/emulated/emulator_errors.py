@@ -1,4 +1,4 @@
-"""Telling a candidate's mistakes from things that exist on a real CUDA machine and are missing here."""
+"""Telling a candidate's mistakes from features that exist on a real CUDA machine and are missing here."""
 
 import re
 from functools import cache
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from musadata.verifier.compilation.diagnostics import Diagnostic
 
-# Errors that say that PyTorch's name, member, overload or conversion is not there; whether it really is not, the full
-# headers say. Other errors that merely mention a tensor are the candidate's own.
+# Errors about a name, member, overload or conversion of PyTorch that is missing; the full headers decide whether it
+# exists. Other errors that merely mention a tensor are the candidate's own.
 _MISSING_FROM_TORCH = re.compile(
     r"'[^']*\b(at|torch|c10|pybind11|py|torch_abi)\b[^']*' has no member|has no member named"
     r"|is not a member of '?(at|torch|c10|pybind11|py|caffe2)"
@@ -27,7 +27,7 @@ _UNKNOWN_NAME = re.compile(
 _FOREIGN_HEADER = re.compile(r"^((?:cuda|cu|nv|cub|thrust|mma|sm_|cooperative_groups)\S*): No such file")
 
 
-_SAID = re.compile(r"static assertion failed: (.+) (?:is|are) not emulated$")  # by our own headers
+_STATED = re.compile(r"static assertion failed: (.+) (?:is|are) not emulated$")  # by our own headers
 _CLASH = re.compile(
     r"redefin|redeclar|conflict|ambigua|ambiguous|ambiguat|default argument|previous|multiple definition|already"
     r"|undefined symbol|different"
@@ -52,7 +52,7 @@ def may_lack_standard_headers(errors: tuple[Diagnostic, ...]) -> bool:
 def name_missing_feature(errors: tuple[Diagnostic, ...]) -> str:
     """What is missing here although CUDA has it, or "" if the errors are the candidate's own."""
     for error in errors:
-        said = _SAID.search(error.message)
+        said = _STATED.search(error.message)
         if said:
             return f"{said[1]} (line {error.line})"
         header = _FOREIGN_HEADER.match(error.message)

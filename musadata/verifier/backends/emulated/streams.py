@@ -1,7 +1,7 @@
 """`torch.cuda`'s streams and events over the emulated device.
 
-All work is done when a call returns, but which of it waits for which is kept account of: on a device only that makes a
-result right.
+All work is finished when a call returns. Which work waits for which is recorded all the same: on a device a result is
+right only if its readers wait for it.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import torch
 
 
 class Order:
-    """Which work waits for which, as the runtime knows it; streams and events are handles, 0 the default stream."""
+    """The runtime's record of which work waits for which; streams and events are handles, 0 the default stream."""
 
     def __init__(self, runtime: ctypes.CDLL):
         handle = ctypes.c_void_p
@@ -39,11 +39,11 @@ class Order:
 
 
 _order: Order
-_recorded: dict[int, float] = {}  # by event, in seconds; apart from the events, whose attributes are the program's
+_recorded: dict[int, float] = {}  # seconds, by event; not in the events, whose attributes belong to the program
 
 
-def keep_order(order: Order) -> None:
-    """Have all streams and events of this process tell `order`."""
+def use_order(order: Order) -> None:
+    """Make all streams and events of this process report to `order`."""
     global _order
     _order = order
 

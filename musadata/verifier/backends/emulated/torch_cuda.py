@@ -1,4 +1,4 @@
-"""`torch.cuda` over the emulated device: what Python code asks of it, answered without a driver.
+"""`torch.cuda` over the emulated device: its functions without a driver.
 
 Properties are those of a compute capability 9.0 device, because candidates choose their launch geometry from them.
 """
@@ -13,7 +13,7 @@ from musadata.verifier.backends.emulated.runtime import Runtime
 
 _MEMORY_BYTES = 8 << 30
 
-# As a real device says, so that no candidate behaves for the emulator only.
+# Those of a real device, so that no candidate can tell the emulator from it.
 PROPERTIES = SimpleNamespace(
     name="NVIDIA H100 80GB HBM3",
     major=9,
@@ -50,7 +50,7 @@ class _NoChange:
 
 def patch_torch(runtime: Runtime) -> None:
     """Make `torch.cuda` answer for the emulated device, in this process, for good."""
-    streams.keep_order(runtime.order)
+    streams.use_order(runtime.order)
 
     def synchronize(*_: Any) -> None:
         runtime.order.await_device()

@@ -1,7 +1,7 @@
-"""`__device__` and `__constant__` variables make themselves known as memory of the device.
+"""Registering `__device__` and `__constant__` variables as memory of the device.
 
-To the compiler that stands in for nvcc they are variables of the host, so that the host's code could read and write
-them, which on a device gives it a copy that no kernel knows of.
+For the compiler that replaces nvcc they are variables of the host, which host code could read and write. On a device,
+host code would access a copy of its own, which no kernel sees.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from musadata.verifier.compilation.declarations import ALIGNMENT, declaration_end, in_directive, opens_namespace
 from musadata.verifier.compilation.lexer import Kind, Token, closing_index, skip_space_back, split_commas
 
-# What is no definition, has no address of its own, or may be read by the host, too.
-_NOT_MEANT = frozenset({
+# Declarations without a definition or an address, and variables that the host may read as well.
+_EXCLUDED = frozenset({
     "extern", "const", "constexpr", "template", "typedef", "using", "friend", "operator",
     "__managed__", "__shared__", "__global__",
 })  # fmt: skip
@@ -51,7 +51,7 @@ def _limit(name: str) -> str:
 
 
 def _statement_before(tokens: Sequence[Token]) -> list[Token]:
-    """What stands before the end of `tokens` in the same statement."""
+    """The tokens at the end of `tokens` that belong to the same statement."""
     index = len(tokens) - 1
     while index >= 0 and not (tokens[index].kind is Kind.SIGN and tokens[index].text in ";{}#"):
         index -= 1
@@ -62,14 +62,14 @@ def _statement_before(tokens: Sequence[Token]) -> list[Token]:
 
 def _names(before: Sequence[Token], rest: Sequence[Token]) -> list[str]:
     """The variables of a declaration, none if it declares something else. `rest` ends before its semicolon."""
-    if any(token.text in _NOT_MEANT for token in before if token.kind is Kind.WORD):
+    if any(token.text in _EXCLUDED for token in before if token.kind is Kind.WORD):
         return []
     names = [_name(part) for part in split_commas(rest)]
     return [name for name in names if name] if all(names) else []
 
 
 def _name(declarator: Sequence[Token]) -> str:
-    """The last word before what initialises it; empty for a function and for what is not meant."""
+    """The last word before the initialiser; empty for a function and for excluded declarations."""
     name = ""
     index = 0
     while index < len(declarator):
@@ -81,7 +81,7 @@ def _name(declarator: Sequence[Token]) -> str:
             if before < 0 or not declarator[before].is_word(*ALIGNMENT):
                 return ""
             index = closing_index(declarator, index)
-        elif token.text in _NOT_MEANT:
+        elif token.text in _EXCLUDED:
             return ""
         elif token.kind is Kind.WORD and not token.is_word(*ALIGNMENT):
             name = token.text

@@ -1,5 +1,5 @@
 // Linked into every candidate with `--wrap`: each kernel launch passes here first, to be recorded or, in a replay with
-// null kernels, to be left out.
+// null kernels, to be left out. The runtime is not known to tell a kernel's name, so all are called "kernel".
 #include <musa_runtime.h>
 
 #include "launch_records.h"

@@ -1,12 +1,10 @@
 """torch_musa and MUSA's compiler: finding them, and compiling ported candidates as torch_musa's `load_inline` does.
 
-Not its `load_inline` itself, which would open what it compiled in this, the trusted process.
+`load_inline` itself would open the compiled library in this process, which is the trusted one.
 """
 
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -23,7 +21,7 @@ from musadata.verifier.compilation.build_cache import hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits, run_compiler
 from musadata.verifier.compilation.diagnostics import NO_MESSAGE, list_errors
-from musadata.verifier.compilation.host_toolchain import Toolchain, find_toolchain
+from musadata.verifier.compilation.host_toolchain import Toolchain, find_program, find_toolchain
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import bind_functions, place, translation_units, write_headers
 from musadata.verifier.rules.native.linked_names import RULES, refuse_hidden_calls
@@ -37,7 +35,7 @@ _WRAPPERS = Wrappers(
 _CPP_START = "#include <torch/extension.h>\n"
 _MUSA_START = "#include <torch/types.h>\n#include <musa.h>\n#include <musa_runtime.h>\n"
 
-# Asked in a process of its own: this one imports no torch. The flags are torch_musa's own, private names included.
+# Run in a process of its own: this one imports no torch. The flags are torch_musa's own, private names included.
 _QUESTION = """
 import json, torch, torch_musa
 from torch_musa.utils import musa_extension as extension
@@ -66,23 +64,14 @@ class Musa:
     link_flags: tuple[str, ...]
 
 
-def find_compiler() -> Path | None:
-    """mcc, where torch_musa looks for it: MUSA_HOME or MUSA_PATH, PATH, /usr/local/musa."""
-    homes = [os.environ.get("MUSA_HOME", ""), os.environ.get("MUSA_PATH", "")]
-    places = [Path(home) / "bin" / "mcc" for home in homes if home]
-    places += [Path(found) for found in [shutil.which("mcc")] if found]
-    places.append(Path("/usr/local/musa/bin/mcc"))
-    return next((place for place in places if place.is_file()), None)
-
-
 @cache
 def find_musa() -> Musa:
-    """The first device and its toolchain.
+    """The first device and its toolchain; mcc is found where torch_musa looks for it.
 
     Raises:
         MusadataError: what is missing, and where it comes from.
     """
-    compiler = find_compiler()
+    compiler = find_program("mcc", ("MUSA_HOME", "MUSA_PATH"), [Path("/usr/local/musa/bin/mcc")])
     missing = ["MUSA toolkit (mcc)"] if compiler is None else []
     missing += ["torch_musa"] if importlib.util.find_spec("torch_musa") is None else []
     if missing or compiler is None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from musadata.config import VerifierConfig
 from musadata.verifier.backends.musa.python_port import port_python
 from musadata.verifier.backends.protocol import Backend
-from musadata.verifier.compilation.built import Compile, report_errors
+from musadata.verifier.compilation.built import report_errors
 
 _DEVICE = "musadata.verifier.backends.musa.musa_hook"
 _DEVICE_FILES = ("mtgpu*", "dri/*", "musa*")  # the driver's own, and DRM's
@@ -17,11 +17,14 @@ def open_musa(config: VerifierConfig) -> Backend:
     Raises:
         MusadataError: no toolkit, no torch_musa, or no device.
     """
-    from musadata.verifier.backends.musa.mcc import find_musa
+    from musadata.verifier.backends.musa.mcc import compile_ported, find_musa
+    from musadata.verifier.backends.musa.port import port_sources
     from musadata.verifier.compilation.build_cache import cache_folder
+    from musadata.verifier.compilation.contained_run import CompileLimits
     from musadata.verifier.compilation.host_toolchain import find_toolchain
 
     musa, toolchain = find_musa(), find_toolchain()
+    limits = CompileLimits.of_seconds(config.compile_seconds, memory_mb=16384)
     cache = cache_folder().resolve()
     shown = [str(cache), str(Path(musa.compiler).resolve().parents[1]), "/sys", str(toolchain.torch_root.parents[1])]
     files = sorted({path for form in _DEVICE_FILES for path in Path("/dev").glob(form)})
@@ -32,19 +35,10 @@ def open_musa(config: VerifierConfig) -> Backend:
         toolchain=f"{musa.version}; {musa.architecture}; {toolchain.version}; torch {toolchain.torch_version}",
         child=_DEVICE,
         setup=f"{_DEVICE}:prepare",
-        compile=_compiler(config),
+        compile=report_errors(lambda sources: compile_ported(port_sources(sources), find_musa(), limits)),
         readable=tuple(shown),
         devices=tuple(str(path) for path in files if path.is_char_device()),
         environment=(("MUSADATA_CACHE", str(cache)),),
         port=port_python,
         crosscheck=True,
     )
-
-
-def _compiler(config: VerifierConfig) -> Compile:
-    from musadata.verifier.backends.musa.mcc import compile_ported, find_musa
-    from musadata.verifier.backends.musa.port import port_sources
-    from musadata.verifier.compilation.contained_run import CompileLimits
-
-    limits = CompileLimits(seconds=max(1, round(config.compile_seconds)), memory_mb=16384)
-    return report_errors(lambda sources: compile_ported(port_sources(sources), find_musa(), limits))

@@ -1,4 +1,4 @@
-"""A candidate's Python for MUSA: `torch.cuda` and the device's name; its CUDA sources are ported when compiled.
+"""A candidate's Python for MUSA: renames `torch.cuda` and the device; its CUDA sources are ported when compiled.
 
 Edits the text at the places that the syntax tree names, so everything else, line numbers included, stays as it is.
 """

@@ -1,5 +1,5 @@
-// Linked into every candidate with `--wrap`: what its C++ copies from the device to the host, or shares with the host,
-// is counted here, after the preprocessor, so whatever name or direction the source did it under.
+// Linked into every candidate with `--wrap`: the bytes that its C++ copies from the device to the host, or shares with
+// the host, are counted here, after the preprocessor, whatever name or direction the source uses.
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ size_t g_shared_before = 0;
 bool is_on_device(const void* address) {
   cudaPointerAttributes attributes;
   if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
-    cudaGetLastError();  // the candidate must not find it
+    cudaGetLastError();  // the candidate must not see the error
     return false;
   }
   return attributes.type == cudaMemoryTypeDevice;
@@ -107,8 +107,8 @@ WRAP(cudaHostAlloc, (void** address, size_t bytes, unsigned flags), (address, by
 WRAP(cudaFree, (void* address), (address), forget_shared(address), )
 WRAP(cudaFreeHost, (void* address), (address), forget_shared(address), )
 
-// The driver's functions by name: a text that nobody reads would give copies that nobody counts. Descriptions of tensors
-// for the copy engine are all that kernels need of it.
+// The driver's functions by name, which would allow copies that are not counted. Kernels only need those that describe
+// tensors for the copy engine.
 #define WRAP_LOOKUP(name, more_parameters, more_arguments)                                                  \
   cudaError_t __real_##name(const char*, void**, more_parameters) __attribute__((weak));                    \
   cudaError_t __wrap_##name(const char* symbol, void** function, more_parameters) {                         \

@@ -1,4 +1,4 @@
-// What a candidate's library keeps of its launches, and gives away; the same on every device. Included once in each.
+// The record of launches in a candidate's library; the same on every device. Included once in each library.
 #pragma once
 #include <cstdio>
 #include <map>

@@ -10,7 +10,7 @@ _POISON_BYTES = (64 << 20, *[2 << 20] * 8)
 _libraries: list[ctypes.CDLL] = []  # the candidate's
 
 
-def activate_native(compile: Compile) -> None:
+def activate(compile: Compile) -> None:
     """Make `load_inline` and `load` ask `compile` for the library, and have its launches recorded."""
     replace_loaders(compile, _note_library)
 
@@ -22,7 +22,7 @@ def _note_library(path: str) -> None:
     _libraries.append(library)
 
 
-def configure_native(device: str, poison: int, null_kernels: bool) -> None:
+def configure(device: str, poison: int, null_kernels: bool) -> None:
     """How the next call runs: whether launches are left out, and with which byte fresh memory is likely filled."""
     import torch
 
@@ -51,7 +51,7 @@ def memory_changed() -> bool:
     return False
 
 
-def take_native_records(reports: Sequence[Fault] = (), pinned_bytes: int = 0) -> Records:
+def take_records(reports: Sequence[Fault] = (), pinned_bytes: int = 0) -> Records:
     """What happened since the last call. Operators are seen by the caller's DispatchWatch."""
     kernels = [launch for library in _libraries for launch in read_launches(library.musadata_take_launches())]
     host_bytes = sum(library.musadata_take_host_bytes() for library in _libraries)

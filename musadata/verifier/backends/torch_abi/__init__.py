@@ -5,13 +5,3 @@ what it compiles is linked with the object of `build_support()`. `build_bridge()
 the ABI against the real PyTorch; `load_module(path)` opens a linked candidate as a module whose functions take and
 return torch tensors.
 """
-
-from musadata.verifier.backends.torch_abi.bridge import (
-    build_bridge,
-    build_support,
-    include_folder,
-    load_bridge,
-    load_module,
-)
-
-__all__ = ["build_bridge", "build_support", "include_folder", "load_bridge", "load_module"]

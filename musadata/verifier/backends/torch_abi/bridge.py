@@ -101,8 +101,12 @@ def load_bridge() -> types.ModuleType:
 
     path = str(build_bridge())
     ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-    loader = importlib.machinery.ExtensionFileLoader(_MODULE, path)
-    spec = importlib.util.spec_from_file_location(_MODULE, path, loader=loader)
+    return _load_extension(_MODULE, path)
+
+
+def _load_extension(name: str, path: str) -> types.ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
@@ -122,10 +126,7 @@ def load_module(path: str | Path, name: str) -> types.ModuleType:
     module = types.ModuleType(name, documentation or None)
     module.__file__ = str(path)
     for key, function in functions.items():
-        if key.startswith("="):
-            setattr(module, key[1:], function())
-        else:
-            setattr(module, key, function)
+        setattr(module, key.removeprefix("="), function() if key.startswith("=") else function)
     module.__dict__["_libraries"] = _register(entries)
     return module
 
@@ -134,18 +135,13 @@ def _load_pybind_module(path: str, name: str) -> types.ModuleType:
     """A candidate that was compiled with PyTorch's own headers."""
     import torch
 
-    loader = importlib.machinery.ExtensionFileLoader(_EXTENSION_NAME, path)
-    spec = importlib.util.spec_from_file_location(_EXTENSION_NAME, path, loader=loader)
-    assert spec is not None
     try:
-        module = importlib.util.module_from_spec(spec)
+        return _load_extension(_EXTENSION_NAME, path)
     except ImportError as error:
         if "PyInit_" not in str(error):
             raise
         torch.ops.load_library(path)  # it registers operators and binds nothing
         return types.ModuleType(name)
-    loader.exec_module(module)
-    return module
 
 
 def _register(entries: list[tuple[str, str, str, Any, list[str], str]]) -> list[Any]:
@@ -155,13 +151,10 @@ def _register(entries: list[tuple[str, str, str, Any, list[str], str]]) -> list[
     libraries: dict[str, Any] = {}
     for library_name, dispatch_key, schema, function, types_, result in entries:
         library = libraries.setdefault(library_name, torch.library.Library(library_name, "FRAGMENT"))
-        if schema.startswith("="):
-            filled = _with_defaults(function, library_name, schema[1:])
-            library.impl(schema[1:], filled, dispatch_key or "CompositeExplicitAutograd")
-            continue
-        library.define(schema if "(" in schema else _schema(schema, types_, result))
+        if not schema.startswith("="):  # else the operator is defined already
+            library.define(schema if "(" in schema else _schema(schema, types_, result))
         if function is not None:
-            name = schema.partition("(")[0].strip()
+            name = schema.removeprefix("=").partition("(")[0].strip()
             filled = _with_defaults(function, library_name, name)
             library.impl(name, filled, dispatch_key or "CompositeExplicitAutograd")
     return list(libraries.values())

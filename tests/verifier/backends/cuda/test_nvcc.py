@@ -30,19 +30,19 @@ torch::Tensor scale(torch::Tensor x) {
 
 def test_definitions_among_the_flags_reach_the_candidate(nvcc):
     flags = ["-O2", "-DTILE=16", "-DFACTOR=2.0f", "-U__CUDA_NO_HALF_OPERATORS__"]
-    sources = from_load_inline("scale", CPP, CUDA, "scale", extra_cuda_cflags=flags)
+    sources = from_load_inline("scale", CPP, CUDA, functions="scale", extra_cuda_cflags=flags)
     assert compile_candidate(sources, nvcc, LIMITS).is_file()
 
 
 def test_errors_are_told_in_the_candidates_own_lines(nvcc):
     wrong = CUDA.replace("TILE", "16").replace("FACTOR", "missing")
     with pytest.raises(CompileError, match=r'^cuda_source:5: error.*"?missing"? (is undefined|was not declared)'):
-        compile_candidate(from_load_inline("scale", CPP, wrong, "scale"), nvcc, LIMITS)
+        compile_candidate(from_load_inline("scale", CPP, wrong, functions="scale"), nvcc, LIMITS)
 
 
 def test_limits_hold_for_every_phase(nvcc):
-    sources = from_load_inline("scale", CPP, CUDA, "scale", extra_cuda_cflags=["-DTILE=16", "-DFACTOR=2.0f"])
-    with pytest.raises(CompileError, match="takes more output than it may"):
+    sources = from_load_inline("scale", CPP, CUDA, functions="scale", extra_cuda_cflags=["-DTILE=16", "-DFACTOR=2.0f"])
+    with pytest.raises(CompileError, match="takes more space for its output than it may"):
         compile_candidate(sources, nvcc, CompileLimits(memory_mb=16384, output_mb=1))
 
 

@@ -23,7 +23,7 @@ from musadata.verifier.compilation.sources import CandidateSources
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     def compile_here(sources: CandidateSources) -> str:
-        return str(compile_sources(sources, lines=request.get("sanitize", False)).path)
+        return str(compile_sources(sources, lines=request.get("sanitize", False)))
 
     hook.activate(compile_here, fault_fd=request["fault_fd"])
     options = {

@@ -10,11 +10,11 @@ import pytest
 
 from musadata.errors import MusadataError
 from musadata.verifier.backends.emulated import artifacts
-from musadata.verifier.backends.emulated.artifacts import CompileLimits, compile_sources
+from musadata.verifier.backends.emulated.artifacts import compile_sources
 from musadata.verifier.compilation import build_cache
 from musadata.verifier.compilation import host_toolchain as toolchain
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
-from musadata.verifier.compilation.contained_run import Finished, run_contained
+from musadata.verifier.compilation.contained_run import CompileLimits, Finished, run_contained
 from musadata.verifier.compilation.sources import CandidateSources
 
 KERNEL = """#include <torch/extension.h>
@@ -40,10 +40,10 @@ def error_of(candidate: CandidateSources, **options) -> str:
 
 def test_same_sources_give_the_same_artifact_without_compiling_again():
     first = compile_sources(sources())
-    before = first.path.stat()
+    before = first.stat()
     assert compile_sources(sources()) == first
-    assert first.path.stat().st_mtime_ns == before.st_mtime_ns
-    assert compile_sources(sources(KERNEL + "// another\n")).key != first.key
+    assert first.stat().st_mtime_ns == before.st_mtime_ns
+    assert compile_sources(sources(KERNEL + "// another\n")) != first
 
 
 def test_the_name_of_the_extension_changes_nothing():
@@ -91,7 +91,7 @@ def test_linker_that_fails_on_its_own_account_is_not_the_candidates_fault(monkey
 def test_default_arguments_may_be_repeated_in_both_sources():
     cuda = KERNEL.replace("run(torch::Tensor x)", "run(torch::Tensor x, double scale = 1.0)")
     declaration = "torch::Tensor run(torch::Tensor x, double scale = 1.0);"
-    assert compile_sources(sources(cuda, declaration)).path.is_file()
+    assert compile_sources(sources(cuda, declaration)).is_file()
 
 
 def test_half_operators_are_as_absent_as_in_pytorchs_own_build_unless_taken_back():
@@ -184,13 +184,13 @@ def test_rarer_names_of_cuda_are_known(headers, use):
 
 def test_overloaded_functions_exist_for_the_types_of_cuda_and_for_no_others():
     text = Path(__file__).with_name("overloads.cu").read_text(encoding="utf-8")
-    assert compile_sources(sources(text, cpp="", functions=None)).path.is_file()
+    assert compile_sources(sources(text, cpp="", functions=None)).is_file()
 
 
 def test_pytorchs_header_adds_atomics_for_more_types():
     use = "__global__ void k(at::Half* h, int64_t* n) { atomicAdd(h, h[1]); atomicAdd(n, 1); }"
     assert "atomicAdd" in error_of(sources(KERNEL + use))
-    assert compile_sources(sources("#include <ATen/cuda/Atomic.cuh>\n" + KERNEL + use)).path.is_file()
+    assert compile_sources(sources("#include <ATen/cuda/Atomic.cuh>\n" + KERNEL + use)).is_file()
 
 
 def test_what_our_headers_refuse_and_what_only_nvcc_knows_is_unsupported():

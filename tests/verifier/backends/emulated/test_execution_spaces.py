@@ -6,10 +6,11 @@ import pytest
 
 from musadata.errors import MusadataError
 from musadata.verifier.backends.emulated import execution_spaces
-from musadata.verifier.backends.emulated.artifacts import CompileError, compile_sources
+from musadata.verifier.backends.emulated.artifacts import compile_sources
 from musadata.verifier.backends.emulated.emulated_toolchain import cuda_headers
 from musadata.verifier.backends.emulated.execution_spaces import find_misplaced, may_mix_spaces
-from musadata.verifier.backends.torch_abi import include_folder
+from musadata.verifier.backends.torch_abi.bridge import include_folder
+from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits
 from musadata.verifier.compilation.sources import CandidateSources
 from tests.adversarial.programs import read_programs

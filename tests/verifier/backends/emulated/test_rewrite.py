@@ -176,7 +176,8 @@ def test_functions_may_be_a_name_a_list_or_a_dict():
 
 
 def test_sources_survive_the_trip_between_processes():
-    sources = from_load_inline("x", ["a", "b"], "c", {"f": "doc"}, ["-O3", "-DA=1"], ["-U__CUDA_NO_HALF_OPERATORS__"])
+    undefined = ["-U__CUDA_NO_HALF_OPERATORS__"]
+    sources = from_load_inline("x", ["a", "b"], "c", None, {"f": "doc"}, ["-O3", "-DA=1"], undefined)
     assert CandidateSources.from_dict(sources.to_dict()) == sources
     assert sources.defines == ("-DA=1", "-U__CUDA_NO_HALF_OPERATORS__")
 

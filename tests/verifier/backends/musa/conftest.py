@@ -39,7 +39,7 @@ def _begin(text: str) -> str:
 def compile_ported(sources: CandidateSources) -> Built:
     try:
         ported = as_cuda(port_sources(sources))
-        return Built(path=str(compile_sources(ported, include=(ALIASES,)).path))
+        return Built(path=str(compile_sources(ported, include=(ALIASES,))))
     except (NoCounterpart, Unsupported) as error:
         return Built(error=str(error), unsupported=True)
     except CompileError as error:

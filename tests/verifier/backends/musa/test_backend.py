@@ -13,7 +13,7 @@ from musadata.errors import MusadataError
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.emulated.emulated_toolchain import cuda_headers
 from musadata.verifier.backends.musa import mcc as toolchain
-from musadata.verifier.backends.torch_abi import include_folder
+from musadata.verifier.backends.torch_abi.bridge import include_folder
 from musadata.verifier.compilation.sources import CandidateSources
 
 ALIASES = Path(__file__).with_name("include")

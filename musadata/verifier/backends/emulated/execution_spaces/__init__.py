@@ -1,8 +1,8 @@
 """Execution spaces: which of a candidate's functions and variables exist on the device, and which on the host.
 
-To g++, which stands in for nvcc here, `__device__` means nothing: a kernel that calls a function of the host compiles.
-So sources in which that may be are read by Clang's front end, too, as CUDA and without a CUDA toolkit. Only what it
-says of execution spaces counts; whatever else it dislikes is g++'s to judge.
+g++, which replaces nvcc here, ignores `__device__`: a kernel that calls a function of the host compiles. So sources
+that may do that are also read by Clang's front end, as CUDA and without a CUDA toolkit. Only its errors about execution
+spaces count; g++ decides about everything else.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
-from musadata.verifier.backends.emulated.execution_spaces.suspicion import DEVICE_LIBRARY, HOST_LIBRARY, may_mix_spaces
+from musadata.verifier.backends.emulated.execution_spaces.name_check import DEVICE_LIBRARY, HOST_LIBRARY, may_mix_spaces
 from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
 from musadata.verifier.compilation.diagnostics import Diagnostic
 from musadata.verifier.compilation.host_toolchain import find_toolchain

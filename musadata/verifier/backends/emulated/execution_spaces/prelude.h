@@ -1,5 +1,5 @@
-// What Clang reads before a candidate, to know the names that it uses. Everything here may be used on both sides; what
-// the candidate itself declares is the host's, unless it says otherwise, and so is the C++ library but for its
+// Clang reads this before a candidate, to know the names that it uses. Everything here may be used on both sides. The
+// candidate's own declarations belong to the host unless they say otherwise, and so does the C++ library except for its
 // constant expressions.
 #pragma clang force_cuda_host_device begin
 #define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // C's own headers, not the C++ library's of the same names

@@ -14,7 +14,7 @@ class thread_block {
   static dim3 thread_index() { return dim3(threadIdx); }
   static dim3 group_dim() { return blockDim; }
   static dim3 dim_threads() { return blockDim; }
-  // Arrival and waiting are one: no thread goes on before all have arrived, which any program must expect.
+  // Arrival waits as well: no thread continues before all have arrived, which every program must allow for.
   struct arrival_token {};
   static arrival_token barrier_arrive() { return {}; }
   static void barrier_wait(arrival_token&&) { sync(); }
@@ -126,7 +126,7 @@ template <unsigned Size, class Parent>
 inline thread_block_tile<Size, Parent> tiled_partition(const Parent&) {
   return {};
 }
-// Of a size that only the program knows.
+// Of a size that is known at run time only.
 typedef lane_group thread_group;
 template <class Parent>
 inline lane_group tiled_partition(const Parent&, unsigned size) {

@@ -108,7 +108,7 @@ inline void load_matrix_sync(fragment<accumulator, M, N, K, T>& target, const Me
   }
   __syncwarp();
 }
-// Waits for the warp before it stores, as a device does, and not after: who reads what others stored must wait itself.
+// Waits for the warp before it stores, as a device does, and not after: a thread that reads others' values must wait.
 template <int M, int N, int K, class T, class Memory>
 inline void store_matrix_sync(Memory* target, const fragment<accumulator, M, N, K, T>& source, unsigned leading,
                               layout_t layout) {
@@ -150,7 +150,7 @@ EMULATOR_UNSANITIZED inline void mma_sync(fragment<accumulator, M, N, K, D>& tar
     result.x[i] = narrow<typename Result::element_type>(sum);
   }
 #undef operands_of
-  __syncwarp();  // nobody may change its operands before all have read them
+  __syncwarp();  // operands may change only after all lanes have read them
   target = result;
 }
 

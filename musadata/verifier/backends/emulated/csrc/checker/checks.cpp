@@ -30,7 +30,7 @@ constexpr int kWarpSize = 32;
 // A brief check ends here, counted and not timed, so that the same program gives the same reports: about 10 ms a launch.
 constexpr uint64_t kBriefPerLaunch = 200'000;
 constexpr uint64_t kBriefPerProcess = 2'000'000;
-// Further away, a wild pointer is not called an overrun of its neighbour. Unguarded blocks lie in the host's heap.
+// Further away, a wild pointer is not reported as an overrun of its neighbour. Unguarded blocks are in the host's heap.
 constexpr size_t kFarOutside = 1 << 20;
 constexpr size_t kFarOutsideUnguarded = 64;
 constexpr uintptr_t kPage = 4096;
@@ -122,7 +122,7 @@ void check_bounds(uintptr_t address, size_t bytes, bool is_write, const void* co
   }
 }
 
-// ---- shared memory that nobody has written
+// ---- uninitialised shared memory
 
 void check_initialised(size_t offset, size_t bytes, bool is_write, const void* code) {
   if (g_shared_block != block_serial()) {
@@ -159,8 +159,8 @@ bool unordered(const Access& earlier, bool is_shared) {
   return !(same_warp && earlier.warp_epoch != g_thread.warp_epoch);
 }
 
-// A write that leaves the bytes as they were harms nobody: many threads may store the same value. What it wrote is seen
-// at the next access only, so a brief check reports by then.
+// A write that leaves the bytes as they were is harmless: many threads may store the same value. The written value is
+// known at the next access only, so a brief check reports it then.
 struct Write {
   void* address;
   size_t bytes;
@@ -243,7 +243,7 @@ void check_race(uintptr_t address, size_t bytes, bool is_write, bool is_shared, 
   }
 }
 
-// Blocks run one after the other: a thread that waits for another block to write would wait for ever.
+// Blocks run one after another: a thread that waits for another block's write would wait for ever.
 constexpr uint64_t kManyAtomics = 20'000'000;
 uint64_t g_spinning_thread = 0;
 uint64_t g_spins = 0;
@@ -272,7 +272,7 @@ void launch_ends() {
   g_checking = true;
 }
 
-// Counts an access; false where a brief check has seen enough.
+// Counts an access; false once a brief check has reached its limit.
 bool spend() {
   if (!g_brief) {
     return true;

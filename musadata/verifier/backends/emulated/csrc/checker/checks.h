@@ -5,7 +5,7 @@
 
 namespace emulator {
 
-// Whether accesses are looked at now: in the host's code always, in a launch as far as the mode of checking goes.
+// Whether accesses are checked now: in host code always, in a launch as far as the mode of checking goes.
 extern bool g_checking __attribute__((visibility("hidden")));
 
 // `is_aligned`: the code relies on an aligned address. `code` is the address of the instruction after the access.

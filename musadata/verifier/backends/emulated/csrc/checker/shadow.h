@@ -1,4 +1,4 @@
-// Who touched which four bytes last: enough to see that two accesses were not ordered by any barrier.
+// The last accesses to each four bytes: enough to see that two accesses were not ordered by any barrier.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What `g++ -fsanitize=thread` calls before every access to memory. Candidates are compiled with that flag and linked
-// to this library instead of the sanitiser's own runtime. The plain entries promise that the address is aligned.
+// The functions that `g++ -fsanitize=thread` calls before every access to memory. Candidates are compiled with that flag
+// and linked to this library instead of the sanitiser's own. The plain entries promise that the address is aligned.
 #include "checks.h"
 
 #define CODE __builtin_return_address(0)

@@ -53,7 +53,7 @@ PinnedAllocator g_pinned;
 
 c10::Stream the_stream() { return c10::Stream(c10::Stream::DEFAULT, cuda_device()); }
 
-// Everything is done when a call returns, so streams and events have nothing to do.
+// All work is finished when a call returns, so streams and events have nothing to do.
 struct DeviceGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::CUDA; }
   c10::Device exchangeDevice(c10::Device) const override { return cuda_device(); }

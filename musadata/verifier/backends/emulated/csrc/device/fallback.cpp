@@ -216,7 +216,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
                                            c10::DispatchKeySet(c10::DispatchKey::CUDA), or_default(dtype));
 }
 
-// Composite operators that branch on is_cuda(): taken before they look.
+// Composite operators that branch on is_cuda(): intercepted before they do.
 constexpr const char* kDeviceDependent[] = {"copy_", "convolution", "convolution_backward", "lstm.input", "gru.input",
                                             "rnn_tanh.input", "rnn_relu.input", "scaled_dot_product_attention",
                                             "_fused_sdp_choice"};

@@ -1,9 +1,9 @@
-// Asynchronous copies to shared memory, which a device may do at any time until the thread that asked has waited.
+// Asynchronous copies to shared memory, which a device may do at any time until the requesting thread has waited.
 #pragma once
 
 namespace emulator {
 
-// A block begins, or goes on: nothing is waited for.
+// A block begins or continues: no copy is pending.
 void forget_copies();
 
 }  // namespace emulator

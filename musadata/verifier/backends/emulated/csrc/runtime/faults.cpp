@@ -35,7 +35,7 @@ std::string describe_access(const void* address) {
     return "stack overflow: the kernel's local variables need more than " + std::to_string(kStackBytes / 1024) + " KB";
   }
   BlockRange block{};
-  // A wild pointer is near some block by chance only; within a page it is an index that ran off.
+  // Within a page of a block the cause is an index out of bounds; further away it is a wild pointer.
   constexpr long kNear = 1 << 20;
   if (find_block(address, &block) != Lookup::kNone) {
     const long past = static_cast<long>(where - (block.base + block.bytes));
@@ -111,7 +111,7 @@ void on_trap(int signal, siginfo_t* info, void* context) {
     return;
   }
   write_to_descriptor({"host_crash", "", "", std::string("the host code crashes with signal ") + std::to_string(signal)});
-  // The instruction runs again and traps again, now into whoever was there before us.
+  // The instruction runs again and traps again, now into the handler that was installed before ours.
   sigaction(signal, &g_previous[signal], nullptr);
 }
 

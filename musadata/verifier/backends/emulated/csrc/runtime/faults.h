@@ -8,7 +8,7 @@ namespace emulator {
 struct Fault {
   std::string kind;  // illegal_access, deadlock, barrier_divergence, warp_divergence, red_zone, ...
   std::string kernel;
-  std::string where;  // "block (0,0,0) thread (3,0,0)", empty if no single thread is to blame
+  std::string where;  // "block (0,0,0) thread (3,0,0)", empty if no single thread caused it
   std::string message;
   std::string library = {};  // of the code that did it, for reports: with `offset`, what a line table is keyed by
   size_t offset = 0;

@@ -5,9 +5,9 @@
 
 namespace emulator {
 
-// CUDA gives a thread up to 512 KB of local memory; kernels that need more than this have not been seen.
+// CUDA gives a thread up to 512 KB of local memory; no kernel that needs more than this is known.
 constexpr size_t kStackBytes = 256 * 1024;
-// Nothing else lies in these, so that what an access there means does not depend on what happens to be mapped below.
+// Nothing else is mapped in these, so what an access there means does not depend on the memory map.
 constexpr size_t kStackGuardBytes = 64 * 1024;
 
 // Keeps the running fiber's state at *save and continues the one that was kept as `load`.
@@ -22,7 +22,7 @@ void release_stack(int stack);
 char* stack_base(int stack);
 // Takes back stacks that were released, with whatever they hold then.
 void claim_stacks(const std::vector<int>& stacks);
-// Not all at the same offset in their pages: the frames of a block's threads would fight for the same cache sets.
+// Not all at the same offset in their pages: the frames of a block's threads would compete for the same cache sets.
 constexpr size_t kStagger = 128;
 constexpr size_t kMostStagger = 32 * kStagger;
 inline char* stack_top(int stack) { return stack_base(stack) + kStackBytes - stack % 32 * kStagger; }

@@ -1,5 +1,5 @@
-// memcpy and memmove as candidates call them. No compiler instruments what libc does, so that these would show the host
-// what lies in device memory, which a real host cannot read.
+// memcpy and memmove as candidates call them. The compiler does not instrument libc, so without these the host could
+// read device memory, which a real host cannot.
 #include <dlfcn.h>
 
 #include <cstring>

@@ -27,7 +27,7 @@ extern dim3 blockDim, gridDim;
 namespace emulator {
 namespace {
 
-// Autograd launches from threads of its own; a device would queue their kernels, here they take turns.
+// Autograd launches from its own threads; a device would queue their kernels, here they run one at a time.
 std::mutex g_launch_lock;
 bool g_in_kernel = false;
 pthread_t g_kernel_thread;
@@ -63,7 +63,7 @@ int check_geometry(const LaunchConfig& config) {
 
 constexpr int kMultiprocessors = 132;
 
-// All blocks of a cooperative launch wait for each other, so that they must fit on the device together.
+// All blocks of a cooperative launch wait for each other, so they must fit on the device at the same time.
 int check_cooperative(const LaunchConfig& config) {
   const int threads = static_cast<int>(config.block.x * config.block.y * config.block.z);
   const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
@@ -137,7 +137,7 @@ struct Waiting {
   std::string shared;
 };
 
-// After a block has run to its end or to a barrier of the grid, where it is put away.
+// After a block has run to its end, or to a barrier of the grid, where its state is saved.
 void end_turn(uint64_t linear, std::vector<Waiting>* waiting) {
   if (current_fault() != nullptr) {
     return;
@@ -399,7 +399,7 @@ void musadata_fill(void* target, int value, size_t bytes) {
 void musadata_adopt_symbol(const void* address, size_t bytes) { adopt_symbol(const_cast<void*>(address), bytes); }
 
 void musadata_note_argument(const char* kernel, const void* address) {
-  constexpr size_t kJustOutside = 4096;  // the end of an array is an honest argument
+  constexpr size_t kJustOutside = 4096;  // a pointer to the end of an array is legal
   BlockRange range;
   const Lookup lookup = find_block(address, &range);
   const bool near = lookup == Lookup::kPastEnd && static_cast<const char*>(address) - (range.base + range.bytes) < kJustOutside;

@@ -39,17 +39,17 @@ bool is_launch_frame(const void* address);
 // Kernels become no-ops that are still checked and recorded.
 void set_null_kernels(bool null_kernels);
 
-// How much of what a kernel does is checked access by access. `kBrief`: the first accesses of a launch, for mistakes
-// that are mistakes whatever the kernel means. `kFull`: all of them, for everything that looks like one.
+// How many of a kernel's accesses are checked. `kBrief`: the first accesses of a launch, for mistakes that are certain.
+// `kFull`: all accesses, for everything that looks like a mistake.
 enum class Checking { kOff, kBrief, kFull };
 void set_checking(Checking checking);
 Checking checking();
 
-// The checker joins in through these.
+// Through these the runtime calls the checker.
 struct CheckerHooks {
   void (*launch_begins)();
   void (*launch_ends)();
-  void (*settle)();  // nothing more is to come before the reports are taken
+  void (*settle)();  // the reports are about to be taken
 };
 void set_checker(const CheckerHooks* hooks);
 void settle_checker();

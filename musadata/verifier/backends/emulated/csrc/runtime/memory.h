@@ -18,7 +18,7 @@ enum class Lookup { kNone, kInside, kPastEnd };
 void* allocate_device(size_t bytes);
 bool release_device(void* address);
 
-// Memory that somebody else owns but that kernels may touch (results of CPU operators): bounds without guard pages.
+// Memory that another allocator owns but kernels may access (results of CPU operators): bounds without guard pages.
 void adopt_device(void* address, size_t bytes);
 void disown_device(void* address);
 
@@ -46,12 +46,12 @@ void note_host_bytes(size_t bytes);
 // Those since the last call, and what was shared then already.
 size_t take_host_bytes();
 
-// Covered, the device's memory cannot be touched but by kernels, operators and the runtime, as on a real machine: not
-// even by a library that the host's code hands a pointer. What does touch it uncovers it; see faults.cpp.
+// While it is covered, only kernels, operators and the runtime can access the device's memory, as on a real machine; a
+// library to which host code passes a pointer cannot. Those that may access it uncover it first; see faults.cpp.
 void cover_memory(bool covered);
 bool is_covered();
 
-// The time in which somebody may touch it.
+// Uncovers the memory for as long as the object lives.
 class Uncovered {
  public:
   Uncovered();

@@ -1,10 +1,10 @@
-// What a call changes of what was there before it.
+// Whether a call changes memory that was there before it.
 #pragma once
 
 namespace emulator {
 
 void snapshot_memory();
-bool memory_changed();  // since it was kept; memory that has been freed since is left out
+bool memory_changed();  // since the snapshot; memory that was freed since is left out
 
 }  // namespace emulator
 

@@ -25,7 +25,7 @@ struct Launch {
   }
 };
 
-// A candidate may launch millions of times; distinct launches are what matters, up to a bound.
+// A candidate may launch millions of times; only distinct launches are kept, up to a bound.
 constexpr size_t kMostRecords = 1000;
 
 std::vector<Launch> g_launches;

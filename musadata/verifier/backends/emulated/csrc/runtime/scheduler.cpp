@@ -64,7 +64,7 @@ int thread_count() { return static_cast<int>(g_threads.size()); }
 
 Thread& current() { return g_threads[g_current]; }
 
-// The kernel's own code and nothing of ours runs on a fiber below this frame.
+// Below this frame, only the kernel's own code runs on a fiber.
 [[noreturn]] void fiber_main();
 
 void start(int thread) {
@@ -104,7 +104,7 @@ int next_thread() {
   return -1;
 }
 
-// When everybody waits, the threads that asked who is active have converged as far as they ever will.
+// When all threads wait, those that asked for the active mask have converged as far as they ever will.
 bool wake_active_mask() {
   for (size_t warp = 0; warp < g_warps.size(); warp++) {
     const int base = static_cast<int>(warp) * kWarpSize;
@@ -211,7 +211,7 @@ void shuffle(Collective** lanes, uint32_t mask) {
     } else if (source == lane) {
       memcpy(target->out, target->in, target->size);
     } else {
-      memset(target->out, 0xFF, target->size);  // undefined in CUDA: make it visible
+      memset(target->out, 0xFF, target->size);  // undefined in CUDA: make the mistake visible
     }
   }
 }
@@ -301,7 +301,7 @@ bool try_collective(int warp, int lane) {
   const uint32_t mask = g_threads[base + lane].mask;
   const uint32_t needed = mask & g_warps[warp].alive;
   if ((needed & ~g_warps[warp].waiting) != 0) {
-    return false;  // how all arrivals but the last end, so it must cost next to nothing
+    return false;  // the path of all arrivals but the last, so it must be cheap
   }
   for (uint32_t rest = needed; rest != 0; rest &= rest - 1) {
     if (g_threads[base + __builtin_ctz(rest)].mask != mask) {
@@ -312,7 +312,7 @@ bool try_collective(int warp, int lane) {
   return true;
 }
 
-// After a lane has exited: those that wait may wait for nobody else.
+// After a lane has exited: the lanes that wait may have waited only for this one.
 void try_collectives(int warp) {
   for (uint32_t rest = g_warps[warp].waiting; rest != 0; rest &= rest - 1) {
     if (try_collective(warp, __builtin_ctz(rest))) {
@@ -395,7 +395,7 @@ void report_deadlock() {
   report_fault("deadlock", message, false);
 }
 
-// Until all have finished, or there is a fault, or all wait for the grid. What waits is put away before the next begins.
+// Runs until all have finished, or a fault is reported, or all wait for the grid; waiting blocks are saved in between.
 void run_threads() {
   g_waits_for_grid = false;
   switch_away(&g_scheduler_stack);

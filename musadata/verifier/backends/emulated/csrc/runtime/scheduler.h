@@ -1,4 +1,4 @@
-// Runs the threads of one block after the other on fibers; threads change only where CUDA lets them wait.
+// Runs the threads of one block after another on fibers; it switches threads only where CUDA lets them wait.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -21,14 +21,13 @@ void begin_threads(dim3 block, void (*entry)(void*), void* arguments);
 // Runs one block to its end, or until a fault is reported, or until all of it waits for the grid.
 void run_block();
 
-// A block that waits for the grid, taken out of the way of others, which use the same stacks; and back in its place, to
-// run on from there.
+// Saves a block that waits for the grid, since other blocks use the same stacks, and restores it to continue.
 struct WaitingBlock;
 bool block_waits_for_grid();
 std::shared_ptr<WaitingBlock> put_block_away();
 void continue_block(WaitingBlock* block);
 
-// Leaves the running thread for ever; the block ends with the fault that was reported.
+// Leaves the running thread for good; the block ends with the fault that was reported.
 [[noreturn]] void abandon_block();
 
 // Which thread runs, for the checker.

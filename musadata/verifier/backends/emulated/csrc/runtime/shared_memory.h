@@ -8,8 +8,8 @@ namespace emulator {
 constexpr size_t kDefaultSharedBytes = 48 * 1024;  // what a kernel gets without asking
 constexpr size_t kLargestSharedBytes = 227 * 1024;  // the opt-in limit of compute capability 9.0
 
-// A launch begins: no static variable is placed yet, `dynamic_bytes` end at the guard page; with the static ones they
-// may be `most_bytes`.
+// A launch begins: no static variable is placed yet, and the `dynamic_bytes` end at the guard page. Static and dynamic
+// memory together may take `most_bytes`.
 void begin_shared(size_t dynamic_bytes, size_t most_bytes);
 
 // A block begins: everything holds poison.
@@ -31,11 +31,11 @@ constexpr size_t kSharedOffsets = 2 * 256 * 1024;
 // Whether an address lies where shared memory is, used or not, or between and around its parts.
 bool in_shared_arena(const void* address);
 
-// Whether the emulator keeps there, among a candidate's own variables, where it has placed shared ones.
+// Whether the emulator stores the place of a shared variable at this address, among a candidate's own variables.
 bool is_shared_slot(const void* address);
 
 
-// What a block's shared memory holds, and that put back, for blocks that wait for each other.
+// Saves and restores a block's shared memory, for blocks that wait for each other.
 std::string keep_shared();
 void restore_shared(const std::string& kept);
 

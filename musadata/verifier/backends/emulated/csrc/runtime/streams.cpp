@@ -1,6 +1,6 @@
-// Vector clocks over streams, as race detectors keep them over threads (Mattern 1989): each stream knows how much of every
-// stream's work comes before what it does next. Memory is not looked at: that two streams inside of one call do not
-// disturb each other is taken for granted, if both begin after the call's inputs and end before its results.
+// Vector clocks over streams, as race detectors keep them over threads (Mattern 1989): each stream knows how much of
+// every stream's work comes before its next work. Accesses to memory are not checked: two streams inside one call are assumed
+// not to race if both begin after the call's inputs are there and end before its results are read.
 #include "streams.h"
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Stream {
   bool blocking;  // the default stream waits for it, and it for the default stream
   Clock before;
   std::string last = {};  // what was queued last
-  bool closed = false;  // what is on it goes on
+  bool closed = false;  // its work still continues
 };
 
 void* const kLegacy = reinterpret_cast<void*>(1);
@@ -32,7 +32,7 @@ std::map<void*, Clock> g_events;
 Clock g_host;  // what the host has waited for
 void* g_current = nullptr;  // PyTorch's current stream
 uintptr_t g_next_handle = kFirstHandle;
-uint64_t g_inputs = 0;  // by when in the default stream a call's inputs are there
+uint64_t g_inputs = 0;  // the work of the default stream after which a call's inputs are there
 bool g_in_call = false;
 
 void merge(Clock* clock, const Clock& other) {
@@ -44,7 +44,7 @@ void merge(Clock* clock, const Clock& other) {
 
 void* handle_of(void* stream) { return stream == kLegacy ? nullptr : stream; }
 
-// Brings a stream's clock to what its next work waits for. A handle that nobody gave out is the candidate's mistake.
+// Advances a stream's clock to what its next work waits for. An unknown handle is the candidate's mistake.
 Stream* advance(void* handle) {
   const auto found = g_streams.find(handle_of(handle));
   if (found == g_streams.end()) {
@@ -172,7 +172,7 @@ void* musadata_current_stream() { return g_current; }
 
 void musadata_set_current_stream(void* stream) { g_current = stream; }
 
-// What is called makes its results from inputs that PyTorch has just queued.
+// The call computes its results from inputs that PyTorch has just queued.
 void musadata_begin_call() {
   const std::lock_guard<std::mutex> lock(g_lock);
   finish_all();

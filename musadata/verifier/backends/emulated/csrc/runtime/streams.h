@@ -1,5 +1,5 @@
-// Which work on the device waits for which. Here all of it is done when a call returns; on a device, work on a stream
-// that nobody waits for may still be under way when its result is read.
+// Which work on the device waits for which. Here all of it is finished when a call returns; on a device, work on a
+// stream that nothing waits for may still run when its result is read.
 #pragma once
 
 namespace emulator {

@@ -1,4 +1,4 @@
-// cuda::barrier, cuda::pipeline and the copies that they wait for, of one block. Who waits lets the others run.
+// cuda::barrier, cuda::pipeline and the copies that they wait for, of one block. A waiting thread lets the others run.
 #pragma once
 #include <cooperative_groups.h>
 #include <emulator/cuda_std.h>
@@ -73,7 +73,7 @@ class pipeline_shared_state {
 };
 enum class pipeline_role { producer, consumer };
 
-// Of a thread alone, where what it copies is there at once, or of a group by a shared state.
+// Of a single thread, whose copies are finished at once, or of a group that shares a state.
 template <thread_scope Scope>
 class pipeline {
  public:

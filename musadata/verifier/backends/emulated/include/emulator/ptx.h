@@ -1,5 +1,5 @@
-// What the rewriter turns inline PTX into. Registers have no type of their own: what an instruction reads are bits, and
-// its name says how they are meant.
+// The functions into which the rewriter turns inline PTX. Registers have no type: an instruction reads bits, and its
+// name says how to interpret them.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -231,7 +231,7 @@ EMULATOR_UNSANITIZED inline Vector<uint32_t, Count> load_matrices(const Vector<u
     result.at[matrix] = Transposed ? halves(inner, outer) | halves(inner + 1, outer) << 16
                                    : halves(outer, inner) | halves(outer, inner + 1) << 16;
   }
-  sync_warp(~0u);  // nobody's row goes away before all have read it
+  sync_warp(~0u);  // rows stay until all lanes have read them
   return result;
 }
 // Each of the first 8 * Count lanes names a row of 16 bytes.

@@ -17,7 +17,7 @@
 
 #define MUSADATA_EMULATED 1
 
-// Code of ours that touches what no kernel could: other threads' stacks, the emulator's own state.
+// For the emulator's own code, which accesses what no kernel could: other threads' stacks, the emulator's state.
 #define EMULATOR_UNSANITIZED __attribute__((no_sanitize("thread")))
 // Inlined even unoptimised, so that a report names the candidate's line.
 #define EMULATOR_INLINE __attribute__((always_inline)) static inline

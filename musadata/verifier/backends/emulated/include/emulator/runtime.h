@@ -28,7 +28,7 @@ struct LaunchConfig {
   size_t shared_bytes;
   void* stream;
   bool cooperative = false;
-  bool by_variable = false;  // the kernel's name is not to be seen where it is launched
+  bool by_variable = false;  // the launch names a variable, not the kernel
   LaunchConfig(dim3 grid_, dim3 block_, size_t shared_bytes_ = 0, void* stream_ = nullptr)
       : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_) {}
   LaunchConfig of_variable() const {

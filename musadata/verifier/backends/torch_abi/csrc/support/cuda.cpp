@@ -14,7 +14,7 @@ CUDAStream getCurrentCUDAStream(int device) {
 CUDAStream getDefaultCUDAStream(int device) { return CUDAStream(nullptr, device < 0 ? 0 : device); }
 
 // As PyTorch's: 32 streams per priority, made when first asked for, handed out in turn and never destroyed. On the heap:
-// whose turn it is is nothing that the candidate keeps.
+// the next stream's index is not state of the candidate.
 CUDAStream getStreamFromPool(int priority, int device) {
   constexpr unsigned streams = 32;
   struct Pool {

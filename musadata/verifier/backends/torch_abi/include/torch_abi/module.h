@@ -33,7 +33,7 @@ namespace literals {
 constexpr arg operator""_a(const char* name, size_t) { return arg(name); }
 }  // namespace literals
 
-// Only what a bound function may do to the interpreter's lock: nothing, because one candidate runs alone.
+// The interpreter's lock: releasing it does nothing here, because one candidate runs alone.
 struct gil_scoped_release {
   gil_scoped_release() {}
   ~gil_scoped_release() {}

@@ -1,6 +1,6 @@
 """Whether a CUDA source may use a function or variable where it does not exist: on the device, or on the host.
 
-Most sources do not, and that shows by their names alone: nothing that kernels mention is declared for the host. The
+For most sources the names alone show that they do not: nothing that kernels mention is declared for the host. The
 others are given to a front end that knows CUDA, which takes fifty times as long.
 """
 
@@ -31,12 +31,12 @@ _NUMBERS = frozenset({
     "bool", "char", "short", "int", "long", "unsigned", "float", "double", "size_t", "int64_t", "int32_t", "uint32_t",
     "uint64_t",
 })  # fmt: skip
-# What models call in kernels of the host's library.
+# Functions and objects of the host's library that models use in kernels.
 HOST_LIBRARY = frozenset({
     "atof", "atoi", "cerr", "cout", "drand48", "exit", "fprintf", "getenv", "puts", "rand", "rand_r", "random",
     "snprintf", "sprintf", "srand", "strtol",
 })  # fmt: skip
-# What of CUDA's own functions only a device has. Others, such as __hadd or rsqrtf, are there for both.
+# CUDA's functions that exist on a device only. Others, such as __hadd or rsqrtf, exist on both sides.
 DEVICE_LIBRARY = frozenset({
     *(f"__shfl{way}_sync" for way in ("", "_up", "_down", "_xor")),
     *(f"__{vote}_sync" for vote in ("all", "any", "ballot", "match_any", "match_all")),
@@ -56,7 +56,7 @@ _NOT_ON_DEVICES = frozenset({"throw", "try", "catch", "typeid", "dynamic_cast"})
 
 @dataclass
 class _Names:
-    """What a source's declarations say of its names.
+    """How a source's declarations use its names.
 
     Attributes:
         macros: what each mentions.
@@ -64,7 +64,7 @@ class _Names:
         host, called_by_host: what functions of the host mention, and what of it a bracket follows.
         launched: what stands before `<<<`.
         kernels, device_functions, host_functions, host_variables: what is declared.
-        odd: something that names alone do not decide.
+        undecided: something that names alone do not decide.
     """
 
     macros: dict[str, set[str]] = field(default_factory=dict)
@@ -76,11 +76,11 @@ class _Names:
     device_functions: set[str] = field(default_factory=set)
     host_functions: set[str] = field(default_factory=set)
     host_variables: set[str] = field(default_factory=set)
-    odd: bool = False
+    undecided: bool = False
 
 
 def may_mix_spaces(sources: Sequence[str]) -> bool:
-    """Whether a look by a real front end is worth its while; False only where nothing can be amiss."""
+    """Whether a front end has to read the sources; False only if nothing in them can be wrong."""
     names = _Names()
     try:
         for source in sources:
@@ -93,7 +93,7 @@ def may_mix_spaces(sources: Sequence[str]) -> bool:
         return True
     device, host = _expanded(names.device, names.macros), _expanded(names.host, names.macros)
     return bool(
-        names.odd
+        names.undecided
         or device & (names.host_functions | names.host_variables | names.kernels | _NOT_ON_DEVICES | HOST_LIBRARY)
         or host & (names.device_functions | DEVICE_LIBRARY)
         or names.called_by_host & names.kernels
@@ -178,13 +178,13 @@ def _note_declaration(
         return
     name = head[parameters - 1]
     if words & _DEVICE:
-        names.odd |= _has_variable_length(body, _words(head[parameters:]))
+        names.undecided |= _has_variable_length(body, _words(head[parameters:]))
         names.device |= mentioned - {name.text}
         if "__host__" in words:
             names.host |= mentioned - {name.text}
         if "__global__" in words:
             names.kernels.add(name.text)
-            names.odd |= in_class or _is_odd_kernel(head, parameters, words)
+            names.undecided |= in_class or _is_unusual_kernel(head, parameters, words)
         elif "__host__" not in words:
             names.device_functions.add(name.text)
     elif "constexpr" in words or "consteval" in words:
@@ -194,10 +194,10 @@ def _note_declaration(
         names.host |= mentioned - {name.text}
         names.called_by_host |= _called(body)
         names.host_functions.add(name.text)
-        names.odd |= bool(_words(body) & _DEVICE)  # a lambda for the device
+        names.undecided |= bool(_words(body) & _DEVICE)  # a lambda for the device
         # Whose member it is, or between what an operator stands, only types say.
         is_given = any(token.is_word("default", "delete") for token in head)
-        names.odd |= (in_class and not is_given) or "operator" in words
+        names.undecided |= (in_class and not is_given) or "operator" in words
 
 
 def _statements(tokens: Sequence[Token]) -> Iterator[tuple[Sequence[Token], Sequence[Token]]]:
@@ -245,7 +245,7 @@ def _is_constant(head: Sequence[Token], words: set[str]) -> bool:
     return is_plain and bool(words & {"const", "constexpr"}) and bool(words & _NUMBERS)
 
 
-def _is_odd_kernel(head: Sequence[Token], parameters: int, words: set[str]) -> bool:
+def _is_unusual_kernel(head: Sequence[Token], parameters: int, words: set[str]) -> bool:
     """Whether a kernel is declared as none may be, or nearly so."""
     is_marked = "void" not in words or bool(words & {"__device__", "__host__", "constexpr", "consteval", "auto"})
     given = "".join(token.text for token in head[parameters : closing_index(head, parameters) + 1])
