@@ -1,12 +1,16 @@
 """The way of the data is visible in the folders: a package imports only from packages to its left, wherever it does."""
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import musadata
 
 ROOT = Path(musadata.__file__).parent
+TRUSTED, SANDBOXED = "musadata.verifier.trusted", "musadata.verifier.sandboxed"
+MOST_FILES = 25  # in one folder
 WAY = ("sources", "mining", "tasks", "tracing", "teacher", "verifier", "sampling", "corpus")
 BELOW = ("sandbox", "config", "dispatch", "errors", "journal", "records", "rows", "schema")  # what all of them stand on
 
@@ -45,3 +49,62 @@ def test_no_package_knows_of_beam_or_the_pipelines():
 def test_every_dispatch_mode_is_one_that_does_not_import_the_compiler():
     for path, room, name in imports():
         assert room == "dispatch" or not name.endswith("TorchDispatchMode"), f"{path} imports {name}"
+
+
+@cache
+def import_graph() -> dict[str, set[str]]:
+    """The modules of this project that each of them names in an import."""
+    files = {}
+    for path in (*ROOT.rglob("*.py"), *(ROOT.parent / "pipelines").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        files[name.removesuffix(".__init__")] = path
+    return {
+        name: {target if target in files else target.rpartition(".")[0] for target in imported(path)} & set(files)
+        for name, path in files.items()
+    }
+
+
+def reached(graph: dict[str, set[str]], starts: Iterable[str]) -> set[str]:
+    """All nodes that imports lead to, with the first ones."""
+    found: set[str] = set()
+    waiting = set(starts)
+    while waiting:
+        found.add(name := waiting.pop())
+        waiting |= graph[name] - found
+    return found
+
+
+def test_trusted_and_sandboxed_code_never_reach_each_other():
+    graph = import_graph()
+    for start, end in ((SANDBOXED, TRUSTED), (TRUSTED, SANDBOXED)):
+        found = reached(graph, [name for name in graph if name.startswith(start)])
+        assert f"{start}" in found
+        assert not [name for name in found if name.startswith(end)]
+
+
+def cycles(graph: dict[str, set[str]]) -> list[str]:
+    return sorted(name for name, targets in graph.items() if name in reached(graph, targets - {name}))
+
+
+def test_no_file_imports_itself_through_others():
+    assert cycles(import_graph()) == []
+
+
+def test_no_folder_imports_itself_through_others():
+    """Entry points aside: they stand above what they start."""
+
+    def folder(name: str) -> str:
+        is_package = (ROOT.parent / name.replace(".", "/")).is_dir()
+        return name if is_package else name.rpartition(".")[0]
+
+    folders: dict[str, set[str]] = {}
+    for name, targets in import_graph().items():
+        found = folders.setdefault(folder(name), set())
+        found |= set() if name.endswith("__main__") else {folder(target) for target in targets}
+    assert cycles({name: targets - {name} for name, targets in folders.items()}) == []
+
+
+def test_no_folder_is_crowded():
+    files = [path for room in (ROOT, ROOT.parent / "pipelines") for path in room.rglob("*") if path.is_file()]
+    counts = Counter(path.parent for path in files if path.parent.name != "__pycache__")
+    assert [folder for folder, count in counts.items() if count > MOST_FILES] == []
