@@ -1,4 +1,4 @@
-"""From what a source holds to drafts: files are cut into their modules and kernels, drafts pass as they are."""
+"""From the units of a source to drafts: files are mined for modules and kernels, ready drafts are passed on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from musadata.sources.protocol import CodeFile, CodeSource, Source
 class Miner:
     """Turns the units of one source into drafts.
 
-    What it has learnt of a tree is kept until a file of another tree comes: a repository is read once, and of a dump of
-    many repositories one is held at a time.
+    The index of a tree is kept until a file of another tree arrives: each repository is read once, and one is in
+    memory at a time.
     """
 
     def __init__(self, source: Source):
@@ -25,7 +25,7 @@ class Miner:
         self._known: _Tools | None = None
 
     def drafts(self, unit: str, sandbox: Caller) -> Iterator[Draft | KernelDraft | Reject]:
-        """The tasks that a unit may hold, in a fixed order, and what was left out of it and why."""
+        """The drafts in a unit, in a fixed order, and a reject for everything that was left out."""
         for item in self._source.read(unit, sandbox):
             if isinstance(item, CodeFile):
                 yield from self._mine(item, sandbox)
@@ -48,7 +48,7 @@ class Miner:
 
 @dataclass
 class _Tools:
-    """What cuts the files of one tree, each made when the first file needs it."""
+    """The slicer and the kernel miner of one tree, each created on first use."""
 
     source: CodeSource
 

@@ -1,4 +1,4 @@
-"""Finding constructor arguments and inputs on which a mined module runs. Runs inside the sandbox."""
+"""Searching constructor arguments and inputs on which a mined module runs. Runs inside the sandbox."""
 
 import inspect
 import re
@@ -63,7 +63,7 @@ def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]
 
 
 def search_and_prune(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
-    """The same, and `definitions`: what is left of `source` without what these arguments never run."""
+    """`search_arguments`, and `definitions`: `source` without the code that these arguments never execute."""
     with cheap_filling():
         found, attempt = _search(source, class_name, examples, salt)
         pruned = prune_and_prove(source, attempt) if attempt is not None else None
@@ -75,7 +75,7 @@ def search_and_prune(source: str, class_name: str, examples: list[dict[str, Any]
 
 
 def _runs(source: str, attempt: Attempt) -> bool:
-    """Whether an attempt works in a fresh space, with every parameter filled as the module fills it."""
+    """Whether an attempt works in a new namespace with the module's own parameter initialization."""
     runner = AttemptRunner(source, 1)
     runner.load()
     return runner.attempt(attempt).ok
@@ -84,7 +84,7 @@ def _runs(source: str, attempt: Attempt) -> bool:
 def _search(
     source: str, class_name: str, examples: list[dict[str, Any]], salt: str
 ) -> tuple[dict[str, Any], Attempt | None]:
-    """What `search_arguments` returns, and the attempt behind it."""
+    """The result of `search_arguments`, and its attempt."""
     runner = AttemptRunner(source, MAX_TRIES)
     try:
         model = runner.load()
@@ -142,7 +142,7 @@ def _config_guess(signature: inspect.Signature, source: str) -> tuple[str, ...] 
 
 
 def _try_family(runner: AttemptRunner, family: list[Attempt], last: Result) -> tuple[Attempt | None, Result]:
-    """Try a family in order, repairing what fails, until one attempt works or the family has had its share."""
+    """Try a family in order, with corrections of failed attempts, until one works or `PER_GUESS` tries are used."""
     queue, repaired = deque(family), deque[Attempt]()
     seen, end = set(family), runner.tries + PER_GUESS
     turn = 0
@@ -164,7 +164,7 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], last: Result) -> t
 
 
 def _disable_dropout(runner: AttemptRunner, attempt: Attempt, model: type) -> Attempt:
-    """The same attempt with dropout turned off by the constructor, if that makes it repeatable."""
+    """The attempt with dropout disabled in the constructor, if that makes it repeatable."""
     if runner.attempt(attempt, twice=True).repeatable:
         return attempt
     parameters = list(inspect.signature(model.__init__).parameters.values())[1:]  # type: ignore[misc]
@@ -185,9 +185,9 @@ def _disable_dropout(runner: AttemptRunner, attempt: Attempt, model: type) -> At
 
 
 def warm_up() -> None:
-    """Search once for a module of our own, so that no call after that has to load what every search needs.
+    """Search once for a small module, so that later calls find imports, patterns and torch's kernels loaded.
 
-    For the `setup` of a sandbox: patterns, torch's first calls of common operations, their kernels.
+    For the `setup` of a sandbox.
     """
     with torch.random.fork_rng(devices=[]):
         search_and_prune(WARM_UP_SOURCE, "Model", [], "")

@@ -8,13 +8,12 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, BinaryIO, cast
 
 from musadata.sources.protocol import UnreadableFile
-from musadata.sources.trees import MAX_FILE_BYTES
+from musadata.sources.trees import MAX_FILE_BYTES, MemoryTree
 
 MAX_MEMBERS = 100_000
 MAX_TOTAL_BYTES = 1 << 29  # of everything unpacked; only text files of interest are kept
@@ -35,47 +34,27 @@ _TOO_MUCH = "it unpacks to too much"
 Open = Callable[[], IO[bytes] | None]  # opens one member
 
 
-@dataclass(frozen=True)
-class Member:
-    """One regular file of an archive. `data` is None for what is not kept."""
-
-    path: str
-    data: bytes | None
-    fault: UnreadableFile | None = None
-
-
-class ArchiveTree:
+class ArchiveTree(MemoryTree):
     """The files of an archive by path. What it must not hold is listed too, and reading it raises the reason."""
 
     def __init__(self, data: bytes, name: str):
         """`data`: the archive; `name` tells its kind (".whl", ".zip", ".tar.gz", …) and stands for it if it is bad."""
-        self._files: dict[str, bytes | UnreadableFile] = {}
+        files: dict[str, bytes | UnreadableFile] = {}
         try:
-            for member in _members(data, name):
-                kept = member.fault or member.data
-                if kept is not None:
-                    self._files[member.path] = kept
+            files.update(_members(data, name))
         except UnreadableFile as error:
-            self._files = {name: error}
+            files = {name: error}
         except DAMAGE as error:
-            self._files = {name: UnreadableFile("bad_archive", type(error).__name__)}
+            files = {name: UnreadableFile("bad_archive", type(error).__name__)}
+        super().__init__(files)
 
     @property
     def faults(self) -> list[str]:
-        """Paths that cannot be read, so that somebody asks for them and reports why."""
-        return sorted(path for path, data in self._files.items() if isinstance(data, UnreadableFile))
-
-    def paths(self) -> list[str]:
-        return sorted(self._files)
-
-    def read(self, path: str) -> bytes:
-        data = self._files.get(path, UnreadableFile("unreadable", "no such file"))
-        if isinstance(data, UnreadableFile):
-            raise data
-        return data
+        """Paths that cannot be read; a source lists them as units, so that each is reported."""
+        return sorted(path for path, data in self.files.items() if isinstance(data, UnreadableFile))
 
 
-def _members(data: bytes, name: str) -> Iterator[Member]:
+def _members(data: bytes, name: str) -> Iterator[tuple[str, bytes | UnreadableFile]]:
     found = _zip_members(data) if name.endswith((".whl", ".zip", ".egg")) else _tar_members(data)
     total = 0
     for path, size, open_member in found:
@@ -83,12 +62,12 @@ def _members(data: bytes, name: str) -> Iterator[Member]:
         if total > MAX_TOTAL_BYTES:
             raise UnreadableFile("archive_bomb", _TOO_MUCH)
         if _escapes(path):
-            yield Member(path, None, UnreadableFile("escapes_archive", path[:200]))
+            yield path, UnreadableFile("escapes_archive", path[:200])
         elif is_kept(path):
             if size > MAX_FILE_BYTES:
-                yield Member(path, None, UnreadableFile("file_too_large", f"more than {MAX_FILE_BYTES} bytes"))
+                yield path, UnreadableFile("file_too_large", f"more than {MAX_FILE_BYTES} bytes")
             else:
-                yield Member(path, _read(open_member))
+                yield path, _read(open_member)
 
 
 def _escapes(path: str) -> bool:

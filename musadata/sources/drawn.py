@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject, SourceKind
-from musadata.sources.protocol import STEP
+from musadata.records import Draft, Provenance, Reject, SourceKind
+from musadata.sources.protocol import reject_draft
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
@@ -51,7 +51,7 @@ class DrawnSource(ABC):
             try:
                 name, reference = self.draw(index)
             except NothingDrawn as none:
-                yield Reject(SCHEMA_VERSION, "tasks", STEP, str(none), "", f"{self.origin}:{path}")
+                yield reject_draft(str(none), "", f"{self.origin}:{path}")
             else:
                 yield Draft(self.kind, name, reference, Provenance(self.origin, "", _version(), path, "", LICENSE))
 

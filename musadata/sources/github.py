@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from musadata.config import SourceConfig, SourceType
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, Reject
+from musadata.records import Reject
 from musadata.sources.git import open_git
-from musadata.sources.protocol import STEP, CodeFile
+from musadata.sources.protocol import CodeFile, reject_draft
 from musadata.sources.rest import RestClient
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class GitHubRepositories:
         try:
             source = open_git(config, self._seed)
         except MusadataError as error:
-            yield Reject(SCHEMA_VERSION, "tasks", STEP, "unreachable_repository", error.what, f"git:{item.url}")
+            yield reject_draft("unreachable_repository", error.what, f"git:{item.url}")
             return
         for path in source.units():
             yield from source.read(path, sandbox)

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from musadata.config import SourceConfig
-from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject, SourceKind
-from musadata.sources.protocol import STEP
+from musadata.records import Draft, Provenance, Reject, SourceKind
+from musadata.sources.protocol import reject_draft
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
@@ -44,21 +44,16 @@ class NNSmithSource:
             "musadata.sources.nnsmith:print_graphs", self._seed, first, last, self._nodes, limits=limits
         )
         if outcome.status != "ok":
-            yield self._reject(unit, f"generator {outcome.status}", outcome.error_type or "")
+            where = f"nnsmith:seed/{self._seed}/graph/{unit}"
+            yield reject_draft(f"generator {outcome.status}", outcome.error_type or "", where)
             return
         for index, (name, text) in enumerate(outcome.value, start=first):
-            yield self._draft(index, name, text) if text else self._reject(str(index), name, "")
-
-    def _draft(self, index: int, name: str, reference: str) -> Draft:
-        return Draft(SourceKind.NNSMITH, name, reference, self._provenance(index))
-
-    def _provenance(self, index: int) -> Provenance:
-        path = f"seed/{self._seed}/graph/{index}"
-        return Provenance("nnsmith", REPOSITORY, version("nnsmith"), path, "", "Apache-2.0")
-
-    def _reject(self, graphs: str, reason: str, detail: str) -> Reject:
-        origin = f"nnsmith:seed/{self._seed}/graph/{graphs}"
-        return Reject(SCHEMA_VERSION, "tasks", STEP, reason, detail, origin)
+            path = f"seed/{self._seed}/graph/{index}"
+            if text:
+                place = Provenance("nnsmith", REPOSITORY, version("nnsmith"), path, "", "Apache-2.0")
+                yield Draft(SourceKind.NNSMITH, name, text, place)
+            else:
+                yield reject_draft(name, "", f"nnsmith:{path}")
 
 
 def print_graphs(seed: int, first: int, last: int, max_nodes: int) -> list[list[str]]:

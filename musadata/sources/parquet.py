@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, Reject
+from musadata.records import Reject
 from musadata.sources.code import CodeFiles
-from musadata.sources.protocol import STEP, CodeFile, UnreadableFile
+from musadata.sources.protocol import CodeFile, UnreadableFile, reject_draft
 from musadata.sources.trees import check_size
 
 if TYPE_CHECKING:
@@ -120,13 +120,13 @@ class ParquetFiles:
         try:
             table = self._read(unit)
         except UnreadableFile as error:
-            yield Reject(SCHEMA_VERSION, "tasks", STEP, error.reason, error.detail, f"{self.origin}/{unit}")
+            yield reject_draft(error.reason, error.detail, f"{self.origin}/{unit}")
             return
         for repository, repeated in self._repositories(table):
             for path in repository.units():
                 yield from repository.read(path, sandbox)
             for path in repeated:
-                yield Reject(SCHEMA_VERSION, "tasks", STEP, "repeated_path", "", f"{self.origin}/{path}")
+                yield reject_draft("repeated_path", "", f"{self.origin}/{path}")
 
     def _read(self, unit: str) -> pa.Table:
         """A row group, texts as the bytes that they are.

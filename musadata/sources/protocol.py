@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from musadata.errors import Rejection
-from musadata.records import Draft, Provenance, Reject
+from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
 
 STEP = "draft"  # under which the funnel counts what sources offer
+
+
+def reject_draft(reason: str, detail: str, origin: str) -> Reject:
+    """What a source, or the miner, leaves out and why."""
+    return Reject(SCHEMA_VERSION, "tasks", STEP, reason, " ".join(detail.split()), origin)
 
 
 class Source(Protocol):

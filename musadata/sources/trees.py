@@ -25,7 +25,8 @@ class FolderTree:
         for folder, folders, files in os.walk(self.root / self.inside, followlinks=False):
             folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
             base = Path(folder)
-            found += [(base / name).relative_to(self.root).as_posix() for name in files if _is_plain(base / name)]
+            plain = [base / name for name in files if (base / name).is_file() and not (base / name).is_symlink()]
+            found += [path.relative_to(self.root).as_posix() for path in plain]
         return sorted(found)
 
     def paths(self) -> list[str]:
@@ -41,23 +42,19 @@ class FolderTree:
 
 
 class MemoryTree:
-    """Files held in memory."""
+    """Files held in memory, or for each that cannot be used the reason."""
 
-    def __init__(self, files: Mapping[str, bytes]):
-        self._files = files
+    def __init__(self, files: Mapping[str, bytes | UnreadableFile]):
+        self.files = files
 
     def paths(self) -> list[str]:
-        return sorted(self._files)
+        return sorted(self.files)
 
     def read(self, path: str) -> bytes:
-        try:
-            return check_size(self._files[path])
-        except KeyError:
-            raise UnreadableFile("unreadable", "no such file") from None
-
-
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+        data = self.files.get(path, UnreadableFile("unreadable", "no such file"))
+        if isinstance(data, UnreadableFile):
+            raise data
+        return check_size(data)
 
 
 def check_size(data: bytes) -> bytes:

@@ -3,8 +3,6 @@
 On a CPU `nn.GRU` arrives as matrix products and sigmoids, `nn.RMSNorm` as a mean and products, `F.l1_loss` as a mean.
 """
 
-from collections.abc import Iterator
-
 from musadata.records import OperatorFamily
 from musadata.tasks.family import family_of
 from musadata.tasks.operator_graph import Key, ValueGraph
@@ -49,7 +47,7 @@ def _normalizes(graph: ValueGraph) -> bool:
     measured: list[int | None] = []  # per value, what it is a norm of
     for number, (operator, _, operands) in enumerate(graph.keys):
         if operator in _SCALING and len(set(operands)) == 2:
-            if any(_is_about(graph.keys, value, measured[scale]) for value, scale in _both_ways(operands)):
+            if any(_is_about(graph.keys, value, measured[scale]) for value, scale in (operands[:2], operands[1::-1])):
                 return True
             measured.append(None)
         elif operator in _NORMS:
@@ -59,11 +57,6 @@ def _normalizes(graph: ValueGraph) -> bool:
         else:  # a root, an epsilon, a change of shape
             measured.append(measured[operands[0]] if len(operands) == 1 and operands[0] < number else None)
     return False
-
-
-def _both_ways(operands: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    yield operands[0], operands[1]
-    yield operands[1], operands[0]
 
 
 def _is_about(keys: list[Key], value: int, measured: int | None) -> bool:

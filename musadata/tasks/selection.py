@@ -63,7 +63,10 @@ def select(signatures: Iterable[TaskSignature], config: TasksConfig) -> dict[str
     would merge `F.relu(x)` with `F.gelu(x)`). Likeness is transitive. The representative of a group is its smallest
     id, mined code first; it does not depend on the order of the signatures. A task that was probed twice is one.
     """
-    ordered = sorted({one.task_id: one for one in signatures}.values(), key=_rank)
+    ordered = sorted(
+        {one.task_id: one for one in signatures}.values(),
+        key=lambda one: (_KIND_ORDER.get(one.source_kind, len(_KIND_ORDER)), one.task_id),
+    )
     by_graph = _Groups(len(ordered))
     for same in _group_by(ordered, lambda one: one.graph_fingerprint):
         by_graph.join(same)
@@ -78,10 +81,6 @@ def select(signatures: Iterable[TaskSignature], config: TasksConfig) -> dict[str
             dropped[signature.task_id] = "near_duplicate"
     kept = [(one.task_id, one.operator_family) for one in ordered if one.task_id not in dropped]
     return dropped | dict.fromkeys(drop_surplus(kept, config.families), "balance")
-
-
-def _rank(signature: TaskSignature) -> tuple[int, str]:
-    return _KIND_ORDER.get(signature.source_kind, len(_KIND_ORDER)), signature.task_id
 
 
 def _group_by(signatures: Sequence[TaskSignature], key: Key) -> Iterator[list[int]]:

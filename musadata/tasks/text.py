@@ -19,20 +19,7 @@ _TOKEN = re.compile(
     r"""|(?P<name>[A-Za-z_]\w*)|(?P<sign>[^\s\w])""",
     re.DOTALL,
 )
-_KEPT_NAMES = frozenset(keyword.kwlist) | {
-    "forward",
-    "range",
-    "len",
-    "int",
-    "float",
-    "bool",
-    "max",
-    "min",
-    "sum",
-    "abs",
-}
-
-
+_KEPT_NAMES = {*keyword.kwlist, "forward", "range", "len", "int", "float", "bool", "max", "min", "sum", "abs"}
 _IMPORT = re.compile(r"^(?:import|from) [^\n]*\n", re.MULTILINE)
 _INPUTS = re.compile(r"^def get_(?:init_)?inputs\b", re.MULTILINE)
 # What says the same with and without: annotations of plain types, what a function returns, a comma before a bracket.
@@ -86,8 +73,4 @@ def similarity(left: Sequence[int], right: Sequence[int]) -> float:
 
 def shingle_hashes(source: str, size: int) -> frozenset[str]:
     """Shingles as 12 hex digits each, which can be shipped without the text that they were made from."""
-    return frozenset(_short_hash(shingle) for shingle in shingles(source, size))
-
-
-def _short_hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return frozenset(hashlib.sha256(shingle.encode()).hexdigest()[:12] for shingle in shingles(source, size))

@@ -33,8 +33,8 @@ def operator_flops(function: torch._ops.OpOverload, args: Sequence[Any], kwargs:
     if function.is_view or name in _MOVES:
         return 0
     operands = [value for value in args if isinstance(value, torch.Tensor)]
-    outputs = [value for value in _flat(result) if isinstance(value, torch.Tensor)]
-    written = max((tensor.numel() for tensor in outputs), default=0)
+    results = result if isinstance(result, (tuple, list)) else [result]
+    written = max((value.numel() for value in results if isinstance(value, torch.Tensor)), default=0)
     if name in _PER_ELEMENT_READ and operands and not _is_pointwise(function):
         return _PER_ELEMENT_READ[name] * operands[0].numel()
     if name.startswith(("max_pool", "avg_pool")):
@@ -70,7 +70,3 @@ def _is_pointwise(function: torch._ops.OpOverload) -> bool:
 def _window_size(window: Any, dimensions: int) -> int:
     sizes = list(window) if isinstance(window, (list, tuple)) else [window]
     return math.prod(sizes) if len(sizes) == dimensions else int(sizes[0]) ** dimensions
-
-
-def _flat(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, (tuple, list)) else [result]

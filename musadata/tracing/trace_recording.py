@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, count
 from types import ModuleType
 from typing import Any
@@ -157,19 +158,7 @@ def _named_tensors(
 def _with_outputs(recorder: TraceRecorder, outputs: Sequence[torch.Tensor]) -> list[TensorFact]:
     """The tensors that were made, those that were returned marked as outputs. A returned input is stated anew."""
     names = {recorder.name_of(tensor) for tensor in outputs}
-    facts = [
-        TensorFact(
-            f.name,
-            "output" if f.name in names else f.role,
-            f.operator,
-            f.shape,
-            f.stride,
-            f.dtype,
-            f.operands,
-            f.arguments,
-        )
-        for f in recorder.made
-    ]
+    facts = [replace(fact, role="output") if fact.name in names else fact for fact in recorder.made]
     made = {fact.name for fact in facts}
     for index, tensor in enumerate(outputs):
         name = recorder.name_of(tensor)

@@ -1,4 +1,4 @@
-"""Trying attempts on a module. Everything here runs inside the sandbox, in the process that executed the mined code."""
+"""Executing attempts on a mined module. Runs inside the sandbox, in the process that executed the mined code."""
 
 import math
 import re
@@ -17,17 +17,17 @@ from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
 from musadata.mining.arguments.operations import OperationCounter
 
-MAX_ELEMENTS = 1 << 20  # of one input: larger attempts are not made at all
+MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace, "math": math}
 TRANSIENT = "<reference>"
-PARAMETERS_PER_TRY = 250_000  # a large module uses its tries up faster: time must not decide what is found
-MAX_KEPT = 64_000_000  # parameters of the modules that wait for another attempt
+PARAMETERS_PER_TRY = 250_000  # a large module uses up more tries: a clock must not decide what is found
+MAX_KEPT = 64_000_000  # parameters of all modules kept for later attempts
 LAZY = (UninitializedParameter, UninitializedBuffer)
 
 
 @dataclass(frozen=True)
 class Result:
-    """How an attempt went. `elements`: of all inputs and outputs together; `parameters`: in the module."""
+    """Result of an attempt. `elements`: total of all inputs and outputs; `parameters`: of the module."""
 
     ok: bool
     error: str = ""
@@ -35,13 +35,13 @@ class Result:
     stage: str = ""  # "init", "inputs" or "forward", where it failed
     elements: int = 0
     parameters: int = 0
-    repeatable: bool = True  # a second call gave the same
+    repeatable: bool = True  # a second call returned the same values
     finite: bool = True
 
 
 @dataclass
 class Built:
-    """A module as its constructor left it; `generator` is the state of torch's random numbers at that point."""
+    """A constructed module. `generator`: the state of torch's random generator after construction."""
 
     model: Any
     parameters: int
@@ -51,7 +51,7 @@ class Built:
 
 @dataclass
 class AttemptRunner:
-    """A mined module, ready to be tried; counts how often it was."""
+    """Constructs and calls one mined module with different arguments, up to a number of tries."""
 
     source: str
     max_tries: int
@@ -77,7 +77,7 @@ class AttemptRunner:
         return eval(_compiled(text), {**HELPERS, **self.space})
 
     def attempt(self, attempt: Attempt, *, twice: bool = False) -> Result:
-        """Build and call the module; an attempt that was made before is answered from memory."""
+        """Construct and call the module; the result of a repeated attempt is cached."""
         if attempt in self._seen and not twice:
             return self._seen[attempt]
         self.tries += 1
@@ -131,7 +131,7 @@ class AttemptRunner:
         return counter.total
 
     def _build(self, init: tuple[str, ...]) -> Built:
-        """The module of these arguments, new or as good as new; it has -1 parameters where some have no shape yet."""
+        """The module for these arguments, new or unchanged since construction; `parameters` is -1 for a lazy module."""
         if init in self._kept:
             return self._kept.pop(init)
         torch.manual_seed(0)
@@ -143,7 +143,7 @@ class AttemptRunner:
         return Built(model, parameters, torch.get_rng_state(), Snapshot(model))
 
     def _put_back(self, init: tuple[str, ...], built: Built) -> None:
-        """Keep a module for the next attempt with the same arguments, unless a call has changed it."""
+        """Cache a module for later attempts with the same arguments, unless a call has changed it."""
         if built.snapshot is None or not built.snapshot.holds():
             return
         self._kept[init] = built
@@ -185,7 +185,7 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _failing_line(error: Exception, source: str) -> str:
-    """The innermost line of the mined code that an exception passed. `traceback` would look every file up on disk."""
+    """The innermost line of the mined code in an exception's traceback. `traceback` would read files."""
     trace, number = error.__traceback__, 0
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == TRANSIENT:

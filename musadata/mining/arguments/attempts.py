@@ -1,11 +1,12 @@
-"""A guess at how to build and call a module: constructor arguments and inputs, with every size in a slot of its own."""
+"""A candidate for the arguments of a module: constructor arguments and inputs, whose sizes can be edited by slot."""
 
 import ast
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-DTYPES = {"float32": "", "int64": "", "bool": ""}  # what needs no `dtype=`
+DTYPES = {"float32": "", "int64": "", "bool": ""}  # these need no `dtype=`
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Draw:
     literal: str = ""
 
     def text(self) -> str:
-        """The expression that draws it."""
+        """The Python expression of the draw."""
         if self.kind == "literal":
             return self.literal
         sizes = ", ".join(map(str, self.shape))
@@ -36,14 +37,11 @@ class Draw:
 
     def draw(self, torch: Any) -> Any:
         """A value of it, from torch's global generator."""
-        return eval(self.text(), {"torch": torch})  # text of our own making, and in the sandbox at that
+        return eval(self.text(), {"torch": torch})  # text that is written above, inside the sandbox
 
     @property
     def elements(self) -> int:
-        total = 1
-        for size in self.shape:
-            total *= size
-        return total
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Attempt:
         return replace(self, init=init, draws=tuple(draws))
 
     def bound_slots(self) -> frozenset[int]:
-        """Places in `values()` that bound integers instead of sizing a tensor."""
+        """Slots of `values()` that are upper bounds of integers instead of sizes of tensors."""
         place, found = self.init_count(), []
         for draw in self.draws:
             place += len(draw.shape)
@@ -97,11 +95,6 @@ def shrunk(attempt: Attempt, ceiling: int) -> Attempt:
     return attempt.with_values(tuple(halve(value) for value in attempt.values()))
 
 
-def _constants(tree: ast.AST) -> list[ast.Constant]:
-    found = [item for item in ast.walk(tree) if isinstance(item, ast.Constant) and type(item.value) is int]
-    return sorted(found, key=lambda item: (item.lineno, item.col_offset))
-
-
 def integers(text: str) -> list[int]:
     """The whole numbers written in an expression, in order."""
     return [value for value, _, _ in _integers(text)]
@@ -109,13 +102,15 @@ def integers(text: str) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _integers(text: str) -> tuple[tuple[int, int, int], ...]:
-    """Value, start and end of each of them."""
-    constants = _constants(ast.parse(text, mode="eval"))
+    """Value, start and end of each whole number in an expression."""
+    nodes = ast.walk(ast.parse(text, mode="eval"))
+    constants = [item for item in nodes if isinstance(item, ast.Constant) and type(item.value) is int]
+    constants.sort(key=lambda item: (item.lineno, item.col_offset))
     return tuple((item.value, item.col_offset, item.end_col_offset) for item in constants)  # type: ignore[misc]
 
 
 def with_integers(text: str, values: list[int]) -> str:
-    """The expression with its whole numbers replaced by the first ones of `values`, which it takes off the list."""
+    """The expression with its whole numbers replaced by the first ones of `values`, which are removed from the list."""
     constants = _integers(text)
     fresh = [values.pop(0) for _ in constants]
     for (_, start, end), value in reversed(list(zip(constants, fresh, strict=True))):

@@ -1,7 +1,7 @@
-"""Filling large parameters cheaply while arguments are searched for. Runs inside the sandbox.
+"""Cheap initialization of large parameters during the argument search. Runs inside the sandbox.
 
-Of 32 CPU seconds that the search took for a fifth of timm's modules, 18 went into constructors, and most of that into
-drawing random numbers one by one that no one ever reads.
+For a fifth of timm's modules the search took 32 CPU seconds, 18 of them in constructors, most of that for drawing
+random numbers that are never read.
 """
 
 import math
@@ -19,7 +19,7 @@ DRAWING = {"rand": "uniform_", "randn": "normal_"}
 
 @contextmanager
 def cheap_filling() -> Iterator[None]:
-    """Meanwhile the first numbers of a large random tensor are drawn, and repeated."""
+    """Inside, only the first numbers of a large random tensor are drawn, and then repeated."""
     drawing = {name: getattr(torch, name) for name in DRAWING}
     for name in FILLING:
         setattr(torch.Tensor, name, _repeating(getattr(torch.Tensor, name)))
@@ -29,7 +29,7 @@ def cheap_filling() -> Iterator[None]:
         yield
     finally:
         for name in FILLING:
-            delattr(torch.Tensor, name)  # what it covered was inherited
+            delattr(torch.Tensor, name)  # the original is inherited
         for name, draw in drawing.items():
             setattr(torch, name, draw)
 

@@ -1,7 +1,7 @@
-"""Ending the construction of a module that grows without reason. Runs inside the sandbox.
+"""Stopping the construction of a module that is too large. Runs inside the sandbox.
 
-A guess of 24 for the depth of a tree makes sixteen million modules of it; three such guesses took a quarter of the time
-that all of timm did.
+A guess of 24 for the depth of a tree constructs sixteen million modules; three such guesses took a quarter of the time
+for all of timm.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from torch.nn.parameter import is_lazy
 
 MAX_MODULES = 10_000
 MAX_PARAMETERS = 128_000_000  # no module with half as many was ever found to run
-CHARGE_OF_MODULES = 15_000_000  # in parameters: another guess may do better, but not every one may be like this
+CHARGE_OF_MODULES = 15_000_000  # parameters charged for too many modules: allows another guess, but not many
 
 
 class TooLarge(Exception):
-    """`charge`: how many parameters the attempt counts for."""
+    """`charge`: the number of parameters that the attempt counts as."""
 
     def __init__(self, what: str, charge: int):
         self.charge = charge
@@ -26,7 +26,7 @@ class TooLarge(Exception):
 
 @contextmanager
 def bounded_size() -> Iterator[None]:
-    """Raise `TooLarge` out of a constructor that goes beyond these limits, where it gives a module its next part."""
+    """Raise `TooLarge` in a constructor when it registers a submodule or parameter beyond these limits."""
     built = parameters = 0
 
     def count_module(owner: Any, name: str, part: Any) -> None:

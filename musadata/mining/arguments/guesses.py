@@ -1,4 +1,4 @@
-"""What a constructor parameter probably wants, by its name, annotation and default."""
+"""Guesses at constructor arguments, by the parameter's name, annotation and default."""
 
 import inspect
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from musadata.mining.arguments.normalize_examples import default_text
 
-LARGE = 192  # a default from which a width is too large for a task
+LARGE = 192  # a default width from this on is too large for a task
 
 RULES: tuple[tuple[str, str], ...] = (
     (r"(^|_)(act|activation|nonlinearity|act_layer|act_func|act_fn|non_linearity)($|_)", "nn.GELU"),
@@ -46,7 +46,7 @@ def guess_arguments(signature: inspect.Signature, class_name: str) -> Iterator[t
 
 
 def _modest_defaults(parameters: list[inspect.Parameter]) -> tuple[str, ...]:
-    """Arguments that write out a sixteenth of each large default width; () where no default is large."""
+    """Arguments in which each large default width is divided by sixteen; () if no default is large."""
     named = [item for item in parameters if item.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     large = [place for place, item in enumerate(named) if type(item.default) is int and item.default >= LARGE]
     if not large:
@@ -107,7 +107,7 @@ def _by_rule(value: str, name: str, annotation: str, variant: int) -> str:
 
 
 def _distinct(name: str) -> int:
-    """A width that depends on what the name says, so that input and output widths differ."""
+    """A width by the parameter's name, so that input and output widths differ."""
     return 24 if re.search(r"^in|input|^dim$|_in$|embed|d_model|hidden_dim|n_embd|channels$", name) else 36
 
 

@@ -1,4 +1,4 @@
-"""Inputs to try when no example shows any: shapes in the likeliest order, by what the code says."""
+"""Guesses at inputs if no example shows any: shapes, likeliest first, by the text of the module."""
 
 import inspect
 import re
@@ -46,7 +46,7 @@ def _width(init: tuple[str, ...], signature: inspect.Signature) -> int:
 
 
 def _ranks(source: str, name: str) -> list[int]:
-    """Ranks in the order in which the code suggests them."""
+    """Ranks of the input, most plausible first."""
     scores = dict.fromkeys((2, 3, 4, 5), 0.0)
     for rank, words in RANK_WORDS:
         scores[rank] += len(re.findall(words, source))
@@ -87,7 +87,7 @@ def _draw(name: str, shape: tuple[int, ...], source: str) -> Draw:
 
 
 def _mixed(required: list[inspect.Parameter], width: int, source: str) -> list[tuple[Draw, ...]]:
-    """Inputs that differ from each other: class targets, and widths or lengths of their own."""
+    """Inputs whose shapes differ from each other: class targets, different lengths or ranks."""
     first = _draw(required[0].name, (18, width), source)
     targets = tuple(Draw("randint", (18,), width, "int64") for _ in required[1:])
     lengths = tuple(_draw(item.name, (5, 14 + 4 * place, width), source) for place, item in enumerate(required))

@@ -1,6 +1,6 @@
-"""Whether a call has changed a module: one that is as it was need not be built again for the next attempt.
+"""Detecting whether a call has changed a module: an unchanged one can be reused for the next attempt.
 
-Runs inside the sandbox, on what mined code has built.
+Runs inside the sandbox.
 """
 
 import enum
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-MINED = "mined"  # what mined code takes for the name of its module
-MAX_ITEMS = 100_000  # looking at more takes longer than most constructors
+MINED = "mined"  # `__name__` of mined code
+MAX_ITEMS = 100_000  # comparing more takes longer than most constructors
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type, range, slice, types.BuiltinFunctionType)
 _LEAVES = (*_PLAIN, *_TORCH, enum.Enum)
@@ -22,10 +22,10 @@ _EXACT_LEAVES = frozenset([*_PLAIN, *_TORCH])
 
 
 class Snapshot:
-    """All that can be reached from a value, by identity, with the versions of tensors."""
+    """Every object reachable from a value, by identity, and the version counters of tensors."""
 
     def __init__(self, value: Any):
-        self.complete = True  # nothing in it hides its state
+        self.complete = True  # whether all reachable state could be read
         self._empty: list[Any] = []
         self._filled: list[tuple[Any, tuple[Any, ...]]] = []
         self._tensors: list[torch.Tensor] = []
@@ -40,7 +40,7 @@ class Snapshot:
         self._versions = [tensor._version for tensor in self._tensors]
 
     def holds(self) -> bool:
-        """Whether everything is still the very object that it was, and no tensor has been written to."""
+        """Whether every object is still the same one, and no tensor has been written to."""
         return (
             self.complete
             and not any(self._empty)
@@ -49,7 +49,7 @@ class Snapshot:
         )
 
     def _open(self, value: Any) -> Iterable[Any]:
-        """What a value holds, noted down where it can change."""
+        """The objects that a value holds; mutable containers are recorded."""
         if isinstance(value, dict):
             return self._note(value, tuple(value.values()))
         if isinstance(value, torch.Tensor):

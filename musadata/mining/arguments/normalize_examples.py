@@ -1,4 +1,4 @@
-"""An example from a docstring or a test as an attempt: arguments in position, inputs as plain draws."""
+"""Converting an example from a docstring or a test to an attempt: positional arguments, and inputs as draws."""
 
 import ast
 import inspect
@@ -15,7 +15,7 @@ PLAIN = (int, float, str, bool, type(None))
 def normalize_example(
     runner: AttemptRunner, example: dict[str, Any], signature: inspect.Signature, forward: inspect.Signature
 ) -> Attempt | None:
-    """The attempt that an example describes, None if its arguments do not fit; without draws if it shows no call."""
+    """The attempt that an example shows; without draws if it shows no call, None if its arguments do not fit."""
     init = _in_position(example["init"], example["init_keywords"], signature)
     if init is None:
         return None
@@ -37,7 +37,7 @@ def normalize_example(
 def _in_position(
     positional: list[str], keywords: list[list[str]], signature: inspect.Signature
 ) -> tuple[str, ...] | None:
-    """All arguments by position, defaults filled in before the last one given; None if that cannot be."""
+    """All arguments by position, with defaults written out before the last given one; None if that is impossible."""
     if any(text.startswith("*") for text in positional):
         return None
     given = dict(keywords)
@@ -58,7 +58,7 @@ def _in_position(
 
 
 def default_text(value: Any) -> str | None:
-    """An expression for a parameter's default, None where there is none."""
+    """The expression of a parameter's default, None if there is none."""
     if isinstance(value, PLAIN) or (
         isinstance(value, (tuple, list)) and all(isinstance(item, PLAIN) for item in value)
     ):
@@ -71,7 +71,7 @@ def default_text(value: Any) -> str | None:
 
 
 def _plain_text(runner: AttemptRunner, text: str) -> str:
-    """The literal that an expression comes to, or the expression itself where its value has none."""
+    """The value of an expression as a literal, or the expression itself if its value has no literal."""
     value = runner.value(text)
     if isinstance(value, torch.Size):
         value = tuple(value)
@@ -84,7 +84,7 @@ def _plain_text(runner: AttemptRunner, text: str) -> str:
 
 
 def _as_draw(runner: AttemptRunner, text: str) -> Draw | None:
-    """An expression for an input as a draw of the same shape and kind; None where there is none."""
+    """A draw with the same shape and kind as an input's expression; None if there is none."""
     try:
         torch.manual_seed(0)
         value = runner.value(text)

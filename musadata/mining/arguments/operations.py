@@ -1,4 +1,4 @@
-"""How many multiply-adds convolutions and matrix products take in one call. Runs inside the sandbox."""
+"""Counting the multiply-adds of convolutions and matrix products in one call. Runs inside the sandbox."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ from musadata.dispatch import DispatchMode
 
 
 class OperationCounter(DispatchMode):
-    """Counts while it is entered. Torch's own counter would import the compiler first, which takes seconds."""
+    """Counts while it is active. Torch's own counter imports the compiler first, which takes seconds."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What to try next after a failure: the error message usually names both the size it got and the one it wants."""
+"""Corrections of a failed attempt: the error message usually names both the actual and the expected size."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attrib
 
 
 def repair(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
-    """Attempts that differ from a failed one in what its error names, likeliest first.
+    """Variants of a failed attempt that its error message suggests, likeliest first.
 
     Args:
         error: type and message of the exception.
@@ -33,12 +33,15 @@ def repair(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
     yield from _match_sizes(attempt, error)
     yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error)
     yield from _change_dtype(attempt, error)
-    yield from _change_arguments(attempt, error, line)
+    for number, text in enumerate(attempt.init):
+        for other in _other_expressions(text, error):
+            yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
 
 
 def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    """Replace a size that the message mentions by another one that it mentions: inputs first, then the constructor."""
-    numbers = list(dict.fromkeys(int(text) for text in re.findall(r"(?<![\w.])\d+(?![\w.]*\d*\.)", _loosened(error))))
+    """Replace one size in the message by another size in the message: in inputs first, then in the constructor."""
+    spaced = re.sub(r"(?<=\d)x(?=\d)", " x ", error)  # the numbers of "(4x24 and 36x24)"
+    numbers = list(dict.fromkeys(int(text) for text in re.findall(r"(?<![\w.])\d+(?![\w.]*\d*\.)", spaced)))
     values = attempt.values()
     first_input = attempt.init_count()
     order = [*range(first_input, len(values)), *range(first_input)]
@@ -48,11 +51,6 @@ def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
         for number in numbers:
             if number != values[slot] and 1 <= number <= LARGEST and (slot >= first_input or number > 4):
                 yield attempt.with_values((*values[:slot], number, *values[slot + 1 :]))
-
-
-def _loosened(error: str) -> str:
-    """ "(4x24 and 36x24)" with the numbers set apart."""
-    return re.sub(r"(?<=\d)x(?=\d)", " x ", error)
 
 
 def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -70,7 +68,7 @@ def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
 
 
 def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """A shape of another rank that keeps the leading sizes and fills up with fresh distinct ones."""
+    """A shape of another rank that keeps the leading sizes and appends new distinct ones."""
     fresh = [size for size in (7, 11, 13, 9, 15) if size not in shape]
     return (*shape[:rank], *fresh[: max(0, rank - len(shape))])
 
@@ -89,12 +87,6 @@ def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
 
 def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:
     return replace(attempt, draws=(*attempt.draws[:number], draw, *attempt.draws[number + 1 :]))
-
-
-def _change_arguments(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
-    for number, text in enumerate(attempt.init):
-        for other in _other_expressions(text, error):
-            yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
 
 
 def _other_expressions(text: str, error: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Sizes that make a good task: modest, mutually distinct, not all powers of two.
+"""Choosing sizes that make a good task: modest, mutually distinct, not all powers of two.
 
-An attempt that works says nothing about which of its sizes belong together. So sizes are changed group by group, and a
-change stays only if the module still runs.
+A working attempt does not say which of its sizes depend on each other. So sizes are changed group by group, and a
+change is kept only if the module still runs.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ TARGETS: dict[int, tuple[tuple[int, ...], ...]] = {
 
 
 def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str], salt: str) -> Attempt:
-    """A working attempt with better sizes that works as well. `parameters`: the names of the inputs."""
+    """A working attempt with better sizes. `parameters`: the names of the inputs."""
     attempt = _promote(runner, _both_signs(runner, attempt, parameters))
     attempt = _retarget(runner, attempt, salt)
     attempt = _separate(runner, attempt, salt)
@@ -42,7 +42,7 @@ def _works(runner: AttemptRunner, attempt: Attempt) -> bool:
 
 
 def _both_signs(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) -> Attempt:
-    """Inputs of both signs where nothing speaks for probabilities: mistakes with signs do not show in positive ones."""
+    """Use inputs of both signs unless their names suggest probabilities: positive inputs hide sign errors."""
     for number, draw in enumerate(attempt.draws):
         name = parameters[number] if number < len(parameters) else ""
         if draw.kind == "rand" and not POSITIVE_NAMES.search(name):
@@ -53,7 +53,7 @@ def _both_signs(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) 
 
 
 def _promote(runner: AttemptRunner, attempt: Attempt) -> Attempt:
-    """Vectors become matrices where the module takes either: a wrong axis shows only where there are two."""
+    """Use matrices instead of vectors if the module accepts both: vectors hide a wrong axis."""
     if any(len(draw.shape) != 1 for draw in attempt.draws):
         return attempt
     wider = replace(attempt, draws=tuple(replace(draw, shape=(24, *draw.shape)) for draw in attempt.draws))
@@ -72,7 +72,7 @@ def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
 
 
 def _groups(attempt: Attempt) -> list[list[int]]:
-    """Slots of equal value of which one at least sizes an input, in order of appearance among the inputs."""
+    """Groups of slots of equal value with at least one input dimension, in order of appearance in the inputs."""
     values, first_input = attempt.values(), attempt.init_count()
     groups: dict[int, list[int]] = {}
     for slot in [*range(first_input, len(values)), *range(first_input)]:
@@ -86,7 +86,7 @@ def _trials(attempt: Attempt, group: list[int], salt: str) -> Iterator[tuple[int
     values, first_input = attempt.values(), attempt.init_count()
     old = values[group[0]]
     inputs = [slot for slot in group if slot >= first_input]
-    # A small number in the constructor is rather a count or a kernel than the width it happens to equal.
+    # A small number in the constructor is more likely a count or a kernel size than a width of equal value.
     sets = [inputs] if old <= 4 else [group, inputs]
     for slots in [item for number, item in enumerate(sets) if item and item not in sets[:number]]:
         target = _target(attempt, slots[0] if slots[0] >= first_input else inputs[0], salt)
@@ -97,7 +97,7 @@ def _trials(attempt: Attempt, group: list[int], salt: str) -> Iterator[tuple[int
 
 
 def _target(attempt: Attempt, slot: int, salt: str) -> int:
-    """The size that the input dimension in this slot should have: by its rank and place, away from others' sizes."""
+    """A size for the input dimension in this slot, by rank and position, that no other slot has."""
     start = attempt.init_count()
     values = attempt.values()
     taken = set(values) - {values[slot]}
@@ -121,7 +121,7 @@ def _hash(text: str) -> int:
 
 
 def _separate(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
-    """Tell dimensions of one input apart that are equal by accident."""
+    """Give dimensions different sizes that are equal by accident."""
     bounds = attempt.bound_slots()
     for slot in range(attempt.init_count(), len(attempt.values())):
         values = attempt.values()
@@ -139,7 +139,7 @@ def _separate(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
 
 
 def _limit(runner: AttemptRunner, attempt: Attempt) -> Attempt:
-    """Shrink the largest sizes until the cost is modest; grow the batch of what is tiny."""
+    """Shrink the largest sizes until the cost is modest, or grow the batch of a tiny task."""
     for _ in range(12):
         result = runner.attempt(attempt)
         if result.elements < MIN_ELEMENTS:

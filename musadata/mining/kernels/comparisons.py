@@ -1,4 +1,4 @@
-"""What a repository's own tests compare a kernel's wrapper with: an equivalent that needs no telling name."""
+"""Finding equivalents in tests: the expression that a repository's own test compares a kernel's wrapper with."""
 
 import ast
 import copy
@@ -49,7 +49,7 @@ def _in_test(
 
 
 def _given(call: ast.Call, fast: Definition) -> dict[str, str] | None:
-    """Variable of the test -> argument of the wrapper; None if the wrapper is given anything else than variables."""
+    """Variable of the test -> argument of the wrapper; None if an argument is not a variable."""
     known = arguments_of(fast)
     if known is None or wrapper_kind(fast) in ("module", "class") or not call.args + call.keywords:
         return None
@@ -77,7 +77,7 @@ def _expectation(statements: list[ast.stmt], name: str, given: frozenset[str]) -
 
 
 def _assigns(statement: ast.stmt, names: frozenset[str]) -> bool:
-    """Whether a statement binds inputs: what they are drawn from does not belong into the expectation."""
+    """Whether a statement binds inputs: their values must not be substituted into the expectation."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     bound = {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
     return bool(bound & names)

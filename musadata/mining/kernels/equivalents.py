@@ -1,4 +1,4 @@
-"""Finding what a kernel's wrapper computes, written by the same people in plain PyTorch."""
+"""Finding equivalents by name: the same computation as a kernel's wrapper, in plain PyTorch, in the same repository."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from musadata.mining.kernels.repository import Definition, Repository, folder_distance, wrapper_kind
 
 DEFINED = re.compile(r"^(?:class|def)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-# What people call a slow and plain version ("scan_ref", "naive_scan", "ScanTorch"), and what they call a fast one.
+# Names of plain versions ("scan_ref", "naive_scan", "ScanTorch"), and words in names of fast ones.
 PLAIN = re.compile(
     r"^(?:ref|reference|torch|pytorch|naive|native|eager|slow|py|python|cpu|vanilla)_(?P<after>\w+)$"
     r"|^(?P<before>\w+?)_(?:ref|reference|torch|pytorch|naive|native|eager|slow|py|python|cpu|vanilla|golden|gold)$"
@@ -39,7 +39,7 @@ class Equivalent:
 
 
 def find_equivalents(repository: Repository) -> list[Equivalent]:
-    """Wrappers whose plain version is told by its name and takes the same arguments, nearest first; one for each."""
+    """Wrappers with a plain version that matches by name and arguments; the nearest one for each wrapper."""
     places = defined_names(repository)
     by_stem: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in sorted(places):
@@ -68,7 +68,7 @@ def defined_names(repository: Repository) -> dict[str, list[str]]:
 
 
 def _stem(name: str) -> str:
-    """A name without what only says that it is fast: "FusedScanFn" and "scan_cuda" are both "scan"."""
+    """A name without the words that mark a fast version: "FusedScanFn" and "scan_cuda" are both "scan"."""
     return re.sub(r"_", "", FAST.sub("_", name)).lower()
 
 
@@ -97,7 +97,7 @@ def definition(repository: Repository, path: str, name: str) -> Definition | Non
 
 
 def shared_arguments(fast: Definition, plain: Definition) -> tuple[str, ...] | None:
-    """Arguments that either needs, by name in the order of the first; None if one needs what the other lacks."""
+    """Names of the arguments that either requires, in the wrapper's order; None if the other one lacks one of them."""
     ours, theirs = arguments_of(fast), arguments_of(plain)
     if ours is None or theirs is None:
         return None
@@ -110,7 +110,8 @@ def shared_arguments(fast: Definition, plain: Definition) -> tuple[str, ...] | N
 
 def arguments_of(node: Definition) -> list[tuple[str, bool]] | None:
     """The arguments of a function, of an autograd function, or of a module's `forward`; whether each is required."""
-    function = node if isinstance(node, ast.FunctionDef) else _forward(node)
+    methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "forward"]
+    function = node if isinstance(node, ast.FunctionDef) else next(iter(methods), None)
     if function is None or function.args.vararg or any(default is None for default in function.args.kw_defaults):
         return None
     positional = [*function.args.posonlyargs, *function.args.args]
@@ -119,12 +120,8 @@ def arguments_of(node: Definition) -> list[tuple[str, bool]] | None:
     return [(item.arg, place < optional) for place, item in enumerate(positional)][first:]
 
 
-def _forward(node: ast.ClassDef) -> ast.FunctionDef | None:
-    return next((item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "forward"), None)
-
-
 def write_module(name: str, node: Definition, arguments: tuple[str, ...], parent: str) -> str:
-    """A module that hands its inputs to a function, to be appended to the function's file."""
+    """The text of a module that calls a function with its inputs, to be appended to the function's file."""
     call = f"{parent}.apply" if isinstance(node, ast.ClassDef) else parent
     positional = _in_order(node, arguments)
     handed = ", ".join(arguments if positional else (f"{item}={item}" for item in arguments))

@@ -1,4 +1,4 @@
-"""A candidate made of what people wrote: their wrapper, cut out of its repository, and the native code behind it."""
+"""A candidate from a repository's own code: the wrapper, cut out of its files, and the native code that it calls."""
 
 import re
 from collections.abc import Sequence
@@ -15,21 +15,21 @@ from musadata.mining.slicing.parsing import Definition
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.sources.protocol import Tree
 
-PAIR = "MusadataPair"  # the class that is appended to a file to call a function of it
+PAIR = "MusadataPair"  # the module that is appended to a file to call one of its functions
 LOADER = "from torch.utils.cpp_extension import load_inline"
 REGISTERED = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
 
 
 @dataclass(frozen=True)
 class ExtensionCandidate:
-    """Python and native code of one wrapper, and the links that it uses, its first one first."""
+    """Python and native code of one wrapper, and its links in order of use."""
 
     source: str
     links: tuple[Link, ...]
 
 
 def cut_module(tree: Tree, node_name: str, path: str) -> tuple[str, Slice, Slicer]:
-    """A class of a tree as `Model`, with everything that it needs, in Python.
+    """A class of a tree, renamed to `Model`, with all the Python code that it needs.
 
     Raises:
         Unsliceable: it needs something that a reference may not have.
@@ -132,7 +132,7 @@ def _find_extensions(
 
 
 def _alias(linker: Linker, path: str, name: str) -> Alias | None:
-    """What a name that an extension is built under stood for in the repository."""
+    """What the name of a built extension meant in the repository."""
     known = {alias.replace(".", "__"): value for alias, value in linker.repository.aliases(path).items()}
     if name in known:
         return known[name]
@@ -159,7 +159,9 @@ def _write_extension(name: str, native: NativeSlice, host: str, device: str) -> 
     parts = []
     for role, text in (("cpp", host), ("cuda", device)):
         if text:
-            parts.append(f"{stem}_{role} = {_quoted(text)}")
+            plain = '"""' not in text and not text.endswith(("\\", '"'))
+            quoted = f'r"""\n{text}\n"""' if plain else repr(text)
+            parts.append(f"{stem}_{role} = {quoted}")
             arguments.append(f"{role}_sources={stem}_{role}")
         elif role == "cpp":
             arguments.append('cpp_sources=""')
@@ -172,14 +174,8 @@ def _write_extension(name: str, native: NativeSlice, host: str, device: str) -> 
     return "\n\n".join(parts)
 
 
-def _quoted(text: str) -> str:
-    if '"""' not in text and not text.endswith(("\\", '"')):
-        return f'r"""\n{text}\n"""'
-    return repr(text)
-
-
 def _place(body: str, name: str, block: str) -> str:
-    """The program with an extension built where the slice left a name for it, or after the imports."""
+    """Insert the statements that build an extension: at its placeholder, or after the imports."""
     if LOADER not in body:
         head, _, rest = body.partition("\n\n\n")
         body = f"{head}\n{LOADER}\n\n\n{rest}"

@@ -1,4 +1,4 @@
-"""The native extensions that a repository builds: their names, and which files each is made of."""
+"""The native extensions that a repository builds: their names and source files."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ BUILDERS = frozenset({"CUDAExtension", "CppExtension", "Extension", "SYCLExtensi
 
 @dataclass(frozen=True)
 class Extension:
-    """One extension. `sources`: paths in the tree; empty where they are computed: then anything below `folder`."""
+    """One extension. `sources`: paths in the tree; empty if the build computes them: then all files below `folder`."""
 
     name: str
     folder: str
@@ -77,7 +77,7 @@ def _resolve_sources(given: ast.expr, folder: str, files: frozenset[str]) -> Ite
 
 
 def _string_constants(tree: ast.Module) -> dict[str, str]:
-    """Names that are bound to a text anywhere in the file."""
+    """Names that are bound to a string anywhere in the file."""
     return {
         target.id: node.value.value
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""From a file to the rows of `kernels/`: the wrappers in it, the kernels behind them, and a task where there is one."""
+"""From a file to the rows of `kernels/`: its wrappers, the kernels that they call, and a task if there is one."""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ UNCUT = (Unsliceable, cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError
 
 
 class KernelMiner:
-    """Finds the kernels of one tree. Its native code is read when the first file asks."""
+    """Finds the kernels of one tree. Native code is read on first use."""
 
     def __init__(self, source: CodeSource):
         self._source = source
@@ -42,7 +42,7 @@ class KernelMiner:
 
     @cached_property
     def _equivalents(self) -> dict[str, list[Equivalent]]:
-        """By the file of the wrapper. None is looked for in a tree without native code."""
+        """Equivalents by the wrapper's file; none in a tree without native code."""
         if not self._repository.bindings:
             return {}
         named = find_equivalents(self._repository)
@@ -54,7 +54,7 @@ class KernelMiner:
         return found
 
     def rows(self, path: str, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
-        """The kernels that a file's wrappers call, and a reject for each that cannot be a row, in a fixed order."""
+        """The kernels that a file's wrappers call, in a fixed order, and a reject for each that cannot be a row."""
         if not path.endswith(".py") or not self._repository.bindings:
             return
         done: set[tuple[str, str]] = set()
@@ -70,12 +70,13 @@ class KernelMiner:
                 yield self._row(link, [link])
 
     def _paired(self, equivalent: Equivalent, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
-        """The row of a wrapper that has an equivalent, with its task; nothing where the wrapper calls no kernel."""
+        """The row of a wrapper with an equivalent, and its task; nothing if the wrapper calls no kernel."""
         where = f"{self._source.origin}/{equivalent.wrapper_path}:{_lines(equivalent.wrapper)}"
         try:
             candidate = cut_candidate(self._source.tree, self._linker, equivalent)
         except UNCUT as error:
-            if _calls_kernel(self._linker, equivalent):
+            linked = [link.use.wrapper.name for link in self._linker.links(equivalent.wrapper_path)]
+            if equivalent.wrapper.name in linked:  # a wrapper that calls no kernel is no loss
                 yield _reject("tasks", f"wrapper_{_reason(error)}", _detail(error), where)
             return
         except TooMuchNativeCode as error:
@@ -91,7 +92,7 @@ class KernelMiner:
             yield self._row(candidate.links[0], candidate.links, equivalent, candidate, draft)
 
     def _draft(self, equivalent: Equivalent, sandbox: Caller, where: str) -> Draft | Reject:
-        """The equivalent as a reference, with arguments on which it runs."""
+        """The equivalent as a reference, with inputs on which it runs."""
         name = equivalent.plain.name
         try:
             definitions = cut_reference(self._source.tree, equivalent)
@@ -151,7 +152,7 @@ class KernelMiner:
         return KernelDraft(_identified(kernel), draft)
 
     def _native(self, path: str, text: str) -> NativeSource:
-        inline = ">." in path  # code in a Python string, whose file stands in the wrapper's provenance
+        inline = ">." in path  # code in a Python string: the wrapper's provenance names its file
         return NativeSource(path, text, "" if inline else self._source.provenance(path, "").license)
 
 
@@ -166,30 +167,25 @@ def check_licenses(kernel: Kernel, allowed: Collection[str]) -> Reject | None:
 
 
 def with_task(kernel: Kernel, task: Task | None) -> Kernel:
-    """The row with the task that its candidate solves; without candidate where there is no task."""
+    """The row with the task that its candidate solves; without candidate if there is no task."""
     if task is None:
         return without_task(kernel)
     return _identified(dataclasses.replace(kernel, task_id=task.task_id, split=task.split))
 
 
 def without_task(kernel: Kernel) -> Kernel:
-    """The row as it is where nothing can judge its candidate."""
+    """The row without a candidate, since no task can verify it."""
     return _identified(dataclasses.replace(kernel, task_id="", candidate="", split="train"))
 
 
 def _identified(kernel: Kernel) -> Kernel:
-    """The row with the hash of everything else in it as its id."""
+    """The row with its id, a hash of all other fields."""
     return dataclasses.replace(kernel, kernel_id=content_id("kernel", dataclasses.replace(kernel, kernel_id="")))
 
 
 def _order(link: Link) -> tuple[int, bool, str, str]:
-    """Wrappers in the order of the file; what runs forward before what runs backward."""
+    """Sort key: wrappers in file order, forward before backward."""
     return link.use.wrapper.lineno, link.use.method in GRADIENTS, link.pair.extension, link.pair.binding
-
-
-def _calls_kernel(linker: Linker, equivalent: Equivalent) -> bool:
-    """Whether a wrapper itself calls a kernel: only then is it a loss that it could not be cut."""
-    return any(link.use.wrapper.name == equivalent.wrapper.name for link in linker.links(equivalent.wrapper_path))
 
 
 def _form(link: Link, native: NativeSlice) -> str:

@@ -1,4 +1,4 @@
-"""What a C++ or CUDA file defines, launches and binds to Python. tree-sitter-cuda, with tolerance for local errors."""
+"""What a C++ or CUDA file defines, launches and binds to Python, by tree-sitter-cuda; tolerates local parse errors."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tree_sitter import Language, Node, Parser
 
 SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
 LANGUAGE = Language(tree_sitter_cuda.language())
-# Macros that the grammar stumbles over; they are blanked out, so that every offset stays.
+# Macros that the grammar cannot parse; they are replaced by spaces, which keeps all offsets.
 BLANKED = re.compile(
     rb"\b[A-Z][A-Z0-9_]*_(?:API|EXPORT|INLINE|NAMESPACE)\b|\bC10_HOST_DEVICE\b"
     rb"|\b(?:__launch_bounds__|C10_LAUNCH_BOUNDS_\d)\s*\((?:[^()]|\([^()]*\))*\)"
@@ -33,9 +33,9 @@ DISPATCHED = re.compile(r"\bDISPATCH_\w*IMPL\s*\(\s*(\w+)")
 class NativeFunction:
     """A function or kernel. Lines are 1-based and inclusive.
 
-    `scope`: its namespaces and class ("a::b"). `calls`: what it calls, launches or passes on, as qualified as it says.
-    `mentions`: every other name in it, of which only those of kernels matter. `parameters`: of its template;
-    `launches`: kernels it launches with how many template arguments, by which overloads are told apart.
+    `scope`: its namespaces and class ("a::b"). `calls`: names that it calls, launches or passes on, as written.
+    `mentions`: every other name in it (used for kernels only). `parameters`: number of its template parameters.
+    `launches`: kernels that it launches, with the number of template arguments, which selects the overload.
     """
 
     name: str
@@ -90,7 +90,7 @@ class NativeFile:
 
 
 def parse_native(path: str, data: bytes) -> NativeFile:
-    """Read one file; never fails, since unparsable stretches are passed over."""
+    """Read one file; never fails, since text that cannot be parsed is skipped."""
     text = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), data.decode("utf-8", "replace"))
     functions = tuple(_functions(path, parse_tree(text.encode())))
     registrations = tuple((found[1], found[2]) for found in REGISTERED.finditer(text))
@@ -137,7 +137,7 @@ def _functions(path: str, root: Node) -> Iterator[NativeFunction]:
                 is_kernel=bool(KERNEL.search(head)) or stray,
                 calls=_calls(body),
                 scope="::".join([*_enclosing(node), *qualifiers]),
-                mentions=_mentions(body),
+                mentions=frozenset(re.findall(r"[A-Za-z_]\w{3,}", _text(body))),
                 parameters=_template_parameters(node),
                 launches=_launches(body),
             )
@@ -185,10 +185,6 @@ def _launches(body: Node) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
-def _mentions(body: Node) -> frozenset[str]:
-    return frozenset(re.findall(r"[A-Za-z_]\w{3,}", _text(body)))
-
-
 def plain_name(name: str) -> str:
     """A qualified name without template arguments, pointers and leading colons."""
     flat = re.sub(r"\s+", "", name)
@@ -198,7 +194,7 @@ def plain_name(name: str) -> str:
 
 
 def _calls(body: Node) -> frozenset[str]:
-    """Names that a body calls or launches; functions handed on as arguments count too."""
+    """Names that a body calls, launches or passes as arguments."""
     text = _text(body)
     found = {plain_name(item[1]) for item in LAUNCH.finditer(text)}
     found |= set(DISPATCHED.findall(text))

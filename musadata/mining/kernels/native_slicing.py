@@ -1,4 +1,4 @@
-"""Cutting out of an extension's native files what one of its bindings needs."""
+"""Cutting the code that one binding needs out of an extension's native files."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from musadata.mining.kernels.native_parsing import BindingBlock, declared_name, 
 from musadata.mining.kernels.pairs import Link
 from musadata.mining.kernels.repository import Repository
 
-MAX_CHARACTERS = 200_000  # of native code behind one wrapper; more is a library
+MAX_CHARACTERS = 200_000  # of native code of one wrapper; more is a library
 HEADERS = (".h", ".hpp", ".cuh", ".inl")
 DEVICE = (".cu", ".cuh")
 WORD = re.compile(r"[A-Za-z_]\w*")
@@ -21,15 +21,15 @@ CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif")
 
 
 class TooMuchNativeCode(Exception):
-    """What a binding needs is more than a row should hold; the message says how much."""
+    """A binding needs more native code than a row should hold; the message says how much."""
 
 
 @dataclass(frozen=True)
 class NativeSlice:
     """Native code that some bindings of one extension need.
 
-    `files`: path -> text without what nothing needs, in the order of paths. `blocks`: what binds them, by path.
-    `functions`: what `load_inline` is told to bind where no block does.
+    `files`: path -> text without unneeded definitions, sorted by path. `blocks`: the binding code, by path.
+    `functions`: names for `load_inline` to bind if there is no block.
     """
 
     files: dict[str, str]
@@ -40,7 +40,7 @@ class NativeSlice:
 
 @dataclass(frozen=True)
 class _Span:
-    """A definition or declaration that may be left out. Offsets are in bytes of its file."""
+    """A definition or declaration that can be removed. Offsets are in bytes of its file."""
 
     name: str
     start: int
@@ -78,7 +78,7 @@ def _without_blocks(repository: Repository, path: str) -> str:
 
 
 def _has_code(text: str) -> bool:
-    """Whether anything but directives, comments and white space is left."""
+    """Whether a text holds more than directives, comments and white space."""
     plain = re.sub(
         r"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*(pragma|include|ifndef|endif)[^\n]*$", "", text, flags=re.S | re.M
     )
@@ -86,7 +86,7 @@ def _has_code(text: str) -> bool:
 
 
 def _prune(texts: dict[str, str], names: set[str]) -> dict[str, str]:
-    """The texts without functions and declarations whose names nothing that stays mentions."""
+    """The texts without functions and declarations that the remaining code does not mention."""
     encoded = {path: text.encode() for path, text in texts.items()}
     spans = {path: list(_spans(data)) for path, data in encoded.items()}
     words: dict[str, set[str]] = {}  # name -> the words in everything of that name
@@ -125,7 +125,7 @@ def _written(data: bytes, spans: Iterable[_Span]) -> str:
 
 
 def _spans(data: bytes) -> Iterator[_Span]:
-    """Functions, and declarations of functions, that stand in namespaces, each with the comment right above it."""
+    """Functions and declarations of functions at namespace level, each with the comment directly above it."""
     stack = [parse_tree(data)]
     while stack:
         node = stack.pop()
@@ -144,14 +144,17 @@ def _span(node: Node) -> _Span | None:
         inner = inner.children[-1]
     is_function = inner.type == "function_definition" and inner.child_by_field_name("body") is not None
     is_declared = inner.type == "declaration" and _is_function_declarator(inner)
-    if not (is_function or is_declared) or _follows_error(node):
+    before = node.prev_sibling  # where the parser failed right before, part of the definition may lie there
+    if not (is_function or is_declared) or node.has_error or (before is not None and before.type == "ERROR"):
         return None
     name = declared_name(inner)
     if not name or "::" in name or name.startswith("operator") or name.isupper():
         return None
     start = node
     while (above := start.prev_sibling) is not None and above.type == "comment":
-        if above.end_point[0] + 1 < start.start_point[0] or _shares_line(above):
+        code = above.prev_sibling
+        shares_line = code is not None and code.end_point[0] == above.start_point[0]
+        if above.end_point[0] + 1 < start.start_point[0] or shares_line:
             break
         start = above
     return _Span(name, start.start_byte, node.end_byte)
@@ -164,19 +167,8 @@ def _is_function_declarator(node: Node) -> bool:
     return declarator is not None and declarator.type == "function_declarator"
 
 
-def _follows_error(node: Node) -> bool:
-    """Whether the parser gave up right before: part of the definition may lie there."""
-    before = node.prev_sibling
-    return node.has_error or (before is not None and before.type == "ERROR")
-
-
-def _shares_line(comment: Node) -> bool:
-    before = comment.prev_sibling
-    return before is not None and before.end_point[0] == comment.start_point[0]
-
-
 def _bindings(repository: Repository, links: Sequence[Link]) -> dict[str, str]:
-    """Per file, the blocks that bind the links' names, and nothing else in them."""
+    """Per file, the binding blocks, reduced to the links' names."""
     wanted = {link.binding.name for link in links}
     files = {path for link in links for path in repository.files_of(link.extension)}
     files |= {link.binding.path for link in links}
@@ -199,7 +191,7 @@ def _write_block(block: BindingBlock, wanted: set[str]) -> str:
 
 
 def flatten(repository: Repository, native: NativeSlice) -> tuple[str, str]:
-    """The slice as two texts without includes of its own files: for the host's compiler, and for the device's."""
+    """The slice as one text for the host compiler and one for the device compiler, own includes expanded."""
     host, device = _Flattener(repository, native), _Flattener(repository, native)
     for path in native.files:
         if not path.endswith(HEADERS):
@@ -227,7 +219,7 @@ class _Flattener:
         return text if CONDITIONAL.search(text) else _included_once(text)
 
     def _expanded(self, path: str) -> str:
-        """A file's text with the repository's own headers in place, each once."""
+        """A file's text with the repository's own headers expanded, each once."""
         self.seen.add(path)
         text = re.sub(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*\n?", "", self._native.files.get(path, ""), flags=re.M)
 

@@ -37,7 +37,7 @@ class Pair:
 class Use:
     """A wrapper that calls something of an extension: "pkg._C", "torch.ops.ns", or the variable it was loaded into.
 
-    `method`: the method of the wrapper in which it does, "" for a function.
+    `method`: the calling method of the wrapper, "" for a function.
     """
 
     wrapper: ast.FunctionDef | ast.ClassDef
@@ -50,7 +50,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Link:
-    """A use, and all native code that it leads to. `reached`: every function on the way, kernels included."""
+    """A use, and all native code that it reaches. `reached`: every function on the way, kernels included."""
 
     use: Use
     pair: Pair
@@ -63,12 +63,12 @@ def find_pairs(tree: Tree) -> list[Pair]:
     """Every link from a wrapper to at least one kernel, sorted by wrapper."""
     linker = Linker(Repository(tree))
     found = [link.pair for path in linker.repository.python_paths for link in linker.links(path)]
-    return sorted(set(found), key=lambda pair: (*_by_line(pair.wrapper_place), pair.extension, pair.binding))
 
+    def order(pair: Pair) -> tuple[str, int, str, str]:
+        path, _, lines = pair.wrapper_place.rpartition(":")
+        return path, int(lines.partition("-")[0]), pair.extension, pair.binding
 
-def _by_line(place: str) -> tuple[str, int]:
-    path, _, lines = place.rpartition(":")
-    return path, int(lines.partition("-")[0])
+    return sorted(set(found), key=order)
 
 
 class Linker:
@@ -92,7 +92,7 @@ class Linker:
         return list({(link.pair, link.use.method): link for link in found}.values())
 
     def uses(self, path: str) -> Iterator[Use]:
-        """Every attribute of an extension that a top-level class or function of a file refers to."""
+        """Every attribute of an extension that a top-level class or function of a file uses."""
         module = self.repository.module(path)
         if module is None or not self.repository.bindings:
             return
@@ -128,7 +128,7 @@ class Linker:
         return Link(use, pair, binding, extension, tuple(functions))
 
     def _extensions_of(self, binding: Binding, use: Use) -> list[Extension]:
-        """The extensions by which this use can mean this binding."""
+        """The extensions through which this use can refer to this binding."""
         if use.target.startswith("torch.ops."):
             built = [item for item in self.repository.extensions if binding.path in self.repository.files_of(item)]
             any_file = Extension(use.target, "", frozenset())
@@ -153,7 +153,7 @@ class Linker:
         return near[0] if near else lambda_
 
     def _reach(self, binding: Binding, extension: Extension) -> list[NativeFunction]:
-        """What the bound function reaches by calls inside its extension, nearest definition first, by place."""
+        """The functions that a binding reaches by calls inside its extension, sorted by place."""
         kernels: dict[tuple[str, int], NativeFunction] = {}
         front = [(name, binding.path, "") for name in [binding.target, *sorted(binding.calls)]]
         seen: dict[tuple[str, int], NativeFunction] = {}
@@ -179,7 +179,7 @@ class Linker:
         extension: Extension,
         found: dict[tuple[str, int], NativeFunction],
     ) -> list[tuple[str, str, str]]:
-        """What a function calls; kernels that it launches are entered into `found` at once, overloads told apart."""
+        """The names that a function calls. Kernels that it launches are added to `found`, overloads resolved."""
         launched = set()
         for name, arguments in sorted(function.launches):
             known = [item for item in self._near(name, function.path, function.scope, extension) if item.is_kernel]
@@ -193,7 +193,7 @@ class Linker:
         return [(call, function.path, function.scope) for call in sorted(called - launched)]
 
     def _near(self, name: str, path: str, scope: str, extension: Extension) -> list[NativeFunction]:
-        """What a name can mean in `scope` of `path`: definitions of this file, else the nearest in the extension."""
+        """The definitions that a name can mean in `scope`: of this file, else the nearest in the extension."""
         qualifier, _, last = name.rpartition("::")
         known = _in_scope(self._functions.get(last, []), qualifier, scope)
         here = [item for item in known if item.path == path]
@@ -224,7 +224,7 @@ def _uses_in(
 
 
 def _in_scope(known: list[NativeFunction], qualifier: str, scope: str) -> list[NativeFunction]:
-    """What a qualified name can mean: definitions of its scope, or of the innermost scope around the caller."""
+    """The definitions that a qualified name can mean: of its scope, or of the innermost scope around the caller."""
     if qualifier:
         exact = [item for item in known if f"::{item.scope}".endswith(f"::{qualifier}")]
         return exact or known

@@ -1,6 +1,6 @@
-"""A tree in which Python files build the extensions that they use, where they import them in the repository.
+"""A view of a tree in which Python files build the extensions that they import in the repository.
 
-Whatever the slicer cuts out of such a tree stands alone, with `NAME = None` where the extension has to be built.
+The slicer cuts self-contained code out of such a tree, with `NAME = None` where the extension has to be built.
 """
 
 import ast
@@ -36,7 +36,7 @@ class RebuiltTree:
 
 
 def rebind(text: str, module: ast.Module, aliases: Mapping[str, Alias]) -> str:
-    """A file's text in which every alias of an extension is a name on top level that is bound to a built one."""
+    """A file's text in which every alias of an extension is a top-level name bound to an extension that is built."""
     imported = {name: alias for name, alias in aliases.items() if alias.extension is None}
     edits = [*_forward_only(module), *_imports(module, imported)]
     bound = [name for name in imported if any(name in names for _, _, _, names in edits)]
@@ -56,7 +56,7 @@ def rebind(text: str, module: ast.Module, aliases: Mapping[str, Alias]) -> str:
 
 
 def plain_name(alias: str) -> str:
-    """The name that stands for an alias: "pkg__C" for "pkg._C"."""
+    """An alias as one name: "pkg__C" for "pkg._C"."""
     return alias.replace(".", "__")
 
 
@@ -69,7 +69,7 @@ def _built(name: str, alias: Alias) -> list[str]:
 
 
 def _head_length(module: ast.Module) -> int:
-    """How many lines the docstring and `from __future__` take."""
+    """The number of lines of the docstring and `from __future__` imports."""
     last = 0
     for node in module.body:
         text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -79,7 +79,7 @@ def _head_length(module: ast.Module) -> int:
     return last
 
 
-Edit = tuple[int, int, str, frozenset[str]]  # first and last line, what stands there instead, the aliases it bound
+Edit = tuple[int, int, str, frozenset[str]]  # first and last line, the new text, the aliases that the old text bound
 
 
 def _forward_only(module: ast.Module) -> Iterator[Edit]:
@@ -95,7 +95,7 @@ def _imports(module: ast.Module, aliases: Mapping[str, Alias]) -> Iterator[Edit]
     for node in module.body:
         found = list(_binders([node], aliases))
         names = frozenset(name for _, some in found for name in some)
-        if found and isinstance(node, ast.Try):  # whatever happens where the import fails does not happen here
+        if found and isinstance(node, ast.Try):  # the handlers of a failed import are not needed
             yield node.lineno, node.end_lineno or node.lineno, "", names
             continue
         for statement, some in found:

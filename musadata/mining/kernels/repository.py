@@ -16,7 +16,7 @@ from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import decode_source
 
 MAX_PARSED = 64  # Python files whose trees are held at once
-MAX_NATIVE_BYTES = 1 << 26  # of one repository; what is larger is a compiler or vendors its libraries
+MAX_NATIVE_BYTES = 1 << 26  # of one repository; a larger one is a compiler or contains other libraries
 DEVICE_SUFFIXES = (".cu", ".cuh")
 BUILDS = re.compile(r"Extension\b|\bload(_inline)?\s*\(|\bsources\b")  # in every file that builds an extension
 VENDORED = ("third_party/", "cutlass/", "composable_kernel/", "third-party/", "externals/")
@@ -25,9 +25,9 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class Alias:
-    """What a name stands for in one file: an extension's dotted name ("pkg._C"), or "pkg._C:forward" for one binding.
+    """What a name means in one file: an extension's dotted name ("pkg._C"), or "pkg._C:forward" for one binding.
 
-    `extension` is set where this very file builds it.
+    `extension` is set if this file builds the extension.
     """
 
     target: str
@@ -65,7 +65,7 @@ class Repository:
                     self._loaded[path, variable] = extension
 
     def _parse_native(self) -> Iterator[NativeFile]:
-        """Native files, and what stands in Python strings; only the strings where no file is device code."""
+        """Native files and code in Python strings; only the strings if no file is device code."""
         if any(path.endswith(DEVICE_SUFFIXES) for path in self._paths):
             read = 0
             for path, data in _native_files(self._tree, self._paths):
@@ -85,14 +85,14 @@ class Repository:
             return ""
 
     def native_text(self, path: str) -> str:
-        """The text of a native file, or of the code in a Python string that stands for one."""
+        """The text of a native file, or of native code in a Python string."""
         for item in self.extensions if ">." in path else ():
             if path in (inline_path(item), inline_path(item, "cpp")):
                 return item.inline if path.endswith(".cu") else item.inline_host
         return self._tree.read(path).decode("utf-8", "replace")
 
     def module(self, path: str) -> ast.Module | None:
-        """A Python file's tree, None if it cannot be parsed. A few are kept."""
+        """A Python file's syntax tree, None if it cannot be parsed. `MAX_PARSED` are cached."""
         if path not in self._parsed:
             try:
                 self._parsed[path] = ast.parse(self.text(path))
@@ -108,7 +108,7 @@ class Repository:
         return frozenset(names | {binding.library for binding in self.bindings})
 
     def aliases(self, path: str) -> dict[str, Alias]:
-        """The names under which a file knows extensions, or single bindings of them."""
+        """The names in a file that mean an extension or one of its bindings."""
         module = self.module(path)
         return dict(self._aliases(path, module, self._importable)) if module is not None else {}
 
@@ -135,7 +135,7 @@ class Repository:
                     yield from ((variable, Alias(text)) for text in texts if isinstance(text, str) and text in names)
 
     def files_of(self, extension: Extension) -> frozenset[str]:
-        """Its sources, or all native files below its folder, and whatever these include."""
+        """Its sources, or all native files below its folder, and all files that these include."""
         if extension not in self._members:
             prefix = f"{extension.folder}/" if extension.folder else ""
             found = set(extension.sources) or {path for path in self.native if path.startswith(prefix)}
@@ -145,7 +145,7 @@ class Repository:
         return self._members[extension]
 
     def visible_from(self, path: str) -> frozenset[str]:
-        """What a file includes, directly or not: all that its compiler sees besides itself."""
+        """The files that a file includes, directly or indirectly."""
         if path not in self._visible:
             found: set[str] = set()
             front = [path]
@@ -158,7 +158,7 @@ class Repository:
         return self._visible[path]
 
     def included(self, path: str, name: str) -> list[str]:
-        """The file that an `#include` means: the nearest one whose path ends like that."""
+        """The file that an `#include` means: the nearest one whose path ends with the name."""
         known = [item for item in self._named.get(name.rpartition("/")[2], ()) if f"/{item}".endswith(f"/{name}")]
         return sorted(known, key=lambda item: (folder_distance(path, item), item))[:1]
 
@@ -175,7 +175,7 @@ def _inline_files(extension: Extension) -> Iterator[NativeFile]:
 
 
 def wrapper_kind(node: ast.FunctionDef | ast.ClassDef) -> str:
-    """What a wrapper is, by its bases: "function", "autograd", "module" or "class"."""
+    """The kind of a wrapper, by its bases: "function", "autograd", "module" or "class"."""
     if isinstance(node, ast.FunctionDef):
         return "function"
     bases = " ".join(ast.unparse(base) for base in node.bases)
@@ -183,7 +183,7 @@ def wrapper_kind(node: ast.FunctionDef | ast.ClassDef) -> str:
 
 
 def folder_distance(first: str, second: str) -> int:
-    """How many folders lie between two files."""
+    """The number of folders between two files."""
     a, b = PurePosixPath(first).parent.parts, PurePosixPath(second).parent.parts
     common = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     return len(a) + len(b) - 2 * common

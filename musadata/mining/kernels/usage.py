@@ -1,4 +1,4 @@
-"""How a repository's own tests call a function: evidence for the inputs on which its kernel works."""
+"""Examples of calls in a repository's own tests and benchmarks: evidence for the inputs of a kernel."""
 
 import ast
 import copy
@@ -35,11 +35,11 @@ def _test_files(repository: Repository, near: str, names: frozenset[str]) -> lis
 
 
 def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
-    """Every function with its body, its parameters set to the first values that they are tested with."""
+    """Every function with its body, in which parameters are set to defaults or first `parametrize` values."""
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.FunctionDef):
             given = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in _parameters(node)]
-            body = [_on_host(statement) for statement in [*given, *node.body]]
+            body = [_OnHost().visit(copy.deepcopy(statement)) for statement in [*given, *node.body]]
             yield node, [ast.fix_missing_locations(statement) for statement in body]
 
 
@@ -65,7 +65,7 @@ def _parametrized(arguments: list[ast.expr]) -> Iterator[tuple[str, ast.expr]]:
 
 
 class _OnHost(ast.NodeTransformer):
-    """Takes out where a tensor lies: what is left can be evaluated anywhere."""
+    """Removes device placement, so that an expression can be evaluated on any machine."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -75,22 +75,14 @@ class _OnHost(ast.NodeTransformer):
         return node
 
 
-def _on_host(statement: ast.stmt) -> ast.stmt:
-    changed: ast.stmt = _OnHost().visit(copy.deepcopy(statement))
-    return changed
-
-
 def _example(call: ast.Call, equivalent: Equivalent) -> Example | None:
     """The arguments that wrapper and plain version share; None if the call does not show them all."""
     if any(isinstance(item, ast.Starred) for item in call.args):
         return None
-    called = equivalent.wrapper if _names(call, equivalent.wrapper.name) else equivalent.plain
+    parts = ast.unparse(call.func).split(".")
+    called = equivalent.wrapper if equivalent.wrapper.name in parts else equivalent.plain
     given = dict(zip((name for name, _ in arguments_of(called) or []), call.args, strict=False))
     given |= {item.arg: item.value for item in call.keywords if item.arg}
     if not given.keys() >= set(equivalent.shared):
         return None
     return Example(inputs=tuple(ast.unparse(given[name]) for name in equivalent.shared), evidence="test")
-
-
-def _names(call: ast.Call, name: str) -> bool:
-    return name in ast.unparse(call.func).split(".")

@@ -174,7 +174,8 @@ class ConstantConditions:
         if isinstance(node, ast.Constant):
             return True
         if isinstance(node, ast.Attribute):
-            return node.attr not in self._changing and self._is_fixed_owner(node.value, function)
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            return node.attr not in self._changing and (own or self._is_fixed(node.value, function))
         if isinstance(node, ast.Name):
             return self._is_fixed_name(node.id, function)
         if isinstance(node, ast.Compare):
@@ -187,11 +188,6 @@ class ConstantConditions:
             children = [item for item in ast.iter_child_nodes(node) if isinstance(item, ast.expr)]
             return all(self._is_fixed(item, function) for item in children)
         return False
-
-    def _is_fixed_owner(self, node: ast.expr, function: Function) -> bool:
-        if isinstance(node, ast.Name) and node.id in ("self", "cls"):
-            return True
-        return self._is_fixed(node, function)
 
     def _is_fixed_call(self, node: ast.Call, function: Function) -> bool:
         if not isinstance(node.func, ast.Name) or node.func.id not in ASKING or node.keywords:

@@ -227,14 +227,14 @@ def _one_before(place: tuple[int, int]) -> tuple[int, int]:
 
 def _edited(line: bytes, edits: "tuple[()] | list[tuple[int, int, bytes]]") -> bytes:
     """A line with what is not inside of a larger edit replaced, from the right."""
-    outer = [one for one in edits if not any(_covers(other, one) for other in edits)]
+    outer = [
+        (start, end, new)
+        for start, end, new in edits
+        if not any((first, last) != (start, end) and first <= start and end <= last for first, last, _ in edits)
+    ]
     for start, end, new in sorted(set(outer), reverse=True):
         line = line[:start] + new + line[end:]
     return line
-
-
-def _covers(outer: tuple[int, int, bytes], inner: tuple[int, int, bytes]) -> bool:
-    return outer[:2] != inner[:2] and outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def squeeze(text: str) -> str:

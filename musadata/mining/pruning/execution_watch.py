@@ -66,9 +66,6 @@ class Table(dict[Any, Any]):
         if keys is not None and dict.__contains__(self, key):
             keys.add(key)
 
-    def _opened(self) -> None:
-        self._log.tables[self._site] = None
-
     def __getitem__(self, key: Any) -> Any:
         self._found(key)
         return super().__getitem__(key)
@@ -84,7 +81,7 @@ class Table(dict[Any, Any]):
 
 def _opening(name: str) -> Any:
     def method(self: Table, *arguments: Any, **keywords: Any) -> Any:
-        self._opened()
+        self._log.tables[self._site] = None
         return getattr(dict, name)(self, *arguments, **keywords)
 
     return method
@@ -111,7 +108,7 @@ def instrument(source: str, survey: Survey) -> str:
         insert(node.end_lineno or 0, node.end_col_offset or 0, ")", behind=True)
 
     def begin(node: ast.stmt, text: str) -> None:
-        line, before = first_line(node), b""
+        line = first_line(node)
         before = lines[line - 1][: node.col_offset]
         insert(line, node.col_offset, f"{text}; " if before.strip() else f"{text}\n{before.decode()}")
 

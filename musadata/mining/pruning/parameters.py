@@ -32,7 +32,12 @@ def drop_parameters(
     changed: set[str] = set()
     loaded = {id(scope.function): scope.loaded for scope in uses.scopes}
     for name, item in _callables(tree, uses, init, inputs).items():
-        unread = [place for place in _unread(item.function, loaded[id(item.function)]) if _can_drop(item, place)]
+        unread = [
+            place
+            for place in _unread(item.function, loaded[id(item.function)])
+            if place - item.skipped >= item.least
+            and all(_can_go(call, _argument(call, item, place)) for call in item.calls)
+        ]
         if item.function.args.kwarg and len(unread) == len(item.function.args.args):
             unread = unread[1:]
         if unread:
@@ -82,23 +87,13 @@ def _unread(function: Function, loaded: set[str]) -> list[int]:
     return [place for place, item in places if item.arg not in loaded and item.arg not in ("self", "cls")]
 
 
-def _can_drop(item: Callable, place: int) -> bool:
-    return place - item.skipped >= item.least and all(
-        _can_go(call, _argument(call, item, place)) for call in item.calls
-    )
-
-
 def _can_go(call: ast.Call, argument: int | None) -> bool:
     if any(isinstance(value, ast.Starred) for value in call.args) or any(not word.arg for word in call.keywords):
         return False
     if argument is None:
         return True
-    value = _values(call)[argument]
+    value = [*call.args, *(word.value for word in call.keywords)][argument]
     return all(isinstance(part, (*SAFE, *SYMBOLS)) for part in ast.walk(value))
-
-
-def _values(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(word.value for word in call.keywords)]
 
 
 def _argument(call: ast.Call, item: Callable, place: int) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.mining.slicing.evidence import Example, read_examples
+from musadata.mining.slicing.evidence import Example, called_name, read_examples
 from musadata.mining.slicing.parsing import Definition, ParsedModule
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import decode_source
@@ -64,11 +64,6 @@ class Callers:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return []
         functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-        return [_Test(node.body, _called(node)) for node in functions if node.name.startswith("test")]
-
-
-def _called(function: ast.FunctionDef) -> frozenset[str]:
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-    return frozenset(
-        call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "") for call in calls
-    )
+        tests = [node for node in functions if node.name.startswith("test")]
+        called = [{called_name(node) for node in ast.walk(test) if isinstance(node, ast.Call)} for test in tests]
+        return [_Test(test.body, frozenset(names)) for test, names in zip(tests, called, strict=True)]

@@ -14,9 +14,9 @@ from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_ex
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.parsing import Definition, ParsedModule
 from musadata.mining.slicing.rewriting import write_definitions
-from musadata.records import SCHEMA_VERSION, Draft, Reject, SourceKind
+from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits
-from musadata.sources.protocol import STEP, CodeSource, UnreadableFile
+from musadata.sources.protocol import CodeSource, UnreadableFile, reject_draft
 
 LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a backstop: the search itself is bounded in tries
 MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
@@ -27,10 +27,10 @@ def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Caller) -
     try:
         module = slicer.index.parse(path)
     except UnreadableFile as error:
-        yield _reject(error.reason, error.detail, f"{source.origin}/{path}")
+        yield reject_draft(error.reason, error.detail, f"{source.origin}/{path}")
         return
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        yield _reject("syntax_error", f"{type(error).__name__}: {error}"[:200], f"{source.origin}/{path}")
+        yield reject_draft("syntax_error", f"{type(error).__name__}: {error}"[:200], f"{source.origin}/{path}")
         return
     if not MODULE_HINT.search(module.text):
         return
@@ -51,19 +51,19 @@ def draft_class(
         definitions = write_definitions(cut, parsed)
         compile(definitions, "<slice>", "exec", dont_inherit=True)
     except Unsliceable as error:
-        return _reject(error.reason, error.detail, where)
+        return reject_draft(error.reason, error.detail, where)
     except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError, RecursionError) as error:
-        return _reject("unwritable", f"{type(error).__name__}: {error}"[:200], where)
+        return reject_draft("unwritable", f"{type(error).__name__}: {error}"[:200], where)
     shown = [*find_examples(definition), *slicer.callers.examples(definition, module)]
     examples = [dataclasses.asdict(example) for example in shown[:MAX_EXAMPLES]]
     outcome = sandbox.call(
         "musadata.mining.search:search_and_prune", definitions, name, examples, f"{source.seed}/{name}", limits=LIMITS
     )
     if not outcome.ok:
-        return _reject(f"search_{outcome.status}", outcome.error_type or "", where)
+        return reject_draft(f"search_{outcome.status}", outcome.error_type or "", where)
     found: dict[str, Any] = outcome.value
     if "reason" in found:
-        return _reject(str(found["reason"]), str(found["detail"]), where)
+        return reject_draft(str(found["reason"]), str(found["detail"]), where)
     reference = write_reference(found["definitions"], found["init"], found["inputs"])
     return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines))
 
@@ -107,7 +107,3 @@ def _returning(name: str, items: list[str]) -> str:
         return f"def {name}():\n{line}"
     rows = "".join(f"        {item},\n" for item in items)
     return f"def {name}():\n    return [\n{rows}    ]"
-
-
-def _reject(reason: str, detail: str, origin: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "tasks", STEP, reason, " ".join(detail.split()), origin)

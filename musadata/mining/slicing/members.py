@@ -29,17 +29,16 @@ class Member:
         """Whether something refers to it. Only `nn.Module`s lose members: other classes may be used in any way."""
         if self._never:
             return False
-        return not in_module or self._always or not attributes.isdisjoint(self.names)
+        called = not CALLED_BY_PYTHON.isdisjoint(self.names)
+        return not in_module or called or not attributes.isdisjoint(self.names)
 
     @cached_property
     def _never(self) -> bool:
-        if any(_is_overload(item) for item in getattr(self.node, "decorator_list", [])) or is_docstring(self.node):
+        decorators = getattr(self.node, "decorator_list", [])
+        names = {item.attr if isinstance(item, ast.Attribute) else getattr(item, "id", "") for item in decorators}
+        if names & {"overload", "_overload_method"} or is_docstring(self.node):
             return True
         return "__doc__" in self.names or "__constants__" in self.names
-
-    @cached_property
-    def _always(self) -> bool:
-        return not CALLED_BY_PYTHON.isdisjoint(self.names)
 
 
 def class_members(node: ast.ClassDef) -> list[Member]:
@@ -50,11 +49,6 @@ def class_members(node: ast.ClassDef) -> list[Member]:
         first = min([item.lineno, *(decorator.lineno for decorator in decorators)])
         members.append(Member(item, tuple(bound_names(item)), first, item.end_lineno or item.lineno))
     return members
-
-
-def _is_overload(decorator: ast.expr) -> bool:
-    name = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
-    return name in ("overload", "_overload_method")
 
 
 def replaced_names(node: ast.ClassDef) -> frozenset[str]:

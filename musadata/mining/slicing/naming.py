@@ -45,7 +45,7 @@ class Names:
     def _bind(self, preferred: str, key: str, statement: str) -> str:
         name = self.claim(preferred, key)
         bound = statement.rpartition(" ")[2]
-        self.statements[name] = statement if bound == name else _aliased(statement, name)
+        self.statements[name] = statement if bound == name else f"{statement.split(' as ')[0]} as {name}"
         return name
 
     def claim(self, preferred: str, key: object) -> str:
@@ -55,10 +55,6 @@ class Names:
             if name not in RESERVED and self._taken.setdefault(name, key) == key:
                 return name
         raise AssertionError("a thousand things of one name")
-
-
-def _aliased(statement: str, name: str) -> str:
-    return f"{statement.split(' as ')[0]} as {name}"
 
 
 def sort_imports(statements: set[str]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from musadata.mining.slicing import dotted_names
+
 
 class NoPosition(Exception):
     """Names stand where Python's own parser gives no position for them."""
@@ -51,7 +53,7 @@ class _Places(ast.NodeVisitor):
         self._replace(node, node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        if not self._replace(node, _dotted(node)):
+        if not self._replace(node, dotted_names.dotted_name(node)):
             self.visit(node.value)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -98,14 +100,6 @@ class _Places(ast.NodeVisitor):
         if head is None or not self._data.startswith(node.name.encode(), head.end()):
             raise NoPosition
         self.edits.append((head.end(), head.end() + len(node.name.encode()), new))
-
-
-def _dotted(node: ast.expr) -> str:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _bound_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:

@@ -147,7 +147,7 @@ def _class_text(piece: Piece, module: ParsedModule) -> str:
     for number, member in enumerate(members):
         if number in piece.needed:
             text += _comments(module, previous_end + 1, member.first - 1, len(indent))
-            text += _lines(module, member.first, member.last) + ("\n" if _is_function(member.node) else "")
+            text += _lines(module, member.first, member.last) + ("\n" if hasattr(member.node, "args") else "")
         previous_end = member.last
     return text if piece.needed else f"{text.rstrip()}\n{'' if summary else f'{indent}pass'}\n"
 
@@ -156,10 +156,6 @@ def _comments(module: ParsedModule, first: int, last: int, indent: int) -> str:
     """The comments right above a member; deeper ones close the member before it."""
     lines = [line for line in module.lines[first - 1 : last] if line.strip()]
     return "".join(line for line in lines if len(line) - len(line.lstrip()) <= indent)
-
-
-def _is_function(node: object) -> bool:
-    return hasattr(node, "args")
 
 
 def _summary(piece: Piece) -> str:
@@ -255,7 +251,8 @@ class _Tidier(cst.CSTTransformer):
     def leave_If(
         self, original_node: cst.If, updated_node: cst.If
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
-        answer = _answer(updated_node.test, self._flags)
+        text = cst.Module([]).code_for_node(updated_node.test).strip()
+        answer = known_answer(ast.parse(f"({text})", mode="eval").body, self._flags)
         if answer is None:
             return updated_node
         if answer:
@@ -285,11 +282,6 @@ class _Tidier(cst.CSTTransformer):
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
         return updated_node if updated_node.body else updated_node.with_changes(body=[_pass()])
-
-
-def _answer(test: cst.BaseExpression, flags: dict[str, bool]) -> bool | None:
-    text = cst.Module([]).code_for_node(test).strip()
-    return known_answer(ast.parse(f"({text})", mode="eval").body, flags)
 
 
 def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:

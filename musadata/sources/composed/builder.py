@@ -106,7 +106,8 @@ class Builder:
 
     def text(self) -> str:
         """The whole reference."""
-        lines = _returning(self.lines)
+        *before, last = self.lines
+        lines = [*before, f"return {last.removeprefix('x = ')}"]  # the last assignment is returned
         text = "\n".join(f"        {line}" for line in lines)
         layers = "\n".join(f"        self.{name} = {value}" for name, value in self.layers)
         arguments = [name for name in self.arguments if re.search(rf"\b{name}\b", layers)]
@@ -123,12 +124,6 @@ class Builder:
         constants = "".join(f"{name} = {value}\n" for name, value in self.constants.items() if name in used)
         functions = f"{_returned_list('get_inputs', drawn)}\n\n{_returned_list('get_init_inputs', arguments)}"
         return f"{imports}\n\n{body}\n\n\n{constants}\n\n{functions}"
-
-
-def _returning(lines: Sequence[str]) -> list[str]:
-    """The statements with the last assignment returned."""
-    *before, last = lines
-    return [*before, f"return {last.removeprefix('x = ')}"]
 
 
 def _returned_list(name: str, items: Sequence[str]) -> str:

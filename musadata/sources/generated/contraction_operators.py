@@ -60,7 +60,7 @@ class MatMul(Spec, NNSmithMatMul):
         left, right = (tuple(tensor.shape) for tensor in input_shapes)
         ConstraintCheck.le(elements(left) * right[-1], MAX_WORK)
         ConstraintCheck.ge(left[-1], 3)
-        return [nnsmith_eq(left[-1], right[-2]), *_same_batch(left[:-2], right[:-2])]
+        return [nnsmith_eq(left[-1], right[-2]), *map(nnsmith_eq, left[:-2], right[:-2])]
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
         columns = draw_features(max(1, MAX_WORK // elements(first)))
@@ -69,10 +69,6 @@ class MatMul(Spec, NNSmithMatMul):
 
     def work(self) -> int:
         return elements(self.output_shape()) * self.input_shape()[-1]
-
-
-def _same_batch(left: Shape, right: Shape) -> list[Any]:
-    return [nnsmith_eq(a, b) for a, b in zip(left, right, strict=False)]
 
 
 @mark_abstract("musadata")

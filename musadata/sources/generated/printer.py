@@ -25,7 +25,8 @@ class _Printer:
         self.nodes = graph.nodes
         self.readers = Counter(operand for node in graph.nodes for operand in node.operands)
         self.last_reader = {operand: index for index, node in enumerate(graph.nodes) for operand in node.operands}
-        self.layers = _name_layers(graph.nodes)
+        stems = {index: node.spec.layer_name for index, node in enumerate(graph.nodes) if node.spec}
+        self.layers = _number({index: stem for index, stem in stems.items() if stem})
         self.names = _name_sources(graph.nodes)  # value -> the expression that reads it
         self.pending: dict[int, str] = {}  # values without a name of their own, for their one reader
         self.bound: dict[str, int] = {}  # local name -> the value that it holds
@@ -100,7 +101,7 @@ class _Printer:
         first = self.nodes[node.operands[0]].spec
         if first and first.bounds[0] >= 0:
             text = text.replace(f"torch.abs({operands[-len(node.operands)]})", operands[-len(node.operands)])
-        return _tidy(text)
+        return ast.unparse(ast.parse(text, mode="eval"))  # without needless parentheses
 
     def _may_nest(self, index: int, expression: str) -> bool:
         """Whether the value has one reader, the very next operator, and is short: `F.relu(self.conv(x))`."""
@@ -154,12 +155,6 @@ def _reads_twice(node: Node, head: list[str]) -> bool:
     return any(text.count(mark) > 1 for mark in marks)
 
 
-def _name_layers(nodes: Sequence[Node]) -> dict[int, str]:
-    """Attribute names: `conv`, or `conv1` and `conv2` where there are two."""
-    stems = {index: node.spec.layer_name for index, node in enumerate(nodes) if node.spec and node.spec.layer_name}
-    return _number(stems)
-
-
 def _name_sources(nodes: Sequence[Node]) -> dict[int, str]:
     """Names of parameters by what they are used for, and of `forward`'s arguments."""
     learned: dict[int, str] = {}
@@ -181,17 +176,13 @@ def _first_use(nodes: Sequence[Node], index: int) -> tuple[int, int]:
 
 
 def _number(stems: dict[int, str]) -> dict[int, str]:
+    """`conv`, or `conv1` and `conv2` where there are two."""
     count, seen = Counter(stems.values()), Counter[str]()
     names = {}
     for index, stem in stems.items():
         seen[stem] += 1
         names[index] = f"{stem}{seen[stem]}" if count[stem] > 1 else stem
     return names
-
-
-def _tidy(expression: str) -> str:
-    """The expression without needless parentheses."""
-    return ast.unparse(ast.parse(expression, mode="eval"))
 
 
 def _draw(node: Node) -> str:

@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", type=Path, help="file to write; by default among the shipped sets")
     options = parser.parse_args(arguments)
     try:
-        files = [(_name(path), path) for path in sorted(options.checkout.glob(options.pattern))]
+        files = [(f"{path.parent.name}/{path.stem}", path) for path in sorted(options.checkout.glob(options.pattern))]
         if not files:
             raise MusadataError(
                 f"holds no file like {options.pattern}", where=str(options.checkout), remedy="say --pattern"
@@ -37,10 +37,6 @@ def main(arguments: list[str]) -> int:
     traced = sum(bool(task["graphs"]) for task in made["tasks"])
     print(f"{output}: {len(made['tasks'])} tasks, {traced} with a graph")
     return 0
-
-
-def _name(path: Path) -> str:
-    return f"{path.parent.name}/{path.stem}"
 
 
 if __name__ == "__main__":
