@@ -69,12 +69,11 @@ def references(teacher: TeacherType) -> "Sandbox":
     """
     if probing.cache_info().currsize:
         probing().close()
-    from musadata.teacher import compiler_teacher as compiler
+    from musadata.teacher import TEACHERS
     from musadata.tracing import task as tracing
     from musadata.verifier import REFERENCE_PRELOAD
 
-    traced = compiler.PRELOAD if teacher is TeacherType.COMPILER else ()
-    return _warm((*tracing.PRELOAD, *REFERENCE_PRELOAD, *traced))
+    return _warm((*tracing.PRELOAD, *REFERENCE_PRELOAD, *TEACHERS[teacher].preload))
 
 
 def _warm(preload: tuple[str, ...], setup: str | None = None) -> "Sandbox":
@@ -104,7 +103,9 @@ def teacher(config: TeacherConfig, seed: int) -> "Teacher":
 
 def requests_at_once(config: TeacherConfig) -> int:
     """How many questions a shard may have under way: a server takes many, a teacher in this process one."""
-    return config.concurrency if config.kind is TeacherType.OPENAI else 1
+    from musadata.teacher import TEACHERS
+
+    return config.concurrency if TEACHERS[config.kind].is_remote else 1
 
 
 def verdicts_at_once(config: VerifierConfig, workers: int) -> int:

@@ -1,6 +1,6 @@
 """Which code makes which results, so that an edit makes those anew that it may change; see `code_version`."""
 
-from musadata.config import Config, SourceType, TeacherConfig, TeacherType, VerifierConfig
+from musadata.config import Config, SourceType, TeacherConfig, VerifierConfig
 from musadata.sources import OPENERS
 from musadata.storage.code_version import code_version
 from musadata.teacher import TEACHERS
@@ -29,13 +29,13 @@ def selection_version() -> str:
 
 def answers_version(config: TeacherConfig) -> str:
     """Of answers that a teacher computes; "" where a model gives them, since paid answers outlive our code."""
-    computed = config.kind is TeacherType.COMPILER
-    return code_version((SANDBOX, TEACHERS[config.kind]), ("torch",)) if computed else ""
+    kind = TEACHERS[config.kind]
+    return code_version((SANDBOX, kind.module), ("torch",)) if kind.is_computed else ""
 
 
 def annotation_version(config: TeacherConfig) -> str:
     """Of traces and of reasoning about them."""
-    producers = (SANDBOX, "musadata.tracing.task", "musadata.teacher.annotation", TEACHERS[config.kind])
+    producers = (SANDBOX, "musadata.tracing.task", "musadata.teacher.annotation", TEACHERS[config.kind].module)
     return code_version(producers, ("torch",))
 
 

@@ -89,44 +89,11 @@ def find_claims(text: str) -> list[Claim]:
     claims = [Claim(ClaimKind.OPERATOR, match["name"]) for match in scanner.take(r"\b(?P<name>aten\.\w+(?:\.\w+)?)")]
     claims += _find_dtypes(scanner)
     claims += _find_tuples(scanner)
-    claims += [
-        Claim(ClaimKind.INTENSITY, match[0], about=match["value"])
-        for match in scanner.take(r"\b(?P<value>[0-9]+(?:\.[0-9]+)?)\s*FLOPs?\s*(?:per|/)\s*(?:byte|B)\b")
-    ]
-    claims += [
-        Claim(ClaimKind.SCALED, match[0].strip(), about=f"{match['value']} {match['scale']}")
-        for match in scanner.take(
-            r"\b(?P<value>[0-9]+(?:\.[0-9]+)?)\s*(?P<scale>[kKMGT]i?)(?:B|bytes|FLOPs?|flops?|elements)\b"
-        )
-    ]
-    claims += [
-        Claim(ClaimKind.SPLIT, match[0], _numbers(match[0]), about="both" if "/" in match[0] else "size")
-        for match in scanner.take(r"\b[a-z]\w* (?:/ [0-9]+ )?% [0-9]+\b(?!\.)")
-    ]
-    claims += [
-        Claim(ClaimKind.OFFSET, match[0], tuple(int(step) for step in re.findall(r"\* ([0-9]+)", match[0])))
-        for match in scanner.take(r"\b[a-z]\w*(?: \* [0-9]+)?(?: \+ [a-z]\w*(?: \* [0-9]+)?)+\b", _has_two_steps)
-    ]
-    claims += [
-        Claim(ClaimKind.TILE, match[0], _numbers(match[0]))
-        for match in scanner.take(r"\b(?:tiles?|blocks?) of [0-9]+ ?[×x] ?[0-9]+\b")
-    ]
-    claims += [
-        Claim(ClaimKind.EQUATION, _balance(match[0]), _numbers(match[0]))
-        for match in scanner.take(_EQUATION, _stands_alone)
-    ]
-    for pattern in _BLOCK_SIZE:
-        claims += [Claim(ClaimKind.BLOCK_SIZE, m[0], (int(m["size"]),)) for m in scanner.take(pattern)]
-    claims += [
-        Claim(ClaimKind.RANK, match[0], _numbers(match[0]))
-        for match in scanner.take(r"\b[0-9]+(?:-dimensional|-D\b|\s+dimensions\b)")
-    ]
+    for kind, pattern in _FORMS:
+        claims += [_claim(kind, match) for match in scanner.take(pattern, _CONDITIONS.get(kind, bool))]
     for pattern in _FREE:
         scanner.drop(pattern)
-    claims += [
-        Claim(ClaimKind.GEOMETRY, match[0], _numbers(match[0]))
-        for match in scanner.take(rf"\b[0-9]+\s+{_GEOMETRY_NOUN}")
-    ]
+    claims += [_claim(ClaimKind.GEOMETRY, match) for match in scanner.take(rf"\b[0-9]+\s+{_GEOMETRY_NOUN}")]
     claims += [
         Claim(ClaimKind.NUMBER, match[0].strip(), (int(match["number"].replace(",", "")),))
         for match in scanner.take(r"\b(?P<number>[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)\b(?:\s+[A-Za-z]+)?")
@@ -203,6 +170,45 @@ def _stands_alone(match: re.Match[str]) -> bool:
     if before and before[-1] in "×*·+−-/÷%" and not re.search(r"(?:^|\n)\s*[-*+]$", before):
         return False
     return all(evaluate(side) is not None for side in _balance(match[0]).split("="))
+
+
+# Forms of claims in the order in which they are looked for.
+_FORMS = (
+    (ClaimKind.INTENSITY, r"\b(?P<value>[0-9]+(?:\.[0-9]+)?)\s*FLOPs?\s*(?:per|/)\s*(?:byte|B)\b"),
+    (
+        ClaimKind.SCALED,
+        r"\b(?P<value>[0-9]+(?:\.[0-9]+)?)\s*(?P<scale>[kKMGT]i?)(?:B|bytes|FLOPs?|flops?|elements)\b",
+    ),
+    (ClaimKind.SPLIT, r"\b[a-z]\w* (?:/ [0-9]+ )?% [0-9]+\b(?!\.)"),
+    (ClaimKind.OFFSET, r"\b[a-z]\w*(?: \* [0-9]+)?(?: \+ [a-z]\w*(?: \* [0-9]+)?)+\b"),
+    (ClaimKind.TILE, r"\b(?:tiles?|blocks?) of [0-9]+ ?[×x] ?[0-9]+\b"),
+    (ClaimKind.EQUATION, _EQUATION),
+    *((ClaimKind.BLOCK_SIZE, pattern) for pattern in _BLOCK_SIZE),
+    (ClaimKind.RANK, r"\b[0-9]+(?:-dimensional|-D\b|\s+dimensions\b)"),
+)
+_CONDITIONS: dict[ClaimKind, Callable[[re.Match[str]], bool]] = {
+    ClaimKind.OFFSET: _has_two_steps,
+    ClaimKind.EQUATION: _stands_alone,
+}
+
+
+def _claim(kind: ClaimKind, match: re.Match[str]) -> Claim:
+    text = match[0]
+    match kind:
+        case ClaimKind.INTENSITY:
+            return Claim(kind, text, about=match["value"])
+        case ClaimKind.SCALED:
+            return Claim(kind, text.strip(), about=f"{match['value']} {match['scale']}")
+        case ClaimKind.SPLIT:
+            return Claim(kind, text, _numbers(text), about="both" if "/" in text else "size")
+        case ClaimKind.OFFSET:
+            return Claim(kind, text, tuple(int(step) for step in re.findall(r"\* ([0-9]+)", text)))
+        case ClaimKind.EQUATION:
+            return Claim(kind, _balance(text), _numbers(text))
+        case ClaimKind.BLOCK_SIZE:
+            return Claim(kind, text, (int(match["size"]),))
+        case _:
+            return Claim(kind, text, _numbers(text))
 
 
 def evaluate(expression: str) -> Fraction | None:

@@ -14,6 +14,7 @@ from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
 from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet
+from musadata.teacher.compiler.capturing import PRELOAD
 from musadata.teacher.compiler.explanation import describe, explain_repair
 from musadata.teacher.compiler.ir.captured_graph import parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -23,7 +24,6 @@ from musadata.teacher.reasoning import write_reasoning
 
 VERSION = "1"
 CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
-PRELOAD = ("torch", "musadata.teacher.compiler.capturing.capture_preload")  # modules for the sandbox to import once
 REMEMBERED_TASKS = 32
 
 

@@ -1,16 +1,14 @@
 """A teacher behind any server that speaks OpenAI's chat protocol: vLLM, SGLang, a vendor's.
 
-Requests are a pool without batch barriers: as soon as one is answered the next one starts. One loop in a thread of its
-own holds the connections, so `answer` may be called from any number of threads.
+One event loop in a thread of its own holds the connections, so `answer` may be called from any number of threads; as
+soon as one request is answered, its caller can send the next.
 """
 
 import asyncio
 import os
 import random
 import threading
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +18,7 @@ import aiohttp
 from musadata.config import TeacherConfig
 from musadata.errors import MusadataError
 from musadata.teacher.chat import body_of, failure_of, read_answer, retry_delay
-from musadata.teacher.protocol import Answer, CannotAnswer, Request
+from musadata.teacher.protocol import Answer, Request
 
 KEY_VARIABLES = ("MUSADATA_API_KEY", "OPENAI_API_KEY")
 _ATTEMPTS = 7
@@ -62,28 +60,6 @@ class OpenAITeacher:
         """
         return asyncio.run_coroutine_threadsafe(self._ask(request), self._running_loop()).result()
 
-    def answer_many(
-        self, requests: Iterable[Request], concurrency: int | None = None
-    ) -> Iterator[tuple[Request, Answer | CannotAnswer]]:
-        """Every request with its answer, in the order in which answers arrive.
-
-        `requests` may be a generator: no more are drawn from it than are under way. Requests that the server refuses
-        alone come back with the refusal.
-
-        Raises:
-            MusadataError: as `answer`; what is under way is given up.
-        """
-        results: SimpleQueue[tuple[Request, Answer | CannotAnswer] | BaseException | None] = SimpleQueue()
-        pool = self._pool(iter(requests), concurrency or self._config.concurrency, results)
-        running = asyncio.run_coroutine_threadsafe(pool, self._running_loop())
-        try:
-            while (result := results.get()) is not None:
-                if isinstance(result, BaseException):
-                    raise result
-                yield result
-        finally:
-            running.cancel()
-
     def close(self) -> None:
         """Close the connections and end the loop's thread."""
         with self._lock:
@@ -107,29 +83,6 @@ class OpenAITeacher:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="teacher", daemon=True).start()
             return self._loop
-
-    async def _pool(self, requests: Iterator[Request], concurrency: int, results: SimpleQueue[Any]) -> None:
-        """Workers that draw from one iterator until it is empty; an error ends them all."""
-
-        async def work() -> None:
-            for request in requests:
-                try:
-                    results.put((request, await self._ask(request)))
-                except CannotAnswer as refusal:
-                    results.put((request, refusal))
-
-        workers = [asyncio.ensure_future(work()) for _ in range(concurrency)]
-        try:
-            await asyncio.gather(*workers)
-            results.put(None)
-        except asyncio.CancelledError:
-            results.put(None)
-            raise
-        except BaseException as error:
-            results.put(error)
-        finally:
-            for worker in workers:
-                worker.cancel()
 
     async def _ask(self, request: Request) -> Answer:
         failure, wait_s = "", 0.0

@@ -13,6 +13,7 @@ from musadata.teacher.grounding import parse_steps
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from pipelines.steps import WINDOW, concurrently
 from tests.teacher.chat_server import ChatServer, refusal, reply
 from tests.tracing.examples import example, traces_of
 
@@ -147,50 +148,50 @@ def test_what_concerns_one_request_alone_is_a_countable_refusal(answer, reason):
         assert len(server.bodies) == 1
 
 
-def test_a_pool_has_no_batch_barriers_and_keeps_to_its_concurrency():
+def text_of(body: dict) -> str:
+    return body["messages"][-1]["content"]
+
+
+def test_requests_of_several_threads_have_no_batch_barriers_and_keep_to_their_concurrency():
     """One slow request among forty must not hold the others up."""
-    slow = {"q0": 1.0}
+    asked_before_q0 = []
+
+    def behave(body, attempt):
+        if text_of(body) == "q0":
+            asked_before_q0.append(len(server.bodies))
+        return reply(text_of(body).upper())
+
     with (
-        ChatServer(
-            lambda body, attempt: reply(body["messages"][-1]["content"].upper()),
-            delay_s=lambda body: slow.get(body["messages"][-1]["content"], 0.02),
-        ) as server,
+        ChatServer(behave, delay_s=lambda body: {"q0": 1.0}.get(text_of(body), 0.02)) as server,
         teacher_at(server.url) as teacher,
     ):
-        arrived = [
-            (request.messages[-1].content, answer.text)
-            for request, answer in teacher.answer_many((question(f"q{index}") for index in range(40)), concurrency=4)
-        ]
-    assert sorted(arrived) == sorted((f"q{index}", f"Q{index}") for index in range(40))
-    assert [question for question, _ in arrived].index("q0") >= 8  # with barriers it would be among the first four
+        answers = list(concurrently(teacher.answer, (question(f"q{index}") for index in range(40)), 4))
+    assert [answer.text for answer in answers] == [f"Q{index}" for index in range(40)]
+    assert asked_before_q0[0] >= 8  # with barriers it would be among the first four
     assert server.most_at_once <= 4
 
 
-def test_a_pool_hands_refusals_back_and_stops_at_what_a_user_must_mend():
+def test_a_refusal_concerns_one_request_and_what_a_user_must_mend_stops_all():
     def behave(body, attempt):
-        text = body["messages"][-1]["content"]
-        return refusal(400, "too many tokens") if text == "q3" else reply("ok")
+        return refusal(400, "too many tokens") if text_of(body) == "q3" else reply("ok")
+
+    def ask(request):
+        try:
+            return teacher.answer(request)
+        except CannotAnswer as refused:
+            return refused
 
     with ChatServer(behave) as server, teacher_at(server.url) as teacher:
-        found = {
-            request.messages[-1].content: answer
-            for request, answer in teacher.answer_many([question(f"q{index}") for index in range(6)])
-        }
-    assert isinstance(found["q3"], CannotAnswer)
-    assert [text for text, answer in sorted(found.items()) if isinstance(answer, Answer)] == [
-        "q0",
-        "q1",
-        "q2",
-        "q4",
-        "q5",
-    ]
+        found = list(concurrently(ask, [question(f"q{index}") for index in range(6)], 8))
+    assert isinstance(found[3], CannotAnswer)
+    assert [isinstance(answer, Answer) for answer in found] == [True, True, True, False, True, True]
     with ChatServer(lambda body, attempt: refusal(401)) as server, teacher_at(server.url) as teacher:
         with pytest.raises(MusadataError, match="key was refused"):
-            list(teacher.answer_many(question(f"q{index}") for index in range(100)))
+            list(concurrently(teacher.answer, (question(f"q{index}") for index in range(100)), 8))
         assert len(server.bodies) < 100
 
 
-def test_a_pool_draws_no_more_requests_than_it_can_have_under_way():
+def test_no_more_requests_are_drawn_than_can_be_under_way_or_wait():
     drawn = []
 
     def requests():
@@ -202,10 +203,10 @@ def test_a_pool_draws_no_more_requests_than_it_can_have_under_way():
         ChatServer(lambda body, attempt: reply("ok"), delay_s=lambda body: 0.02) as server,
         teacher_at(server.url) as teacher,
     ):
-        pool = teacher.answer_many(requests(), concurrency=3)
-        next(pool)
-        assert len(drawn) <= 10
-        pool.close()
+        answers = concurrently(teacher.answer, requests(), 3)
+        next(answers)
+        assert len(drawn) <= 3 * WINDOW
+        answers.close()
 
 
 def test_the_config_opens_the_teacher():

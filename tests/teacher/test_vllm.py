@@ -9,6 +9,7 @@ from musadata.records import ChatMessage
 from musadata.teacher.grounding import parse_steps
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from pipelines.steps import concurrently
 from tests.tracing.examples import example, traces_of
 
 URL = os.environ.get("MUSADATA_VLLM", "")
@@ -36,9 +37,9 @@ def test_the_same_seed_gives_the_same_answer_and_another_seed_another(teacher):
 
 def test_a_pool_of_requests_is_answered_completely(teacher):
     requests = [question(f"Write kernel {index}.", seed=index) for index in range(48)]
-    answers = dict(teacher.answer_many(requests))
-    assert set(answers) == set(requests)
-    assert all(isinstance(answer, Answer) for answer in answers.values())
+    answers = list(concurrently(teacher.answer, requests, 16))
+    assert len(answers) == len(requests)
+    assert all(isinstance(answer, Answer) for answer in answers)
 
 
 def test_a_prompt_that_is_too_long_is_refused_alone(teacher):
@@ -51,7 +52,7 @@ def test_reasoning_in_a_json_schema_comes_back_as_steps():
     config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=URL, max_tokens=3000, concurrency=4)
     with OpenAITeacher(config) as teacher:
         requests = [question("Reason.", RequestKind.REASON, seed) for seed in range(4)]
-        texts = [answer.text for _, answer in teacher.answer_many(requests) if isinstance(answer, Answer)]
+        texts = [answer.text for answer in concurrently(teacher.answer, requests, 4)]
     whole = [text for text in texts if parse_steps(text)]
     cut = [text for text in texts if text.lstrip().startswith("{")]  # ran into max_tokens inside of a text
     assert len(texts) == 4 and len(whole) + len(cut) == 4

@@ -1,4 +1,4 @@
-"""Step 5: who has nothing to do at these sizes, and which guards follow."""
+"""Step 5: which threads have no work at these sizes, and which guards follow."""
 
 from math import prod
 
@@ -33,9 +33,7 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
         paragraphs = [
             f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(analysis.distinct, paragraphs, strict=True)
         ]
-    if not paragraphs:
-        paragraphs = [_grid(count(analysis.outputs[0]))]
-    text = "\n\n".join(unique(paragraphs))
+    text = "\n\n".join(unique(paragraphs or [_grid(count(analysis.outputs[0]))]))
     return f"{text} {_other_launches(analysis)}" if _GUARD in text else text
 
 
@@ -93,8 +91,7 @@ def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
         return f"{each} into one block of {block} threads; {spare}."
     text = (
         f"With a thread for each of the {what} and {block} threads a block, ⌈{total} / {block}⌉ = {blocks} blocks "
-        f"start {blocks} × {block} = "
-        f"{blocks * block} threads"
+        f"start {blocks} × {block} = {blocks * block} threads"
     )
     last = total - (blocks - 1) * block
     if last == block and brief:
@@ -159,8 +156,7 @@ def _whole(length: int, identity: str, brief: bool) -> str:
 
 def _tiles(call: Call, brief: bool) -> str:
     rows, columns = call.output.shape[-2:]
-    right = call.operands[-1]
-    inner = right.shape[-2] if len(right.shape) > 1 else right.shape[0]
+    inner = call.contracted
     parts = []
     for size, name in ((rows, "rows"), (columns, "columns")):
         tiles = -(-size // 16)
@@ -182,9 +178,8 @@ def _tiles(call: Call, brief: bool) -> str:
     if brief:
         return f"There are {parts[0]} and {parts[1]}; {depth}."
     return (
-        f"With a tile of 16 × 16 = 256 threads: {parts[0]} and {parts[1]}; {depth}. Loads outside of either "
-        f"operand give 0, "
-        "stores outside of the output are skipped, and no thread leaves before the last barrier."
+        f"With a tile of 16 × 16 = 256 threads: {parts[0]} and {parts[1]}; {depth}. Loads outside of either operand "
+        "give 0, stores outside of the output are skipped, and no thread leaves before the last barrier."
     )
 
 
@@ -192,15 +187,14 @@ def _inner(stage: Stage) -> list[str]:
     """Guards inside the work of a thread: windows at the border, indices that are data."""
     lead, found = stage.lead, []
     pads = [size for size in lead.integers("padding") if size]
-    plain = lead.argument("transposed") != "True" and not lead.packet.lstrip("_").startswith("adaptive")
+    plain = not lead.is_transposed and not lead.packet.lstrip("_").startswith("adaptive")
     if lead.kind in (CallKind.CONVOLUTION, CallKind.POOLING) and lead.source.shape and plain:
         sizes = lead.source.shape[2:]
         plane = f"(`0 <= h_in && h_in < {sizes[0]}`{', likewise for w' if len(sizes) > 1 else ''})" if sizes else ""
         if pads:
             found.append(
-                f"Padding of {pads[0]} makes the first window start at −{pads[0]}: every tap is checked "
-                f"{plane}, and one "
-                f"outside counts as {'−inf' if 'max' in lead.packet else '0'}."
+                f"Padding of {pads[0]} makes the first window start at −{pads[0]}: every tap is checked {plane}, and "
+                f"one outside counts as {'−inf' if 'max' in lead.packet else '0'}."
             )
         else:
             found.append(

@@ -1,4 +1,4 @@
-"""Where each element of a result comes from that only changes place."""
+"""For operators that only move elements: which element of the operand each element of the result is a copy of."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def origin_of(call: Call) -> str:
     if call.packet == "stack":
         axis = (call.integers("dim") or (0,))[0] % len(names)
         inner = ", ".join(names[:axis] + names[axis + 1 :])
-        return f"operand {names[axis]} of {', '.join(fact.name for fact in call.operands)} at [{inner}]"
+        return f"operand {names[axis]} of {', '.join(call.names)} at [{inner}]"
     write = _PLACES.get(call.packet)
     places = write(names, call) if write else None
     return f"{call.source.name}[{', '.join(places)}]" if places else ""

@@ -36,7 +36,7 @@ _KIND_OF = {name: CallKind(kind) for kind, names in KNOWLEDGE["kinds"].items() f
 _SEVERAL = frozenset(KNOWLEDGE["several"].split())
 _LIGHT = frozenset({CallKind.ELEMENTWISE, CallKind.LOOKUP, CallKind.PLACEMENT, CallKind.VIEW, CallKind.FILL})
 _BOOKKEEPING = frozenset({"detach", "alias", "lift_fresh"})
-# They write to places that are data, so whoever makes one element of the result must look through all that is written.
+# They write to computed places: a thread that computes one element of the result must search all that is written.
 SCATTERS = frozenset({"scatter", "scatter_add", "index_add", "index_put"})
 
 
@@ -51,7 +51,7 @@ class Call:
 
     @cached_property
     def packet(self) -> str:
-        """The operator without `aten.`, overload and the mark of in-place work: `native_layer_norm`."""
+        """The operator without `aten.`, its overload and a trailing underscore: `native_layer_norm`."""
         return _packet(self.operator)
 
     @cached_property
@@ -72,6 +72,36 @@ class Call:
     def source(self) -> TensorFact:
         """The first operand, or the output itself where there is none."""
         return self.operands[0] if self.operands else self.outputs[0]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the operands."""
+        return [fact.name for fact in self.operands]
+
+    @property
+    def factors(self) -> tuple[TensorFact, TensorFact]:
+        """The two operands of a matrix product; the source twice where only one is known."""
+        return (self.operands[-2], self.operands[-1]) if len(self.operands) > 1 else (self.source, self.source)
+
+    @property
+    def contracted(self) -> int:
+        """The size of the axis that a matrix product sums over."""
+        right = self.operands[-1].shape
+        return right[-2] if len(right) > 1 else right[0]
+
+    @property
+    def weight(self) -> TensorFact:
+        """The filter of a convolution."""
+        return self.operands[1] if len(self.operands) > 1 else self.source
+
+    @property
+    def is_transposed(self) -> bool:
+        return self.argument("transposed") == "True"
+
+    @property
+    def is_class_loss(self) -> bool:
+        """Whether it takes of every row only the element that a class selects."""
+        return self.packet.startswith("nll_loss")
 
     def argument(self, name: str, default: str = "") -> str:
         match = re.search(rf"(?:^|, ){name}=(\[[^\]]*\]|[^,]*)", self.arguments)
@@ -124,7 +154,7 @@ class Stage:
 @cache
 def _is_pointwise(operator: str) -> bool:
     """Whether torch says so, or our table has a formula for one element."""
-    import torch  # only here: whoever imports this to recall a reasoning should not pay 300 MB
+    import torch  # only here: it takes 300 MB, which reading recorded reasoning does not need
 
     packet, overload = operator.split(".")[1:3]
     found = getattr(getattr(torch.ops.aten, packet, None), overload, None)

@@ -4,8 +4,16 @@ import math
 import re
 
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
-from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, join, product_text, row_of, unique
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage
+from musadata.teacher.reasoning.task_analysis import (
+    TaskAnalysis,
+    group_row,
+    is_whole,
+    join,
+    product_text,
+    row_of,
+    unique,
+)
 
 _FORMULAS: dict[str, str] = KNOWLEDGE["formulas"]
 _LOSSES: dict[str, str] = KNOWLEDGE["losses"]
@@ -44,7 +52,7 @@ def formula_of(call: Call) -> str:
     writer = _WRITERS.get(call.kind)
     if writer is not None:
         return writer(call)
-    return f"{_code(call.output.name)} = {elementwise(call, [fact.name for fact in call.operands])}"
+    return f"{_result(call)} = {elementwise(call, call.names)}"
 
 
 def elementwise(call: Call, operands: list[str]) -> str:
@@ -110,21 +118,18 @@ def _wrap(text: str) -> str:
     return f"({text})" if " " in text or text.startswith("−") else text
 
 
-def _code(name: str) -> str:
-    return f"`{name}`"
+def _result(call: Call) -> str:
+    return f"`{call.output.name}`"
 
 
 def _reduction(call: Call) -> str:
-    name, source = _code(call.output.name), call.source.name
+    name, source = _result(call), call.source.name
     _, length, _ = row_of(call)
-    over = f"over the {length} elements that share the kept axes" if len(call.axes) < len(call.source.shape) else (
-        f"over all {length} elements"
-    )  # fmt: skip
-    correction = call.argument("correction", "1")
-    if call.packet.startswith("nll_loss"):
+    over = f"over all {length} elements" if is_whole(call) else f"over the {length} elements that share the kept axes"
+    if call.is_class_loss:
         return _class_loss(call)
     if call.packet in _ROW_LOSSES:
-        term = _filled(_ROW_LOSSES[call.packet], call, [fact.name for fact in call.operands])
+        term = _filled(_ROW_LOSSES[call.packet], call, call.names)
         how = {"2": "the sum over all rows of", "0": "for every row"}.get(
             call.argument("reduction"), "the mean over all rows of"
         )
@@ -133,30 +138,31 @@ def _reduction(call: Call) -> str:
         term = _loss_of_one(call)
         total = f"Σ {term}" if call.argument("reduction") == "2" else f"(Σ {term}) / {length}"
         return f"{name} = {total}, {over}"
-    formula = {
-        "sum": f"Σ {source}",
-        "mean": f"(Σ {source}) / {length}",
-        "amax": f"max {source}",
-        "amin": f"min {source}",
-        "max": f"max {source}",
-        "min": f"min {source}",
-        "argmax": f"the index of the first maximum of {source}",
-        "argmin": f"the index of the first minimum of {source}",
-        "prod": f"Π {source}",
-        "any": f"some {source} != 0",
-        "all": f"every {source} != 0",
-        "var": f"Σ ({source} − μ)² / ({length} − {correction}), μ the mean",
-        "std": f"√(Σ ({source} − μ)² / ({length} − {correction})), μ the mean",
-        "logsumexp": f"m + log(Σ exp({source} − m)), m the maximum",
-        "linalg_vector_norm": _norm(source, call.argument("ord", "2")),
-        "norm": _norm(source, call.argument("p", "2")),
-    }.get(call.packet, f"{call.packet}({', '.join(fact.name for fact in call.operands)})")
-    return f"{name} = {formula}, {over}"
+    formula = _REDUCTIONS.get(call.packet, f"{call.packet}({', '.join(call.names)})")
+    if call.packet in ("linalg_vector_norm", "norm"):
+        formula = _norm(source, call.argument("ord" if call.packet != "norm" else "p", "2"))
+    return f"{name} = {formula.format(x=source, n=length, correction=call.argument('correction', '1'))}, {over}"
+
+
+_REDUCTIONS = {
+    "sum": "Σ {x}",
+    "mean": "(Σ {x}) / {n}",
+    **dict.fromkeys(("amax", "max"), "max {x}"),
+    **dict.fromkeys(("amin", "min"), "min {x}"),
+    "argmax": "the index of the first maximum of {x}",
+    "argmin": "the index of the first minimum of {x}",
+    "prod": "Π {x}",
+    "any": "some {x} != 0",
+    "all": "every {x} != 0",
+    "var": "Σ ({x} − μ)² / ({n} − {correction}), μ the mean",
+    "std": "√(Σ ({x} − μ)² / ({n} − {correction})), μ the mean",
+    "logsumexp": "m + log(Σ exp({x} − m)), m the maximum",
+}
 
 
 def _loss_of_one(call: Call) -> str:
     """What one element adds to a loss, with its weight where there is one."""
-    operands = [fact.name for fact in call.operands]
+    operands = call.names
     if len(operands) > 2 and operands[2].endswith("pos_weight"):
         x, y, weight = operands[:3]
         return f"((1 − {y})·{x} + (1 + ({weight} − 1)·{y})·(log(1 + exp(−|{x}|)) + max(−{x}, 0)))"
@@ -171,14 +177,8 @@ def _class_loss(call: Call) -> str:
     if len(call.operands) > 2:
         picked = f"{call.operands[2].name}[{target}[row]]·{picked}"
     total, rows = f"−(Σ {picked})", "rows" if len(call.operands) < 3 else "the sum of those weights"
-    match call.argument("reduction"):
-        case "0":
-            formula = f"−{picked}"
-        case "2":
-            formula = total
-        case _:
-            formula = f"{total} / {rows}"
-    return f"{_code(call.output.name)} = {formula}: of every row, the one element that its class selects"
+    formula = {"0": f"−{picked}", "2": total}.get(call.argument("reduction"), f"{total} / {rows}")
+    return f"{_result(call)} = {formula}: of every row, the one element that its class selects"
 
 
 def _norm(source: str, order: str) -> str:
@@ -187,7 +187,7 @@ def _norm(source: str, order: str) -> str:
 
 
 def _softmax(call: Call) -> str:
-    name, source = _code(call.output.name), call.source.name
+    name, source = _result(call), call.source.name
     _, length, _ = row_of(call)
     if call.packet == "_log_softmax":
         formula = f"({source}[j] − m) − log(Σ exp({source}[k] − m))"
@@ -197,7 +197,7 @@ def _softmax(call: Call) -> str:
 
 
 def _normalization(call: Call) -> str:
-    name, source = _code(call.output.name), call.source.name
+    name, source = _result(call), call.source.name
     _, length = group_row(call)
     eps = call.argument("eps", "eps")
     weights = [fact.name for fact in call.operands[1:]]
@@ -212,8 +212,8 @@ def _normalization(call: Call) -> str:
 
 
 def _matmul(call: Call) -> str:
-    name, operands = _code(call.output.name), [fact.name for fact in call.operands]
-    inner = call.operands[-1].shape[-2] if len(call.operands[-1].shape) > 1 else call.operands[-1].shape[0]
+    name, operands = _result(call), call.names
+    inner = call.contracted
     left, right = operands[-2:] if len(operands) > 1 else (operands[0], operands[0])
     bias = f"{operands[0]}[n] + " if call.packet in ("addmm", "baddbmm", "addmv") and len(operands) > 2 else ""
     batch = "b, " if call.packet in ("bmm", "baddbmm") else ""
@@ -221,21 +221,20 @@ def _matmul(call: Call) -> str:
 
 
 def _convolution(call: Call) -> str:
-    weight = call.operands[1] if len(call.operands) > 1 else call.source
+    weight = call.weight
     taps = " × ".join(str(size) for size in weight.shape[1:])
     bias = f"{call.operands[2].name}[o] + " if len(call.operands) > 2 else ""
     total = math.prod(weight.shape[1:])
-    if call.argument("transposed") == "True":
+    if call.is_transposed:
         most = product_text((weight.shape[0], *weight.shape[2:]))
         return (
-            f"{_code(call.output.name)}[n, o, …] = {bias}Σ {call.source.name}[n, c, p]·{weight.name}[c, o, t] "
-            f"over at most "
-            f"{most} terms: all input places p and taps t that land on the output place: p·stride + t·dilation "
-            f"− padding"
+            f"{_result(call)}[n, o, …] = {bias}Σ {call.source.name}[n, c, p]·{weight.name}[c, o, t] over at "
+            f"most {most} terms: all input places p and taps t that land on the output place: p·stride + t·dilation − "
+            "padding"
         )
     equation = f"{taps} = {total}" if len(weight.shape) > 2 else taps
     return (
-        f"{_code(call.output.name)}[n, o, …] = {bias}Σ {call.source.name}[n, c, …]·{weight.name}[o, c, …] over "
+        f"{_result(call)}[n, o, …] = {bias}Σ {call.source.name}[n, c, …]·{weight.name}[o, c, …] over "
         f"{equation} taps; a tap outside the input counts as 0"
     )
 
@@ -249,65 +248,58 @@ def _pooling(call: Call) -> str:
     if what == "mean" and any(call.integers("padding")):
         counted = call.argument("count_include_pad", "True") == "True"
         rule = ", padding counted in the divisor" if counted else ", padding not counted in the divisor"
-    return f"{_code(call.output.name)} = {what} of {call.source.name} over {place}{rule}"
+    return f"{_result(call)} = {what} of {call.source.name} over {place}{rule}"
 
 
 def _scan(call: Call) -> str:
     sign = {"cumsum": "Σ", "cumprod": "Π", "cummax": "max", "cummin": "min"}.get(call.packet, "accumulation")
-    return f"{_code(call.output.name)}[j] = {sign} {call.source.name}[k] for k <= j along the axis"
+    return f"{_result(call)}[j] = {sign} {call.source.name}[k] for k <= j along the axis"
 
 
 def _lookup(call: Call) -> str:
-    names = [fact.name for fact in call.operands]
+    result, names = _result(call), call.names
     if call.packet == "embedding":
-        return f"{_code(call.output.name)}[…, d] = {names[0]}[{names[-1]}[…], d]"
+        return f"{result}[…, d] = {names[0]}[{names[-1]}[…], d]"
     if call.packet.startswith("upsample"):
-        return f"{_code(call.output.name)}[…, y, x] = {names[0]}[…, floor(y / scale), floor(x / scale)]"
-    if call.packet in ("scatter_add", "index_add") and len(names) > 2:
-        return f"{_code(call.output.name)} = {names[0]}, with {names[-1]} added at the places that {names[1]} holds"
-    if call.packet in ("scatter", "index_put") and len(names) > 2:
-        return f"{_code(call.output.name)} = {names[0]}, but {names[-1]} at the places that {names[1]} holds"
-    return f"{_code(call.output.name)} = {names[0]} read at the places that {names[-1]} holds"
+        return f"{result}[…, y, x] = {names[0]}[…, floor(y / scale), floor(x / scale)]"
+    if call.packet in SCATTERS and len(names) > 2:
+        written = f"with {names[-1]} added at" if call.packet.endswith("_add") else f"but {names[-1]} at"
+        return f"{result} = {names[0]}, {written} the places that {names[1]} holds"
+    return f"{result} = {names[0]} read at the places that {names[-1]} holds"
 
 
 def _placement(call: Call) -> str:
     origin = origin_of(call)
-    if origin:
-        return f"`{element_of(call)} = {origin}`: a copy, no arithmetic"
-    names = ", ".join(fact.name for fact in call.operands)
-    return f"{_code(call.output.name)} = {call.packet}({names}): a copy, no arithmetic"
+    copied = (
+        f"`{element_of(call)} = {origin}`" if origin else f"{_result(call)} = {call.packet}({', '.join(call.names)})"
+    )
+    return f"{copied}: a copy, no arithmetic"
 
 
 def _constant(call: Call) -> str:
-    return f"{_code(call.output.name)} is a constant tensor ({call.packet})"
+    return f"{_result(call)} is a constant tensor ({call.packet})"
 
 
 def _other(call: Call) -> str:
-    operands = [fact.name for fact in call.operands]
+    result, operands = _result(call), call.names
     names = ", ".join(operands)
     if call.packet in _LOOPS:
         falls = call.argument("largest", "True") if call.packet == "topk" else call.argument("descending")
         template = _LOOPS[call.packet].replace("{order}", "largest" if falls == "True" else "smallest")
-        return f"{_code(call.output.name)} = {_filled(template, call, operands)}"
+        return f"{result} = {_filled(template, call, operands)}"
     if call.packet == "glu":
-        return (
-            f"{_code(call.output.name)}[j] = {names}[j] / (1 + exp(−{names}[j + half])): the first half, "
-            f"gated by the second"
-        )
+        return f"{result}[j] = {names}[j] / (1 + exp(−{names}[j + half])): the first half, gated by the second"
     if call.packet == "_trilinear" and len(operands) == 3:
         a, weight, b = operands
-        return f"{_code(call.output.name)}[n, o] = Σ {a}[n, i]·{weight}[o, i, j]·{b}[n, j] over i and j"
+        return f"{result}[n, o] = Σ {a}[n, i]·{weight}[o, i, j]·{b}[n, j] over i and j"
     if call.packet == "_cdist_forward" and len(operands) == 2:
-        return f"{_code(call.output.name)}[i, j] = distance of row i of {operands[0]} and row j of {operands[1]}"
+        return f"{result}[i, j] = distance of row i of {operands[0]} and row j of {operands[1]}"
     if call.packet == "_embedding_bag":
         what = {"1": "mean", "2": "max"}.get(call.argument("mode"), "sum")
-        return f"{_code(call.output.name)}[bag, d] = {what} of {operands[0]}[idx, d] over the indices idx of the bag"
+        return f"{result}[bag, d] = {what} of {operands[0]}[idx, d] over the indices idx of the bag"
     if call.packet.startswith("_scaled_dot_product"):
-        query = call.source
-        return (
-            f"{_code(call.output.name)} = softmax(q·kᵀ / √{query.shape[-1]})·v with q, k, v = {names}, row by row of q"
-        )
-    return f"{_code(call.output.name)} = {call.packet}({names})"
+        return f"{result} = softmax(q·kᵀ / √{call.source.shape[-1]})·v with q, k, v = {names}, row by row of q"
+    return f"{result} = {call.packet}({names})"
 
 
 _WRITERS = {
@@ -376,9 +368,8 @@ def terms_of(call: Call) -> int:
         case CallKind.NORMALIZATION:
             return group_row(call)[1]
         case CallKind.MATMUL:
-            shape = call.operands[-1].shape
-            return shape[-2] if len(shape) > 1 else shape[0]
-        case CallKind.CONVOLUTION if call.argument("transposed") == "True":
+            return call.contracted
+        case CallKind.CONVOLUTION if call.is_transposed:
             weight = call.operands[1].shape
             return weight[0] * math.prod(weight[2:])
         case CallKind.CONVOLUTION if len(call.operands) > 1:

@@ -88,9 +88,8 @@ def _reduction(call: Call) -> list[str]:
             found.append("Among equal values the lowest index wins: a tree must compare index and value together.")
     elif call.packet in ("var", "std", "var_mean", "std_mean"):
         found.append(
-            f"E[x²] − E[x]² cancels when the mean is large: take the mean of the {length} values first, then "
-            f"the squares of "
-            f"the differences. The divisor is {length} − {call.argument('correction', '1')}, not {length}."
+            f"E[x²] − E[x]² cancels when the mean is large: take the mean of the {length} values first, then the "
+            f"squares of the differences. The divisor is {length} − {call.argument('correction', '1')}, not {length}."
         )
     elif call.packet == "mean" and rows > 1:
         found.append(f"The divisor is {length}, the elements reduced, not the {rows * length} of the whole tensor.")
@@ -112,20 +111,22 @@ def _reduction(call: Call) -> list[str]:
 
 def _softmax(call: Call) -> list[str]:
     _, length, step = row_of(call)
+    found = ["Without subtracting the row's maximum, `expf` overflows above 88.7 and the row becomes NaN."]
     if step != 1:
-        return [
-            "Without subtracting the row's maximum, `expf` overflows above 88.7 and the row becomes NaN.",
-            f"Taking the last axis instead of the {length} elements that lie {step} apart gives rows that add "
-            f"up to 1 too: "
-            "only values tell the difference.",
-        ]
-    return [
-        "Without subtracting the row's maximum, `expf` overflows above 88.7 and the row becomes NaN.",
+        found.append(
+            f"Taking the last axis instead of the {length} elements that lie {step} apart gives rows that add up to 1 "
+            "too: only values tell the difference."
+        )
+        return found
+    found.append(
         f"The maximum and the sum belong to all {length} elements of a row: if several threads share it, each must see "
-        "them before it divides, so a barrier or a shuffle broadcast belongs between the passes.",
-        *(["log(softmax) in two steps gives −inf where a probability underflows: subtract log of the sum "
-        "instead."] if call.packet == "_log_softmax" else []),
-    ]  # fmt: skip
+        "them before it divides, so a barrier or a shuffle broadcast belongs between the passes."
+    )
+    if call.packet == "_log_softmax":
+        found.append(
+            "log(softmax) in two steps gives −inf where a probability underflows: subtract log of the sum instead."
+        )
+    return found
 
 
 def _normalization(call: Call) -> list[str]:
@@ -147,8 +148,7 @@ def _normalization(call: Call) -> list[str]:
 
 
 def _matmul(call: Call) -> list[str]:
-    right = call.operands[-1]
-    inner = right.shape[-2] if len(right.shape) > 1 else right.shape[0]
+    right, inner = call.operands[-1], call.contracted
     found = [
         "Tiles in shared memory need two barriers each: one after the loads, one before they are overwritten. Without "
         "the second, fast warps change values that slow ones still multiply.",
@@ -157,22 +157,19 @@ def _matmul(call: Call) -> list[str]:
     ]
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
         found.append(
-            f"`{right.name}` is a view with stride {shape_text(right.stride)}: `data_ptr()` with row-major "
-            f"indexing would "
-            "multiply by the untransposed matrix."
+            f"`{right.name}` is a view with stride {shape_text(right.stride)}: `data_ptr()` with row-major indexing "
+            "would multiply by the untransposed matrix."
         )
     return found
 
 
 def _convolution(call: Call) -> list[str]:
-    if call.argument("transposed") == "True":
+    if call.is_transposed:
         return [
-            "An input place contributes only where the output place plus padding less the tap is a multiple of "
-            "the stride; "
-            "dividing without that check smears values over neighbours.",
+            "An input place contributes only where the output place plus padding less the tap is a multiple of the "
+            "stride; dividing without that check smears values over neighbours.",
             f"The filter is laid out by input channel first, {shape_text(call.operands[1].shape)}: the axes of "
-            f"channels are "
-            "the other way round than in a convolution.",
+            "channels are the other way round than in a convolution.",
         ]
     found = ["PyTorch's convolution does not flip the filter: it is a correlation."]
     if any(call.integers("padding")):
@@ -200,10 +197,8 @@ def _scan(call: Call) -> list[str]:
         f"If a warp scans a row in pieces of 32, the carry must reach all lanes before they store; a row of {length} "
         "has several pieces."
     )
-    return [
-        *([carry] if length > 32 else []),
-        "An exclusive scan is off by one element, and equals the right answer shifted.",
-    ]
+    shifted = "An exclusive scan is off by one element, and equals the right answer shifted."
+    return [carry, shifted] if length > 32 else [shifted]
 
 
 def _lookup(call: Call) -> list[str]:
@@ -240,15 +235,12 @@ _WRITERS = {
 
 
 def _of_stage(stage: Stage) -> list[str]:
-    views = [
-        call for call in stage.calls if call.kind is CallKind.VIEW and call.packet in ("transpose", "permute", "t")
-    ]
-    light = [call for call in views if call.output.stride != call.source.stride]
+    views = [call for call in stage.calls if call.packet in ("transpose", "permute", "t")]
+    light = [call for call in views if call.kind is CallKind.VIEW and call.output.stride != call.source.stride]
     if light and stage.anchor is None:
         return [
             f"`{light[0].output.name}` has stride {shape_text(light[0].output.stride)}; a kernel that takes its "
-            f"pointer as "
-            "contiguous computes with elements in the wrong order, at the right shape."
+            "pointer as contiguous computes with elements in the wrong order, at the right shape."
         ]
     return []
 

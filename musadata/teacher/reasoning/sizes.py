@@ -63,7 +63,7 @@ def _pointwise(call: Call) -> str:
 def _reduction(call: Call) -> str:
     rows, length, _ = row_of(call)
     source, out = call.source, call.output
-    if call.packet.startswith("nll_loss") and len(call.operands) > 1:
+    if call.is_class_loss and len(call.operands) > 1:
         picked = call.operands[1]
         return f"`{out.name}` is made from {elements_text(picked)} of {named(source)}, one for each of `{picked.name}`."
     if len(call.axes) == len(source.shape):
@@ -71,9 +71,8 @@ def _reduction(call: Call) -> str:
     axes = " and ".join(f"axis {axis}" for axis in call.axes)
     sizes = product_text([source.shape[axis] for axis in call.axes])
     return (
-        f"`{out.name}`: {axes} of {named(source)} {'goes' if len(call.axes) == 1 else 'go'} away, {sizes} "
-        f"elements per result, which leaves "
-        f"{shape_text(out.shape)} with "
+        f"`{out.name}`: {axes} of {named(source)} {'goes' if len(call.axes) == 1 else 'go'} away, {sizes} elements per "
+        f"result, which leaves {shape_text(out.shape)} with "
         f"{'1 result' if rows == 1 else f'{product_text(out.shape)} results ({rows} rows of {length})'}."
     )
 
@@ -97,8 +96,8 @@ def _normalization(call: Call) -> str:
 
 
 def _matmul(call: Call) -> str:
-    left, right = call.operands[-2:] if len(call.operands) > 1 else (call.source, call.source)
-    inner = right.shape[-2] if len(right.shape) > 1 else right.shape[0]
+    left, right = call.factors
+    inner = call.contracted
     out = call.output
     return (
         f"`{out.name}`: {named(left)} times {named(right)} contracts the common axis of {inner} and gives "
@@ -108,53 +107,46 @@ def _matmul(call: Call) -> str:
 
 
 def _convolution(call: Call) -> str:
-    out, source = call.output, call.source
-    weight = call.operands[1] if len(call.operands) > 1 else source
-    if call.argument("transposed") == "True":
-        return _transposed(call, weight)
+    out, source, weight = call.output, call.source, call.weight
+    if call.is_transposed:
+        axes = []
+        for axis, kernel in enumerate(weight.shape[2:], 2 - len(weight.shape)):
+            names = ("stride", "padding", "dilation", "output_padding")
+            stride, pad, step, extra = (_at(call.integers(name), axis) for name in names)
+            formula = f"({source.shape[axis]} − 1) × {stride} − 2 × {pad} + {step} × ({kernel} − 1) + {extra} + 1"
+            axes.append(f"{formula} = {out.shape[axis]}")
+        return f"`{out.name}`: {'; '.join(unique(axes))}; so {shape_text(out.shape)}, {elements_text(out)}."
     if not call.argument("stride"):
         return (
             f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}, from {named(source)} and {named(weight)}."
         )
-    axes = []
-    for axis, kernel in enumerate(weight.shape[2:]):
-        stride, pad, step = (_at(call.integers(name), axis) for name in ("stride", "padding", "dilation"))
-        size, made = source.shape[axis - len(weight.shape[2:])], out.shape[axis - len(weight.shape[2:])]
-        axes.append(f"⌊({size} + 2 × {pad} − {step} × ({kernel} − 1) − 1) / {stride}⌋ + 1 = {made}")
     return (
-        f"`{out.name}`: {'; '.join(unique(axes))}; with {out.shape[0]} samples and {weight.shape[0]} filters it is "
-        f"{shape_text(out.shape)}, {elements_text(out)}."
+        f"`{out.name}`: {_windows(call, weight.shape[2:], call.integers('stride'))}; with {out.shape[0]} samples and "
+        f"{weight.shape[0]} filters it is {shape_text(out.shape)}, {elements_text(out)}."
     )
 
 
-def _transposed(call: Call, weight: TensorFact) -> str:
-    out, source, rank = call.output, call.source, len(weight.shape) - 2
+def _windows(call: Call, window: tuple[int, ...], strides: tuple[int, ...]) -> str:
+    """How many windows fit along each of the last axes."""
     axes = []
-    for axis, kernel in enumerate(weight.shape[2:]):
-        names = ("stride", "padding", "dilation", "output_padding")
-        stride, pad, step, extra = (_at(call.integers(name), axis) for name in names)
-        size, made = source.shape[axis - rank], out.shape[axis - rank]
-        axes.append(f"({size} − 1) × {stride} − 2 × {pad} + {step} × ({kernel} − 1) + {extra} + 1 = {made}")
-    return f"`{out.name}`: {'; '.join(unique(axes))}; so {shape_text(out.shape)}, {elements_text(out)}."
+    for axis, kernel in enumerate(window, -len(window)):
+        pad, step = _at(call.integers("padding") or (0,), axis), _at(call.integers("dilation") or (1,), axis)
+        formula = f"⌊({call.source.shape[axis]} + 2 × {pad} − {step} × ({kernel} − 1) − 1) / {_at(strides, axis)}⌋ + 1"
+        axes.append(f"{formula} = {call.output.shape[axis]}")
+    return "; ".join(unique(axes))
 
 
 def _at(numbers: tuple[int, ...], axis: int) -> int:
-    return numbers[min(axis, len(numbers) - 1)]
+    """An operator's number for an axis counted from the back; a single number is for all axes."""
+    return numbers[axis] if len(numbers) > 1 else numbers[0]
 
 
 def _pooling(call: Call) -> str:
-    out, source = call.output, call.source
-    window = call.integers("kernel_size")
+    out, window = call.output, call.integers("kernel_size")
+    shape = f"{shape_text(out.shape)}, {elements_text(out)}"
     if not window or call.argument("ceil_mode") == "True":
-        return f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}, from {named(source)}."
-    stride = call.integers("stride") or window
-    axes = []
-    rank = len(window)
-    for axis, kernel in enumerate(window):
-        pad, step = _at(call.integers("padding") or (0,), axis), _at(call.integers("dilation") or (1,), axis)
-        size, made = source.shape[axis - rank], out.shape[axis - rank]
-        axes.append(f"⌊({size} + 2 × {pad} − {step} × ({kernel} − 1) − 1) / {_at(stride, axis)}⌋ + 1 = {made}")
-    return f"`{out.name}`: {'; '.join(unique(axes))}, so {shape_text(out.shape)}, {elements_text(out)}."
+        return f"`{out.name}` is {shape}, from {named(call.source)}."
+    return f"`{out.name}`: {_windows(call, window, call.integers('stride') or window)}, so {shape}."
 
 
 def _placement(call: Call) -> str:
@@ -184,9 +176,8 @@ def _view(call: Call) -> str:
 
 def _rest(call: Call) -> str:
     out = call.output
-    if not out.shape:
-        return f"`{out.name}` is a single number."
-    return f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}."
+    what = f"{shape_text(out.shape)}, {elements_text(out)}" if out.shape else "a single number"
+    return f"`{out.name}` is {what}."
 
 
 _WRITERS = {

@@ -1,4 +1,4 @@
-"""What the steps are written from: a task's traces, its kernels, and the small phrases that state facts."""
+"""A task's traces, calls and planned kernels, from which the six steps are written, and phrases that state facts."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from functools import cached_property
 from math import prod
 
 from musadata.records import Task, TensorFact, Trace
-from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count, plan_stages, read_calls
+from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, plan_stages, read_calls
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
 MOST_STAGES = 5
@@ -15,7 +15,7 @@ MOST_STAGES = 5
 
 @dataclass(frozen=True)
 class TaskAnalysis:
-    """A task with its first trace, which the steps are about, and a further one, for what depends on sizes."""
+    """A task with its traces. The steps are about the first; the second shows what depends on sizes."""
 
     task: Task
     traces: tuple[Trace, ...]
@@ -38,7 +38,7 @@ class TaskAnalysis:
 
     @cached_property
     def distinct(self) -> list[tuple[Stage, Stage | None]]:
-        """The first kernels of every kind and size, each with its twin on the other set of shapes."""
+        """The first kernel of every kind and size, each with its counterpart on the other set of shapes, if known."""
         twins = plan_stages(read_calls(self.other))
         same = [stage.operators for stage in twins] == [stage.operators for stage in self.stages]
         found: dict[tuple[object, ...], tuple[Stage, Stage | None]] = {}
@@ -53,10 +53,6 @@ class TaskAnalysis:
         first = {_sort_of(stage): stage for stage, _ in self.distinct}
         others = [stage for stage in self.stages if _sort_of(stage) in first]
         return [(stage, first[_sort_of(stage)]) for stage in others if stage is not first[_sort_of(stage)]]
-
-    @cached_property
-    def computes(self) -> bool:
-        return bool(self.distinct)
 
     @property
     def outputs(self) -> list[TensorFact]:
@@ -118,7 +114,7 @@ def is_contiguous(fact: TensorFact) -> bool:
 def row_of(call: Call) -> tuple[int, int, int]:
     """For a call that runs over axes: number of rows, elements per row, step between neighbours in a row."""
     fact = call.source
-    if call.packet.startswith("nll_loss") and len(call.operands) > 1:
+    if call.is_class_loss and len(call.operands) > 1:
         return 1, count(call.operands[1]), 1  # of every row, only the element that its class selects
     inner = [fact.shape[axis] for axis in call.axes]
     length = prod(inner)
@@ -141,7 +137,3 @@ def group_row(call: Call) -> tuple[int, int]:
     else:
         groups = fact.shape[1] if len(fact.shape) > 1 else 1
     return groups, count(fact) // max(1, groups)
-
-
-def is_reducing(call: Call) -> bool:
-    return call.kind in (CallKind.REDUCTION, CallKind.SOFTMAX, CallKind.NORMALIZATION, CallKind.SCAN)

@@ -1,4 +1,4 @@
-"""What a thread owns of a call's result and which elements of the operands it reads for that, by kind of call."""
+"""Which elements of a call's result a thread computes, and which elements of the operands it reads, by kind of call."""
 
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, coordinates, offset_of
@@ -23,15 +23,11 @@ def describe_mapping(call: Call) -> str:
 
 
 def _elementwise(call: Call) -> str:
-    out = call.output
-    return (
-        f"Let `i` be the flat index of an element of `{out.name}`; with a thread for each, it is "
-        f"`blockIdx.x * blockDim.x + threadIdx.x`. {coordinates(out.shape)}"
-    )
+    return _flat(call.output, "; with a thread for each, it is `blockIdx.x * blockDim.x + threadIdx.x`")
 
 
-def _flat(out: TensorFact) -> str:
-    return f"Let `i` be the flat index of an element of `{out.name}`. {coordinates(out.shape)}"
+def _flat(out: TensorFact, index: str = "") -> str:
+    return f"Let `i` be the flat index of an element of `{out.name}`{index}. {coordinates(out.shape)}"
 
 
 def _reduction(call: Call) -> str:
@@ -39,7 +35,7 @@ def _reduction(call: Call) -> str:
     source = call.source
     if is_whole(call):
         text = f"All {length} elements of `{source.name}` go into one result."
-        if call.packet.startswith("nll_loss") and len(call.operands) > 1:
+        if call.is_class_loss and len(call.operands) > 1:
             text = f"Each of the {length} classes in `{call.operands[1].name}` picks one element of {named(source)}."
         text += (
             " If a block of 256 threads shares them, thread `t` takes number `t`, `t + blockDim.x`, …; the block then "
@@ -124,7 +120,7 @@ def _normalization(call: Call) -> str:
 
 
 def _matmul(call: Call) -> str:
-    left, right = call.operands[-2:] if len(call.operands) > 1 else (call.source, call.source)
+    left, right = call.factors
     out = call.output
     if len(left.shape) < 2 or len(right.shape) < 2:
         return (
@@ -151,30 +147,26 @@ def _matmul(call: Call) -> str:
         else ""
     )
     return (
-        f"{batch}`m` is the row and `n` the column of `{out.name}` {shape_text(out.shape)}, stored at `m * "
-        f"{columns} + n`. "
-        f"For k below {inner}: `{left.name}` at `{a}`, `{right.name}` at `{b}`.{transposed}{bias} {tile}"
+        f"{batch}`m` is the row and `n` the column of `{out.name}` {shape_text(out.shape)}, stored at `m * {columns} + "
+        f"n`. For k below {inner}: `{left.name}` at `{a}`, `{right.name}` at `{b}`.{transposed}{bias} {tile}"
     )
 
 
 def _convolution(call: Call) -> str:
-    out, source = call.output, call.source
-    weight = call.operands[1] if len(call.operands) > 1 else source
+    out, source, weight = call.output, call.source, call.weight
     rank = len(weight.shape) - 2
-    if call.argument("transposed") == "True" or rank not in (1, 2):
-        stride, pad, step = (call.integers(name) for name in ("stride", "padding", "dilation"))
+    stride, pad, step = (call.integers(name) for name in ("stride", "padding", "dilation"))
+    if call.is_transposed or rank not in (1, 2):
         moves = ""
-        if call.argument("transposed") == "True":
+        if call.is_transposed:
             moves = (
-                f" Tap `s` of the last axis comes from `(w + {pad[-1]} - s * {step[-1]}) / {stride[-1]}`, if "
-                f"that divides "
-                f"and lies below {source.shape[-1]}."
+                f" Tap `s` of the last axis comes from `(w + {pad[-1]} - s * {step[-1]}) / {stride[-1]}`, if that "
+                f"divides and lies below {source.shape[-1]}."
             )
         return (
             f"{_flat(out)} It gathers from {named(source)} and "
             f"{named(weight)}, so that no two threads write to one place and no atomics are needed.{moves}"
         )
-    stride, pad, step = (call.integers(name) for name in ("stride", "padding", "dilation"))
     axes = ("h", "w")[-rank:]
     taps = ("r", "s")[-rank:]
     places = [
@@ -202,10 +194,9 @@ def _pooling(call: Call) -> str:
     if call.packet.lstrip("_").startswith("adaptive") and len(out.shape) > 2:
         size, made, last = source.shape[-1], out.shape[-1], axis_names(len(out.shape))[-1]
         return (
-            f"{_flat(out)} Its window along the last axis of {named(source)} goes from the floor of "
-            f"`{last} * {size} / {made}` to the ceiling of `({last} + 1) * {size} "
-            f"/ {made}`, "
-            "exclusive; windows differ in size and may overlap. Other axes likewise."
+            f"{_flat(out)} Its window along the last axis of {named(source)} goes from the floor of `{last} * {size} / "
+            f"{made}` to the ceiling of `({last} + 1) * {size} / {made}`, exclusive; windows differ in size and may "
+            "overlap. Other axes likewise."
         )
     window, stride = call.integers("kernel_size"), call.integers("stride") or call.integers("kernel_size")
     names = axis_names(len(out.shape))[-len(stride) :]

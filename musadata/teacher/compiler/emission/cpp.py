@@ -42,20 +42,12 @@ C_TYPES = {
 # How the host names a buffer's element type; PyTorch's own half types convert to the device's by pointer.
 HOST_TYPES = {**C_TYPES, "float16": "at::Half", "bfloat16": "at::BFloat16"}
 
-# Printed with `{f}` as the suffix of single-precision functions and `{1}` the literal one of the type.
+# Printed with `{f}` as the suffix of single-precision functions.
 _FUNCTIONS = {
     **{name: f"{name}{{f}}({{a}})" for name in (*MATH_FUNCTIONS, "floor", "ceil", "trunc")},
+    **{name: f"{name}{{f}}({{a}}, {{b}})" for name in ("atan2", "fmod", "hypot", "copysign", "fmax", "fmin", "pow")},
+    **{name: f"{name}({{a}})" for name in ("isnan", "isinf", "isfinite")},
     "round": "rint{f}({a})",
-    "atan2": "atan2{f}({a}, {b})",
-    "fmod": "fmod{f}({a}, {b})",
-    "hypot": "hypot{f}({a}, {b})",
-    "copysign": "copysign{f}({a}, {b})",
-    "fmax": "fmax{f}({a}, {b})",
-    "fmin": "fmin{f}({a}, {b})",
-    "pow": "pow{f}({a}, {b})",
-    "isnan": "isnan({a})",
-    "isinf": "isinf({a})",
-    "isfinite": "isfinite({a})",
 }
 _INFIX = {
     "add": ("+", SUM),
@@ -74,6 +66,8 @@ _INFIX = {
     "bitwise_xor": ("^", BITS - 2),
     "bitwise_or": ("|", BITS - 3),
 }
+_PREFIX = {"neg": "-", "not": "!", "bitwise_not": "~"}
+_LEVELS = {**dict.fromkeys(_PREFIX, UNARY), "reciprocal": PRODUCT, "trunc_divide": PRODUCT}
 # Device functions that are printed in front of the kernels which use them; T is the type.
 DEVICE_FUNCTIONS = {
     "sigmoid": "__device__ __forceinline__ T sigmoid(T x) {\n    return ONE / (ONE + exp_(-x));\n}\n",
@@ -91,39 +85,31 @@ DEVICE_FUNCTIONS = {
     "floor_divide": "// Division that rounds towards minus infinity.\n"
     "__device__ __forceinline__ T floor_divide(T a, T b) {\n    FLOOR_DIVIDE\n}\n",
     "remainder": "// A remainder with the sign of the divisor, as Python's.\n"
-    "__device__ __forceinline__ T remainder(T a, T b) {\n    REMAINDER\n}\n",
+    "__device__ __forceinline__ T remainder(T a, T b) {\n    const T rest = REST;\n"
+    "    return (rest != 0 && (rest < 0) != (b < 0)) ? rest + b : rest;\n}\n",
 }
-_CONSTANTS = {"SQRT_HALF": math.sqrt(0.5), "SQRT_2_OVER_PI": math.sqrt(2 / math.pi), "CUBIC": 0.044715}
+_CONSTANTS = {
+    "SQRT_HALF": math.sqrt(0.5),
+    "SQRT_2_OVER_PI": math.sqrt(2 / math.pi),
+    "CUBIC": 0.044715,
+    "HALF": 0.5,
+    "ONE": 1.0,
+}
 
 
 def device_function(name: str, dtype: str) -> str:
     """The source of a device function for one type."""
-    suffix = "f" if dtype == "float32" else ""
+    suffix, kind = "f" if dtype == "float32" else "", C_TYPES[dtype]
     floating = dtype.startswith("float")
-    text = DEVICE_FUNCTIONS[name]
-    if floating:
-        text = text.replace("FLOOR_DIVIDE", f"return floor{suffix}(a / b);")
-        text = text.replace(
-            "REMAINDER",
-            f"const T rest = fmod{suffix}(a, b);\n    return (rest != 0 && (rest < 0) != (b < 0)) ? rest + b : rest;",
-        )
-    else:
-        text = text.replace("FLOOR_DIVIDE", "return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));")
-        text = text.replace(
-            "REMAINDER", "const T rest = a % b;\n    return (rest != 0 && (rest < 0) != (b < 0)) ? rest + b : rest;"
-        )
+    divided = f"floor{suffix}(a / b)" if floating else "a / b - ((a % b != 0) && ((a < 0) != (b < 0)))"
+    text = DEVICE_FUNCTIONS[name].replace("FLOOR_DIVIDE", f"return {divided};")
+    rest = f"fmod{suffix}(a, b)" if floating else "a % b"
+    text = text.replace("REST", rest)
     for function in ("exp_", "erf_", "tanh_"):
         text = text.replace(function, function[:-1] + suffix)
-    for name_, value in {**_CONSTANTS, "HALF": 0.5, "ONE": 1.0}.items():
+    for name_, value in _CONSTANTS.items():
         text = text.replace(name_, number_text(value, dtype))
-    if "T(" not in text and "<T>" not in text:
-        return _retyped(text, dtype)
-    return _retyped(text.replace("<T>", f"<{C_TYPES[dtype]}>"), dtype)
-
-
-def _retyped(text: str, dtype: str) -> str:
-    kind = C_TYPES[dtype]
-    return text.replace("T ", f"{kind} ").replace("(T", f"({kind}")
+    return text.replace("<T>", f"<{kind}>").replace("T ", f"{kind} ").replace("(T", f"({kind}")
 
 
 def number_text(value: float | int | bool, dtype: str) -> str:
@@ -153,7 +139,9 @@ class Printer:
         named: text for scalars that are already held in a variable, by identity.
         offsets: for (buffer, index) pairs, a variable that already holds the flat position.
         functions: device functions that were used, in order, as (name, dtype).
-        substitutes: text for loop variables that go by another name (inside of a tile, say).
+        flat: the axes of the kernel and the name of the flat position over them, if it has one.
+        rename: text for variables, sizes and registers that go by another name (inside of a tile, say).
+        positions: text for index formulas that are already held in a variable.
     """
 
     named: dict[int, str]
@@ -276,15 +264,7 @@ class Printer:
         if isinstance(value, Literal):
             return ATOM if isinstance(value.value, bool) or not value.value < 0 else UNARY
         if isinstance(value, Call):
-            if value.operation in _INFIX:
-                return _INFIX[value.operation][1]
-            return {
-                "neg": UNARY,
-                "not": UNARY,
-                "bitwise_not": UNARY,
-                "reciprocal": PRODUCT,
-                "trunc_divide": PRODUCT,
-            }.get(value.operation, ATOM)
+            return _INFIX[value.operation][1] if value.operation in _INFIX else _LEVELS.get(value.operation, ATOM)
         return ATOM
 
     def _text(self, value: Scalar) -> str:
@@ -303,12 +283,8 @@ class Printer:
         if isinstance(value, Cast):
             return self._cast(value)
         if isinstance(value, Choose):
-            parts = (
-                self.scalar(value.condition, TERNARY + 1),
-                self.scalar(value.yes, TERNARY),
-                self.scalar(value.no, TERNARY),
-            )
-            return f"{parts[0]} ? {parts[1]} : {parts[2]}"
+            condition = self.scalar(value.condition, TERNARY + 1)
+            return f"{condition} ? {self.scalar(value.yes, TERNARY)} : {self.scalar(value.no, TERNARY)}"
         assert isinstance(value, Call)
         return self._call(value)
 
@@ -329,12 +305,8 @@ class Printer:
         first = value.arguments[0]
         if operation in _INFIX:
             return self._infix(value)
-        if operation == "neg":
-            return f"-{self.scalar(first, UNARY)}"
-        if operation == "not":
-            return f"!{self.scalar(first, UNARY)}"
-        if operation == "bitwise_not":
-            return f"~{self.scalar(first, UNARY)}"
+        if operation in _PREFIX:
+            return f"{_PREFIX[operation]}{self.scalar(first, UNARY)}"
         if operation == "reciprocal":
             return f"{number_text(1.0, dtype)} / {self.scalar(first, PRODUCT + 1)}"
         if operation == "abs":
