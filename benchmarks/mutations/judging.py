@@ -14,6 +14,7 @@ from musadata.verifier import Verifier
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.messages import Compiled, CompileRequest, Refused
+from musadata.verifier.rules.catalogue import EXECUTE_TIMEOUT
 from tests.adversarial.programs import Exercise
 
 # An honest kernel needs far less than these seconds; many mutants never end.
@@ -70,7 +71,7 @@ class Court:
             if not verdict.accepted and not sanitize:
                 return replace(named, status="caught")
             # Checking every access takes long: running out of time there says nothing.
-            if not verdict.accepted and rule != "execute.timeout":
+            if not verdict.accepted and rule != EXECUTE_TIMEOUT.id:
                 fate = replace(named, status="sanitised")
         difference, same_code = self._compare(mutant, original, exercise)
         # Barriers make no code for one thread at a time, so that the same code proves nothing about them.
