@@ -26,15 +26,15 @@ class JournalCounter:
 
     def __call__(self) -> str:
         """What the journals hold: "412 answers, 377 verdicts"."""
-        for path in sorted(self._folder.glob("*/*.jsonl")):
+        for path in sorted(self._folder.rglob("*.jsonl")):
             try:
                 with path.open("rb") as file:
                     file.seek(self._read.get(path, 0))
                     new = file.read()
-            except FileNotFoundError:  # a worker has just rewritten what older code left
+            except FileNotFoundError:  # what older code left has just been deleted
                 continue
             self._read[path] = self._read.get(path, 0) + len(new)
-            self._records[path.name.split(".", 1)[0]] += new.count(b"\n")
+            self._records[path.name.partition(".")[0].partition("-")[0]] += new.count(b"\n")
         return ", ".join(f"{count} {name}" for name, count in sorted(self._records.items()))
 
 

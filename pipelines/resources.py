@@ -11,12 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from musadata.config import BackendType, Config, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
-from musadata.sampling.request_cache import Memory
+from musadata.sampling.request_cache import RequestCache
 from musadata.storage.files import join
-from musadata.storage.journal import Journal, JournalIndex
-from musadata.storage.moves import may_have_moved
-from musadata.storage.shards import Shard
-from pipelines.versions import answers_version, verdicts_version
+from musadata.storage.journal import Journal
+from pipelines.versions import answers_version, executions_name, verdicts_version
 
 if TYPE_CHECKING:
     from musadata.mining.miner import Miner
@@ -114,32 +112,25 @@ def verdicts_at_once(config: VerifierConfig, workers: int) -> int:
     return max(2, len(os.sched_getaffinity(0)) // workers) if config.backend in DEVICE_BACKENDS else 2
 
 
-def journal_folder(corpus: str, stage: str, shard: Shard) -> str:
-    """Where a stage keeps what it knows below a shard."""
-    return join(corpus, "_journal", stage, str(shard))
+@cache
+def journal(corpus: str, stage: str, name: str) -> Journal:
+    """One of a stage's journals, for all shards. Those that older versions wrote below shards are read too."""
+    return _open.enter_context(Journal(join(corpus, "_journal", stage), name))
+
+
+def executions(corpus: str, function: str) -> Journal:
+    """What calls of a function gave in stage 1, as long as its code is the same."""
+    return journal(corpus, "stage1", executions_name(function))
 
 
 @contextmanager
-def memory(config: Config, corpus: str, stage: str, shard: Shard) -> Iterator[Memory]:
-    """The journals of one shard of a stage, and of all others if tasks may have come from there.
-
-    Opened anew by every step: where some steps need a device, the last one ran in another worker.
-    """
-    folder, moved = journal_folder(corpus, stage, shard), may_have_moved(corpus, stage, shard)
-
-    def journal(name: str) -> Journal:
-        return Journal(folder, name, all_journals(corpus, stage, name) if moved else None)
-
-    with journal("answers") as answers, journal("verdicts") as verdicts:
-        yield Memory(
-            answers=answers,
-            verdicts=verdicts,
-            teacher_version=answers_version(config.teacher),
-            verifier_version=verdicts_version(config.verifier),
-        )
-
-
-@cache
-def all_journals(corpus: str, stage: str, name: str) -> JournalIndex:
-    """The journals of all shards of a stage, whatever their number was."""
-    return JournalIndex(join(corpus, "_journal", stage), name)
+def request_cache(config: Config, corpus: str, stage: str) -> Iterator[RequestCache]:
+    """What a stage has asked and judged so far, in other processes too; what comes to it is written in the end."""
+    answers, verdicts = journal(corpus, stage, "answers"), journal(corpus, stage, "verdicts")
+    for one in (answers, verdicts):
+        one.refresh()
+    try:
+        yield RequestCache(answers, verdicts, answers_version(config.teacher), verdicts_version(config.verifier))
+    finally:
+        for one in (answers, verdicts):
+            one.flush()

@@ -7,12 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import apache_beam as beam
 
 from musadata.config import Config
-from musadata.corpus.listing import Listed, deal_units, forget_other_counts, read_listing, write_listing
+from musadata.corpus.listing import Listed, deal_units, forget_others, read_listing, write_listing
 from musadata.errors import MusadataError
 from musadata.mining.kernels.kernel_rows import check_licenses, with_task, without_task
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
@@ -24,8 +25,6 @@ from musadata.storage.commits import (
     stage_digest,
     withdraw_commit,
 )
-from musadata.storage.journal import Journal
-from musadata.storage.moves import expect_moves
 from musadata.storage.shards import Shard, deal, read_shard
 from musadata.tasks.probe import probe
 from musadata.tasks.rebalance import Move, rebalance
@@ -34,7 +33,7 @@ from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages
 from pipelines.steps import ShardStep, Writers, all_found, concurrently
-from pipelines.versions import executions_version, probing_version, selection_version
+from pipelines.versions import EXECUTED, executions_name, probing_version, selection_version
 
 LOST = "lost_source"  # reason of what was there when the run began, but not when a worker asked for it
 PROBES_AT_ONCE = 2  # the next draft is cut while the last one runs
@@ -58,11 +57,8 @@ class Probe(ShardStep):
         return [units, self.config.tasks, self.config.seed]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        with Journal(resources.journal_folder(self.corpus, "stage1", shard), "executions") as journal:
-            sandbox = RememberingSandbox(resources.probing, journal, executions_version(self.config))
-            self._process(shard, sandbox, out)
+        sandbox = RememberingSandbox(resources.probing, partial(resources.executions, self.corpus))
 
-    def _process(self, shard: Shard, sandbox: Caller, out: Writers) -> None:
         def examine(drafted: Drafted) -> tuple[Drafted, Task | Reject | None]:
             """What was drafted, and what its reference, if it has one, proves to be."""
             draft = self._reference(drafted)
@@ -198,11 +194,6 @@ class Keep(ShardStep):
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, Probe.stage, one) for one in (shard, *self.selection.donors(shard))]
 
-    def run(self, shard: Shard) -> Commit:
-        if self.found(shard) is None:
-            expect_moves(self.corpus, shard)
-        return super().run(shard)
-
     def process(self, shard: Shard, out: Writers) -> None:
         moved = self.selection.moved
         for task, reason in self._selected(shard):
@@ -257,7 +248,7 @@ class Stage1(Stage):
 
     def prepare(self) -> None:
         """List all units, and give another chance to shards that lost a source."""
-        forget_other_counts(self.corpus, self.config.shards)
+        forget_others(self.corpus, self.config.shards, {executions_name(module) for module in EXECUTED})
         for shard, listed in deal_units(self._sources(), self.config.shards).items():
             write_listing(self.corpus, shard, listed)
             if self._lost(shard):

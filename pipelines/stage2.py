@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import apache_beam as beam
 
 from musadata.records import Annotation, Reject, Task
-from musadata.sampling.request_cache import Memory
+from musadata.sampling.request_cache import RequestCache
 from musadata.storage.commits import Commit, require_commit
-from musadata.storage.moves import settle_moves
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
 from musadata.tracing.task import trace_task
@@ -41,19 +40,14 @@ class Annotate(ShardStep):
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, "stage1", shard)]
 
-    def run(self, shard: Shard) -> Commit:
-        commit = super().run(shard)
-        settle_moves(self.corpus, self.stage, shard)
-        return commit
-
     def process(self, shard: Shard, out: Writers) -> None:
-        with resources.memory(self.config, self.corpus, self.stage, shard) as memory:
-            self._annotate(shard, memory, out)
+        with resources.request_cache(self.config, self.corpus, self.stage) as cache:
+            self._annotate(shard, cache, out)
 
-    def _annotate(self, shard: Shard, memory: Memory, out: Writers) -> None:
+    def _annotate(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)
         teacher = resources.teacher(config.teacher, config.seed)
-        ask = memory.ask_teacher(teacher)
+        ask = cache.ask_teacher(teacher)
 
         def work(task: Task) -> tuple[bool, Annotation | Reject]:
             traces = trace_task(task, config.tracing, sandbox, config.seed)

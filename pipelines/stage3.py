@@ -26,10 +26,9 @@ from musadata.records import (
     Trajectory,
 )
 from musadata.sampling.assembly import assemble
-from musadata.sampling.request_cache import Memory
-from musadata.sampling.rollout import Ask, Judge, NotKnownYet, play, submit
+from musadata.sampling.request_cache import RequestCache
+from musadata.sampling.rollout import Ask, Judge, NotKnownYet, judge_program, run_rollout
 from musadata.storage.commits import Commit, require_commit
-from musadata.storage.moves import settle_moves
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import CannotAnswer, Teacher
 from pipelines import resources
@@ -64,23 +63,18 @@ class Assemble(ShardStep):
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
 
-    def run(self, shard: Shard) -> Commit:
-        commit = super().run(shard)
-        settle_moves(self.corpus, self.stage, shard)
-        return commit
-
     def process(self, shard: Shard, out: Writers) -> None:
-        with resources.memory(self.config, self.corpus, self.stage, shard) as memory:
-            self._process(shard, memory, out)
+        with resources.request_cache(self.config, self.corpus, self.stage) as cache:
+            self._process(shard, cache, out)
 
-    def _process(self, shard: Shard, memory: Memory, out: Writers) -> None:
+    def _process(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
         teacher = resources.teacher(self.config.teacher, self.config.seed).name
-        ask, judge = memory.recall_answers(teacher), memory.recall_verdicts(self.config.verifier)
+        ask, judge = cache.recall_answers(teacher), cache.recall_verdicts(self.config.verifier)
         programs = human_programs(self.corpus, shard)
         for task, annotation in annotated_tasks(self.corpus, shard):
             candidates, trajectories = self._assemble(task, annotation, ask, judge, teacher, out)
             for sample, program in enumerate(programs.get(task.task_id, ()), start=self.config.teacher.samples):
-                attempts = submit(task, annotation, sample, program, self.config.seed, judge)
+                attempts = judge_program(task, annotation, sample, program, self.config.seed, judge)
                 more = assemble(task, [attempts], HUMAN, self.config.sampling)
                 candidates, trajectories = candidates + more[0], trajectories + more[1]
             _count(candidates, out)
@@ -93,7 +87,7 @@ class Assemble(ShardStep):
         for sample in range(config.teacher.samples):
             out.funnel.came_in("generate")
             try:
-                attempts = play(task, annotation, sample, config.sampling.turns, config.seed, ask, judge)
+                attempts = run_rollout(task, annotation, sample, config.sampling.turns, config.seed, ask, judge)
             except CannotAnswer as refusal:
                 out.reject(_unanswered(task, sample, str(refusal)))
                 continue
@@ -155,7 +149,7 @@ def human_programs(corpus: str, shard: Shard) -> dict[str, list[str]]:
 
 
 @dataclass(frozen=True)
-class Converse(ABC):
+class RolloutStep(ABC):
     """One part of one turn for every conversation of a shard.
 
     A conversation goes on as far as the part is able to, and what it finds goes into the journal; where another part
@@ -167,7 +161,7 @@ class Converse(ABC):
     workers: int = 1  # how many share a machine
 
     @abstractmethod
-    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
+    def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
         """How this part asks and judges."""
 
     @abstractmethod
@@ -176,20 +170,20 @@ class Converse(ABC):
 
     def run(self, shard: Shard) -> Shard:
         if Assemble(self.config, self.corpus).found(shard) is None:
-            with resources.memory(self.config, self.corpus, Assemble.stage, shard) as memory:
-                for _ in concurrently(_as_far_as_known, self._conversations(shard, memory), self.at_once()):
+            with resources.request_cache(self.config, self.corpus, Assemble.stage) as cache:
+                for _ in concurrently(_as_far_as_known, self._conversations(shard, cache), self.at_once()):
                     pass
         return shard
 
-    def _conversations(self, shard: Shard, memory: Memory) -> Iterator[Callable[[], object]]:
+    def _conversations(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], object]]:
         samples, turns, seed = self.config.teacher.samples, self.config.sampling.turns, self.config.seed
-        ask, judge = self.abilities(memory)
+        ask, judge = self.abilities(cache)
         programs = human_programs(self.corpus, shard)
         for task, annotation in annotated_tasks(self.corpus, shard):
             for sample in range(samples):
-                yield partial(play, task, annotation, sample, turns, seed, ask, judge)
+                yield partial(run_rollout, task, annotation, sample, turns, seed, ask, judge)
             for sample, program in enumerate(programs.get(task.task_id, ()), start=samples):
-                yield partial(submit, task, annotation, sample, program, seed, judge)
+                yield partial(judge_program, task, annotation, sample, program, seed, judge)
 
     def teacher(self) -> Teacher:
         return resources.teacher(self.config.teacher, self.config.seed)
@@ -200,36 +194,36 @@ def _as_far_as_known(conversation: Callable[[], object]) -> None:
         conversation()
 
 
-class AskTeacher(Converse):
+class AskTeacher(RolloutStep):
     """Asks; runs anywhere."""
 
     def at_once(self) -> int:
         return resources.requests_at_once(self.config.teacher)
 
-    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
-        return memory.ask_teacher(self.teacher()), memory.recall_verdicts(self.config.verifier)
+    def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
+        return cache.ask_teacher(self.teacher()), cache.recall_verdicts(self.config.verifier)
 
 
-class Compile(Converse):
+class Compile(RolloutStep):
     """Compiles what was answered; needs a compiler, but no device."""
 
     def at_once(self) -> int:
         return resources.verdicts_at_once(self.config.verifier, self.workers)
 
-    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
+    def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
-        return memory.recall_answers(self.teacher().name), memory.compile_only(self.config.verifier, verifier)
+        return cache.recall_answers(self.teacher().name), cache.compile_only(self.config.verifier, verifier)
 
 
-class Execute(Converse):
+class Execute(RolloutStep):
     """Executes what was compiled and judges it; where the backend needs a device, this step does."""
 
     def at_once(self) -> int:
         return resources.verdicts_at_once(self.config.verifier, self.workers)
 
-    def abilities(self, memory: Memory) -> tuple[Ask, Judge]:
+    def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
-        return memory.recall_answers(self.teacher().name), memory.verify(self.config.verifier, verifier)
+        return cache.recall_answers(self.teacher().name), cache.verify(self.config.verifier, verifier)
 
 
 class Stage3(Stage):

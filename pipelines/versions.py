@@ -1,12 +1,14 @@
 """Which code makes which results, so that an edit makes those anew that it may change; see `code_version`."""
 
-from musadata.config import Config, SourceType, TeacherConfig, VerifierConfig
+from musadata.config import Config, TeacherConfig, VerifierConfig
 from musadata.sources import OPENERS
 from musadata.storage.code_version import code_version
 from musadata.teacher import TEACHERS
 from musadata.verifier.backend_choice import BACKENDS
 
 SANDBOX = "musadata.sandbox"
+# What stage 1 executes in sandboxes, to find drafts and to probe them.
+EXECUTED = ("musadata.mining.search", "musadata.sources.nnsmith", "musadata.tasks.examination")
 
 
 def probing_version(config: Config) -> str:
@@ -16,10 +18,10 @@ def probing_version(config: Config) -> str:
     return code_version(producers, ("torch", "nnsmith"))
 
 
-def executions_version(config: Config) -> str:
-    """Of what is executed to find drafts and to probe them."""
-    drawn = ("musadata.sources.nnsmith",) if any(one.kind is SourceType.NNSMITH for one in config.sources) else ()
-    return code_version((SANDBOX, "musadata.mining.search", "musadata.tasks.examination", *drawn), ("torch", "nnsmith"))
+def executions_name(function: str) -> str:
+    """Name of the journal of a sandboxed function of stage 1: another one when its code has changed."""
+    module = function.partition(":")[0]
+    return f"executions-{code_version((SANDBOX, module), ('torch', 'nnsmith'))}"
 
 
 def selection_version() -> str:

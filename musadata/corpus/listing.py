@@ -5,7 +5,7 @@ missed and reported, and what has appeared since is not read by some of them onl
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 
 from musadata.errors import MusadataError
@@ -13,7 +13,7 @@ from musadata.storage import files
 from musadata.storage.commits import run_again
 from musadata.storage.shards import Shard, deal, shard_of
 
-_JOURNALS = ("_journal", "stage1")
+_JOURNALS, _UNITS = ("_journal", "stage1"), "units.json"
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,19 @@ def read_listing(corpus: str, shard: Shard) -> list[Listed]:
         raise MusadataError("is no list of units", where=path, remedy=run_again("stage1", corpus)) from error
 
 
-def forget_other_counts(corpus: str, count: int) -> None:
-    """Delete what stage 1 kept below the shards of another count: their names lead nowhere any more."""
+def forget_others(corpus: str, count: int, journals: Collection[str]) -> None:
+    """Delete what stage 1 kept for another count of shards, and the journals that are not named: other code's."""
     current = {str(shard) for shard in deal(count)}
-    journals = files.join(corpus, *_JOURNALS)
-    for folder in files.list_names(journals):
-        if folder not in current:
-            for name in files.list_names(files.join(journals, folder)):
-                files.remove(files.join(journals, folder, name))
+    folder = files.join(corpus, *_JOURNALS)
+    for name in files.list_names(folder):
+        if name.endswith(".jsonl"):
+            doomed = [name] if name.partition(".")[0] not in journals else []
+        else:
+            kept = {_UNITS} if name in current else set()
+            doomed = [f"{name}/{inner}" for inner in files.list_names(files.join(folder, name)) if inner not in kept]
+        for one in doomed:
+            files.remove(files.join(folder, one))
 
 
 def _path(corpus: str, shard: Shard) -> str:
-    return files.join(corpus, *_JOURNALS, str(shard), "units.json")
+    return files.join(corpus, *_JOURNALS, str(shard), _UNITS)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The journals of one shard, and the ways to ask and judge through them.
+class RequestCache:
+    """The journals of a stage, and the ways to ask and judge through them.
 
     Attributes:
         answers: teacher's answers by the hash of the whole request.

@@ -25,13 +25,13 @@ class Attempt:
     verdict: Verdict
 
 
-def play(
+def run_rollout(
     task: Task, annotation: Annotation, sample: int, turns: int, seed: int, ask: Ask, judge: Judge
 ) -> list[Attempt]:
     """The conversation of one sample, from the first question to the first accepted answer or the last turn.
 
     It is a pure function of what `ask` and `judge` return, so a step that was interrupted, or that may only do one of
-    the two, plays it again from the journal and continues where that ends.
+    the two, runs it again from the journal and continues where that ends.
 
     Raises:
         CannotAnswer: the teacher has no answer to the first question.
@@ -59,14 +59,16 @@ def play(
     return attempts
 
 
-def submit(task: Task, annotation: Annotation, sample: int, program: str, seed: int, judge: Judge) -> list[Attempt]:
+def judge_program(
+    task: Task, annotation: Annotation, sample: int, program: str, seed: int, judge: Judge
+) -> list[Attempt]:
     """The conversation of a program that was there before anybody asked: one answer, judged, and no repair.
 
     Raises:
         NotKnownYet: passed on from `judge`.
     """
     answer = Answer(f"```python\n{program}```\n")
-    return play(task, annotation, sample, 1, seed, lambda request: answer, judge)
+    return run_rollout(task, annotation, sample, 1, seed, lambda request: answer, judge)
 
 
 def request_seed(seed: int, task_id: str, sample: int, turn: int) -> int:

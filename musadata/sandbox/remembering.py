@@ -21,26 +21,25 @@ class Caller(Protocol):
 
 
 class RememberingSandbox:
-    """Carries out each call once: the same function, arguments and limits under the same version end as they did.
+    """Carries out each call once: the same function, arguments and limits end as they did.
 
     What a call prints and the files that it leaves are not kept. `sandbox` opens what carries calls out, once a call is
-    not known; what other versions left in the journal is dropped.
+    not known; `journal` gives the journal of a function, which is another one when the function's code has changed.
     """
 
-    def __init__(self, sandbox: Callable[[], Caller], journal: Journal, version: str):
-        self._sandbox, self._journal, self._prefix = sandbox, journal, f"{version}/"
+    def __init__(self, sandbox: Callable[[], Caller], journal: Callable[[str], Journal]):
+        self._sandbox, self._journal = sandbox, journal
         self._opening = threading.Lock()
-        journal.forget(lambda key: not key.startswith(self._prefix))
 
     def call(self, function: str, *arguments: Any, limits: Limits) -> Outcome:
         """See `Sandbox.call`."""
-        key = self._prefix + content_id("call", function, arguments, limits)
-        known = self._journal.get(key)
+        key, journal = content_id("call", function, arguments, limits), self._journal(function)
+        known = journal.get(key)
         if known is None:
             with self._opening:
                 sandbox = self._sandbox()
             outcome = sandbox.call(function, *arguments, limits=limits)
             known = [outcome.status, outcome.value, outcome.error_type, outcome.message]
             if outcome.status not in _NOT_ITS_OWN:
-                self._journal.put(key, known)
+                journal.put(key, known)
         return Outcome(*known)

@@ -1,11 +1,11 @@
 """What has already been paid for: executions, answers and verdicts, append-only, by the hash of the whole question.
 
 A journal is a folder of segments, JSON lines of `{"key": ..., "value": ...}`. Every process appends to a segment of its
-own and reads all that were there when it opened the journal, so any number of processes may share a folder. A line that
-a killed process left half-written is skipped: that question is asked again. Of several values of one key the one in the
-oldest segment counts.
+own and reads what the others have written by the time that it opens or refreshes the journal, so any number of
+processes may share a folder. A line that a killed process left half-written is skipped: that question is asked again.
+Of several values of one key the one in the oldest segment counts.
 
-Where questions may have moved from one folder to another, a journal also looks into the folders beside its own.
+Only keys and places are held in memory; a value is read from its segment when it is asked for.
 """
 
 import json
@@ -13,9 +13,8 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -24,53 +23,80 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from musadata.errors import MusadataError
+from musadata.storage.places import Places
 
-# Where nothing can be appended (object stores), records are kept back until so many make a segment of their own.
+# Where nothing can be appended (object stores), records wait until so many make a segment, but only so long.
 _BUFFERED_RECORDS = 32
 _BUFFERED_BYTES = 1 << 20
-# The segments there are small and many: so many are read at a time.
+_BUFFERED_SECONDS = 1.0
+# The segments there are small and many: so many are read at a time, and as many are kept.
 _READ_AT_ONCE = 64
 
 
 class Journal:
     """A persistent mapping from keys to plain values (what JSON holds); safe for threads, forks and many processes.
 
-    On a local folder each record is on its way to disk when `put` returns: it survives `kill -9`. Elsewhere it is when
-    enough records are together, on `flush` and on `close`.
+    On a local folder each record is on its way to disk when `put` returns: it survives `kill -9`. Elsewhere it is
+    written within 2 seconds, when enough records are together, on `flush` and on `close`.
     """
 
-    def __init__(self, folder: str | Path, name: str, elsewhere: "JournalIndex | None" = None):
-        """Open or create the journal `name` in `folder` (a path or a URL that fsspec opens).
-
-        What it lacks is looked for `elsewhere`, and kept here too once it is found.
+    def __init__(self, folder: str | Path, name: str):
+        """Open or create the journal `name` in `folder` (a path or a URL that fsspec opens) and the folders below it.
 
         Raises:
             MusadataError: the folder cannot be made or read.
         """
-        self._name, self._elsewhere = name, elsewhere
+        self._name = name
         self._files, self._folder = fsspec.core.url_to_fs(str(folder))
         self._local = isinstance(self._files, LocalFileSystem)
-        self._lock = threading.Lock()
-        self._values: dict[str, Any] = {}
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
-        self._segment: BinaryIO | None = None
-        self._found: list[str] = []  # segments that were there on opening
+        self._lock = threading.RLock()
+        self._places = Places()
+        self._segments: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._read: dict[str, int] = {}  # segment -> bytes of it that are known
+        self._contents: dict[str, bytes] = {}  # of segments on an object store that were used last
+        self._pending: dict[bytes, bytes] = {}  # key -> record
+        self._timer: threading.Timer | None = None
+        self._segment: BinaryIO | None = None  # that this process appends to
+        self._own = -1  # its number
         self._owner = os.getpid()
         try:
             self._files.makedirs(self._folder, exist_ok=True)
-            self._read_segments()
         except OSError as error:
             raise _unusable(self._folder, error, "opened") from error
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Learn what other processes have written since. Reads only what is new.
+
+        Raises:
+            MusadataError: the folder cannot be read.
+        """
+        with self._lock:
+            try:
+                self._files.invalidate_cache(self._folder)
+                found = self._files.find(self._folder, detail=True)
+                sizes = {str(path): int(about["size"]) for path, about in found.items() if self._is_segment(path)}
+                grown = [path for path, size in sizes.items() if size > self._read.get(path, 0)]
+                self._scan(sorted(grown, key=lambda path: path.rpartition("/")[2]))
+            except OSError as error:
+                raise _unusable(self._folder, error, "opened") from error
 
     def get(self, key: str) -> Any | None:
-        """The value of a key, or None if it was never put."""
-        value = self._values.get(key)
-        if value is None and self._elsewhere is not None:
-            value = self._elsewhere.get(key)
-            if value is not None:
-                self.put(key, value)
-        return value
+        """The value of a key; None if it was never put, or its segment has vanished.
+
+        Raises:
+            MusadataError: the journal cannot be read.
+        """
+        encoded = _encode(key)
+        with self._lock:
+            line = self._pending.get(encoded) or self._read_record(encoded)
+            record = _parse(line)
+            if record is not None and record["key"] == key:
+                return record["value"]
+            if line:
+                self._places.drop(encoded)
+            return None
 
     def put(self, key: str, value: Any) -> None:
         """Remember a value for good. A key that is known keeps its value.
@@ -78,43 +104,42 @@ class Journal:
         Raises:
             MusadataError: the disk is full or the folder is not writable.
         """
-        line = _line(key, value)
+        encoded = _encode(key)
+        line = b'{"key":%b,"value":%b}\n' % (encoded, json.dumps(value, separators=(",", ":")).encode())
         with self._lock:
-            if key in self._values:
+            if key in self:
                 return
-            self._write(line)
-            self._values[key] = json.loads(line)["value"]  # the same as another process would read
-
-    def forget(self, unwanted: Callable[[str], bool]) -> None:
-        """Drop keys of those that were there on opening, on disk too: what nobody asks any more must not pile up.
-
-        What another process appends at that moment may be lost with them, so only for what can be computed again.
-
-        Raises:
-            MusadataError: the disk is full or the folder is not writable.
-        """
-        with self._lock:
-            kept = {key: value for key, value in self._values.items() if not unwanted(key)}
-            if len(kept) == len(self._values):
-                return
-            old_segments, self._found = self._found, [self._new_segment()]
-            try:
-                self._files.pipe_file(self._found[0], b"".join(_line(key, value) for key, value in kept.items()))
-                for old in old_segments:
-                    with suppress(FileNotFoundError):  # another process has done the same
-                        self._files.rm_file(old)
-            except OSError as error:
-                raise _unusable(self._folder, error, "written") from error
-            self._values = kept
+            if self._owner != os.getpid():  # forked: the parent goes on with its segment and its pending records
+                self._owner, self._segment, self._pending, self._timer = os.getpid(), None, {}, None
+            if self._local:
+                self._append(encoded, line)
+            else:
+                self._pending[encoded] = line
+                if len(self._pending) >= _BUFFERED_RECORDS or sum(map(len, self._pending.values())) >= _BUFFERED_BYTES:
+                    self._write_pending()
+                elif self._timer is None:
+                    self._timer = threading.Timer(_BUFFERED_SECONDS, self._write_late)
+                    self._timer.daemon = True
+                    self._timer.start()
 
     def __contains__(self, key: str) -> bool:
-        return key in self._values
+        encoded = _encode(key)
+        with self._lock:
+            return encoded in self._pending or self._places.find(encoded) is not None
 
     def __len__(self) -> int:
-        return len(self._values)
+        with self._lock:
+            return len(self._places) + len(self._pending)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._values))
+        """All keys, read from the segments."""
+        with self._lock:
+            self._write_pending()
+            segments = dict(enumerate(self._segments))
+        for number, segment in segments.items():
+            for encoded, start, _ in _records(self._lines(segment, 0)):
+                if encoded and (self._places.find(encoded) or ())[:2] == (number, start):
+                    yield json.loads(encoded)
 
     def flush(self) -> None:
         """Write what is kept back, if anything is."""
@@ -123,8 +148,8 @@ class Journal:
 
     def close(self) -> None:
         """Write what is kept back and close the segment; the journal can still be used."""
-        self.flush()
         with self._lock:
+            self._write_pending()
             if self._segment is not None:
                 self._segment.close()
                 self._segment = None
@@ -137,145 +162,127 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _read_segments(self) -> None:
-        self._files.invalidate_cache(self._folder)
-        try:
-            paths = [str(path) for path in self._files.ls(self._folder, detail=False)]
-        except FileNotFoundError:  # object stores have no empty folders
-            return
-        names = [(path.rsplit("/", 1)[-1], path) for path in paths]
-        self._found = [path for name, path in sorted(names) if _is_segment(name, self._name)]
-        for segment in self._found:
-            try:
-                content = self._files.cat_file(segment)
-            except FileNotFoundError:  # another process has just rewritten all into one
-                self._read_segments()
-                return
-            for line in content.split(b"\n"):
-                record = _parse(line)
-                if record is not None:
-                    self._values.setdefault(record["key"], record["value"])
+    def _is_segment(self, path: str) -> bool:
+        name = str(path).rpartition("/")[2]
+        return name.startswith(f"{self._name}.") and name.endswith(".jsonl")
 
-    def _write(self, line: bytes) -> None:
-        if self._owner != os.getpid():  # forked: the parent goes on with its segment and its pending records
-            self._owner, self._segment = os.getpid(), None
-            self._pending, self._pending_bytes = [], 0
+    def _number(self, segment: str) -> int:
+        if segment not in self._numbers:
+            self._numbers[segment] = len(self._segments)
+            self._segments.append(segment)
+            self._read[segment] = 0
+        return self._numbers[segment]
+
+    def _scan(self, segments: list[str]) -> None:
+        for first in range(0, len(segments), _READ_AT_ONCE):
+            some = segments[first : first + _READ_AT_ONCE]
+            for segment, lines in zip(some, self._read_at_once(some), strict=True):
+                number = self._number(segment)
+                for encoded, start, end in _records(lines, self._read[segment]):
+                    if encoded:
+                        self._places.scan(encoded, number, start, end - start)
+                    self._read[segment] = end
+        self._places.sort()
+
+    def _read_at_once(self, segments: list[str]) -> Iterator[Iterable[bytes]]:
+        """The lines of each that are not known yet."""
         if self._local:
-            self._append(line)
+            yield from (self._lines(segment, self._read.get(segment, 0)) for segment in segments)
             return
-        self._pending.append(line)
-        self._pending_bytes += len(line)
-        if len(self._pending) >= _BUFFERED_RECORDS or self._pending_bytes >= _BUFFERED_BYTES:
-            self._write_pending()
+        for content in self._files.cat_ranges(segments, None, None, on_error="return"):
+            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                raise content
+            yield content.splitlines(keepends=True) if isinstance(content, bytes) else ()
 
-    def _append(self, line: bytes) -> None:
+    def _lines(self, segment: str, start: int) -> Iterator[bytes]:
+        """The lines of a segment, one at a time; none where it has vanished."""
+        with suppress(FileNotFoundError), self._files.open(segment, "rb") as file:
+            file.seek(start)
+            yield from file
+
+    def _read_record(self, encoded: bytes) -> bytes:
+        """The line of a key; empty where there is none."""
+        place = self._places.find(encoded)
+        if place is None:
+            return b""
+        segment, start, end = self._segments[place[0]], place[1], place[1] + place[2]
+        try:
+            if self._local:
+                with Path(segment).open("rb", buffering=0) as file:
+                    return os.pread(file.fileno(), end - start, start)
+            if segment not in self._contents:
+                while len(self._contents) >= _READ_AT_ONCE:
+                    del self._contents[next(iter(self._contents))]
+                self._contents[segment] = self._files.cat_file(segment)
+            return self._contents[segment][start:end]
+        except FileNotFoundError:
+            return b"vanished"
+        except OSError as error:
+            raise _unusable(self._folder, error, "read") from error
+
+    def _append(self, encoded: bytes, line: bytes) -> None:
         try:
             if self._segment is None:
-                self._segment = Path(self._new_segment()).open("xb", buffering=0)  # noqa: SIM115 (it stays open)
+                path = self._new_segment()
+                self._segment = Path(path).open("xb", buffering=0)  # noqa: SIM115 (it stays open)
+                self._own = self._number(path)
             written = self._segment.write(line)
             while written < len(line):
                 written += self._segment.write(line[written:])
         except OSError as error:
             self._segment = None  # its last line may be torn: go on in another one
             raise _unusable(self._folder, error, "written") from error
+        path = self._segments[self._own]
+        self._places.add(encoded, self._own, self._read[path], len(line))
+        self._read[path] += len(line)
 
     def _write_pending(self) -> None:
+        if self._timer is not None and self._owner == os.getpid():
+            self._timer.cancel()
+        self._timer = None
         if not self._pending or self._owner != os.getpid():
             return
+        path = self._new_segment()
         try:
-            self._files.pipe_file(self._new_segment(), b"".join(self._pending))
+            self._files.pipe_file(path, b"".join(self._pending.values()))
         except OSError as error:
             raise _unusable(self._folder, error, "written") from error
-        self._pending, self._pending_bytes = [], 0
+        number = self._number(path)
+        for encoded, line in self._pending.items():
+            self._places.add(encoded, number, self._read[path], len(line))
+            self._read[path] += len(line)
+        self._pending = {}
+
+    def _write_late(self) -> None:
+        with self._lock, suppress(MusadataError):  # tried again, and told, with the next record or at the end
+            self._write_pending()
 
     def _new_segment(self) -> str:
         """A name that nobody else takes and that sorts by age."""
         return f"{self._folder}/{self._name}.{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.jsonl"
 
 
-@dataclass(frozen=True, slots=True)  # there may be millions
-class _Place:
-    """Where a record stands: bytes `start` to `end` of a segment."""
-
-    segment: str
-    start: int
-    end: int
-
-
-class JournalIndex:
-    """All journals of one name in the folders right below `folder`, to read; safe for threads.
-
-    They are read through once, when a key is first asked for, and what is appended later is not seen. Only keys and
-    places are held, a few hundred bytes a record, however large the values are.
-    """
-
-    def __init__(self, folder: str | Path, name: str):
-        self._name = name
-        self._files, self._folder = fsspec.core.url_to_fs(str(folder))
-        self._at_once = 1 if isinstance(self._files, LocalFileSystem) else _READ_AT_ONCE
-        self._lock = threading.Lock()
-        self._places: dict[str, _Place] | None = None
-
-    def get(self, key: str) -> Any | None:
-        """The value of a key; None if no journal has it, or no longer.
-
-        Raises:
-            MusadataError: the journals cannot be read.
-        """
-        try:
-            with self._lock:
-                if self._places is None:
-                    self._places = self._find_places()
-            place = self._places.get(key)
-            line = self._files.cat_file(place.segment, place.start, place.end) if place else b""
-        except FileNotFoundError:  # the segment was there when the index was made
-            return None
-        except OSError as error:
-            raise _unusable(self._folder, error, "read") from error
-        record = _parse(line)
-        return record["value"] if record is not None and record["key"] == key else None
-
-    def _find_places(self) -> dict[str, _Place]:
-        self._files.invalidate_cache(self._folder)
-        names = [(str(path).rsplit("/", 1)[-1], str(path)) for path in self._files.find(self._folder)]
-        segments = [path for name, path in sorted(names) if _is_segment(name, self._name)]
-        places: dict[str, _Place] = {}
-        for first in range(0, len(segments), self._at_once):
-            some = segments[first : first + self._at_once]
-            for segment, content in zip(some, self._read(some), strict=True):
-                start = 0
-                for line in content.splitlines(keepends=True):
-                    record, end = _parse(line), start + len(line)
-                    if record is not None:
-                        places.setdefault(record["key"], _Place(segment, start, end))
-                    start = end
-        return places
-
-    def _read(self, segments: list[str]) -> Iterator[bytes]:
-        """The content of each, empty where it has vanished."""
-        for content in self._files.cat_ranges(segments, None, None, on_error="return"):
-            if isinstance(content, FileNotFoundError):
-                yield b""
-            elif isinstance(content, Exception):
-                raise content
-            else:
-                yield content
+def _records(lines: Iterable[bytes], start: int = 0) -> Iterator[tuple[bytes, int, int]]:
+    """Key, first byte and end of each record from `start` on; an empty key for a line that holds none."""
+    for line in lines:
+        end = start + len(line)
+        if not line.endswith(b"\n") and _parse(line) is None:  # it is being written, or was torn
+            return
+        yield _key_of(line), start, end
+        start = end
 
 
-def _unusable(folder: str, error: OSError, done: str) -> MusadataError:
-    return MusadataError(
-        f"the journal cannot be {done} ({error.strerror or error})",
-        where=folder,
-        remedy="make room, or name a folder that you may write to",
-    )
+def _key_of(line: bytes) -> bytes:
+    """The key as JSON spells it, found without reading the value; empty for a line that holds no record."""
+    end = line.find(b'","value":')
+    if line.startswith(b'{"key":"') and end > 0 and line.endswith((b"}\n", b"}")):
+        return line[len(b'{"key":') : end + 1]
+    record = _parse(line)
+    return _encode(record["key"]) if record else b""
 
 
-def _is_segment(file: str, journal: str) -> bool:
-    return file.startswith(f"{journal}.") and file.endswith(".jsonl")
-
-
-def _line(key: str, value: Any) -> bytes:
-    return json.dumps({"key": key, "value": value}, separators=(",", ":")).encode() + b"\n"
+def _encode(key: str) -> bytes:
+    return json.dumps(key).encode()
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
@@ -285,3 +292,11 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and {"key", "value"} <= record.keys() else None
+
+
+def _unusable(folder: str, error: OSError, done: str) -> MusadataError:
+    return MusadataError(
+        f"the journal cannot be {done} ({error.strerror or error})",
+        where=folder,
+        remedy="make room, or name a folder that you may write to",
+    )

@@ -95,12 +95,24 @@ def test_a_file_that_was_changed_is_probed_again_and_the_others_are_not(tmp_path
     assert len(executed(tmp_path / "corpus")) == len(known) + 2
 
 
-def test_nothing_is_kept_for_shards_of_another_count(tmp_path, code):
+def test_another_number_of_shards_repeats_nothing_and_keeps_no_list_of_the_old_ones(tmp_path, code):
     config, corpus = tmp_path / "config.yaml", tmp_path / "corpus"
     run(write_config(config, MINED.format(folder=code), shards=3), corpus)
+    known = executed(corpus)
     run(write_config(config, MINED.format(folder=code), shards=2), corpus)
-    kept = {path.parent.name for path in (corpus / "_journal" / "stage1").rglob("*") if path.is_file()}
-    assert kept == {"00000-of-00002", "00001-of-00002"}
+    assert executed(corpus) == known
+    listed = {path.parent.name for path in (corpus / "_journal" / "stage1").rglob("units.json")}
+    assert listed == {"00000-of-00002", "00001-of-00002"}
+
+
+def test_what_other_code_executed_is_not_kept(tmp_path, code):
+    config, corpus = write_config(tmp_path / "config.yaml", MINED.format(folder=code)), tmp_path / "corpus"
+    run(config, corpus)
+    known, journals = executed(corpus), corpus / "_journal" / "stage1"
+    (journals / "executions-0123456789abcdef.1-1.jsonl").write_text('{"key":"old","value":1}\n')
+    (journals / "00000-of-00002" / "executions.1-1.jsonl").write_text('{"key":"older","value":1}\n')
+    run(config, corpus)
+    assert executed(corpus) == known
 
 
 def test_another_seed_leaves_what_was_known_alone_and_is_not_mixed_up_with_it(tmp_path, code):

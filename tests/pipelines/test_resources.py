@@ -1,20 +1,33 @@
 """What a worker opens, and for how long."""
 
-from musadata.config import TeacherConfig, TeacherType
+import pytest
+
+from musadata.config import Config
 from musadata.storage.journal import Journal
-from musadata.storage.shards import Shard
 from pipelines import resources
 
 
-def test_a_step_sees_what_another_worker_has_put_into_a_journal_since(tmp_path):
-    def open_memory():
-        return resources.memory(TeacherConfig(kind=TeacherType.COMPILER), str(tmp_path), "stage3", Shard(0, 2))
+@pytest.fixture(autouse=True)
+def fresh():
+    yield
+    resources.journal.cache_clear()
 
-    with open_memory() as memory:
-        memory.answers.put("question", "answer")
-        assert memory.verdicts.get("program") is None
-    with Journal(resources.journal_folder(str(tmp_path), "stage3", Shard(0, 2)), "verdicts") as other:
+
+def test_a_step_sees_what_another_worker_has_put_into_a_journal_since(tmp_path):
+    def open_cache():
+        return resources.request_cache(Config(sources=()), str(tmp_path), "stage3")
+
+    with open_cache() as cache:
+        cache.answers.put("question", "answer")
+        assert cache.verdicts.get("program") is None
+    with Journal(tmp_path / "_journal" / "stage3", "verdicts") as other:
         other.put("program", "verdict")
-    with open_memory() as memory:
-        assert memory.answers.get("question") == "answer"
-        assert memory.verdicts.get("program") == "verdict"
+    with open_cache() as cache:
+        assert cache.answers.get("question") == "answer"
+        assert cache.verdicts.get("program") == "verdict"
+
+
+def test_a_journal_is_opened_once_for_all_shards(tmp_path):
+    assert resources.journal(str(tmp_path), "stage3", "answers") is resources.journal(
+        str(tmp_path), "stage3", "answers"
+    )

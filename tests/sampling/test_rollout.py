@@ -17,7 +17,7 @@ from musadata.records import (
     VerifyStage,
 )
 from musadata.sampling.assembly import assemble
-from musadata.sampling.rollout import NotKnownYet, play, request_seed
+from musadata.sampling.rollout import NotKnownYet, request_seed, run_rollout
 from musadata.teacher.protocol import Answer, CannotAnswer, RequestKind
 
 TASK = Task(
@@ -72,7 +72,9 @@ def converse(verdicts, turns=3, sample=0):
         asked.append(request)
         return answer(request.turn, fault="missing bounds check" if request.turn == 1 else "")
 
-    attempts = play(TASK, ANNOTATION, sample, turns, 7, ask, lambda task, annotation, given: verdicts[len(asked) - 1])
+    attempts = run_rollout(
+        TASK, ANNOTATION, sample, turns, 7, ask, lambda task, annotation, given: verdicts[len(asked) - 1]
+    )
     return attempts, asked
 
 
@@ -105,7 +107,7 @@ def test_a_judge_that_only_remembers_stops_the_conversation_where_it_is():
         raise NotKnownYet
 
     with pytest.raises(NotKnownYet):
-        play(TASK, ANNOTATION, 0, 3, 7, lambda request: answer(1), judge)
+        run_rollout(TASK, ANNOTATION, 0, 3, 7, lambda request: answer(1), judge)
 
 
 def test_a_teacher_without_an_answer_is_heard():
@@ -113,7 +115,7 @@ def test_a_teacher_without_an_answer_is_heard():
         raise CannotAnswer("no lowering")
 
     with pytest.raises(CannotAnswer):
-        play(TASK, ANNOTATION, 0, 3, 7, ask, lambda *_: VERDICT)
+        run_rollout(TASK, ANNOTATION, 0, 3, 7, ask, lambda *_: VERDICT)
 
 
 def test_seeds_differ_by_task_sample_and_turn_and_by_nothing_else():

@@ -20,7 +20,7 @@ class Counting:
 
 
 def remember(caller, folder, version="1"):
-    return RememberingSandbox(lambda: caller, Journal(folder, "executions"), version)
+    return RememberingSandbox(lambda: caller, lambda function: Journal(folder, f"executions-{version}"))
 
 
 @pytest.mark.parametrize("status", ["ok", "error", "timeout", "output"])
@@ -52,13 +52,11 @@ def test_anything_that_decides_the_end_makes_it_another_call(tmp_path):
     assert caller.calls == 4
 
 
-def test_what_older_code_found_is_neither_believed_nor_kept(tmp_path):
+def test_what_older_code_found_is_not_believed(tmp_path):
     caller = Counting()
     remember(caller, tmp_path, "old").call("a:b", "x" * 1000, limits=LIMITS)
     remember(caller, tmp_path, "new").call("a:b", "x" * 1000, limits=LIMITS)
     assert caller.calls == 2
-    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert (left.count(b"new/"), left.count(b"old/")) == (1, 0)
 
 
 def test_nothing_is_started_for_calls_that_are_known(tmp_path):
@@ -67,4 +65,4 @@ def test_nothing_is_started_for_calls_that_are_known(tmp_path):
     def start():
         raise AssertionError("the sandbox was started")
 
-    assert RememberingSandbox(start, Journal(tmp_path, "executions"), "1").call("a:b", limits=LIMITS).ok
+    assert RememberingSandbox(start, lambda function: Journal(tmp_path, "executions-1")).call("a:b", limits=LIMITS).ok

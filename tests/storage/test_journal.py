@@ -2,6 +2,8 @@ import json
 import multiprocessing
 import os
 import signal
+import time
+import tracemalloc
 from pathlib import Path
 
 import fsspec
@@ -10,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.errors import MusadataError
-from musadata.storage.journal import Journal, JournalIndex
+from musadata.storage.journal import Journal
+from musadata.storage.places import Places
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -132,90 +135,107 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path):
         Journal(tmp_path / "file" / "journal", "answers")
 
 
-def test_what_is_forgotten_goes_from_disk_and_the_rest_stays(tmp_path):
-    for index in range(3):  # three segments
-        with Journal(tmp_path, "answers") as journal:
-            journal.put(f"old/{index}", index)
-            journal.put(f"new/{index}", index)
-    with Journal(tmp_path, "answers") as journal:
-        journal.forget(lambda key: key.startswith("old/"))
-        journal.put("new/3", 3)
-        assert sorted(journal) == ["new/0", "new/1", "new/2", "new/3"]
-    assert {key: Journal(tmp_path, "answers").get(key) for key in journal} == {
-        f"new/{index}": index for index in range(4)
-    }
-    assert not any(b"old/" in path.read_bytes() for path in tmp_path.iterdir())
+def test_what_another_process_writes_is_known_after_a_refresh_which_reads_only_that(tmp_path, monkeypatch):
+    mine, other = Journal(tmp_path, "answers"), Journal(tmp_path, "answers")
+    mine.put("a", 1)
+    other.refresh()
+    assert other.get("a") == 1
+    mine.put("b", 2)
+    assert other.get("b") is None
+    read, lines = [], Journal._lines
+
+    def watched(self, segment, start):
+        read.append(start)
+        return lines(self, segment, start)
+
+    monkeypatch.setattr(Journal, "_lines", watched)
+    other.refresh()
+    other.refresh()
+    assert (other.get("b"), read) == (2, [len(b'{"key":"a","value":1}\n')])
 
 
-def _open_and_forget(folder: Path, worker: int) -> None:
-    for index in range(30):
-        with Journal(folder, "answers") as journal:
-            journal.forget(lambda key: not key.startswith("new/"))
-            journal.put(f"old/{worker}-{index}", index)
-
-
-def test_processes_that_forget_at_the_same_time_lose_nothing_that_was_there(tmp_path):
-    with Journal(tmp_path, "answers") as journal:
-        for index in range(50):
-            journal.put(f"new/{index}", index)
-    context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=_open_and_forget, args=(tmp_path, worker)) for worker in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 4
-    assert {f"new/{index}" for index in range(50)} <= set(Journal(tmp_path, "answers"))
-
-
-def test_what_another_folder_knows_is_found_there_once_and_then_at_home(tmp_path):
-    with Journal(tmp_path / "0-of-3", "answers") as one, Journal(tmp_path / "1-of-2", "answers") as other:
-        one.put("a", {"text": "line\nbreak ✓"})
-        one.put("b", 1)
-        other.put("c", [2])
-    with Journal(tmp_path / "0-of-3", "verdicts") as verdicts:
-        verdicts.put("d", 3)
-    with Journal(tmp_path / "2-of-3", "answers", JournalIndex(tmp_path, "answers")) as journal:
-        assert [journal.get(key) for key in "acd"] == [{"text": "line\nbreak ✓"}, [2], None]
-    assert sorted(Journal(tmp_path / "2-of-3", "answers")) == ["a", "c"]
-
-
-def test_of_several_folders_with_a_key_the_oldest_segment_counts(tmp_path):
+def test_segments_in_folders_below_are_read_and_the_oldest_counts(tmp_path):
+    """As older versions left them: a folder for each shard."""
     for folder, value in (("b", "first"), ("a", "second")):
         with Journal(tmp_path / folder, "answers") as journal:
             journal.put("key", value)
-    assert JournalIndex(tmp_path, "answers").get("key") == "first"
+    with Journal(tmp_path, "answers") as journal:
+        assert journal.get("key") == "first"
+        journal.put("new", {"text": "line\nbreak ✓"})
+    assert sorted(Journal(tmp_path, "answers")) == ["key", "new"]
+    assert len(list(tmp_path.glob("*.jsonl"))) == 1
 
 
-@given(st.integers(0, 200))
-@settings(max_examples=40, deadline=None)
-def test_an_index_over_a_journal_cut_off_anywhere_finds_what_the_journal_itself_does(tmp_path_factory, cut):
-    folder = tmp_path_factory.mktemp("journals")
-    with Journal(folder / "0", "answers") as journal:
-        for number in range(5):
-            journal.put(f"key{number}", {"text": "line\nbreak ✓", "number": number})
-    (segment,) = (folder / "0").iterdir()
-    segment.write_bytes(segment.read_bytes()[:cut])
-    journal, index = Journal(folder / "0", "answers"), JournalIndex(folder, "answers")
-    assert [index.get(f"key{number}") for number in range(5)] == [journal.get(f"key{number}") for number in range(5)]
-
-
-def test_a_segment_that_vanishes_behind_an_index_is_as_if_it_had_never_been(tmp_path):
-    with Journal(tmp_path / "0", "answers") as journal:
+def test_a_segment_that_vanishes_is_as_if_it_had_never_been(tmp_path):
+    with Journal(tmp_path, "answers") as journal:
         journal.put("a", 1)
-    index = JournalIndex(tmp_path, "answers")
-    assert index.get("a") == 1
-    (segment,) = (tmp_path / "0").iterdir()
-    segment.unlink()
-    assert index.get("a") is None
-    assert JournalIndex(tmp_path / "nothing", "answers").get("a") is None
+    later = Journal(tmp_path, "answers")
+    next(tmp_path.iterdir()).unlink()
+    assert later.get("a") is None
+    later.put("a", 2)
+    assert Journal(tmp_path, "answers").get("a") == later.get("a") == 2
 
 
-def test_an_index_reads_an_object_store():
-    url = "memory://journal-index-test"
-    for shard in range(3):
-        with Journal(f"{url}/{shard}", "answers") as journal:
-            for number in range(40):
-                journal.put(f"{shard}-{number}", number)
-    index = JournalIndex(url, "answers")
-    assert [index.get(f"{shard}-{number}") for shard in range(3) for number in range(40)] == [*range(40)] * 3
+@given(st.binary(max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_a_line_that_was_overwritten_costs_its_own_key_alone(tmp_path_factory, noise):
+    folder = tmp_path_factory.mktemp("journal")
+    with Journal(folder, "answers") as journal:
+        for index in range(3):
+            journal.put(f"key{index}", "x" * 50)
+    (segment,) = folder.iterdir()
+    lines = segment.read_bytes().splitlines(keepends=True)
+    noise = noise.replace(b"\n", b" ")
+    segment.write_bytes(lines[0] + noise + lines[1][len(noise) :] + lines[2])
+    with Journal(folder, "answers") as again:
+        assert [again.get("key0"), again.get("key2")] == ["x" * 50] * 2
+        again.get("key1")
+        again.put("key1", "again")
+    assert Journal(folder, "answers").get("key1") is not None or noise
+
+
+def test_an_object_store_has_a_lone_record_within_two_seconds():
+    url = "memory://journal-late"
+    journal = Journal(url, "answers")
+    journal.put("a", 1)
+    assert (journal.get("a"), len(journal), len(Journal(url, "answers"))) == (1, 1, 0)
+    deadline = time.monotonic() + 2
+    while len(Journal(url, "answers")) == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert Journal(url, "answers").get("a") == 1
+    journal.put("b", 2)
+    journal.close()
+    assert [Journal(url, "answers").get(key) for key in "ab"] == [1, 2]
+
+
+def test_a_journal_that_cannot_be_written_late_says_so_at_the_end(monkeypatch):
+    journal = Journal("memory://journal-refused", "answers")
+    refuse = lambda *_: (_ for _ in ()).throw(OSError(28, "no space"))  # noqa: E731
+    with monkeypatch.context() as patch:
+        patch.setattr(journal._files, "pipe_file", refuse, raising=False)
+        journal.put("a", 1)
+        journal._write_late()
+        with pytest.raises(MusadataError, match="no space"):
+            journal.flush()
+    journal.flush()
+    assert Journal("memory://journal-refused", "answers").get("a") == 1
+
+
+def test_places_hold_forty_bytes_a_record_and_find_each():
+    places = Places()
+    count = 200_000
+    tracemalloc.start()
+    for number in range(count):
+        places.scan(b'"key%d"' % number, number % 7, number * 10, 10)
+    places.scan(b'"key5"', 1, 1, 1)  # a later record of a key that is known
+    places.sort()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(places) == count
+    assert all(places.find(b'"key%d"' % number) == (number % 7, number * 10, 10) for number in range(0, count, 997))
+    assert places.find(b'"nokey"') is None
+    assert held < 50 * count
+    places.drop(b'"key5"')
+    assert (places.find(b'"key5"'), len(places)) == (None, count - 1)
+    places.add(b'"key5"', 9, 9, 9)
+    assert (places.find(b'"key5"'), len(places)) == ((9, 9, 9), count)

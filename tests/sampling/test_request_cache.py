@@ -7,7 +7,7 @@ import pytest
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Finding
-from musadata.sampling.request_cache import Memory
+from musadata.sampling.request_cache import RequestCache
 from musadata.storage.journal import Journal
 from tests.sampling.test_rollout import ANNOTATION, TASK, VERDICT, answer
 
@@ -26,8 +26,8 @@ class Says:
 @pytest.fixture
 def judge(tmp_path):
     with Journal(str(tmp_path), "answers") as answers, Journal(str(tmp_path), "verdicts") as verdicts:
-        memory = Memory(answers, verdicts, "", "1")
-        yield lambda verifier: memory.verify(VerifierConfig(), verifier)(TASK, ANNOTATION, answer(1))
+        cache = RequestCache(answers, verdicts, "", "1")
+        yield lambda verifier: cache.verify(VerifierConfig(), verifier)(TASK, ANNOTATION, answer(1))
 
 
 def undecided(rule):
