@@ -1,4 +1,4 @@
-"""Where kernels run: what the verifier needs to know of each backend."""
+"""A backend, which is a place where kernels run, as the verifier sees it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,9 +12,10 @@ __all__ = ["Backend", "Built"]
 class Backend:
     """One place where kernels run.
 
-    `child` is a module with `DEVICE` (PyTorch's name for it), `activate`, `configure` and `take_records`, for use in
-    the sandbox only; `setup` names the function that the warm process runs once; `compile` runs in the trusted process
-    and never sees Python; `port` rewrites a candidate's Python for the device.
+    `child` names a module for use in the sandbox only, with `DEVICE` (PyTorch's name for it), `activate`, `configure`,
+    `guard_memory`, `snapshot_memory`, `memory_changed`, `begin_call`, `end_call` and `take_records`. `setup` names the
+    function that the warm process runs once. `compile` runs in the trusted process and never sees Python. `port`
+    rewrites a candidate's Python for the device.
     """
 
     name: str
@@ -27,14 +28,16 @@ class Backend:
     readable: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
-    times: bool = False  # whether what it measures means anything
+    times: bool = False  # whether the times that it measures mean anything
     port: Callable[[str], str] = str
     clock: str = "cuda"  # the reference's device when it is timed
     identity: str = ""  # of the device, for the lock on it
     flush_bytes: int = 256 << 20  # written before each timed call: several times the L2 cache of any device so far
     checks: str = ""  # how closely its kernels' accesses are checked: nothing, brief, full; see `plan_calls`
-    crosscheck: bool = False  # whether kernels get away with mistakes there that the emulator sees
-    seats: int = 0  # how many candidates' contexts its memory has room for at a time; 0: as many as ask
-    is_full: Callable[[], bool] = lambda: False  # asked when a candidate finds no memory: whether others hold it
-    is_lost: Callable[[], bool] = lambda: False  # asked when a candidate fails: whether the device has stopped to work
+    crosscheck: bool = False  # whether the emulator sees mistakes of kernels that go unnoticed there
+    seats: int = 0  # how many candidates' contexts fit in its memory at a time; 0: any number
+    is_full: Callable[[], bool] = lambda: (
+        False
+    )  # asked when a candidate finds no memory: whether other programs hold it
+    is_lost: Callable[[], bool] = lambda: False  # asked when a candidate fails: whether the device stopped working
     preload: tuple[str, ...] = field(default=("torch", "musadata.verifier.sandboxed.execute"))

@@ -1,4 +1,4 @@
-"""What a backend's `compile` gives: a library, or the reason why there is none."""
+"""The result of a backend's `compile`: a library, or the reason why there is none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

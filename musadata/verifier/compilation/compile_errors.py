@@ -1,8 +1,8 @@
-"""The two ways in which a candidate's sources do not become a program."""
+"""The two reasons why a candidate's sources do not become a program."""
 
 
 class Unsupported(Exception):
-    """The sources need something that is not emulated: nothing is known about the candidate.
+    """The sources need something that the backend does not have, which says nothing about the candidate.
 
     The text names what is missing and the line, as in "header cublas_v2.h (line 3)".
     """

@@ -1,4 +1,4 @@
-"""Where a declaration of CUDA C++ stands, and where it ends."""
+"""Finding out where a declaration of CUDA C++ is, and where it ends."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Precompiling the headers that candidates begin with."""
+"""Precompiling the headers with which candidates begin."""
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
-"""What a candidate will most likely compile, read from its text, so that compiling starts before its process does.
+"""Predicting from a candidate's text what it will compile, so that compiling starts before its process does.
 
 Nothing is executed and nothing is decided here: sources that are not found are compiled when the candidate asks, and
-sources that are wrongly found only cost a compilation. Found are literals, names of module-level literals, and sums,
-lists and dicts of them, in a call of `load_inline` anywhere in the file.
+sources that are wrongly found only cost a compilation. Arguments of `load_inline` are read if they are literals, names
+of module-level literals, or sums, lists and dicts of them.
 """
 
 import ast
@@ -16,7 +16,7 @@ _Values = dict[str, Any]  # of names at module level
 
 
 class _Unknown(Exception):
-    """A value that only running the program would tell."""
+    """A value that is known at run time only."""
 
 
 def predict_sources(source: str) -> list[CandidateSources]:

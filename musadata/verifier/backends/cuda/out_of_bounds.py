@@ -13,18 +13,23 @@ from typing import Any
 import torch
 
 Range = tuple[int, int]  # addresses: first, one past the last
-# The allocator's own record; a candidate may replace these names, but not what is kept here.
+# The allocator's own record, taken before a candidate could replace these names.
 _record_history = torch.cuda.memory._record_memory_history
 _take_snapshot = torch.cuda.memory._snapshot
 _MOST_EVENTS = 100_000
-# An allocator that finds no memory returns what it keeps to the driver: to read it then would break the context.
+# An allocator that finds no memory returns free segments to the driver; reading them then would break the context.
 _GIVEN_BACK = ("segment_free", "segment_unmap")
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """`free`: ranges that nobody holds, the ends of blocks that are longer than asked for included. `held`: the
-    others. `events`: how many allocations were recorded."""
+    """The allocator's segments.
+
+    Attributes:
+        free: ranges that are not allocated, with the unused ends of blocks that are longer than requested.
+        held: the other ranges.
+        events: what the allocator has recorded.
+    """
 
     free: tuple[Range, ...]
     held: tuple[Range, ...]
@@ -32,7 +37,7 @@ class _Memory:
 
 
 class _Bytes:
-    """Device memory by its address, as PyTorch takes it over."""
+    """Device memory by its address, in the form from which PyTorch makes a tensor."""
 
     def __init__(self, low: int, high: int):
         self.__cuda_array_interface__ = {"shape": (high - low,), "typestr": "|u1", "data": (low, False), "version": 3}
@@ -80,8 +85,8 @@ class OutOfBoundsWatch:
             written = [one for one, bad in zip(untouched, changed, strict=True) if bad]
             return [self._describe(one, sorted([*memory.held, *allocated])) for one in written[:4]]
 
-    def _describe(self, stretch: Range, allocations: Sequence[Range]) -> str:
-        low, high = stretch
+    def _describe(self, written: Range, allocations: Sequence[Range]) -> str:
+        low, high = written
         first = low + int((_tensor(low, high) != self._pattern).nonzero()[0, 0])
         before = bisect_right(allocations, (first, first)) - 1
         if before < 0:

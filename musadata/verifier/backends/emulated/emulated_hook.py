@@ -1,4 +1,4 @@
-"""Inside the process in which a candidate runs: the device, the replaced `load_inline`, and what happened."""
+"""Inside the process in which a candidate runs: the device, the replaced `load_inline`, and the records of both."""
 
 import ctypes
 from functools import cache
@@ -84,12 +84,12 @@ def configure(
 
 
 def begin_call() -> None:
-    """What runs until `end_call` is one call of a forward, whose inputs are queued on PyTorch's current stream."""
+    """Begin one call of a forward, whose inputs are queued on PyTorch's current stream; it lasts until `end_call`."""
     prepare().order.begin_call()
 
 
 def end_call() -> None:
-    """Report what the current stream does not wait for."""
+    """End the call, and report work that the current stream does not wait for."""
     prepare().order.end_call()
 
 
@@ -109,7 +109,7 @@ def take_records() -> Records:
 
 
 def guard_memory(poison: int) -> None:
-    """Nothing to do: accesses themselves are looked at."""
+    """Nothing to do: the accesses themselves are checked."""
 
 
 def snapshot_memory() -> None:

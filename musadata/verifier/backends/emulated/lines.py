@@ -1,4 +1,4 @@
-"""From a place in a candidate's code to the line of its source: a table beside the artifact, made by objdump.
+"""From an address in a candidate's code to the line of its source: a table beside the library, made by objdump.
 
 The table is made where compilers may run, so that the sandboxed child only reads a file.
 """

@@ -44,8 +44,6 @@ _FOREIGN_NAMES = {
     "CUtensorMap": "tensor maps",
 }
 
-__all__ = ["Unsupported", "rewrite"]
-
 
 def rewrite(source: str) -> str:
     """The plain C++ of one CUDA source; unchanged where it holds none of CUDA's syntax.
@@ -145,7 +143,7 @@ def _drop_kernel_casts(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _keep_launch_bounds(tokens: Sequence[Token]) -> list[Token]:
-    """What `__launch_bounds__` promises is looked at where the kernel begins."""
+    """Make kernels check at their beginning what `__launch_bounds__` promises."""
     result = list(tokens)
     for index, token in enumerate(tokens):
         opening = skip_space(tokens, index + 1)

@@ -59,7 +59,7 @@ def rewrite_shared(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _take_prefixes(result: list[Token]) -> list[str]:
-    """Qualifiers that were written before `__shared__`; they leave the result."""
+    """The qualifiers before `__shared__`, which are removed from the result."""
     prefixes: list[str] = []
     while True:
         index = skip_space_back(result, len(result) - 1)

@@ -1,4 +1,4 @@
-"""What CUDA's names are called on MUSA, and what has no counterpart there: data for `port`.
+"""CUDA's names on MUSA, and the names that have no counterpart there: data for `port`.
 
 Sources: the mapping tables that come with torch_musa (`torch_musa/utils/mapping`) and torchada; where they differ, what
 torch_musa's own headers declare. Names that are not here are the same on both sides: `<<<>>>`, built-in variables,

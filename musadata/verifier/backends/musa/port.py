@@ -65,7 +65,7 @@ def port_source(source: str, own: Iterable[str] = ()) -> str:
 
 
 def port_header(name: str) -> str:
-    """What a header is called on MUSA; headers of the candidate's own only change from .cuh to .muh."""
+    """The name of a header on MUSA; the candidate's own headers only change from .cuh to .muh."""
     ported = names.HEADERS.get(name)
     if ported is None:
         ported = next((form.sub(to, name) for form, to in names.HEADER_FORMS if form.fullmatch(name)), name)
@@ -73,7 +73,7 @@ def port_header(name: str) -> str:
 
 
 def port_name(name: str) -> str:
-    """What a name of CUDA, its libraries or PyTorch's CUDA parts is called on MUSA."""
+    """The name on MUSA of a name of CUDA, its libraries or PyTorch's CUDA parts."""
     if name in names.NAMES:
         return names.NAMES[name]
     return next((form.sub(to, name) for form, to in names.FORMS if form.fullmatch(name)), name)

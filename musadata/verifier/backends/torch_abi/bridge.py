@@ -145,7 +145,7 @@ def _load_pybind_module(path: str, name: str) -> types.ModuleType:
 
 
 def _register(entries: list[tuple[str, str, str, Any, list[str], str]]) -> list[Any]:
-    """Registers `TORCH_LIBRARY` blocks; the registrations live as long as what is returned."""
+    """Register `TORCH_LIBRARY` blocks; they stay registered as long as the returned objects live."""
     import torch
 
     libraries: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def _register(entries: list[tuple[str, str, str, Any, list[str], str]]) -> list[
 
 
 def _with_defaults(function: Any, library: str, name: str) -> Callable[..., Any]:
-    """PyTorch leaves out arguments that have their default; a C++ function has to be given all of them."""
+    """Fill in the arguments that PyTorch leaves out because they have their default; a C++ function needs all."""
     import torch
 
     def call(*arguments: Any, **keywords: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Inline PTX into C++: what each instruction does is in emulator/ptx.h, here is how it is written."""
+"""Translating inline PTX into calls of the C++ functions of emulator/ptx.h, which do what the instructions do."""
 
 import re
 from collections.abc import Sequence
@@ -165,10 +165,10 @@ def _operand(text: str, scope: _Scope) -> Operand | None:
 
 
 def _value(text: str, scope: _Scope) -> str | None:
-    """What is neither a register, an operand by its number or name, nor a number, cannot be said in C++."""
+    """C++ for a register, an operand by its number or name, or a number; None for anything else."""
     if text in scope.registers:
         return scope.registers[text]
-    if text == "_":  # a result that nobody wants
+    if text == "_":  # a result that is not used
         return text
     if text in SPECIAL:
         return SPECIAL[text]

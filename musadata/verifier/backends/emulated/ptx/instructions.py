@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from musadata.verifier.backends.emulated.ptx import arithmetic, memory, warps
 from musadata.verifier.backends.emulated.ptx.operands import Operand, Writer, put
 
-# What changes nothing but speed.
+# Instructions that change the speed only.
 _NO_EFFECT = re.compile(
     r"(prefetchu?|applypriority|griddepcontrol|setmaxnreg)\b.*"
     r"|(membar|fence)\.cta|fence\.\w+\.cta|fence\.proxy\..*"
@@ -25,7 +25,7 @@ def statement(opcode: str, operands: Sequence[Operand]) -> str:
     try:
         return handler(modifiers, list(operands)) if handler else ""
     except (IndexError, KeyError, ValueError):
-        return ""  # not written like that
+        return ""  # PTX has no such form
 
 
 _ARITHMETIC = (

@@ -47,7 +47,7 @@ class Operand:
         return self.values[0]
 
 
-# Modifiers of the opcode and operands in, a statement out; what it raises says that nothing is written like that.
+# From the opcode's modifiers and the operands to a statement; it raises an error if PTX has no such form.
 Writer = Callable[[list[str], list[Operand]], str]
 
 
