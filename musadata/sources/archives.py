@@ -1,4 +1,4 @@
-"""The files inside an archive, read in memory: nothing of it is ever written to disk or executed."""
+"""The files inside an archive, read in memory; nothing is written to disk or executed."""
 
 import bz2
 import gzip
@@ -117,7 +117,7 @@ class BoundedHeader(tarfile.TarInfo):
 
 
 def _read(open_member: Open) -> bytes:
-    """The bytes of one member, which must not be larger than its header says."""
+    """The bytes of one member, at most `MAX_FILE_BYTES`, whatever size its header states."""
     with cast(IO[bytes], open_member()) as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:

@@ -1,4 +1,4 @@
-"""Sources whose drafts are drawn by our own code: the same from a seed, in any order and in any process."""
+"""Sources that generate drafts from a seed: reproducible in any order and in any process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ LICENSE = "Apache-2.0"
 
 
 class NothingDrawn(Exception):
-    """A number stands for nothing; the message is a countable reason."""
+    """An index has no draft; the message is a countable reason."""
 
 
 class DrawnSource(ABC):

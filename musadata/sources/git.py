@@ -1,4 +1,4 @@
-"""A git repository at one commit, read from its object store: nothing is checked out, no hook or filter ever runs."""
+"""A git repository at one commit, read from its object store: no checkout, and no hook or filter runs."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ PLAIN_FILES = ("100644", "100755")  # neither links nor submodules
 FOLDERS = ("040000",)
 CLONE_SECONDS = 1800
 REMOTE = re.compile(r"^(https?|git|ssh|file)://|^[\w.-]+@[\w.-]+:")
-# Whatever the user's or the repository's own configuration says, nothing of it is executed.
+# Overrides the configuration of user and repository, so that git executes no configured program.
 SETTINGS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.directory=*", "protocol.ext.allow=never")
 SAFE = tuple(part for setting in SETTINGS for part in ("-c", setting))
 
@@ -44,7 +44,7 @@ class GitTree:
         return run_git(self._repository, "ls-tree", *options, "-z", "--full-tree", tree)
 
     def _walk(self, tree: str, folder: str) -> Iterator[tuple[str, str | None]]:
-        """As one listing, but folder by folder: of a damaged repository, what can be read."""
+        """The listing, folder by folder: reads the intact parts of a damaged repository."""
         try:
             listing = self._list(tree)
         except MusadataError:
@@ -62,7 +62,7 @@ class GitTree:
 
     @property
     def faults(self) -> list[str]:
-        """Folders that cannot be listed, so that somebody asks for them and reports why."""
+        """Folders that cannot be listed; a source lists them as units, so that each is reported."""
         return [path for path, oid in self._objects.items() if oid is None]
 
     def read(self, path: str) -> bytes:
@@ -121,7 +121,7 @@ class GitTree:
 
 
 def _files(listing: bytes, modes: Sequence[str] = PLAIN_FILES) -> Iterator[tuple[str, str]]:
-    """(path, object) of what a listing holds of these modes. Names in another encoding than UTF-8 keep their bytes."""
+    """(path, object) of the entries with these modes. Names that are not UTF-8 keep their bytes."""
     for entry in listing.split(b"\0"):
         head, _, name = entry.partition(b"\t")
         fields = head.decode().split()
@@ -130,7 +130,7 @@ def _files(listing: bytes, modes: Sequence[str] = PLAIN_FILES) -> Iterator[tuple
 
 
 def environment() -> dict[str, str]:
-    """For git: no prompts, no configuration of user or system, no fetching of what is missing."""
+    """Environment for git: no prompts, no configuration of user or system, no lazy fetching."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     fixed = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
     return {**kept, **fixed, "GIT_ASKPASS": "true", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}

@@ -1,4 +1,4 @@
-"""Repositories found by searching GitHub, and mined at the commit that they had when they were found."""
+"""Repositories from a GitHub search, mined at the commit that they had when they were found."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a search has come: the next page to ask for ("" at its end), and the stars below which the rest lies."""
+    """Progress of a search: the next page ("" at the end), and the number of stars that bounds the current window."""
 
     query: str
     next_url: str
@@ -96,7 +96,7 @@ class GitHubRepositories:
 class Discovery:
     """A search that can be stopped and resumed after any page.
 
-    Beside the file of results, one JSON object a line, lies its cursor; both are written before the next page is asked.
+    Results are a file of JSON lines with a cursor file beside it; both are written before the next page is requested.
     """
 
     def __init__(self, client: RestClient, api: str, path: Path):

@@ -1,4 +1,4 @@
-"""Under which licence a file may be used, as SPDX identifiers."""
+"""Licences of files, as SPDX identifiers."""
 
 import re
 from pathlib import PurePosixPath

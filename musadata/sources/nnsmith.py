@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "https://github.com/ise-uiuc/nnsmith"
 GRAPHS_PER_UNIT = 10
-UNIT_SECONDS = 120.0  # a unit takes half a second; this only stops a solver that has gone astray
+UNIT_SECONDS = 120.0  # a unit takes half a second; this stops a solver that does not terminate
 UNIT_MEMORY_MB = 2048
 
 
@@ -35,7 +35,7 @@ class NNSmithSource:
         return [f"{start:07d}-{min(start + GRAPHS_PER_UNIT, self._count) - 1:07d}" for start in starts]
 
     def read(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
-        """The unit's graphs in order of their index; a graph that is worth nothing is a reject with the reason."""
+        """The unit's graphs in order of their index; an unusable graph is a reject with the reason."""
         from musadata.sandbox import Limits
 
         first, last = (int(number) for number in unit.split("-"))

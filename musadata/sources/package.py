@@ -13,7 +13,7 @@ from musadata.sources.trees import FolderTree
 
 REPOSITORY = re.compile(r"^https?://(github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/[\w.\-]+/[\w.\-]+/?$")
 Metadata = Message | metadata.PackageMetadata
-INSTALLED = frozenset({"torch", "numpy"})  # what every user of a reference has anyway
+INSTALLED = frozenset({"torch", "numpy"})  # what every reference may import
 
 
 def open_package(config: SourceConfig, seed: int) -> CodeFiles:

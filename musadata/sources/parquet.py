@@ -55,7 +55,7 @@ class RowsTree:
 
 @dataclass(frozen=True)
 class Footer:
-    """What the end of a Parquet file says of it."""
+    """The footer of a Parquet file."""
 
     row_groups: int
     sha256: str
@@ -96,7 +96,7 @@ class ParquetFiles:
 
     @property
     def revision(self) -> str:
-        """A hash of all footers, which say where every column lies and between which values."""
+        """A hash of all footers, which hold position and statistics of every column."""
         footers = [
             [name, scanned.sha256 if isinstance(scanned, Footer) else scanned.reason]
             for name, scanned in self._scanned.items()
@@ -204,7 +204,7 @@ def _hash(metadata: pq.FileMetaData) -> str:
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """The rows, with texts as bytes: what is no UTF-8 must not lose the rows around it."""
+    """The rows, with strings as bytes, so that invalid UTF-8 affects its own row only."""
     schema = pa.schema([(field.name, _as_bytes(field.type)) for field in table.schema])
     for batch in table.cast(schema).to_batches(max_chunksize=256):
         yield from batch.to_pylist()

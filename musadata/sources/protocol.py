@@ -1,4 +1,4 @@
-"""What every source offers to the miner: drafts, or files of a tree to cut."""
+"""The interface of a source: it yields drafts, or files of a tree to mine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
 
-STEP = "draft"  # under which the funnel counts what sources offer
+STEP = "draft"  # the funnel's name for this step
 
 
 def reject_draft(reason: str, detail: str, origin: str) -> Reject:
-    """What a source, or the miner, leaves out and why."""
+    """A reject of the draft step."""
     return Reject(SCHEMA_VERSION, "tasks", STEP, reason, " ".join(detail.split()), origin)
 
 
@@ -28,7 +28,7 @@ class Source(Protocol):
 
     @property
     def revision(self) -> str:
-        """What is there of all that may be there another time: a commit, a release, a hash; "" where it is all ours."""
+        """The version of its content: a commit, a release or a hash; "" if musadata's own version determines it."""
         ...
 
     def units(self) -> list[str]:
@@ -36,7 +36,7 @@ class Source(Protocol):
         ...
 
     def read(self, unit: str, sandbox: "Caller") -> "Iterator[Draft | CodeFile | Reject]":
-        """What a unit holds, drafts or files to mine, in a fixed order, and what was left out of it and why.
+        """The drafts or files of a unit in a fixed order, and a reject for everything that is left out.
 
         A unit that has vanished or broken since it was listed is a reject like any other.
         """

@@ -1,4 +1,4 @@
-"""A polite client of a REST API: it keeps to rate limits, asks again what failed, and never loads what it has."""
+"""A REST client that respects rate limits, retries failed requests, and caches answers by ETag."""
 
 import hashlib
 import http.client
@@ -31,7 +31,7 @@ class Answer:
 
 
 class RestClient:
-    """Answers are kept in `cache` with their ETag, and asked for again only on condition that they changed.
+    """Answers are cached in `cache` with their ETag and requested again with If-None-Match.
 
     `sleep` and `now` can be replaced in tests.
     """

@@ -1,4 +1,4 @@
-"""Keeping benchmarks out: does a reference match a task of a benchmark, by its graph or by its text?
+"""Decontamination: does a reference match a task of a benchmark, by its graph or by its text?
 
 A fingerprint set is a JSON file of hashes, one entry per benchmark task; the benchmark's code is not in it.
 `python -m musadata.tasks.fingerprints` makes one from a checkout.
@@ -17,10 +17,10 @@ from musadata.tasks.text import shingle_hashes
 
 FOLDER = Path(__file__).parent / "fingerprints"
 NGRAM = 10  # tokens; long enough that two authors rarely write the same by chance
-COMMON = 5  # an n-gram that so many of a benchmark's tasks share says nothing about one of them
+COMMON = 5  # tasks of a benchmark; an n-gram in this many of them does not identify one
 MIN_SHARED = 6  # n-grams: ten tasks of KernelBench have one to five of their own, which a convolution alone may repeat
 CONTAINED = 0.6  # share of a task's n-grams that a copy of it still holds after edits
-TELLING = 40  # n-grams of one task; so many together are no idiom, whatever stands around them
+TELLING = 40  # shared n-grams of one task that are no coincidence, whatever the surrounding text
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether a reference's output depends on all that it reads."""
+"""Whether a reference's outputs depend on all its inputs and parameters."""
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -11,7 +11,7 @@ from musadata.tasks.reference_loading import set_seed
 
 Run = Callable[[Sequence[Any]], list[torch.Tensor]]
 _equal, _autograd_grad = torch.equal, torch.autograd.grad
-_VISIBLE = 1e-4  # of the output's largest value: less is rounding, which no test could hold a kernel to
+_VISIBLE = 1e-4  # of the output's largest value; a smaller change is rounding, which no test can check
 
 
 def check_inputs_matter(
@@ -38,7 +38,7 @@ def check_inputs_matter(
 
 
 def _run_or_none(run: Run, inputs: list[Any]) -> list[torch.Tensor] | None:
-    """The outputs; None where the changed input is not acceptable, which shows that it is read."""
+    """The outputs; None if the reference rejects the changed input, which shows that it reads it."""
     try:
         return run(inputs)
     except Unfit:

@@ -1,7 +1,7 @@
-"""The filters that a reference must pass, run inside the sandbox: `examine` is the child's side of `probe`.
+"""The filters that a reference must pass. Runs inside the sandbox: `examine` is the child's side of `probe`.
 
-Torch's functions that judge are bound when this module is imported, before any reference has run, and a reference that
-changes torch itself is dropped.
+The torch functions used for the checks are bound on import, before any reference has run; a reference that changes
+torch itself is rejected.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from musadata.tasks.reference_loading import set_seed
 
 _equal, _isfinite, _unique = torch.equal, torch.isfinite, torch.unique
 _DRAWS = 3
-_SAMPLE = 1 << 16  # values of an output that are looked at for how often one repeats
+_SAMPLE = 1 << 16  # values of an output that are checked for repetition
 _MOSTLY = 0.9
 _REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody imports it
 
@@ -186,7 +186,7 @@ def _snapshot_torch() -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _check_untouched(before: list[tuple[ModuleType | type, dict[str, Any]]]) -> None:
-    """A reference that changes what torch's names mean has no meaning of its own."""
+    """Reject a reference that rebinds names of torch."""
     for place, members in before:
         now = vars(place)
         if any(now.get(name) is not value for name, value in members.items() if name not in _REBOUND):

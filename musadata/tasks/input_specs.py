@@ -1,4 +1,4 @@
-"""Guessing from a few drawn values how to draw fresh ones: the `InputSpec` of each argument of `forward`."""
+"""Inferring the `InputSpec` of each argument of `forward` from the values of a few draws."""
 
 import inspect
 import math
@@ -12,8 +12,8 @@ from musadata.tasks.matrix_structure import find_structure
 
 _FEW = 8  # more values than these are a range
 _MANY = 64  # as many integers may be a choice, if they are no range: classes, and one that stands for none
-_SEEN_EACH = 6  # times on average, before it is believed that there are no others
-_ORDERED = 4  # fewer integers may well be in order by chance
+_SEEN_EACH = 6  # times each value must occur on average before the set counts as complete
+_ORDERED = 4  # fewer integers may be in order by chance
 _LITERALS = (int, float, bool, str, type(None), torch.dtype)
 
 
@@ -71,10 +71,11 @@ def _literal(name: str, values: list[Any]) -> dict[str, Any]:
 
 
 def _choices(drawn: torch.Tensor) -> tuple[float, ...] | None:
-    """The few whole numbers that an argument such as a label, a sign or a mask consists of; None if others may come.
+    """The few whole numbers that an argument such as a label, a sign or a mask consists of; None if others are
+    possible.
 
-    A value between them would equal none of them, and a kernel that got their meaning wrong would not be noticed.
-    `drawn`: (draws, *shape). Integers without gaps are a range, for which `integers` is the word.
+    A value between them would match none of them and hide a kernel that treats them wrongly. Integers without gaps are
+    a range, of kind `integers`. `drawn`: (draws, *shape).
     """
     if drawn.dtype == torch.bool or drawn.is_complex() or not _are_whole(sample := _sample(drawn)):
         return None
@@ -89,8 +90,7 @@ def _choices(drawn: torch.Tensor) -> tuple[float, ...] | None:
 
 
 def _matrix_structure(drawn: torch.Tensor) -> str:
-    """What all drawn matrices have in common: kernels may leave out the zeros of triangular ones, or the half of a
-    symmetric one that repeats the other.
+    """The structure of all drawn matrices: kernels may skip the zeros of triangular ones, or half of symmetric ones.
 
     `drawn`: (draws, *shape).
     """
@@ -122,15 +122,15 @@ def _distribution(values: torch.Tensor) -> tuple[str, float, float]:
     if not math.isfinite(low + high):
         raise Unfit("unsupported_input", "get_inputs draws values that are not finite")
     if low == high:
-        return "uniform", low, low + max(1.0, abs(low)) * 1e-6  # a constant, in the words of a half-open range
+        return "uniform", low, low + max(1.0, abs(low)) * 1e-6  # a constant, as a half-open range
     if _are_whole(sample) and len(sample.unique()) <= values[0].numel() // 2:  # typed-in examples hardly repeat
         return "integers", low, high + 1.0
     return ("normal", 0.0, 0.0) if _looks_normal(sample, low, high) else ("uniform", *_round_outwards(low, high))
 
 
 def _order(drawn: torch.Tensor) -> str:
-    """`integers`, or what kernels may rely on beyond that: each comes once, so that nothing is written twice, or they
-    rise, as where segments begin. Positions one after the other are plain integers: a kernel should read them.
+    """`integers`, or a stronger property that kernels may rely on: `permutation` (each value once), `offsets` or
+    `segments` (rising). Consecutive positions are plain integers: a kernel should read them.
 
     `drawn`: (draws, *shape).
     """

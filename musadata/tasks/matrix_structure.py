@@ -1,4 +1,4 @@
-"""Structures of matrices on which kernels may rely, as when a reference multiplies triangular ones."""
+"""Structures of matrices on which kernels may rely, such as triangular ones."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What a reference computes, as a graph of aten operators with shapes abstracted, and a hash of it.
+"""The graph of aten operators that a reference computes, without shapes, and a hash of it.
 
 The hash is the same for references that differ in names, layout of the text, shapes, nesting of submodules or the order
 of independent statements; it differs where operators, axes or the flow of data differ.
@@ -59,7 +59,7 @@ class ValueGraph:
         return len(self.keys) - 1
 
     def fingerprint(self) -> str:
-        """32 hex digits over what the outputs need, in an order that depends on the structure alone."""
+        """32 hex digits over all values that the outputs need, in an order that depends on the structure alone."""
         below = self._hash_below()
         above = self._hash_above(below)
         order: dict[int, int] = {}
@@ -78,7 +78,7 @@ class ValueGraph:
         return hashes
 
     def _hash_above(self, below: list[str]) -> list[str]:
-        """Per value a hash of how it is used, which tells apart two inputs in the same operator."""
+        """Per value a hash of its uses, which distinguishes two inputs of the same operator."""
         uses: list[list[str]] = [[] for _ in self.keys]
         for place, output in enumerate(self.outputs):
             uses[output].append(f"output {place}")
@@ -87,14 +87,14 @@ class ValueGraph:
             hashes[number] = _digest(repr(sorted(uses[number])))
             operator, _, operands = self.keys[number]
             if not uses[number]:
-                continue  # nothing needs it
+                continue  # unused
             for place, operand in enumerate(operands):
                 where = "any" if operator in _COMMUTATIVE else place
                 uses[operand].append(f"{below[number]} {hashes[number]} {where}")
         return hashes
 
     def _write(self, root: int, below: list[str], above: list[str], order: dict[int, int], lines: list[str]) -> None:
-        """Number values in the order in which a reader of the outputs meets them, without recursion."""
+        """Number values in depth-first order from an output, without recursion."""
         pending = [(root, False)]
         while pending:
             number, ready = pending.pop()
@@ -124,7 +124,7 @@ def normal_name(schema_name: str) -> str:
 
 
 def is_silent(name: str, arguments: Sequence[Any], result: Any) -> bool:
-    """Whether an operator hands its first operand on unchanged, as seen from the values alone."""
+    """Whether an operator returns the values of its first operand unchanged."""
     first = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
     if first is None or not isinstance(result, torch.Tensor):
         return False
@@ -136,7 +136,7 @@ def is_silent(name: str, arguments: Sequence[Any], result: Any) -> bool:
 
 
 def attributes_of(name: str, schema: Any, arguments: Sequence[Any], named: dict[str, Any]) -> Key:
-    """The arguments that say what is computed, whatever the shapes: axes, flags and modes."""
+    """The arguments that determine the computation independently of shapes: axes, flags and modes."""
     if name in _SHAPED:
         return ()
     rank = next((value.dim() for value in arguments if isinstance(value, torch.Tensor)), 0)

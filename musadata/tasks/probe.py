@@ -1,4 +1,4 @@
-"""Executing a draft once, in the sandbox, to see whether it is a task."""
+"""Executing a draft once, in the sandbox, to decide whether it is a task."""
 
 from hashlib import sha256
 from typing import Any
@@ -87,7 +87,7 @@ _FAILURES = {"timeout": "timeout", "memory": "memory", "crash": "crash", "output
 
 
 def _failed(draft: Draft, outcome: Outcome) -> Reject:
-    """The call did not end as `examine` does: the reference took too much, or took the process down."""
+    """The reject for a call that exceeded a limit or crashed the process."""
     reason = _FAILURES.get(outcome.status, "does_not_run")
     return _reject(draft, reason, outcome.error_type)
 

@@ -1,7 +1,7 @@
-"""Imported once by the process that probes are forked from: runs a small reference, so that no child pays for it.
+"""Warm-up for the process that probes are forked from: runs a small reference on import.
 
-What is paid here: lazy imports inside torch and the caches of `isinstance` on abstract classes, 100 ms together. No
-gradients are computed, since their threads would not survive a fork.
+This loads lazy imports inside torch and the caches of `isinstance` on abstract classes, 100 ms together. No gradients
+are computed, since their threads would not survive a fork.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Spreading kept tasks evenly over shards: a file with many modules must not make one shard half of a run's work."""
+"""Balancing the number of tasks per shard: a file with many modules must not make one shard half of a run's work."""
 
 import heapq
 from collections.abc import Collection, Sequence
@@ -14,10 +14,10 @@ class Move:
 
 
 def rebalance(shards: Sequence[Sequence[str]], fixed: Collection[str] = ()) -> dict[str, Move]:
-    """Which tasks leave their shard, so that sizes differ by at most one as far as the tasks that may move allow.
+    """The moves after which shard sizes differ by at most one, as far as movable tasks allow; as few as possible.
 
-    `shards` holds each shard's task ids in order, `fixed` those that stay (their kernels are in the same shard). The
-    last tasks of the larger shards go to the smallest ones; as few as possible move.
+    `shards` holds each shard's task ids in order, `fixed` the tasks that stay (their kernels are in the same shard).
+    The last tasks of the larger shards go to the smallest shards.
     """
     mean, over = divmod(sum(map(len, shards)), max(1, len(shards)))
     largest = sorted(range(len(shards)), key=lambda index: -len(shards[index]))
@@ -29,7 +29,7 @@ def rebalance(shards: Sequence[Sequence[str]], fixed: Collection[str] = ()) -> d
         movable = [task for task in shards[source] if task not in fixed]
         for task in movable[-surplus:] if surplus > 0 else ():
             size, target = room[0]
-            if size > mean:  # only what must stay is left in surplus elsewhere
+            if size > mean:  # the remaining surplus consists of fixed tasks
                 return moves
             heapq.heapreplace(room, (size + 1, target))
             moves[task] = Move(source, target)

@@ -1,6 +1,6 @@
-"""Families of work that are seen in how values flow, since PyTorch takes them apart into operators of other families.
+"""Operator families that are recognized by the flow of values, since PyTorch decomposes them into other families.
 
-On a CPU `nn.GRU` arrives as matrix products and sigmoids, `nn.RMSNorm` as a mean and products, `F.l1_loss` as a mean.
+On a CPU `nn.GRU` is decomposed into matrix products and sigmoids, `nn.RMSNorm` into a mean and products.
 """
 
 from musadata.records import OperatorFamily

@@ -13,13 +13,13 @@ from musadata.tasks.decontaminate import load_fingerprints
 from musadata.tasks.text import PERMUTATIONS, similarity
 
 _ROWS = 8  # values per band: texts of similarity 0.85 meet in some band with probability 0.994
-# People's code before drawn code, and what people wrote kernels for before everything.
+# Which duplicate is kept: tasks with kernels first, then mined code, then generated code.
 _KIND_ORDER = {"paired": 0, "mined": 1, "composed": 2, "operator": 3, "nnsmith": 4}
 
 
 @dataclass(frozen=True)
 class TaskSignature:
-    """What it takes to see that two tasks are alike: about 600 bytes a task."""
+    """The data for comparing tasks: about 600 bytes per task."""
 
     task_id: str
     source_kind: str

@@ -1,4 +1,4 @@
-"""Reference texts as sets of short token sequences, which survive renaming and reformatting."""
+"""Reference texts as sets of short token sequences, which do not change under renaming and reformatting."""
 
 import hashlib
 import keyword
@@ -11,7 +11,7 @@ PERMUTATIONS = 128
 _SEED = 42
 SHINGLE = 5  # tokens
 
-# Docstrings and comments fall away; a name that follows a dot is somebody's interface, all others are the author's.
+# Docstrings and comments are skipped; a name after a dot belongs to an interface, all others are the author's own.
 _TOKEN = re.compile(
     r"""(?P<skip>\#[^\n]*|\s*\n[ \t]*(?:\"{3}.*?\"{3}|'{3}.*?'{3})(?=\s*\n)|\s+)"""
     r"""|(?P<text>[rbfuRBFU]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))"""
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 _KEPT_NAMES = {*keyword.kwlist, "forward", "range", "len", "int", "float", "bool", "max", "min", "sum", "abs"}
 _IMPORT = re.compile(r"^(?:import|from) [^\n]*\n", re.MULTILINE)
 _INPUTS = re.compile(r"^def get_(?:init_)?inputs\b", re.MULTILINE)
-# What says the same with and without: annotations of plain types, what a function returns, a comma before a bracket.
+# Text that does not change the meaning: annotations of plain types, return annotations, a comma before a bracket.
 _ANNOTATION = re.compile(
     r":\s*(?:Optional\[)?(?:torch\.)?(?:Tensor|int|float|bool|str|Any)\]?(?:\s*\|\s*None)?(?=\s*[,)=])"
     r"|\s*->[^:\n]+(?=:)|,(?=\s*[)\]])"
@@ -30,7 +30,7 @@ _ANNOTATION = re.compile(
 
 
 def tokens(source: str) -> list[str]:
-    """The text's tokens, in which the author's own names, numbers and strings are all alike."""
+    """The text's tokens, in which the author's own names, numbers and strings are normalized."""
     found = []
     for match in _TOKEN.finditer(source):
         kind, text = match.lastgroup, match.group()
@@ -46,7 +46,7 @@ def tokens(source: str) -> list[str]:
 
 
 def body(source: str) -> str:
-    """The text without annotations and what every task says: imports, and `get_inputs` and all that follows it."""
+    """The text without annotations, and without what all tasks share: imports, and everything from `get_inputs`."""
     kept = _ANNOTATION.sub("", _IMPORT.sub("", source))
     return _INPUTS.split(kept, maxsplit=1)[0]
 

@@ -40,10 +40,10 @@ def trace_reference(source: str, inputs: list[dict[str, Any]], seed: int, shape_
 
 
 def _check_all_is_seen(trace: Trace) -> None:
-    """Refuse a trace whose operators do not lead from the inputs to every output: the work is done out of its sight.
+    """Refuse a trace in which no operators lead from the inputs to an output: the work is done outside PyTorch.
 
-    NumPy takes values out of PyTorch and brings them back as a constant; who reasoned from such a trace would say that
-    nothing is computed. An output that needs no input has been refused before.
+    With NumPy, values leave PyTorch and return as a constant: such a trace would show no computation. Outputs that do
+    not depend on any input are refused earlier.
     """
     reached = {fact.name for fact in trace.tensors if fact.role == "input"}
     for fact in trace.tensors:
@@ -88,7 +88,7 @@ def _try(reference: ModuleType, specs: Specs, own: Trace, seed: int) -> Trace | 
 
 
 def _largest_indices(specs: Specs, seed: int) -> list[Any]:
-    """Inputs whose integers are all as large as they may be: an index must be in range whatever is drawn."""
+    """Inputs with the largest allowed integers: indices must be in range for every draw."""
     return [
         torch.full_like(value, int(spec.high) - 1) if spec.kind == "integers" else value
         for spec, value in zip(specs, draw(specs, seed), strict=True)

@@ -1,7 +1,7 @@
 """Fresh values for the arguments of a reference's `forward`, the same on every machine.
 
-Torch's own generators take different roads on different instruction sets, so values are made here from the raw bits of
-numpy's PCG64 (whose stream is fixed by numpy's policy) with exact arithmetic only.
+Torch's own generators differ between instruction sets, so values are computed here from the raw bits of numpy's PCG64
+(whose stream numpy guarantees) with exact arithmetic only.
 """
 
 import ast

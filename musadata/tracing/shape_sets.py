@@ -1,7 +1,7 @@
 """Other input shapes that a reference also accepts, found by trying.
 
-Which dimensions must stay equal is not written anywhere, so groups of equal sizes are edited together, most plausible
-group first, and an edit is kept only if the reference really runs on it. What weights or literals fix stays.
+It is not known which dimensions must stay equal, so groups of equal sizes are edited together, most plausible group
+first, and an edit is kept only if the reference runs on it. Sizes that weights or literals fix do not change.
 """
 
 import dataclasses

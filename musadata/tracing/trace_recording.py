@@ -1,4 +1,4 @@
-"""What a reference really does when it runs: every aten operator and every tensor. Runs inside the sandbox."""
+"""Recording every aten operator and every tensor of a reference's execution. Runs inside the sandbox."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _PLUMBING = frozenset({"layout", "device", "pin_memory", "memory_format", "gener
 
 
 _VALUE_DRAWS = 3
-_VISIBLE = 1e-4  # of the output's largest value: less is rounding, which no test could hold a kernel to
+_VISIBLE = 1e-4  # of the output's largest value; a smaller change is rounding, which no test can check
 
 
 class Untraceable(Rejection):
@@ -105,9 +105,7 @@ def record(reference: ModuleType, specs: Sequence[InputSpec], seed: int, values:
 
 
 def check_values_matter(reference: ModuleType, specs: Sequence[InputSpec], seed: int) -> None:
-    """Refuse a reference that the described inputs leave cold: no test on such inputs could tell kernels apart.
-
-    A loss whose target must be -1 or 1 is 0 for any number in between, which is all that a spec can say of it.
+    """Refuse a reference whose output does not change with the described inputs: no test could tell kernels apart.
 
     Raises:
         Untraceable: an output stays the same, but for rounding, whatever values the inputs take.
@@ -130,7 +128,7 @@ def _differs(first: torch.Tensor, other: torch.Tensor) -> bool:
 
 @contextmanager
 def _plain_dispatch() -> Iterator[None]:
-    """Without the fused operators that torch picks by the machine at hand, which would differ between machines."""
+    """Disable fused operators that torch selects by machine, so that traces are the same everywhere."""
     fast, onednn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     torch._C._set_mkldnn_enabled(False)  # `backends.mkldnn.flags` does more, and warns about it
@@ -156,7 +154,7 @@ def _named_tensors(
 
 
 def _with_outputs(recorder: TraceRecorder, outputs: Sequence[torch.Tensor]) -> list[TensorFact]:
-    """The tensors that were made, those that were returned marked as outputs. A returned input is stated anew."""
+    """The tensors that were made, with returned ones marked as outputs. A returned input gets a fact of its own."""
     names = {recorder.name_of(tensor) for tensor in outputs}
     facts = [replace(fact, role="output") if fact.name in names else fact for fact in recorder.made]
     made = {fact.name for fact in facts}

@@ -1,7 +1,7 @@
-"""Taking out of a reference what its own arguments never run.
+"""Removing code that a reference's own arguments never execute.
 
-A pure function of the text and of what was seen when it ran. What might run on inputs of other shapes or with other
-values stays: see `musadata.mining.pruning.constant_conditions`.
+A pure function of the text and of the observations of one run. Code that inputs of other shapes or values might execute
+stays: see `musadata.mining.pruning.constant_conditions`.
 """
 
 import ast
@@ -13,7 +13,7 @@ from musadata.mining.pruning.survey import FUNCTIONS, entries, first_line
 
 
 def prune(source: str, seen: Observations) -> str:
-    """The definitions that are left: without functions, methods, branches and loops that never run."""
+    """The definitions without functions, methods, branches and loops that never run."""
     return _Pruner(source, seen, Reachability(source, seen)).text()
 
 
@@ -28,7 +28,7 @@ class _Pruner:
         return self._cutter.text()
 
     def _block(self, statements: list[ast.stmt], owner: ast.stmt | None) -> None:
-        """Cut what goes out of a block; where nothing of it stays, `pass` does."""
+        """Remove unreachable statements of a block; a block that would be empty gets `pass`."""
         left = self._reachability.block(statements)
         kept = [item for item in left if not self._reachability.is_gone(item)]
         gone = [number for number, item in enumerate(statements) if item not in kept]
@@ -78,7 +78,7 @@ class _Pruner:
             self._cutter.drop_lines(end, self._cutter.comments_below(end, node.col_offset))
 
     def _table(self, node: ast.Assign) -> None:
-        """Cut the entries that nobody reads."""
+        """Remove entries that nothing reads."""
         unread = self._reachability.unread_entries(node)
         places = [self._cutter.span(first, last) for _, first, last in entries(node.value)]
         for place, (_, _, value) in enumerate(entries(node.value)):
@@ -88,7 +88,7 @@ class _Pruner:
                 self._expressions(value)
 
     def _if(self, node: ast.If, is_head: bool) -> None:
-        """`is_head`: what stands before it in its chain is gone, so that it begins with `if`."""
+        """`is_head`: the branches before it are removed, so that it must begin with `if`."""
         answer = self._reachability.answer(node.test)
         if answer is None:
             self._keep(node, is_head)
@@ -143,7 +143,7 @@ class _Pruner:
         self._block(node.orelse, None if is_head else node)
 
     def _move(self, block: list[ast.stmt], node: ast.If | ast.Try) -> None:
-        """A block to where its condition stood."""
+        """Dedent a block to the column of its condition."""
         columns = block[0].col_offset - node.col_offset
         first, last = first_line(block[0]), block[-1].end_lineno or 0
         if first == node.lineno or columns <= 0 or self._cutter.line(first)[: block[0].col_offset].strip():
@@ -152,7 +152,7 @@ class _Pruner:
         self._cutter.shift(first, self._cutter.comments_below(last, node.col_offset), columns)
 
     def _header_end(self, first: int, body: int) -> int:
-        """The last line of a head before its body, comments above the body not included."""
+        """The last line of a header, without comments above the body."""
         last = body - 1
         while last > first and not self._cutter.line(last).split("#")[0].rstrip().endswith(":"):
             last -= 1
@@ -196,7 +196,7 @@ class _Pruner:
             self._expressions(child)
 
     def _test(self, test: ast.expr) -> None:
-        """Operands that never decide a condition are left out of it."""
+        """Remove operands that never decide a condition."""
         if not isinstance(test, ast.BoolOp):
             self._expressions(test)
             return

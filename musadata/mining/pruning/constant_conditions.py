@@ -1,8 +1,8 @@
-"""Which conditions of a reference can only come out one way, whatever shapes and values its inputs have.
+"""Conditions of a reference that have the same value for all shapes and values of its inputs.
 
-Building depends on the constructor's arguments alone, which a reference fixes: what was seen while building is what
-always happens. What runs with the inputs may depend on them, so there only conditions count that ask for nothing but
-what the constructor has fixed: attributes, arguments that are left out, flags.
+Construction depends on the constructor's arguments alone, which a reference fixes: conditions observed there are
+constant. Code that runs with the inputs may depend on them: there a condition is constant only if it reads nothing but
+values that the constructor has fixed, such as attributes, omitted arguments and flags.
 """
 
 import ast
@@ -19,7 +19,7 @@ TYPES = frozenset({"int", "float", "str", "bool", "tuple", "list", "dict"})
 
 
 class Observations:
-    """A reference with what was seen of it: every answer in terms of its syntax tree."""
+    """The observations of one run, in terms of the reference's syntax tree."""
 
     def __init__(self, tree: ast.Module, survey: Survey, log: Log):
         self.tree, self.survey = tree, survey
@@ -28,26 +28,26 @@ class Observations:
         self._locals: dict[int, Locals] = {}
 
     def outcomes(self, node: ast.AST) -> set[bool]:
-        """The answers that a site gave: none if it was never reached."""
+        """The observed values of a site; empty if it was never reached."""
         return self._log.outcomes.get(self.survey.number.get(id(node), -1), set())
 
     def entered(self, function: Function) -> bool:
         return bool(self.outcomes(function))
 
     def ran(self, function: Function) -> bool:
-        """Whether it was entered with the inputs, not only while building."""
+        """Whether it was entered with the inputs, not only during construction."""
         return self.survey.number[id(function)] in self._log.ran
 
     def constant(self, function: Function, name: str) -> bool:
-        """Whether an argument was always given one and the same flag, text or None."""
+        """Whether an argument always had the same flag, string or None as its value."""
         return bool(self._log.constants.get((self.survey.number[id(function)], name)))
 
     def keys(self, table: ast.Assign) -> set[Any] | None:
-        """The keys that were found in a table; None where all of it counts."""
+        """The keys that were looked up in a table; None if all entries count as read."""
         return self._log.tables.get(self.survey.number.get(id(table), -1))
 
     def owner(self, function: Function) -> ast.AST | None:
-        """The function or class right around a function."""
+        """The innermost function or class around a function."""
         around = self.survey.around[id(function)]
         return around[-1] if around else None
 
@@ -58,7 +58,7 @@ class Observations:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """What is bound on top level."""
+        """Top-level names."""
         found = set[str]()
         for node in self.tree.body:
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
@@ -71,7 +71,7 @@ class Observations:
 
 
 class Locals:
-    """What a function binds, `own` without what functions inside of it do."""
+    """Names that a function binds; `inner`: arguments of functions inside it."""
 
     def __init__(self, function: Function):
         given = function.args
@@ -94,7 +94,7 @@ class Locals:
                 self.inner.add(item.arg)
 
     def value(self, name: str) -> ast.expr | None:
-        """What a variable is, if it is set once and for all."""
+        """The expression of a variable that is assigned exactly once."""
         return self._values.get(name) if self.assigned[name] == 1 and name not in self.inner else None
 
     def binds(self, name: str) -> bool:
@@ -102,15 +102,15 @@ class Locals:
 
 
 class ConstantConditions:
-    """Answers that conditions always have. Ask `answer`."""
+    """The constant values of conditions, by `answer`."""
 
     def __init__(self, seen: Observations, reach: frozenset[str]):
-        """`reach`: every name that code which may run with the inputs refers to."""
+        """`reach`: every name in code that may run with the inputs."""
         self._seen = seen
         self._reach = reach
         self._remembered: dict[int, bool | None] = {}
         self._running = {id(function) for function in seen.functions if self._may_run(function)}
-        # What such code changes: no condition on it is settled by the constructor.
+        # Attributes that such code changes: the constructor does not fix conditions on them.
         changing = [seen.survey.changes[number] for number in self._running]
         self._changing = frozenset[str]().union(*changing, (function.name for function in seen.functions))
 
@@ -127,7 +127,7 @@ class ConstantConditions:
         return function.name in self._reach
 
     def answer(self, test: ast.expr) -> bool | None:
-        """What a condition always comes to; None if that is not known."""
+        """The constant value of a condition; None if it is not constant."""
         if id(test) not in self._remembered:
             self._remembered[id(test)] = self._answer(test)
         return self._remembered[id(test)]
@@ -157,12 +157,12 @@ class ConstantConditions:
         return self.is_settled(loop, loop.iter)
 
     def never_fails(self, node: ast.Try) -> bool:
-        """Whether none of its handlers can ever be needed."""
+        """Whether none of its handlers can ever run."""
         tried = bool(self._seen.outcomes(node)) and not node.finalbody
         return tried and not any(map(self._seen.outcomes, node.handlers)) and self.is_settled(node, None)
 
     def is_settled(self, site: ast.AST, node: ast.expr | None) -> bool:
-        """Whether inputs have no say in the value that an expression has at a site."""
+        """Whether the value of an expression at a site does not depend on inputs."""
         if id(site) in self._seen.survey.deferred:
             return False
         function = self._seen.survey.inside[id(site)]
@@ -214,7 +214,7 @@ class ConstantConditions:
         return not self._seen.survey.hands_on_comparisons
 
     def _is_argument(self, name: str, function: Function) -> bool:
-        """Whether a name is what the caller gave, all through the function."""
+        """Whether a name is an argument that the function never reassigns."""
         bound = self._seen.locals(function)
         return name in bound.arguments and name not in bound.assigned
 

@@ -1,4 +1,4 @@
-"""Taking statements and parts of expressions out of a text, which otherwise stays as its author wrote it."""
+"""Removing statements and parts of expressions from a text, which otherwise stays unchanged."""
 
 import ast
 import re
@@ -16,9 +16,9 @@ Span = tuple[tuple[int, int], tuple[int, int]]  # from line and column to line a
 
 
 class Cutter:
-    """Notes what goes; `text` is what is left.
+    """Collects edits of a text; `text` applies them.
 
-    Lines count from one, columns are those of `ast`: bytes of UTF-8. `texts`: lines that begin inside of a text.
+    Lines are 1-based; columns are bytes of UTF-8, as in `ast`. `texts`: lines that begin inside a string literal.
     """
 
     def __init__(self, source: str, texts: set[int]):
@@ -26,7 +26,7 @@ class Cutter:
         self._gone: set[int] = set()
         self._shifts: dict[int, int] = {}
         self._edits: dict[int, list[tuple[int, int, bytes]]] = {}  # by line: from column, to column, what comes there
-        # Where a text goes on that is no row of texts, its spaces count.
+        # Leading spaces inside a multi-line string are part of its value.
         self._inside = {number for number in texts if not TEXT.match(self.line(number))}
 
     @property
@@ -40,7 +40,7 @@ class Cutter:
         self._gone.update(range(first, last + 1))
 
     def drop_statement(self, node: ast.stmt) -> None:
-        """A statement with the comments right above it, and the deeper ones below."""
+        """Remove a statement with the comments directly above it, and the deeper ones below."""
         first, last = first_line(node), node.end_lineno or node.lineno
         if self.shares_line(node):
             self.blank(node)
@@ -48,24 +48,24 @@ class Cutter:
         self.drop_lines(self.comments_above(first, node.col_offset), self.comments_below(last, node.col_offset))
 
     def blank(self, node: ast.stmt) -> None:
-        """Nothing in the place of a statement."""
+        """Replace a statement by `pass`."""
         last, end = node.end_lineno or node.lineno, node.end_col_offset or 0
         self.replace(first_line(node), node.col_offset, last, end, "pass")
 
     def shares_line(self, node: ast.stmt) -> bool:
-        """Whether something else stands before or behind a statement on its lines."""
+        """Whether another statement is on the same lines."""
         before = self._lines[first_line(node) - 1][: node.col_offset]
         after = self._lines[(node.end_lineno or node.lineno) - 1][node.end_col_offset or 0 :]
         return bool(before.strip()) or after.lstrip().startswith(b";")
 
     def comments_above(self, first: int, column: int) -> int:
-        """Where the comments at this depth right above a line begin."""
+        """The first line of the comments directly above a line, at this column."""
         while COMMENT.match(self.line(first - 1)) and self._depth(first - 1) == column:
             first -= 1
         return first
 
     def comments_below(self, last: int, column: int) -> int:
-        """The last of the lines after a block that only hold its comments."""
+        """The last line of the comments that follow a block and belong to it."""
         number, found = last + 1, last
         while number <= len(self._lines):
             if COMMENT.match(self.line(number)) and self._depth(number) > column:
@@ -80,13 +80,13 @@ class Cutter:
         return len(line) - len(line.lstrip())
 
     def shift(self, first: int, last: int, columns: int) -> None:
-        """Move lines to the left."""
+        """Dedent lines."""
         for number in range(first, last + 1):
             if number not in self._inside:
                 self._shifts[number] = self._shifts.get(number, 0) + columns
 
     def replace(self, line: int, column: int, last: int, last_column: int, new: str = "") -> None:
-        """Put something in the place of a stretch of text, which may reach over lines."""
+        """Replace a range of text, which may span lines."""
         if line == last:
             self._edits.setdefault(line, []).append((column, last_column, new.encode()))
             return
@@ -96,7 +96,7 @@ class Cutter:
         self._edits.setdefault(last, []).append((0, last_column, b""))
 
     def drop_item(self, items: Sequence[Span], place: int, dropped: Sequence[int]) -> None:
-        """One out of several items with commas between them."""
+        """Remove one of several items separated by commas."""
         if place + 1 < len(items):
             self.replace(*items[place][0], *items[place + 1][0])
             return
@@ -112,12 +112,12 @@ class Cutter:
         return (first.lineno, first.col_offset), self.end_of(last)
 
     def given(self, call: ast.Call) -> list[Span]:
-        """Where the arguments of a call stand, with their stars and parentheses."""
+        """The spans of a call's arguments, with stars and parentheses."""
         bounds = self._after(self.end_of(call.func)), (call.end_lineno or 0, (call.end_col_offset or 0) - 1)
         return [self._whole(self.span(item, item), bounds) for item in (*call.args, *call.keywords)]
 
     def entries(self, node: ast.Dict) -> list[Span]:
-        """The same for what stands in a dictionary."""
+        """The spans of a dictionary's entries."""
         bounds = self.span(node, node)
         spans = [self.span(key or value, value) for key, value in zip(node.keys, node.values, strict=True)]
         return [self._whole(span, bounds) for span in spans]
@@ -132,7 +132,7 @@ class Cutter:
         return node.end_lineno, node.end_col_offset
 
     def join(self, items: Sequence[Span], besides: int, width: int) -> None:
-        """Bring items in parentheses onto one line, if they have no comments and with `besides` are short enough."""
+        """Join items in parentheses on one line, if there are no comments and they fit into `width` with `besides`."""
         start, end = self._before(items[0][0]), self._after(items[-1][1])
         if self._byte(_one_before(end)) == b",":
             end = self._after(end)
@@ -149,7 +149,7 @@ class Cutter:
         self.replace(*items[-1][1], end[0], end[1] - 1)
 
     def keep_only(self, node: ast.expr, part: ast.expr) -> None:
-        """Put a part of an expression in its place, with the parentheses around the part."""
+        """Replace an expression by one of its parts, including the parentheses around the part."""
         start, end = self.around(part, node)
         whole = self.span(node, node)
         if isinstance(part, ATOMS) and (start, end) == self.span(part, part) and part.lineno == part.end_lineno:
@@ -158,7 +158,7 @@ class Cutter:
         self.replace(*end, *whole[1])
 
     def _bare(self, span: Span) -> Span:
-        """With the parentheses around it, unless those of a call."""
+        """The span including parentheses around it, unless they belong to a call."""
         before, after = self._before(span[0]), self._after(span[1])
         if self._byte(before) != b"(" or self._byte(_one_before(after)) != b")":
             return span
@@ -166,7 +166,7 @@ class Cutter:
         return span if word and word[0] not in KEYWORDS else (before, after)
 
     def around(self, part: ast.expr, node: ast.expr) -> Span:
-        """Where a part of an expression begins and ends, its own parentheses included."""
+        """The span of a part of an expression, including its own parentheses."""
         return self._around(self.span(part, part), self.span(node, node))
 
     def _around(self, span: Span, bounds: Span) -> Span:
@@ -180,7 +180,7 @@ class Cutter:
             start, end = before, after
 
     def _before(self, place: tuple[int, int]) -> tuple[int, int]:
-        """The last place before one that is no space."""
+        """The position of the last non-space character before a position."""
         line, column = place
         while line:
             text = self._lines[line - 1][:column].rstrip()
@@ -190,7 +190,7 @@ class Cutter:
         return 0, 0
 
     def _after(self, place: tuple[int, int]) -> tuple[int, int]:
-        """The place behind the first thing after one that is no space."""
+        """The position after the first non-space character at or after a position."""
         line, column = place
         while line <= len(self._lines):
             text = self._lines[line - 1]
@@ -204,9 +204,9 @@ class Cutter:
         return self._lines[place[0] - 1][place[1] : place[1] + 1]
 
     def text(self) -> str:
-        """What is left, without the empty lines that fell together."""
+        """The edited text, without adjacent empty lines."""
         found: list[str] = []
-        joined = b""  # a line whose end was cut off goes on in the next
+        joined = b""  # a line without its line break continues in the next one
         for number, line in enumerate(self._lines, 1):
             if number in self._gone:
                 continue
@@ -226,7 +226,7 @@ def _one_before(place: tuple[int, int]) -> tuple[int, int]:
 
 
 def _edited(line: bytes, edits: "tuple[()] | list[tuple[int, int, bytes]]") -> bytes:
-    """A line with what is not inside of a larger edit replaced, from the right."""
+    """A line with its edits applied from the right, except those inside a larger edit."""
     outer = [
         (start, end, new)
         for start, end, new in edits
@@ -238,7 +238,7 @@ def _edited(line: bytes, edits: "tuple[()] | list[tuple[int, int, bytes]]") -> b
 
 
 def squeeze(text: str) -> str:
-    """One empty line at most inside of blocks, none at their beginning; two at most elsewhere; no empty parentheses."""
+    """At most one empty line inside blocks, none at their beginning, at most two elsewhere; `()` on one line."""
     text = re.sub(r"\(\s*\n\s*\)", "()", text)
     text = re.sub(r"\n{3,}(?=[ \t])", "\n\n", text)
     text = re.sub(r"\n{4,}", "\n\n\n", text)

@@ -1,8 +1,7 @@
-"""Watching a reference run: which functions it enters, what its conditions come to, which entries of tables it reads.
+"""Instrumenting a reference: which functions it enters, values of its conditions, and which entries of tables it reads.
 
-Calls are written into the code. That costs one call per condition, sees parts of expressions as well as statements,
-and is the same on every Python, where `sys.settrace` costs a call per line and sees lines only.
-What is instrumented runs inside the sandbox.
+Calls are inserted into the code. This costs one call per condition and sees parts of expressions on every Python
+version; `sys.settrace` costs a call per line and sees lines only. Instrumented code runs inside the sandbox.
 """
 
 import ast
@@ -17,12 +16,12 @@ _ENTERED, _TEST, _TABLE = "_musadata_entered", "_musadata_test", "_musadata_tabl
 
 @dataclass
 class Log:
-    """What was seen, by the numbers of `Survey.sites`.
+    """Observations of a run, by the numbers of `Survey.sites`.
 
-    `outcomes`: the answers of a condition; True for a function that was entered, a loop that went round, a `try` that
-    was begun and a handler that was needed; False for a loop that was reached. `ran`: functions that were entered with
-    the inputs. `constants`: (function, argument) -> the one plain value it was always given, as a literal; "" where
-    there were others. `tables`: the keys that were found in a table, None where all of it was looked at.
+    `outcomes`: the values of a condition; True for an entered function, loop body, `try` or handler; False for a loop
+    that was reached. `ran`: functions that were entered with the inputs. `constants`: (function, argument) -> its only
+    value as a literal, "" if it had several. `tables`: the keys that were looked up in a table, None if all of it was
+    read.
     """
 
     outcomes: dict[int, set[bool]] = field(default_factory=dict)
@@ -55,7 +54,7 @@ class Log:
 
 
 class Table(dict[Any, Any]):
-    """A dictionary on top level that tells which of its entries are asked for."""
+    """A top-level dictionary that records which of its entries are looked up."""
 
     def __init__(self, value: dict[Any, Any], site: int, log: Log):
         super().__init__(value)
@@ -95,7 +94,7 @@ for _name in (
 
 
 def instrument(source: str, survey: Survey) -> str:
-    """The same text, written so that it keeps a log."""
+    """The text with calls to a `Log` inserted."""
     lines = [line.encode() for line in source.splitlines(keepends=True)]
     inserted: dict[int, list[tuple[int, bool, int, str]]] = {}  # by line: column, whether behind it, order, text
 

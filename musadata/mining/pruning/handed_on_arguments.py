@@ -1,7 +1,7 @@
-"""Taking `device` and `dtype` out of calls that only hand them on: a reference never sets them.
+"""Removing `device` and `dtype` from calls that only pass them on: a reference never sets them.
 
-`slicing.device_arguments` does the same for torch's own `factory_kwargs` before anything runs. This here may be wrong,
-and is only kept where what is left behaves in the same way.
+`slicing.device_arguments` does the same for torch's own `factory_kwargs` before anything runs. This variant is not
+always correct, so its result is kept only if the outputs are bit-identical.
 """
 
 import ast
@@ -13,11 +13,11 @@ PLACED = frozenset({"device", "dtype"})
 
 
 def drop_handing_on(tree: ast.Module, cutter: Cutter) -> set[str]:
-    """Take out `device=device`, `dtype=dtype` and dicts of the two; the names of what is called with less now."""
+    """Remove `device=device`, `dtype=dtype` and dicts of both; the names of the functions that lost arguments."""
     carriers = {name for node in ast.walk(tree) for name in _carriers(node)}
     changed: set[str] = set()
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    inside = {id(item) for text in texts for item in ast.walk(text)}  # positions there are wrong before Python 3.12
+    inside = {id(item) for text in texts for item in ast.walk(text)}  # wrong positions before Python 3.12
     for node in ast.walk(tree):
         if id(node) in inside:
             continue

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 WORD = re.compile(r"[^\W\d]\w*")
 BUILTIN = frozenset(dir(builtins))
-LONGEST = 60  # characters of a text that may name an attribute
+LONGEST = 60  # characters of a string that may name an attribute
 
 
 @dataclass
 class References:
     """Names that code refers to.
 
-    `variables`: those that stand for themselves; `names`: they, attributes, and words in texts, which may name one;
-    `unsure`: those of them in code that stays but was never seen to run; `of_self`: by class, attributes of `self`.
+    `variables`: plain names. `names`: these, attributes, and words in strings, which may name an attribute. `unsure`:
+    those in code that stays but was never executed. `of_self`: attributes of `self`, by class.
     """
 
     variables: set[str] = field(default_factory=set)
@@ -45,7 +45,7 @@ class References:
 
 
 def mentions_of(node: ast.AST) -> References:
-    """What all of a piece of code refers to."""
+    """All names that a piece of code refers to."""
     found = References()
     for item, ran in _walk(node, True):
         found.mention(item, ran, "")
@@ -61,7 +61,7 @@ def _walk(node: ast.AST, ran: bool) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _names(node: ast.AST) -> list[str]:
-    """The names in one node: a text may name an attribute, and what is called may be a module."""
+    """The names in one node: a string may name an attribute, and a called object may be a module."""
     if isinstance(node, ast.Call):
         return ["forward"] if _may_be_module(node.func) else []
     if isinstance(node, ast.Name):

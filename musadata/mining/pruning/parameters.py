@@ -1,4 +1,4 @@
-"""Taking parameters that nothing reads out of functions, and the arguments for them out of every call."""
+"""Removing parameters that nothing reads, and their arguments in every call."""
 
 import ast
 from dataclasses import dataclass, field
@@ -19,16 +19,16 @@ class Callable:
     """A function, or a class by its `__init__`, with every call of it."""
 
     function: Function
-    skipped: int = 0  # arguments that no call gives: `self`
+    skipped: int = 0  # leading parameters without argument: `self`
     calls: list[ast.Call] = field(default_factory=list)
-    given: tuple[str, ...] | None = None  # what `Model` is given from outside
+    given: tuple[str, ...] | None = None  # the constructor arguments of `Model`
     least: int = 0  # positional arguments that must stay
 
 
 def drop_parameters(
     tree: ast.Module, uses: Uses, cutter: Cutter, init: tuple[str, ...], inputs: int
 ) -> tuple[tuple[str, ...], set[str]]:
-    """The constructor's arguments that are left, and the names of the functions and classes that lost parameters."""
+    """The remaining constructor arguments, and the names of functions and classes that lost parameters."""
     changed: set[str] = set()
     loaded = {id(scope.function): scope.loaded for scope in uses.scopes}
     for name, item in _callables(tree, uses, init, inputs).items():
@@ -51,7 +51,7 @@ def drop_parameters(
 
 
 def _callables(tree: ast.Module, uses: Uses, init: tuple[str, ...], inputs: int) -> dict[str, Callable]:
-    """Functions all of whose calls are known."""
+    """Functions for which every call is known."""
     found: dict[str, Callable] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
@@ -69,7 +69,7 @@ def _callables(tree: ast.Module, uses: Uses, init: tuple[str, ...], inputs: int)
 
 
 def _method(item: ast.FunctionDef, node: ast.ClassDef, uses: Uses, inputs: int) -> Callable | None:
-    """A method that is only called, as `self.method(…)`, or the `forward` of `Model`, which is not called here."""
+    """A method that is used only in calls `self.method(…)`, or the `forward` of `Model`, which is never called here."""
     if item.name == "forward":
         called = node.name != "Model" or uses.attributes["forward"] or uses.names["Model"]
         return None if called else Callable(item, skipped=1, least=inputs)
@@ -79,7 +79,7 @@ def _method(item: ast.FunctionDef, node: ast.ClassDef, uses: Uses, inputs: int) 
 
 
 def _unread(function: Function, loaded: set[str]) -> list[int]:
-    """Places of parameters that are not among the variables that a function reads."""
+    """Positions of parameters that a function never reads."""
     given = function.args
     if given.posonlyargs or given.kwonlyargs or given.vararg:
         return []
@@ -116,14 +116,14 @@ def _drop(item: Callable, unread: list[int], cutter: Cutter) -> None:
 
 
 def _signature(function: Function, cutter: Cutter) -> list[Span]:
-    """Where every parameter stands with its default, `**` left out."""
+    """The span of every parameter with its default, except `**`."""
     given = function.args
     defaults = [None] * (len(given.args) - len(given.defaults)) + given.defaults
     return [cutter.span(name, default or name) for name, default in zip(given.args, defaults, strict=True)]
 
 
 def _drop_rest(item: Callable, cutter: Cutter) -> bool:
-    """Take out `**kwargs` if nothing reads it and no call gives it anything."""
+    """Remove `**kwargs` if nothing reads it and no call passes it anything."""
     rest, named = item.function.args.kwarg, {word.arg for word in item.function.args.args}
     if rest is None or item.function.args.kwonlyargs or item.function.args.vararg or not item.function.args.args:
         return False
@@ -136,7 +136,7 @@ def _drop_rest(item: Callable, cutter: Cutter) -> bool:
 
 
 def join_changed(source: str, changed: set[str]) -> str:
-    """Signatures and calls that lost something, on one line where they now fit."""
+    """Join signatures and calls that lost something on one line, if they fit."""
     if not changed:
         return source
     tree = ast.parse(source)

@@ -1,4 +1,4 @@
-"""Pruning a reference and proving that it still does the same. Runs inside the sandbox."""
+"""Pruning a reference and checking that its outputs stay bit-identical. Runs inside the sandbox."""
 
 import ast
 import contextlib
@@ -40,7 +40,7 @@ class Operators(DispatchMode):
 
 @dataclass
 class Run:
-    """The operators of one call, where they were recorded, and what came out."""
+    """The operators of one call, if they were recorded, and its outputs."""
 
     operators: list[tuple[str, tuple[int, ...]]]
     outputs: list[torch.Tensor]
@@ -48,13 +48,13 @@ class Run:
 
 @dataclass
 class Behaviour:
-    """What a model is and does: its state after all calls, and one call for each set of inputs, None if it fails."""
+    """A model's state after all calls, and one call for each set of inputs, None if it fails."""
 
     state: dict[str, torch.Tensor]
     runs: list[Run | None]
 
     def equals(self, other: "Behaviour") -> bool:
-        """To the last bit."""
+        """Bit for bit."""
         if list(self.state) != list(other.state) or not _all_equal(self.state.values(), other.state.values()):
             return False
         return len(self.runs) == len(other.runs) and all(map(_same_run, self.runs, other.runs))
@@ -78,16 +78,16 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What is left of a reference, and the attempt on which it does the same."""
+    """A pruned reference, and the attempt on which its behaviour is unchanged."""
 
     source: str
     attempt: Attempt
 
 
 def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
-    """The reference without what never runs on its arguments, and then without what nothing reads.
+    """The reference without code that its arguments never execute, and then without code that nothing reads.
 
-    As it is where nothing can go, or where what is left fails or does something else.
+    Unchanged if nothing can be removed, or if the rest fails or behaves differently.
     """
     try:
         with gc_frozen(len(source)):
@@ -97,7 +97,7 @@ def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
 
 
 def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
-    """`again`: what is left of a reference is looked at, in which tables may have fewer readers."""
+    """`again`: a second pass over a pruned reference, in which tables may have fewer readers."""
     sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
     tree = ast.parse(source)
     log, survey = Log(), Survey(tree)
@@ -116,7 +116,7 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
 
 
 def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:
-    """Ways to write what is left, the shortest first."""
+    """Candidates for the pruned text, shortest first."""
     for placement in (True, False):
         with contextlib.suppress(SyntaxError):
             text, init = drop_unused(source, attempt.init, len(attempt.draws), placement=placement)
@@ -133,7 +133,7 @@ def _behaves(candidate: Pruned, sets: Sequence[Attempt], seen: "Behaviour") -> b
 
 
 def behaviour(source: str, attempt: Attempt, sets: Sequence[Attempt], log: Log | None = None) -> Behaviour:
-    """Build a reference and run it on every set of inputs."""
+    """Construct a reference and run it on every set of inputs."""
     space: dict[str, Any] = {"__name__": MINED, **(log.space() if log else {})}
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
@@ -162,7 +162,7 @@ def _run(model: Any, attempt: Attempt, space: dict[str, Any], *, record: bool) -
 
 
 def other_shapes(attempt: Attempt) -> Iterator[Attempt]:
-    """The attempt with other sizes: all batches, all last dimensions, all equal ones alike."""
+    """Variants of the attempt in which all dimensions of one size are changed together."""
     with contextlib.suppress(ValueError):
         values, first = attempt.values(), attempt.init_count()
         shaped = [place for place in range(first, len(values)) if place not in attempt.bound_slots()]

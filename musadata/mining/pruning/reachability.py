@@ -1,4 +1,4 @@
-"""Which parts of a reference are left when conditions that are always answered alike are taken out."""
+"""The reachable parts of a reference, given its constant conditions."""
 
 import ast
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ MAX_ROUNDS = 5
 class Reachability:
     """The code that stays.
 
-    `dropped`: ids of the functions, classes and constants that nothing needs any more.
+    `dropped`: ids of the functions, classes and constants that nothing needs.
     """
 
     def __init__(self, source: str, seen: Observations):
@@ -32,7 +32,7 @@ class Reachability:
             self.dropped = self._unneeded()
 
     def _narrow(self) -> bool:
-        """Decide again while code that may run refers to fewer names than it was thought to; whether it did."""
+        """Repeat the decision until the names in code that may run no longer get fewer; whether they did."""
         rounds = 0
         while (reached := self._reach()) != self._reached and rounds < MAX_ROUNDS:
             self._reached, self._conditions = reached, ConstantConditions(self._seen, reached)
@@ -46,7 +46,7 @@ class Reachability:
         return self._conditions.never_fails(node)
 
     def is_gone(self, statement: ast.stmt) -> bool:
-        """Whether nothing of a statement stays."""
+        """Whether a statement is removed completely."""
         if isinstance(statement, ast.If):
             answer = self.answer(statement.test)
             if answer is not None:
@@ -58,14 +58,14 @@ class Reachability:
         return id(statement) in self.dropped
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a block up to the one that always leaves it."""
+        """The statements of a block up to the first that always exits it."""
         for number, statement in enumerate(statements):
             if self._ends(statement):
                 return statements[: number + 1]
         return statements
 
     def unread_entries(self, node: ast.Assign) -> list[int]:
-        """The entries of a table that nobody asks for, by their places."""
+        """Positions of the entries of a table that are never looked up."""
         keys = self._seen.keys(node)
         if keys is None or ast.unparse(node.targets[0]) in self._reached:
             return []
@@ -80,7 +80,7 @@ class Reachability:
         return isinstance(statement, ENDINGS)
 
     def _unneeded(self) -> set[int]:
-        """What is not referred to from `Model`, and methods that were never entered and that nothing may enter."""
+        """Definitions that `Model` does not need, and methods that were never entered and that nothing may call."""
         definitions = {name: node for node in self._seen.tree.body for name in defined_names(node)}
         self._wanted = set()
         while True:
@@ -96,7 +96,7 @@ class Reachability:
             self._wanted |= wanted  # what they refer to stays as well
 
     def _needed(self, definitions: dict[str, ast.stmt]) -> tuple[References, set[int]]:
-        """What is referred to from `Model`, and the definitions behind it."""
+        """The names that `Model` refers to, directly or indirectly, and their definitions."""
         found, done = References(), set[int]()
         waiting = [node for node in self._seen.tree.body if "Model" in (defined_names(node) or ["Model"])]
         while waiting:
@@ -108,20 +108,20 @@ class Reachability:
         return found, done
 
     def _doubtful_methods(self, node: ast.ClassDef) -> list[Function]:
-        """Methods that were never entered, but those that Python or autograd call."""
+        """Methods that were never entered, except those that Python or autograd call."""
         if any(ast.unparse(base).endswith("Function") for base in node.bases):
             return []
         methods = [item for item in node.body if isinstance(item, FUNCTIONS) and not self._seen.entered(item)]
         return [item for item in methods if not item.name.startswith("__")]
 
     def _may_enter(self, method: Function, node: ast.ClassDef, found: References) -> bool:
-        """Whether code that never ran, or code of the same family, refers to a method."""
+        """Whether code that never ran, or a class related by inheritance, refers to a method."""
         if method.name in found.unsure:
             return True
         return any(method.name in found.of_self.get(relative, ()) for relative in self._families[node.name])
 
     def _reach(self) -> frozenset[str]:
-        """Names that code which runs with the inputs refers to, there and in what it may call."""
+        """Names in code that runs with the inputs, and in functions that it may call."""
         functions = [item for item in self._seen.functions if id(item) not in self.dropped]
         found, done = References(), set[int]()
         waiting = [item for item in functions if self._seen.ran(item)]
@@ -140,7 +140,7 @@ class Reachability:
         return function.name in found.variables
 
     def _collect(self, node: ast.AST, found: References, ran: bool, owner: str) -> None:
-        """Note what a part of the code refers to, as far as it stays."""
+        """Collect the names in the reachable part of a node."""
         if id(node) in self.dropped:
             return
         unread = self.unread_entries(node) if isinstance(node, ast.Assign) and not owner else []
@@ -171,7 +171,7 @@ class Reachability:
     def _collect_header(
         self, statement: ast.stmt, parts: Iterable[ast.AST], found: References, ran: bool, owner: str
     ) -> None:
-        """Expressions of a statement, which are looked at once if they hold no choice."""
+        """Collect the names of a statement's expressions; cached if they hold no conditional expression."""
         choosing = id(statement) in self._seen.survey.choosing
         for part in parts:
             if choosing:
@@ -207,7 +207,7 @@ class Reachability:
             self._collect_body(node, found, entered, owner)
 
     def _collect_body(self, node: Function, found: References, ran: bool, owner: str) -> None:
-        """What a function binds itself stands for nothing outside."""
+        """Collect the names in a function's body, without its local names."""
         inner, bound = References(of_self=found.of_self), self._seen.locals(node)
         self._collect_block(node.body, inner, ran, owner)
         found.names |= inner.names
@@ -220,7 +220,7 @@ class Reachability:
             ran = ran and not self._was_left(statement)
 
     def _was_left(self, statement: ast.stmt) -> bool:
-        """Whether a condition that might come out otherwise was never seen to let the code after it run."""
+        """Whether every observed outcome of a condition that is not constant exited the block."""
         if not isinstance(statement, ast.If) or self.answer(statement.test) is not None:
             return False
         outcomes = self._seen.outcomes(statement.test)
@@ -246,7 +246,7 @@ class Reachability:
                 self._collect(part, found, ran and value in outcomes, owner)
 
     def doubtful_operands(self, test: ast.expr) -> list[ast.expr]:
-        """What decides a condition: its innermost operands, but those that always have one answer."""
+        """The innermost operands of a condition that are not constant."""
         if isinstance(test, ast.BoolOp):
             left = [value for value in test.values if self.answer(value) is None]
             return [item for value in left for item in self.doubtful_operands(value)]
@@ -256,7 +256,7 @@ class Reachability:
 
 
 def _families(tree: ast.Module) -> dict[str, set[str]]:
-    """Of each class: those that are connected with it by inheritance, itself included."""
+    """For each class, the classes related to it by inheritance, including itself."""
     families: dict[str, set[str]] = {}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):

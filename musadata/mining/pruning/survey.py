@@ -1,4 +1,4 @@
-"""The places of a reference at which something is decided, found in one walk over its syntax tree."""
+"""The decision sites of a reference, found in one walk over its syntax tree."""
 
 import ast
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ class Survey:
         around: functions and classes around a function, outermost first, by id.
         inside: the function around a site, by id.
         changes: names of attributes that a function writes to, or may, by id.
-        deferred: ids of sites in a lambda, which runs nobody knows when.
-        choosing: ids of statements whose own expressions hold a choice.
-        texts: lines that begin inside of a text, whose spaces count.
-        hands_on_comparisons: whether some call is given a comparison, so that a flag may depend on sizes.
+        deferred: ids of sites in a lambda, which may run at any time.
+        choosing: ids of statements whose own expressions hold a conditional expression.
+        texts: lines that begin inside a string literal, whose spaces matter.
+        hands_on_comparisons: whether a comparison is passed to some call, so that a flag may depend on sizes.
     """
 
     def __init__(self, tree: ast.Module):
@@ -62,7 +62,7 @@ class Survey:
         if kind is ast.Constant or kind is ast.JoinedStr:
             if node.end_lineno != node.lineno:  # type: ignore[attr-defined]
                 self.texts.update(range(node.lineno + 1, node.end_lineno + 1))  # type: ignore[attr-defined]
-            return  # inside of a text, positions are wrong before Python 3.12
+            return  # inside an f-string, positions are wrong before Python 3.12
         if kind in FUNCTIONS:
             self._add(node, function)
             self.functions.append(node)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ class Survey:
 
 
 def operands(test: ast.expr) -> Iterator[ast.expr]:
-    """A condition, and what it is put together from by `and`, `or` and `not`."""
+    """A condition and its operands of `and`, `or` and `not`."""
     yield test
     if isinstance(test, ast.BoolOp):
         for value in test.values:
@@ -125,7 +125,7 @@ def operands(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _parts(value: ast.expr) -> Iterator[ast.expr]:
-    """A value as far as it is a flag: what it is put together from by `and`, `or`, `not` and `if`."""
+    """A flag and its operands of `and`, `or`, `not` and `if`."""
     yield from operands(value)
     if isinstance(value, ast.IfExp):
         yield from (*_parts(value.body), *_parts(value.orelse))
@@ -150,12 +150,12 @@ def entries(value: ast.expr) -> list[tuple[object, ast.AST, ast.AST]]:
 
 
 def first_line(node: ast.stmt) -> int:
-    """Where a statement begins, its decorators included."""
+    """The first line of a statement, including its decorators."""
     return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
 
 
 def defined_names(node: ast.stmt) -> list[str]:
-    """What a statement on top level defines that may be left out; [] for one that must stay."""
+    """The names that a top-level statement defines; [] for a statement that must stay."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.Assign) and all(isinstance(item, ast.Name) for item in node.targets):

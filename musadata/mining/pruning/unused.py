@@ -1,6 +1,6 @@
-"""Taking out of a pruned reference what nothing reads any more: attributes, variables, parameters, imports.
+"""Removing attributes, variables, parameters and imports of a pruned reference that nothing reads any more.
 
-Without the branches that never run they are left behind: a flag that chose between two is still handed down.
+Removing branches leaves them behind: a flag that selected a branch is still passed on.
 """
 
 import ast
@@ -16,7 +16,7 @@ from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import sort_imports
 
 MAX_ROUNDS = 10
-# Calls that do nothing but make a value.
+# Calls without side effects.
 MAKING = frozenset(
     {"int", "float", "bool", "str", "len", "max", "min", "abs", "round", "sum", "tuple", "list", "dict"}
 ) | frozenset({"getattr", "hasattr", "isinstance", "range"})
@@ -30,12 +30,12 @@ READ_BY_TORCH = frozenset({"training"})
 def drop_unused(
     source: str, init: tuple[str, ...], inputs: int, *, placement: bool = False
 ) -> tuple[str, tuple[str, ...]]:
-    """The definitions without what nothing reads, and the constructor's arguments without those it no longer takes.
+    """The definitions without unread code, and the remaining constructor arguments.
 
     Args:
         init: the constructor's arguments, as expressions.
         inputs: how many arguments `forward` is given.
-        placement: whether `device` and `dtype` are no longer handed on.
+        placement: whether to remove `device` and `dtype` arguments as well.
     """
     changed: set[str] = set()
     for number in range(MAX_ROUNDS):
@@ -67,7 +67,7 @@ def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter) -> None:
 
 
 def _unreached(tree: ast.Module, uses: Uses) -> list[ast.stmt]:
-    """Definitions that `Model` does not lead to."""
+    """Definitions that `Model` does not use, directly or indirectly."""
     places = {name: place for place, node in enumerate(tree.body) for name in defined_names(node)}
     waiting = [place for place, node in enumerate(tree.body) if "Model" in (defined_names(node) or ["Model"])]
     done = set(waiting)
@@ -80,7 +80,7 @@ def _unreached(tree: ast.Module, uses: Uses) -> list[ast.stmt]:
 
 
 def _skip_empty_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef], uses: Uses, cutter: Cutter) -> None:
-    """Inherit from what an empty base inherits from, where nothing else refers to it."""
+    """Replace an empty base class by its own base, if nothing else refers to it."""
     for base in node.bases:
         above = classes.get(base.id) if isinstance(base, ast.Name) else None
         if above is None or len(above.bases) != 1 or above.keywords or uses.names[above.name] != 1:
@@ -91,7 +91,7 @@ def _skip_empty_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef], uses
 
 
 def _is_plain(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
-    """Whether nothing but the reference itself reads the attributes of a class: all above it is here, or `Module`."""
+    """Whether only the reference reads the attributes of a class: all its bases are defined here, or are `Module`."""
     for base in node.bases:
         name = ast.unparse(base)
         if name in ROOTS:
@@ -125,7 +125,7 @@ def _is_unread(statement: ast.stmt, scope: Scope, attributes: set[str] | None) -
 
 
 def _is_overwritten(first: ast.stmt, second: ast.stmt) -> bool:
-    """Whether a value is replaced right away."""
+    """Whether the second statement immediately overwrites the value of the first."""
     if not isinstance(first, ast.Assign) or not isinstance(second, ast.Assign) or not _is_pure(first.value, False):
         return False
     target = ast.unparse(first.targets[0])
@@ -135,7 +135,7 @@ def _is_overwritten(first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _is_pure(value: ast.expr, may_count: bool) -> bool:
-    """Whether an expression does nothing but make a value; `may_count`: of numbers, as no tensor is at hand."""
+    """Whether an expression has no side effects; `may_count`: arithmetic is allowed, since no tensor is involved."""
     for item in ast.walk(value):
         if isinstance(item, ast.Call):
             known = isinstance(item.func, ast.Name) and item.func.id in MAKING

@@ -1,4 +1,4 @@
-"""Who refers to what in a reference, found in one walk over its syntax tree."""
+"""All references between names in a text, found in one walk over its syntax tree."""
 
 import ast
 from collections import Counter
@@ -15,8 +15,8 @@ class Scope:
     function: Function
     owner: ast.ClassDef | None  # the class that it is a method of
     blocks: list[list[ast.stmt]] = field(default_factory=list)
-    loaded: set[str] = field(default_factory=set)  # variables that are read there, or shared with elsewhere
-    bound: set[str] = field(default_factory=set)  # those that it, or a function inside of it, binds
+    loaded: set[str] = field(default_factory=set)  # variables that are read there, or declared global or nonlocal
+    bound: set[str] = field(default_factory=set)  # variables that it, or a function inside it, binds
 
 
 class Uses:
@@ -60,7 +60,7 @@ class Uses:
             if isinstance(node.ctx, ast.Load):
                 self.read.add(node.attr)
         elif isinstance(node, ast.Call):
-            if not self._texts:  # positions inside of a text are wrong before Python 3.12: these calls stay
+            if not self._texts:  # positions in f-strings are wrong before Python 3.12: these calls stay
                 self._call(node)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
             self.read.add(node.target.attr)

@@ -1,4 +1,4 @@
-"""Where a repository shows its own classes in use: main blocks and tests."""
+"""Examples of a repository's own classes, from main blocks and tests."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ class _Test:
 
 
 class Callers:
-    """Finds examples; remembers of each test file only the names that it calls, of the last few also their tests."""
+    """Finds examples. Keeps the called names of every test file, and the parsed tests of the last few files."""
 
     def __init__(self, index: PackageIndex):
         self._index = index
@@ -34,7 +34,7 @@ class Callers:
         self._tests = lru_cache(maxsize=2 * MAX_FILES)(self._read_tests)
 
     def examples(self, definition: Definition, module: ParsedModule) -> list[Example]:
-        """How the class is constructed and called below `if __name__ == "__main__"` of its file, and in tests."""
+        """Constructions and calls of the class in tests and in the `if __name__ == "__main__"` block of its file."""
         name = definition.names[0]
         found = read_examples(module.main, name, "main") if module.main else []
         for path in self._test_files().get(name, [])[:MAX_FILES]:

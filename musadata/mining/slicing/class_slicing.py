@@ -1,6 +1,6 @@
-"""Cutting a class out of its package together with everything that it needs.
+"""Cutting a class out of its package together with every definition that it needs.
 
-The slice is found with `ast` alone, on the files as they are; `rewriting` then makes one file of it.
+The slice is found with `ast` alone, on unchanged files; `rewriting` then writes it as one file.
 """
 
 import ast
@@ -17,7 +17,7 @@ from musadata.mining.slicing.naming import Names
 from musadata.mining.slicing.parsing import AVAILABLE, Definition, ParsedModule
 from musadata.mining.slicing.resolving import Resolver, Use, follow_chain
 
-MAX_DEFINITIONS = 200  # beyond these a slice is a program, not a module
+MAX_DEFINITIONS = 200  # a larger slice is a program, not a module
 MAX_LINES = 5000
 BUILTIN = frozenset(dir(builtins)) | {"__name__", "__file__", "__class__", "__doc__"}
 
@@ -28,22 +28,22 @@ class Unsliceable(Rejection):
 
 @dataclass(eq=False)
 class Piece:
-    """One definition of a slice: which of its members live, and what is written differently in it."""
+    """One definition of a slice: its needed members, and the names that are replaced in it."""
 
     definition: Definition
     name: str
     members: list[Member] = field(default_factory=list)
     needed: set[int] = field(default_factory=set)
     renames: dict[str, str] = field(default_factory=dict)
-    needs: set[tuple[str, int]] = field(default_factory=set)  # what must be defined before it
-    calls: set[tuple[str, int]] = field(default_factory=set)  # what must be defined before it runs
+    needs: set[tuple[str, int]] = field(default_factory=set)  # definitions that must exist before it is defined
+    calls: set[tuple[str, int]] = field(default_factory=set)  # definitions that must exist before it runs
     is_module: bool = False
-    is_extension: bool = False  # compiles native code when it is defined: a reference must do without it
+    is_extension: bool = False  # builds native code on import; replaced by None in a reference
 
 
 @dataclass
 class Slice:
-    """A class and everything that it needs, in an order in which Python can execute it. The class comes last."""
+    """A class and every definition that it needs, in an order that Python can execute. The class comes last."""
 
     pieces: list[Piece]
     names: Names
@@ -66,10 +66,10 @@ class Slicer:
         return self.resolver.module_of(definition)
 
     def slice(self, root: Definition) -> Slice:
-        """Everything that `root` needs.
+        """Every definition that `root` needs.
 
         Raises:
-            Unsliceable: it needs a package that references may not import, or too much, or a name nobody binds.
+            Unsliceable: it needs a package that references may not import, too much code, or an unbound name.
         """
         overridden: dict[tuple[str, int], frozenset[str]] = {}
         self._collect_overridden(root, frozenset(), overridden)
@@ -80,7 +80,7 @@ class Slicer:
     def _collect_overridden(
         self, definition: Definition, below: frozenset[str], found: dict[tuple[str, int], frozenset[str]]
     ) -> None:
-        """For each class above `definition`, the members that its heirs replace without calling them."""
+        """For each base class of `definition`, the members that subclasses override without calling them."""
         assert isinstance(definition.node, ast.ClassDef)
         module = self.module_of(definition)
         bases = [follow_chain(self.index, module, base)[0] for base in base_names(definition.node)]
@@ -105,7 +105,7 @@ def _builds_extension(node: ast.stmt) -> bool:
 
 
 class _Cut:
-    """One slice in the making."""
+    """Builds one slice."""
 
     def __init__(self, resolver: Resolver, root: Definition, overridden: dict[tuple[str, int], frozenset[str]]):
         self._resolver = resolver
@@ -123,7 +123,7 @@ class _Cut:
         return Slice(self._ordered(root), self._names, root)
 
     def uses_elsewhere(self) -> bool:
-        """Whether a class that lost members to its heir is also used in another way."""
+        """Whether a class whose overridden members were dropped is also used by other code."""
         users = Counter(key for piece in self._pieces.values() for key in [*piece.needs, *piece.calls])
         return any(users[key] > 1 for key in self._overridden)
 
@@ -157,7 +157,7 @@ class _Cut:
             self._use(piece, header, 1)
 
     def _add_needed_members(self) -> bool:
-        """Bring to life the members that something refers to by now; False when nothing changed."""
+        """Add the members that the slice refers to so far; False if there are no new ones."""
         added = False
         for piece in list(self._pieces.values()):
             replaced = self._overridden.get(piece.definition.key, frozenset())

@@ -1,8 +1,8 @@
-"""Which decorators a reference does without."""
+"""Decorators that are dropped from a reference."""
 
 import ast
 
-# For scripting, registries and documentation: a reference does without them.
+# For scripting, registries and documentation; they do not change what the code computes.
 DROPPED_DECORATORS = frozenset(
     [
         "ignore", "export", "unused", "script", "script_method", "script_if_tracing", "_overload", "_overload_method",
@@ -15,7 +15,7 @@ DROPPED_DECORATORS = frozenset(
 
 
 def is_kept(decorator: ast.expr) -> bool:
-    """Whether a decorator belongs to what the code computes."""
+    """Whether a decorator may change what the code computes."""
     target = decorator.func if isinstance(decorator, ast.Call) else decorator
     name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
     return name not in DROPPED_DECORATORS and not name.startswith("register")

@@ -1,4 +1,4 @@
-"""Which definition a name means, across the files of one package or repository."""
+"""Resolving names to definitions across the files of one package or repository."""
 
 import ast
 import sys
@@ -12,13 +12,13 @@ from musadata.mining.slicing.stand_ins import stand_ins
 from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import decode_source
 
-MAX_CACHED = 3_000_000  # characters of source whose trees are held at once: keeps memory flat over any number of files
+MAX_CACHED = 3_000_000  # characters of source whose syntax trees are cached; bounds memory for any number of files
 MAX_HOPS = 24  # re-exports followed for one name; cyclic imports end here
 
 
 @dataclass(frozen=True)
 class External:
-    """Something that the tree does not hold: what an import statement must bring in."""
+    """A module outside the tree, or a member of one, which must be imported."""
 
     module: str
     name: str = ""
@@ -97,12 +97,12 @@ class PackageIndex:
         return self._path(name) is not None or name.replace(".", "/") in self._folders
 
     def is_public(self, name: str) -> bool:
-        """Whether a module is imported rather than opened."""
+        """Whether a module of the tree is imported rather than copied."""
         parts = name.split(".")
         return parts[0] in self.importable and not any(part.startswith("_") for part in parts)
 
     def locate(self, module: str, importer: str) -> str | None:
-        """The tree's name for an imported module: looked for beside the importer, then in each folder above it."""
+        """The dotted name in the tree of an imported module: beside the importer, or in a folder above it."""
         top = module.split(".")[0]
         if top in AVAILABLE and top != importer.split(".")[0]:
             return None
@@ -118,7 +118,7 @@ class PackageIndex:
         )
 
     def resolve(self, module: ParsedModule, name: str, hops: int = 0) -> Meaning | None:
-        """What a top-level name of `module` means; None for a name that is not bound there."""
+        """The meaning of a top-level name of `module`; None if it is not bound there."""
         if hops > MAX_HOPS:
             return None
         binding = module.bindings.get(name)
@@ -133,7 +133,7 @@ class PackageIndex:
         return None
 
     def member(self, module: str, name: str, hops: int = 0) -> Meaning | None:
-        """What attribute `name` of a module of the tree means: something it binds, or a submodule."""
+        """The meaning of attribute `name` of a module of the tree: a binding, or a submodule."""
         parsed = self.module(module)
         found = self.resolve(parsed, name, hops + 1) if parsed is not None else None
         if found is None and self.has_module(f"{module}.{name}"):
@@ -159,7 +159,7 @@ class PackageIndex:
 
 
 def _from_installed(star: str, name: str) -> External | None:
-    """A name behind `from math import *`: only for modules of the standard library that are surely loaded."""
+    """A name from `from math import *`: only for modules of the standard library that are loaded."""
     loaded = sys.modules.get(star)
     return External(star, name) if star in sys.stdlib_module_names and hasattr(loaded, name) else None
 

@@ -1,4 +1,4 @@
-"""Taking the `device` and `dtype` parameters out of constructors: a reference never passes them."""
+"""Removing the `device` and `dtype` parameters of constructors: a reference never passes them."""
 
 import ast
 from functools import lru_cache
@@ -13,13 +13,13 @@ NAMES = (*sorted(PLACED), CARRIER)
 
 
 def has_placement(text: str) -> bool:
-    """Whether a piece of code has such parameters."""
+    """Whether code has such parameters."""
     return CARRIER in text or "device=None" in text
 
 
 @lru_cache(maxsize=2048)
 def drop_placement(text: str) -> str:
-    """The same definitions without the idiom."""
+    """The definitions without these parameters, the dict that carries them, and the arguments that pass them on."""
     if not any(name in text for name in NAMES):
         return text
     return cst.parse_module(text).visit(_PlacementDropper()).code
@@ -27,7 +27,7 @@ def drop_placement(text: str) -> str:
 
 @lru_cache(maxsize=2048)
 def uses_placement(text: str) -> bool:
-    """Whether code would still refer to the idiom when it is dropped: then it must stay."""
+    """Whether code uses these parameters in another way, so that they must stay."""
     if not any(name in text for name in NAMES):
         return False
     finder = _UseFinder()
@@ -61,7 +61,7 @@ class _UseFinder(ast.NodeVisitor):
 
 
 class _PlacementDropper(cst.CSTTransformer):
-    """Drops the parameters, the dict that carries them, and the arguments that hand them on."""
+    """Drops the parameters, the dict that carries them, and the arguments that pass them on."""
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         params = updated_node.params

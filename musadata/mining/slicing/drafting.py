@@ -18,12 +18,12 @@ from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits
 from musadata.sources.protocol import CodeSource, UnreadableFile, reject_draft
 
-LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a backstop: the search itself is bounded in tries
+LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a last resort: the search is bounded by its number of tries
 MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
 
 
 def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Caller) -> Iterator[Draft | Reject]:
-    """The modules of one file as drafts, in the order of the file; a reject for each that cannot be one."""
+    """The modules of one file as drafts, in file order; a reject for each module that cannot be a draft."""
     try:
         module = slicer.index.parse(path)
     except UnreadableFile as error:
@@ -69,7 +69,7 @@ def draft_class(
 
 
 def find_examples(definition: Definition) -> list[Example]:
-    """Evidence of how a class is used."""
+    """Examples in a class's docstring."""
     assert isinstance(definition.node, ast.ClassDef)
     documented = [item for item in definition.node.body if _documents(item)]
     text = "\n".join(docstring_text(item) for item in documented)

@@ -1,8 +1,8 @@
 """einops calls as plain tensor methods, so that a reference needs PyTorch alone.
 
-`rearrange(x, "b (h w) c -> b c h w", h=8)` is `x.unflatten(1, (8, -1)).permute(0, 3, 1, 2)`. Patterns that are not
-written out, and `pack` and `unpack`, are left to einops, which a reference may not import. Of the classes of six public
-repositories 321 could not be cut out for the sake of einops, more than for any other package.
+`rearrange(x, "b (h w) c -> b c h w", h=8)` is `x.unflatten(1, (8, -1)).permute(0, 3, 1, 2)`. Computed patterns, `pack`
+and `unpack` are not translated, so their classes are rejected. In six public repositories 321 classes were rejected
+because of einops, more than for any other package.
 """
 
 import ast
@@ -20,11 +20,11 @@ Group = tuple[str, ...]  # axes of one dimension; () for one of size 1
 
 
 class Untranslatable(Exception):
-    """The call depends on more than its text."""
+    """The call cannot be translated from its text alone."""
 
 
 def call_name(call: ast.Call, names: Mapping[str, str]) -> str:
-    """Which einops function or layer a call is to be replaced for, "" if it stays.
+    """The einops function or layer that a call uses, if it can be translated; else "".
 
     Args:
         names: dotted names in this file -> what they are in einops.
@@ -42,7 +42,7 @@ def call_name(call: ast.Call, names: Mapping[str, str]) -> str:
 
 
 def translate_call(name: str, arguments: Sequence[str], keywords: Mapping[str, str]) -> str:
-    """The expression that a call of an einops function stands for; arguments are given as they are written.
+    """The expression that replaces a call of an einops function; arguments are source text.
 
     Raises:
         Untranslatable: its pattern or operation is computed, or it uses more than tensors.
@@ -59,7 +59,7 @@ def translate_call(name: str, arguments: Sequence[str], keywords: Mapping[str, s
 
 
 def translate_layer(name: str, arguments: Sequence[str], keywords: Mapping[str, str]) -> tuple[str, str]:
-    """The constructor arguments of a layer that does the same, and its class's text, in which its name is `name`.
+    """The constructor arguments of an equivalent layer, and the text of its class, which is called `name`.
 
     Raises:
         Untranslatable: as for calls.
@@ -117,7 +117,7 @@ def einsum_pattern(pattern: str) -> str:
 
 
 def tensor_steps(name: str, pattern: str, sizes: Mapping[str, str], operation: str = "") -> list[str]:
-    """Method calls, one after the other, that do what a pattern says."""
+    """The chain of method calls for a pattern."""
     sides = pattern.split("->")
     if len(sides) != 2:
         raise Untranslatable
@@ -165,7 +165,7 @@ def _parse(side: str) -> list[Group]:
 
 
 def _place(axes: Sequence[str], number: int) -> int:
-    """The dimension of an axis: counted from the end where it stands behind `...`."""
+    """The dimension of an axis, counted from the end if it comes after `...`."""
     return number - len(axes) if REST in axes[:number] else number
 
 
@@ -174,7 +174,7 @@ def _rest(groups: Sequence[Group]) -> int:
 
 
 def _split(left: Sequence[Group], sizes: Mapping[str, str]) -> list[str]:
-    """Every dimension of several axes taken apart, every dimension of size 1 taken out."""
+    """Split every dimension of several axes, and squeeze every dimension of size 1."""
     rest, steps = _rest(left), []
     for number in [*reversed(range(rest)), *range(rest + 1, len(left))]:
         group, place = left[number], number if number < rest else number - len(left)
@@ -202,7 +202,7 @@ def _permute(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 
 def _widen(after: Sequence[str], new: Sequence[str], sizes: Mapping[str, str]) -> list[str]:
-    """New axes put in, and repeated."""
+    """Insert and repeat new axes."""
     if any(axis not in sizes for axis in new):
         raise Untranslatable
     steps = []
@@ -218,7 +218,7 @@ def _widen(after: Sequence[str], new: Sequence[str], sizes: Mapping[str, str]) -
 
 
 def _join(right: Sequence[Group]) -> list[str]:
-    """Axes that share a dimension put together, dimensions of size 1 put in."""
+    """Flatten axes that share a dimension, and insert dimensions of size 1."""
     rest, steps = _rest(right), []
     for number in reversed(range(rest)):
         start, count = sum(map(len, right[:number])), len(right[number])
@@ -238,7 +238,7 @@ def _join(right: Sequence[Group]) -> list[str]:
 
 
 def _shortened(steps: Sequence[str]) -> list[str]:
-    """Without a dimension of size 1 being taken out and put back."""
+    """Remove pairs of steps that squeeze and unsqueeze the same dimension."""
     found: list[str] = []
     for step in steps:
         if found and found[-1] == step.replace(".unsqueeze", ".squeeze") and step.startswith(".unsqueeze"):

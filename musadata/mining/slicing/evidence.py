@@ -14,7 +14,7 @@ PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?(.*)$")
 
 @dataclass(frozen=True)
 class Example:
-    """One construction, and one call of what it made; everything as expressions that stand alone."""
+    """One construction, and one call of the instance; every argument is a self-contained expression."""
 
     init: tuple[str, ...] = ()
     init_keywords: tuple[tuple[str, str], ...] = ()
@@ -25,7 +25,7 @@ class Example:
 
 @dataclass
 class _Scene:
-    """What is known while reading example code: the expression behind each variable, and which ones are instances."""
+    """State while reading example code: the expression of each variable, and the variables that hold instances."""
 
     class_name: str
     variables: dict[str, ast.expr] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def read_examples(statements: Iterable[ast.stmt], class_name: str, evidence: str
 
 
 def _unrolled(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.stmt]:
-    """The statements, loops replaced by their first round."""
+    """The statements, with each loop replaced by its first iteration."""
     for statement in statements:
         if isinstance(statement, ast.For):
             if isinstance(statement.target, ast.Name):
@@ -116,13 +116,13 @@ def _assign(statement: ast.Assign, scene: _Scene) -> None:
 
 
 def _part(value: ast.expr, number: int) -> ast.expr:
-    """What the element in this place of an unpacked expression is."""
+    """The expression of one element of an unpacked value."""
     if isinstance(value, ast.Tuple) and number < len(value.elts):
         return value.elts[number]
     return ast.Subscript(value, ast.Constant(number), ast.Load())
 
 
-# Methods that say where or how, which a reference does not: it runs where its caller puts it.
+# Methods that only set device, dtype or mode; a reference runs where its caller puts it.
 PLACING = frozenset({"cuda", "cpu", "to", "eval", "train"})
 
 
@@ -156,7 +156,7 @@ def _example(construction: ast.Call, call: ast.Call | None, evidence: str) -> Ex
 
 
 def call_examples(statements: Iterable[ast.stmt], names: frozenset[str]) -> list[ast.Call]:
-    """Calls of functions in straight-line code, with what is known put in place of variables."""
+    """Calls of functions in straight-line code, with known variables inlined."""
     scene = _Scene("")
     found: list[ast.Call] = []
     for statement in _unrolled(statements, scene):

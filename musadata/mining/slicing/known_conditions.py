@@ -1,11 +1,11 @@
-"""Conditions whose answer is known where references run: eagerly, in PyTorch alone, on whatever device."""
+"""Conditions whose value is known for a reference, which runs eagerly, with PyTorch alone, on any device."""
 
 import ast
 from collections.abc import Mapping
 
 from musadata.mining.slicing.dotted_names import dotted_name
 
-# What these ask is always answered "no".
+# Calls that always return False.
 NEVER = frozenset(
     [
         "torch.jit.is_scripting",
@@ -22,12 +22,11 @@ NEVER = frozenset(
 
 
 def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
-    """What a condition comes to, None if that is not known.
+    """The value of a condition, None if it is not known.
 
-    `flags`: names of the module that say whether an optional package is there; it never is.
+    `flags`: names of the module that tell whether an optional package is installed; it never is.
 
-    A branch for the CPU stands for the reference on any device: it is the one written in PyTorch, while the other
-    calls the authors' own kernel.
+    The branch for the CPU is used on any device: it is written in PyTorch, while the other one calls a custom kernel.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = known_answer(test.operand, flags)
@@ -48,7 +47,7 @@ def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
 
 
 def _device_answer(test: ast.expr) -> bool | None:
-    """`x.device.type == "cpu"` and its like."""
+    """`x.device.type == "cpu"` and similar comparisons."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.comparators[0], ast.Constant):
         return None
     value, left = test.comparators[0].value, test.left

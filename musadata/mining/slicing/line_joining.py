@@ -1,4 +1,4 @@
-"""Drawing together what was spread over lines for things that a reference no longer holds."""
+"""Joining calls and signatures on one line that have become short enough."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def join_call(node: cst.Call) -> cst.Call:
 
 
 def _is_joined(item: cst.Arg, followed: bool) -> bool:
-    """Whether an argument looks already as it would on one line: to write it out only to see that takes far longer."""
+    """Whether an argument is already formatted as on one line; generating code to find out would take far longer."""
     comma = item.comma
     if not _is_bare(item.whitespace_after_arg) or isinstance(comma, cst.Comma) != followed:
         return False
@@ -44,7 +44,7 @@ def _comma(wanted: bool) -> cst.Comma | cst.MaybeSentinel:
 
 
 def join_signature(node: cst.FunctionDef) -> cst.FunctionDef:
-    """A signature that was spread over lines for its annotations, drawn together where it now fits."""
+    """The signature on one line, if it fits without its annotations."""
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
     def drawn(params: Sequence[cst.Param]) -> list[cst.Param]:

@@ -1,4 +1,4 @@
-"""The members of a class, and which of them a reference needs."""
+"""The members of a class, and which of them a slice needs."""
 
 import ast
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Member:
     last: int
 
     def is_needed(self, attributes: set[str], in_module: bool) -> bool:
-        """Whether something refers to it. Only `nn.Module`s lose members: other classes may be used in any way."""
+        """Whether a slice needs it. Only `nn.Module`s lose members: other classes may be used in unknown ways."""
         if self._never:
             return False
         called = not CALLED_BY_PYTHON.isdisjoint(self.names)
@@ -52,12 +52,12 @@ def class_members(node: ast.ClassDef) -> list[Member]:
 
 
 def replaced_names(node: ast.ClassDef) -> frozenset[str]:
-    """Methods that a class defines without calling what they override."""
+    """Methods that a class overrides without calling the overridden one."""
     return frozenset(item.name for item in node.body if isinstance(item, ast.FunctionDef) and not _calls_up(item))
 
 
 def _calls_up(function: ast.FunctionDef) -> bool:
-    """Whether a method reaches the one of its name that it overrides, by `super()` or by a class's name."""
+    """Whether a method calls the one that it overrides, by `super()` or by a class's name."""
     return any(
         isinstance(item, ast.Attribute)
         and item.attr == function.name

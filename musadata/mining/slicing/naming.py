@@ -1,11 +1,11 @@
-"""What things are called in a reference: imports in their usual form, and no two things under one name."""
+"""Names in a reference: imports in their usual form, and unique top-level names."""
 
 import sys
 from dataclasses import dataclass, field
 
 from musadata.mining.slicing.definition_index import External
 
-# Modules that everybody abbreviates: how they are imported, and the name that binds.
+# Modules with customary abbreviations: import statement and bound name.
 CUSTOMARY = {
     "torch": ("import torch", "torch"),
     "torch.nn": ("from torch import nn", "nn"),
@@ -26,7 +26,7 @@ class Names:
     _written: dict[str, str] = field(default_factory=dict)
 
     def external(self, thing: External) -> str:
-        """How to write something from outside, bringing in what imports it."""
+        """The expression for something external; adds its import statement."""
         written = self._written.get(thing.dotted)
         if written is None:
             written = self._written[thing.dotted] = self._introduce(thing)
@@ -49,7 +49,7 @@ class Names:
         return name
 
     def claim(self, preferred: str, key: object) -> str:
-        """A free name for `key`, the preferred one if nothing else has it; always the same one for the same key."""
+        """A unique name for `key`, the preferred one if it is free; the same key always gets the same name."""
         for number in range(1, 1000):
             name = preferred if number == 1 else f"{preferred}{number}"
             if name not in RESERVED and self._taken.setdefault(name, key) == key:

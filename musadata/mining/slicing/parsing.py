@@ -1,4 +1,4 @@
-"""What a Python file defines on its top level, and which names each piece of it uses."""
+"""The top-level definitions of a Python file, and the names that a piece of code uses."""
 
 import ast
 import sys
@@ -55,9 +55,9 @@ class ParsedModule:
     bindings: dict[str, Import | Definition] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
     submodules: set[str] = field(default_factory=set)
-    flags: dict[str, bool] = field(default_factory=dict)  # set to a constant where an optional package is missing
+    flags: dict[str, bool] = field(default_factory=dict)  # names that are constant if an optional package is missing
     absent: set[str] = field(default_factory=set)  # names that only an optional package would bind
-    main: list[ast.stmt] = field(default_factory=list)  # what it does when it is run as a script
+    main: list[ast.stmt] = field(default_factory=list)  # the statements of its `__main__` block
 
     @cached_property
     def lines(self) -> list[str]:
@@ -65,7 +65,7 @@ class ParsedModule:
 
     @cached_property
     def einops(self) -> dict[str, str]:
-        """Dotted names under which the file knows functions and layers of einops -> what they are there."""
+        """Dotted names of functions and layers of einops in this file -> their names in einops."""
         found: dict[str, str] = {}
         for name, binding in self.bindings.items():
             if isinstance(binding, Import) and binding.module in ("einops", "einops.layers.torch"):
@@ -85,7 +85,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
         SyntaxError, ValueError, RecursionError, MemoryError: what Python raises for text that it cannot parse.
     """
     with warnings.catch_warnings(), gc_frozen(len(text)):
-        warnings.simplefilter("ignore")  # invalid escapes in other people's strings are not our business
+        warnings.simplefilter("ignore")  # such as invalid escapes in strings
         tree = ast.parse(text)
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)
     for node in _live_statements(module, tree.body):
@@ -94,7 +94,7 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
 
 
 def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Top-level statements, with the branch chosen of a `try` around imports, and `if TYPE_CHECKING` left out."""
+    """Top-level statements, with one branch of each `try` around imports, and without `if TYPE_CHECKING`."""
     for node in body:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             yield from _live_statements(module, node.orelse)
@@ -182,11 +182,10 @@ def bound_names(node: ast.stmt) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a piece of code refers to.
+    """Names that a piece of code uses.
 
-    `chains`: dotted chains that start at a name it does not bind itself ("nn.functional.relu");
-    `attributes`: every attribute name, and every string that could be one; `hard`: the roots among the chains that are
-    evaluated when the piece is defined, not when it is called.
+    `chains`: dotted names whose root it does not bind itself ("nn.functional.relu"). `attributes`: every attribute name
+    and every string that could be one. `hard`: roots of chains that are evaluated at definition, not at a call.
     """
 
     chains: frozenset[str]
@@ -333,7 +332,7 @@ def _arguments(arguments: ast.arguments) -> list[ast.arg]:
 
 
 def _function_locals(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    """Names that a function binds. Only statements and conditions are looked at: nothing else binds in its scope."""
+    """Names that a function binds. Only statements and conditions are visited: nothing else binds in its scope."""
     bound = {item.arg for item in _arguments(node.args)}
     free: set[str] = set()
     stack: list[ast.AST] = list(node.body)
@@ -364,7 +363,7 @@ _PLAIN_STATEMENTS = frozenset(
 
 
 def _bind_targets(item: ast.AST, bound: set[str]) -> None:
-    """Names that a statement binds itself, without what stands in its body."""
+    """Names that a statement binds itself, without those of its body."""
     targets: list[ast.AST] = list(getattr(item, "targets", ()))
     target = getattr(item, "target", None)
     targets += [target] if target is not None else []
@@ -379,6 +378,6 @@ def _bind_targets(item: ast.AST, bound: set[str]) -> None:
             targets.append(part.value)
     if isinstance(item, ast.ExceptHandler) and item.name:
         bound.add(item.name)
-    test = getattr(item, "test", None)  # of an `if` or `while`, where `:=` stands as good as always
+    test = getattr(item, "test", None)  # of an `if` or `while`, the usual places of `:=`
     if test is not None:
         bound.update(part.target.id for part in ast.walk(test) if isinstance(part, ast.NamedExpr))

@@ -1,4 +1,4 @@
-"""What names and classes mean across a tree, remembered: the same base classes and helpers are met again and again."""
+"""Cached answers about names and classes of a tree: many modules share the same base classes and helpers."""
 
 import ast
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from musadata.mining.slicing.naming import CUSTOMARY
 from musadata.mining.slicing.parsing import Definition, ParsedModule, usage
 
 WITHOUT_FORWARD = frozenset({"Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
-MAX_REMEMBERED = 20_000  # answers of each kind, after which they are forgotten, so that memory stays flat
+MAX_REMEMBERED = 20_000  # answers of each kind before the cache is cleared
 Key = tuple[str, int]
 
 
@@ -18,9 +18,8 @@ Key = tuple[str, int]
 class Use:
     """A dotted name in a piece of code.
 
-    `prefix`: the part of it that `meaning` stands for; `definition`: what it means in the tree, even where `meaning` is
-    that thing's public name; `hard`: it is evaluated when the piece is defined; `absent`: an optional package that is
-    not there would bind it.
+    `prefix`: the part of it that `meaning` covers. `definition`: its definition in the tree, even if `meaning` is the
+    public name. `hard`: it is evaluated at definition. `absent`: only a missing optional package would bind it.
     """
 
     chain: str
@@ -72,7 +71,7 @@ class Resolver:
         return self._members[definition.key]
 
     def replaced(self, definition: Definition) -> frozenset[str]:
-        """Methods that a class defines without calling what they override."""
+        """Methods that a class overrides without calling the overridden one."""
         assert isinstance(definition.node, ast.ClassDef)
         if definition.key not in self._replaced:
             _bound(self._replaced)
@@ -80,7 +79,7 @@ class Resolver:
         return self._replaced[definition.key]
 
     def uses(self, module_name: str, nodes: tuple[ast.AST, ...]) -> Uses:
-        """What some statements or expressions of a module refer to, public names of importable packages resolved."""
+        """The names that code of a module uses, with public names of importable packages resolved."""
         first, last = nodes[0], nodes[-1]
         key = (module_name, getattr(first, "lineno", 0), getattr(last, "end_lineno", 0) or 0)
         if key not in self._uses:
@@ -102,7 +101,7 @@ class Resolver:
         return Use(chain, prefix, meaning, definition, hard, chain.partition(".")[0] in module.absent)
 
     def public_name(self, definition: Definition) -> External | None:
-        """Where the package offers a definition under a public name, the shortest such place."""
+        """The shortest public name under which the package exports a definition."""
         name = definition.names[0]
         if definition.module.split(".")[0] not in self.index.importable or name.startswith("_"):
             return None
@@ -124,7 +123,7 @@ def _bound(memory: dict) -> None:  # type: ignore[type-arg]
 
 @dataclass(frozen=True)
 class Lineage:
-    """`is_module`: descends from `nn.Module`; `runs`: and some class on the way defines `forward`."""
+    """`is_module`: derives from `nn.Module`; `runs`: and some class in the hierarchy defines `forward`."""
 
     is_module: bool
     runs: bool
@@ -147,14 +146,14 @@ def trace_lineage(index: PackageIndex, definition: Definition, seen: frozenset[t
             is_module, runs = is_module or above.is_module, runs or above.runs
         elif isinstance(meaning, External):
             full = ".".join([meaning.dotted, *base.split(".")[used:]])
-            # A class of a package that is not there is a module as far as one can tell: it has a `forward`.
+            # A base class of a package that is not installed is taken for a module if the class has a `forward`.
             is_module = is_module or full.startswith("torch.nn.") or (own and not full.startswith("torch."))
             runs = runs or (full.startswith("torch.nn.") and full.rpartition(".")[2] not in WITHOUT_FORWARD)
     return Lineage(is_module, is_module and runs)
 
 
 def follow_chain(index: PackageIndex, module: ParsedModule, chain: str) -> tuple[Meaning | None, int]:
-    """What the longest meaningful prefix of a dotted chain means, and how many of its parts that prefix has."""
+    """The meaning of the longest resolvable prefix of a dotted chain, and the number of its parts."""
     parts = chain.split(".")
     meaning = index.resolve(module, parts[0])
     used = 1

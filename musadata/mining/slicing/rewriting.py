@@ -1,4 +1,4 @@
-"""Making one readable file of a slice: libcst on each piece, then everything in order under sorted imports."""
+"""Writing a slice as one readable file: each piece is rewritten with libcst, then joined below sorted imports."""
 
 import ast
 import re
@@ -30,8 +30,7 @@ PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|f
 class Written:
     """The text of one piece.
 
-    `placed`: it has `device` and `dtype` parameters; `layers`: classes that it needs besides, by their placeholders in
-    the text.
+    `placed`: it has `device` and `dtype` parameters. `layers`: additional classes, by their placeholders in the text.
     """
 
     text: str
@@ -54,14 +53,14 @@ def write_definitions(cut: Slice, module_of: dict[str, ParsedModule]) -> str:
 
 
 def _unplaced(written: list[Written]) -> list[str]:
-    """The texts without the parameters for placement; none where no piece has them or something depends on them."""
+    """The texts without `device` and `dtype` parameters; [] if no piece has them or some code needs them."""
     if not any(item.placed for item in written) or any(uses_placement(item.text) for item in written):
         return []
     return [_closed_up(drop_placement(item.text)) for item in written]
 
 
 def _with_layers(body: str, layers: dict[str, str]) -> str:
-    """The body under the layers that it calls by their placeholders, each under a name that nothing else has."""
+    """The body with the layers that it uses in front, and unique names in place of their placeholders."""
     taken = {*re.findall(r"[A-Za-z_]\w*", body)}
     texts = []
     for placeholder, text in layers.items():
@@ -93,10 +92,10 @@ def _write_piece(piece: Piece, module: ParsedModule) -> Written:
         _class_text(piece, module) if piece.members else _lines(module, piece.definition.first, piece.definition.last)
     )
     if piece.definition.node.col_offset:
-        text = textwrap.dedent(text)  # it stood in a branch
+        text = textwrap.dedent(text)  # it was inside a branch
     renames = piece.renames
     if module.bindings.get("Tensor") == Import("torch", "Tensor"):
-        renames = {**renames, "Tensor": "torch.Tensor"}  # in annotations too, which slicing does not look at
+        renames = {**renames, "Tensor": "torch.Tensor"}  # also in annotations, which slicing ignores
     keep_fields = piece.definition.is_class and not piece.is_module
     einops = tuple(sorted(module.einops.items()))
     return _rewrite(text, tuple(sorted(renames.items())), tuple(sorted(module.flags.items())), einops, keep_fields)
@@ -131,7 +130,7 @@ def _lines(module: ParsedModule, first: int, last: int) -> str:
 
 
 def _class_text(piece: Piece, module: ParsedModule) -> str:
-    """The class's head, a one-line docstring, and the members that live, with the comments before each."""
+    """The class header, a one-line docstring, and the needed members, with the comments above each."""
     definition, members = piece.definition, piece.members
     if members[0].first <= definition.node.lineno:
         return _lines(module, definition.first, definition.last)
@@ -153,7 +152,7 @@ def _class_text(piece: Piece, module: ParsedModule) -> str:
 
 
 def _comments(module: ParsedModule, first: int, last: int, indent: int) -> str:
-    """The comments right above a member; deeper ones close the member before it."""
+    """The comments directly above a member; deeper ones belong to the previous member."""
     lines = [line for line in module.lines[first - 1 : last] if line.strip()]
     return "".join(line for line in lines if len(line) - len(line.lstrip()) <= indent)
 
@@ -166,7 +165,7 @@ def _summary(piece: Piece) -> str:
 
 
 class _EinopsWriter(cst.CSTTransformer):
-    """Replaces calls of einops by what they do; collects layers, by a placeholder for the name of each."""
+    """Replaces calls of einops by tensor methods; collects layers by placeholder names."""
 
     def __init__(self, names: dict[str, str]):
         self.names = names
@@ -186,7 +185,7 @@ class _EinopsWriter(cst.CSTTransformer):
         try:
             return cst.parse_expression(self._text(name, arguments, keywords))
         except Untranslatable:
-            return updated_node  # in code that nothing refers to
+            return updated_node  # in unused code
 
     def _text(self, name: str, arguments: list[str], keywords: dict[str, str]) -> str:
         if name not in LAYERS:
@@ -197,7 +196,7 @@ class _EinopsWriter(cst.CSTTransformer):
         return f"{placeholder}({given})"
 
 
-# Nodes below which only a comment can call for tidying: most of a tree, and most of the time to walk it.
+# Nodes below which only comments may be changed: most of a tree, and most of the time to visit it.
 CLOSED = (cst.BaseExpression, cst.BaseSmallStatement, cst.Param, cst.Decorator, cst.BaseParenthesizableWhitespace)
 
 
@@ -208,7 +207,7 @@ class _Tidier(cst.CSTTransformer):
         super().__init__()
         self._flags = flags
         self._keep_fields = keep_fields
-        self._everywhere = pragmas  # comments may stand inside of expressions; nothing else to be tidied does
+        self._everywhere = pragmas  # comments may be inside expressions, so all nodes are visited
         self._in_function = 0
 
     def on_visit(self, node: cst.CSTNode) -> bool:

@@ -1,1 +1,1 @@
-"""Small blocks composed of operators under shape constraints, in the spirit of KernelBench's level 2."""
+"""Small blocks composed of operators under shape constraints, similar to KernelBench's level 2."""

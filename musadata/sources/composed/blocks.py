@@ -1,4 +1,4 @@
-"""Blocks of sequence models, tables and losses, each in the ways in which people write it."""
+"""Blocks of sequence models, embeddings and losses, in several common formulations."""
 
 from musadata.sources.composed.builder import Builder
 from musadata.sources.composed.chain_operators import SMOOTH, activation, broadcast, channels_name, written
@@ -161,7 +161,7 @@ def lookup(builder: Builder) -> None:
         activation(builder)
 
 
-# How often each is drawn: those that PyTorch has an operator for more often than those that are written out.
+# Relative frequency; losses with a PyTorch operator are drawn more often than losses that are written out.
 LOSSES = {
     "mse": 2.0, "l1": 1.0, "log_cosh": 1.0, "huber": 2.0, "smooth_l1": 2.0, "cross_entropy": 2.0, "smoothed": 2.0,
     "focal": 2.0, "distillation": 1.0, "contrastive": 1.0, "triplet": 1.0, "dice": 1.0, "hinge": 1.0, "gaussian": 1.0,
@@ -170,7 +170,7 @@ LOSSES = {
 
 
 def loss(builder: Builder) -> None:
-    """A head and what it is trained with."""
+    """A head and its loss."""
     name = builder.pick(list(LOSSES), list(LOSSES.values()))
     start_rows(builder, tokens=False)
     features, rows = channels_name(builder), "batch_size"

@@ -1,4 +1,4 @@
-"""A module in the making: its constructor, its forward, and the shape that its value has by now."""
+"""Building a module step by step: its constructor, its forward, and the current shape of its value."""
 
 import math
 import random
@@ -15,14 +15,14 @@ LINE = 100  # a list longer than this is written over several lines
 
 @dataclass
 class Builder:
-    """What has been written of one `Model`.
+    """One `Model` under construction.
 
-    `structure` decides what is computed and `sizes` how large it is: the same structure can be drawn in other sizes.
+    `structure` decides the computation and `sizes` its sizes: the same structure can be drawn in other sizes.
 
     Attributes:
         shape: of the value `x`; its first axis is the batch.
-        bounds: between which values `x` is known to lie, so that no step is drawn that would hand it on as it is.
-        steps: the name of every decision taken, which together tell structures apart.
+        bounds: the range that `x` is known to lie in, so that no step is drawn that would be the identity.
+        steps: the name of every decision, which together identify a structure.
         work: multiply-adds so far.
     """
 
@@ -40,7 +40,7 @@ class Builder:
     lines: list[str] = field(default_factory=list)
 
     def pick(self, options: Sequence[str], weights: Sequence[float] | None = None) -> str:
-        """One of several ways, entered into the structure."""
+        """Choose one of several options, and record it in the structure."""
         chosen = self.structure.choices(options, weights)[0]
         self.steps.append(chosen)
         return chosen
@@ -56,7 +56,7 @@ class Builder:
         return self.sizes.choice(options)
 
     def constant(self, name: str, value: int) -> str:
-        """A name on top of the file for a number; a number more is added where the name is taken by another value."""
+        """A top-level constant for a number; a suffix is added if another value has the name."""
         for number in range(1, 100):
             candidate = name if number == 1 else f"{name}{number}"
             if self.constants.setdefault(candidate, value) == value:
@@ -71,7 +71,7 @@ class Builder:
         return found
 
     def layer(self, stem: str, text: str) -> str:
-        """An attribute of the module; how it is read in `forward`."""
+        """Add an attribute of the module; the expression that reads it in `forward`."""
         taken = [name for name, _ in self.layers]
         name = next(name for name in (stem, *(f"{stem}{number}" for number in range(2, 50))) if name not in taken)
         self.layers.append((name, text))
@@ -92,7 +92,7 @@ class Builder:
         self.lines.append(text)
 
     def apply(self, expression: str, bounds: Range = ANY) -> None:
-        """`x` becomes what the expression makes of it."""
+        """Assign an expression to `x`."""
         self.lines.append(f"x = {expression}")
         self.bounds = bounds
 
@@ -134,7 +134,7 @@ def _returned_list(name: str, items: Sequence[str]) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Signatures that are too long, one argument a line."""
+    """The text with one argument per line in signatures that are too long."""
     written = []
     for line in text.split("\n"):
         found = re.match(r"    def (\w+)\((.*)\)(.*):$", line)

@@ -1,4 +1,4 @@
-"""The operators that chains are made of. Each writes itself into a builder and keeps track of the shape."""
+"""The operators of chains. Each adds its code to a builder and updates the shape."""
 
 from collections.abc import Callable
 from math import inf
@@ -25,7 +25,7 @@ ACTIVATIONS = {
     "tanh_softplus": ("{0} * torch.tanh(F.softplus({0}))", ""),
     "square_relu": ("torch.square(F.relu({}))", ""),
 }
-SMOOTH = ["relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "mish", "hardswish"]  # what the middle of a block has
+SMOOTH = ["relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "mish", "hardswish"]  # for the middle of a block
 _POSITIVE, _UNIT, _SIGNED_UNIT, _CLAMPED = (0.0, inf), (0.0, 1.0), (-1.0, 1.0), (-1.0, 2.0)
 BOUNDS: dict[str, Range] = {
     "relu": _POSITIVE,
@@ -136,7 +136,7 @@ def broadcast(builder: Builder) -> None:
 
 
 def _with_zero(builder: Builder) -> Range:
-    """The bounds of `x` after it has been drawn nearer to zero."""
+    """The bounds of `x` after it is scaled towards zero."""
     return min(builder.bounds[0], 0.0), max(builder.bounds[1], 0.0)
 
 
@@ -176,7 +176,7 @@ def softmax(builder: Builder) -> None:
 
 
 def reduction(builder: Builder) -> None:
-    """Over space, channels or features; the axis stays where the chain goes on."""
+    """A reduction over space, channels or features, with the axis kept."""
     name = builder.pick(["mean", "sum", "amax", "logsumexp", "amin", "norm", "var"])
     where = builder.pick(["space", "channels"]) if builder.spatial else "features"
     rank = len(builder.shape)
@@ -191,7 +191,7 @@ def reduction(builder: Builder) -> None:
 
 
 def residual(builder: Builder, inner: Step) -> None:
-    """What a step adds to its own input."""
+    """A step with a residual connection."""
     builder.note("residual")
     builder.line("residual = x")
     inner(builder)
@@ -199,7 +199,7 @@ def residual(builder: Builder, inner: Step) -> None:
 
 
 def skip_input(builder: Builder) -> None:
-    """A second argument that meets the value element by element."""
+    """A second argument that is combined with the value elementwise."""
     name = builder.pick(["add_skip", "multiply_gate", "maximum_skip"])
     second = builder.input("gate" if name == "multiply_gate" else "skip", axis_names(builder))
     form = {"add_skip": "x + {}", "multiply_gate": "x * torch.sigmoid({})", "maximum_skip": "torch.maximum(x, {})"}

@@ -1,4 +1,4 @@
-"""Chains: one heavy operator and what people fuse with it, or light work only."""
+"""Chains: one heavy operator and the light operators usually fused with it, or light operators only."""
 
 from musadata.sources.composed.builder import Builder
 from musadata.sources.composed.chain_operators import (
@@ -60,7 +60,7 @@ def start_rows(builder: Builder, tokens: bool | None = None) -> None:
 
 
 def convolution(builder: Builder) -> None:
-    """A convolution in one of the ways in which models use them."""
+    """A convolution of one of the usual kinds."""
     rank = dimensions(builder)
     name = builder.pick(
         ["conv", "conv", "conv", "strided", "transposed", "depthwise", "grouped", "dilated", "pointwise"]
@@ -117,7 +117,7 @@ def linear(builder: Builder) -> None:
 
 
 def follow(builder: Builder, least: int, most: int) -> None:
-    """Some lighter steps, no kind of them twice in a row."""
+    """Several light steps, no kind twice in a row."""
     before = None
     for _ in range(builder.structure.randint(least, most)):
         steps = [step for step in FOLLOWING if step is not before and not (step is pooling and dimensions(builder) < 1)]
@@ -156,7 +156,7 @@ def two_convolutions(builder: Builder) -> None:
 
 
 def normalization_chain(builder: Builder) -> None:
-    """What comes before the norm is no scale or shift, since the norm would take it back."""
+    """Before the norm comes no scale or shift, since the norm would cancel it."""
     start_space(builder) if builder.chance(0.5) else start_rows(builder)
     if builder.chance(0.5):
         activation(builder)

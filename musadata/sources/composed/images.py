@@ -10,7 +10,7 @@ from musadata.sources.composed.chains import start_space
 
 
 class Start(NamedTuple):
-    """What every block begins with: sizes of `x`, the name of its channels, an activation, channels to go through."""
+    """The common start of every block: sizes of `x`, the name of its channels, an activation, hidden channels."""
 
     batch: int
     cells: int

@@ -25,7 +25,7 @@ _OF_IMAGES = {
 
 
 def mixing(builder: Builder) -> None:
-    """One rearrangement of a sequence or an image, and what usually follows it."""
+    """One rearrangement of a sequence or an image, and the usual steps after it."""
     name = builder.pick(
         ["rotary", "token_shift", "patches", "windows", "channel_shuffle", "space_to_depth", "interleave", "shift"]
     )

@@ -1,4 +1,4 @@
-"""From a number to a composed module: the structure that the number stands for, in sizes that a CPU can execute."""
+"""From an index to a composed module: the structure of that index, in sizes that a CPU can execute."""
 
 import random
 from collections.abc import Callable
@@ -38,7 +38,7 @@ RECIPES: dict[Callable[[Builder], None], float] = {
 
 @dataclass(frozen=True)
 class Composition:
-    """One composed module. `structure`: its decisions in order, which tell it from all others of a run."""
+    """One composed module. `structure`: its decisions in order, unique in a run."""
 
     structure: tuple[str, ...]
     name: str
@@ -46,14 +46,13 @@ class Composition:
 
 
 class NoComposition(Exception):
-    """All structures that a number's draws lead to were there before."""
+    """All structures drawn for an index exist already."""
 
 
 class Structures:
-    """The structures of a run, in order of their numbers, none of them twice.
+    """The unique structures of a run, by index.
 
-    Which structure a number stands for depends on the numbers below it alone, so that any process that starts from the
-    first finds the same.
+    The structure of an index depends only on the lower indices, so that every process finds the same.
     """
 
     def __init__(self, seed: int):
@@ -85,7 +84,7 @@ class Structures:
 
 
 def compose(seed: int, index: int, draw: int = 0) -> Composition:
-    """The module that one draw of a number stands for, in the first sizes that are small enough, else the smallest."""
+    """The module of one draw of an index, in the first sizes that are small enough, else the smallest."""
     tried = (_build(seed, index, draw, attempt) for attempt in range(MAX_TRIES))
     best: Builder | None = None
     for builder in tried:

@@ -1,4 +1,4 @@
-"""Recurrent networks as people write them: one step of a gated recurrence, and loops over time."""
+"""Recurrent networks: one step of a gated recurrence, and loops over time."""
 
 from musadata.sources.composed.builder import Builder
 

@@ -1,4 +1,4 @@
-"""Random graphs through NNSmith's library, and our printer that writes them as a person would."""
+"""Random graphs from NNSmith, printed as readable PyTorch code."""
 
 import warnings
 

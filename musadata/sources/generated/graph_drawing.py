@@ -1,4 +1,4 @@
-"""Drawing one graph with NNSmith's concolic generator, the same from its seed in any process and any order."""
+"""Drawing one graph with NNSmith's concolic generator, reproducible from its seed in any process and any order."""
 
 import math
 import random
@@ -20,9 +20,9 @@ MAX_TENSOR = 1 << 18  # elements of any tensor
 MAX_GRAPH_WORK = 1 << 22  # multiply-adds of one graph
 _TRIES_PER_NODE = 8
 _SOLVER_STEPS = 2_000_000  # z3's own resource count, which unlike a clock gives the same answer everywhere
-_NEVER_MS = 1 << 30  # NNSmith stops by the clock; it must not
-_REUSE = 0.35  # how often an operator of two values takes both from the graph
-_NEWEST = 4  # how much likelier than any older one the newest value is an operand: graphs should be deep
+_NEVER_MS = 1 << 30  # disables NNSmith's time limit, which would not reproduce
+_REUSE = 0.35  # probability that a binary operator takes both operands from the graph
+_NEWEST = 4  # weight of the newest value as an operand, so that graphs get deep
 
 _BATCH = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32)
 _CHANNELS = (3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
@@ -52,7 +52,7 @@ _LAYOUTS = {
 
 
 class NoGraph(Exception):
-    """The seed yields no graph worth writing down; the message is a countable reason."""
+    """The seed yields no usable graph; the message is a countable reason."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class Graph:
 
 
 def draw_graph(seed: int, max_nodes: int) -> Graph:
-    """The cone of the deepest output of the graph that `seed` stands for.
+    """The cone of the deepest output of the graph of `seed`.
 
     NNSmith draws from Python's global generator, which is seeded here.
 
     Raises:
         NoGraph: with the reason "no operators" or "too much work".
     """
-    z3.z3._main_ctx = None  # a fresh context: what an older one has learned would change the solutions
+    z3.z3._main_ctx = None  # a new context: learned clauses of an older one would change the solutions
     z3.set_param("rlimit", _SOLVER_STEPS)
     generator = _Generator(seed)
     generator.abstract_gen(max_node_size=max_nodes, max_gen_millisec=_NEVER_MS)
@@ -176,7 +176,7 @@ def _draw_shape(theme: OperatorFamily) -> Shape:
 
 
 def _cone(ir: GraphIR, given: dict[str, int], theme: OperatorFamily) -> Graph:
-    """What the deepest output needs, renumbered; at least one of its sources is an argument of `forward`."""
+    """The nodes that the deepest output needs, renumbered; at least one input is an argument of `forward`."""
     makers = {instruction.retval(): instruction for instruction in ir.insts}
     depth: dict[str, int] = {}
     themed: set[str] = set()

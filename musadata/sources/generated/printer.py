@@ -1,4 +1,4 @@
-"""From a graph to the source that a person would write, in KernelBench's form."""
+"""Printing a graph as readable source in KernelBench's form."""
 
 import ast
 from collections import Counter
@@ -80,7 +80,7 @@ class _Printer:
                 self._bind(index, expression)
 
     def _expression(self, index: int, node: Node) -> str:
-        """The value's expression, with what is pending written in place where that reads well."""
+        """The value's expression, with pending expressions nested if the result is short."""
         head = [f"self.{self.layers[index]}"] if index in self.layers else []
         waiting = [operand for operand in node.operands if operand in self.pending]
         nested = [
@@ -96,7 +96,7 @@ class _Printer:
         return text
 
     def _write(self, node: Node, operands: Sequence[str]) -> str:
-        """The operator's own text, without the guard against negative values where there are none."""
+        """The operator's expression, without `torch.abs` around values that are never negative."""
         text = _spec(node).expression(operands)
         first = self.nodes[node.operands[0]].spec
         if first and first.bounds[0] >= 0:
@@ -125,7 +125,7 @@ class _Printer:
         return next(name for name in candidates if self._is_dead(name, index))
 
     def _is_dead(self, name: str, index: int) -> bool:
-        """Whether nothing after `index` reads what the name holds."""
+        """Whether nothing after `index` reads the value of a name."""
         return name not in self.bound or self.last_reader[self.bound[name]] <= index
 
 
@@ -156,7 +156,7 @@ def _reads_twice(node: Node, head: list[str]) -> bool:
 
 
 def _name_sources(nodes: Sequence[Node]) -> dict[int, str]:
-    """Names of parameters by what they are used for, and of `forward`'s arguments."""
+    """Names of parameters and of `forward`'s arguments, by their use."""
     learned: dict[int, str] = {}
     arguments: dict[int, str] = {}
     sources = [index for index, node in enumerate(nodes) if node.spec is None]

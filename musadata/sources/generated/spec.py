@@ -1,4 +1,4 @@
-"""What an operator must say about itself: NNSmith's constraints on shapes, and how a person writes it.
+"""The specification of an operator: NNSmith's constraints on shapes, and its Python expression.
 
 A spec is an NNSmith operator (`AbsOpBase`) narrowed to float32 and to sizes that occur in real models. NNSmith's own
 `auto_opset` is not used: it executes every operator, keeps the answer in the user's cache and lists dtypes in hash
@@ -42,16 +42,16 @@ class Spec(AbsOpBase):
     """An operator of the generator.
 
     Attributes:
-        family: the kind of work that it is.
+        family: its operator family.
         weight: how often it is drawn, relative to the others of its family.
         template: the Python expression, operands by position, attributes by name; "" for a layer.
         layer_template: the constructor call of its `nn.Module`, attributes by name; "" for an operator without layer.
-        result: what a person would call its value.
-        layer_name: what a person would call its `nn.Module`, if it is one.
-        repeats: whether it makes sense right after itself.
-        constant_names: what new operands of it would be called, the second one first; the last for all that follow.
-        bounds: between which values its result always lies.
-        identity_within: the values that it hands on as they are, if any: a ReLU those from 0.
+        result: variable name for its value.
+        layer_name: attribute name for its `nn.Module`, if it is one.
+        repeats: whether it may follow itself directly.
+        constant_names: names for new operands, from the second operand on; the last name is used for all that follow.
+        bounds: the range of its result.
+        identity_within: the range in which it is the identity, if any: for a ReLU from 0.
         needs_fresh: whether all operands but the first must be new: indices, targets.
     """
 
@@ -81,7 +81,7 @@ class Spec(AbsOpBase):
         return [(out_abs_tensor[0].ndims, dtype) for dtype in self.in_dtypes[0]]
 
     def is_identity_after(self, other: "Spec") -> bool:
-        """Whether it would hand on the other operator's result as it is."""
+        """Whether it would be the identity on the other operator's result."""
         if self.identity_within is None:
             return False
         return self.identity_within[0] <= other.bounds[0] and other.bounds[1] <= self.identity_within[1]
@@ -97,7 +97,7 @@ class Spec(AbsOpBase):
         return f"{operands[0]}({', '.join(operands[1:])})"
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
-        """New inputs that suit as the second and later operands; none where the graph must have them already."""
+        """New inputs for the second and later operands; none if they must come from the graph."""
         return ()
 
     def work(self) -> int:

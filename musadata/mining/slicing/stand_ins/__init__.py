@@ -1,8 +1,8 @@
-"""A few things, written anew, that much public code takes from packages which a reference may not import.
+"""Reimplementations of a few functions that much public code imports from packages which references may not import.
 
-Each text stands for a module of that name in trees that do not hold the package itself. Of 303 classes of
-External-Attention-pytorch 106 needed `DropPath`, `to_2tuple` or `trunc_normal_` of timm; of 204 of
-flash-fft-conv 22 needed opt_einsum's `contract`.
+Each text replaces the module of that name in trees that do not contain the package. Of 303 classes of
+External-Attention-pytorch 106 needed `DropPath`, `to_2tuple` or `trunc_normal_` of timm; of 204 of flash-fft-conv 22
+needed opt_einsum's `contract`.
 """
 
 from collections.abc import Collection
@@ -17,6 +17,6 @@ def _texts() -> dict[str, str]:
 
 
 def stand_ins(paths: Collection[str]) -> dict[str, str]:
-    """Path -> text of the modules that stand in for packages of which a tree of these paths holds nothing."""
+    """Path -> text of the replacement modules for packages that a tree with these paths does not contain."""
     held = {part.removesuffix(".py") for path in paths for part in path.split("/")}
     return {path: text for path, text in _texts().items() if path.split("/")[0].removesuffix(".py") not in held}
