@@ -100,8 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _start_processes(config: VerifierConfig) -> None:
-    """Of candidates, of references and, where a device judges, of the second opinion: they import torch while this
-    process gets ready."""
+    """Start the warm processes for candidates, references and, with a device, the emulator's cross-check: they import
+    torch while this process gets ready."""
     judged_by_device = config.backend in (BackendType.CUDA, BackendType.MUSA) or (
         config.backend is BackendType.AUTO and shutil.which("nvidia-smi") is not None
     )
@@ -132,8 +132,8 @@ def _read_reference(path: Path) -> str:
 
 
 def _read(path: Path, most_bytes: int) -> str:
-    """A file's text, as Python would read it, or by its byte order mark; bytes that are none become lone surrogates,
-    so that the verdict speaks of them. What is beyond `most_bytes` is left out.
+    """A file's text, as Python would read it, or by its byte order mark; bytes that cannot be decoded become lone
+    surrogates, which the verdict reports. What is beyond `most_bytes` is left out.
 
     Raises:
         MusadataError: it cannot be read.

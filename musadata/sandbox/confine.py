@@ -2,7 +2,7 @@
 
 Three walls, from outside to inside: the *jail* is entered once by the warm server (a root folder of its own that holds
 only system folders, Python and the project, read-only; no network), the *cell* by every call (its own processes, its
-own writable scratch folder), and `lock_door` takes away what the call's process could still use against them.
+own writable scratch folder), and `restrict_process` takes away what the call's process could still use against them.
 """
 
 import contextlib
@@ -193,7 +193,7 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def lock_door(limits: Limits, spare_processes: int, local_sockets: bool) -> None:
+def restrict_process(limits: Limits, spare_processes: int, local_sockets: bool) -> None:
     """Take resource limits, give up all capabilities, and refuse dangerous system calls. There is no way back.
 
     `spare_processes` already run under the same user and count against `limits.processes`.

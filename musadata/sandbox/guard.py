@@ -129,7 +129,7 @@ def _watch_call(
 def _become_call(
     request: dict[str, Any], limits: Limits, channel: socket.socket, writer: int, scratch: Path, spare: int, guard: int
 ) -> NoReturn:
-    """The forked process that will run the function: close everything else, lock the door, run."""
+    """The forked process that will run the function: close everything else, restrict the process, run."""
     try:
         nothing = os.open("/dev/null", os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -142,7 +142,7 @@ def _become_call(
         os.chdir(scratch)
         os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
         confine.die_with_parent(guard)
-        confine.lock_door(limits, spare, request["local_sockets"])
+        confine.restrict_process(limits, spare, request["local_sockets"])
     except BaseException as error:
         os.write(2, f"sandbox: {error}\n".encode())
         os._exit(1)
@@ -164,7 +164,7 @@ def _wait(call: _Call) -> tuple[str, int]:
             if call.pipe in ready and not _drain(call):
                 selector.unregister(call.pipe)
             if call.control in ready:
-                _hear(call)
+                _read_pause(call)
             now = time.monotonic()
             if now - last >= _POLL_SECONDS or call.overflow:
                 reason = _reason_to_end(call, now - last)
@@ -201,7 +201,7 @@ def _how(code: int, cpu_seconds: float, limits: Limits) -> str:
     return "exit" if code >= 0 else "signal"
 
 
-def _hear(call: _Call) -> None:
+def _read_pause(call: _Call) -> None:
     """The trusted side says when the call waits for it (P) and goes on (R); when that side is gone, so is the call."""
     word = call.control.recv(1)
     if not word:

@@ -128,7 +128,7 @@ def _serve_one(sock: socket.socket, folders: list[str] | None) -> None:
 
 
 def _reap() -> int:
-    """Bury the calls that have ended, and count them; those that still run go on beside the next."""
+    """Reap the calls that have ended, without waiting, and count them."""
     count = 0
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:

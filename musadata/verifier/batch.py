@@ -1,8 +1,8 @@
 """Many candidates at once: a verifier per device, and as many threads as candidates at a time.
 
-Compilers and references keep the cores busy while others are executed on the device; whoever is timed has the device
-alone (`device_lock`). Every verdict goes to a journal beside the output as it comes, so that the same command, run
-again after whatever ended the first, only judges what is missing.
+Compilers and references keep the cores busy while other candidates are executed on the device; a candidate that is
+timed has the device alone (`device_lock`). Every verdict is written to a journal beside the output at once, so that the
+same command judges only what is missing when it is run again.
 """
 
 import contextlib
@@ -35,8 +35,16 @@ from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.verifier import Verifier, own_version
 
 _PROGRESS_SECONDS = 5.0
-_SWITCH_SECONDS = 0.0005  # whoever is timed holds up all others, so its thread must not wait long for its turn
-_Row = dict[str, Any]
+_SWITCH_SECONDS = 0.0005  # a candidate that is timed holds up all others: its thread must not wait long
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a row's verdict depends on; None where the row lacks it. `inputs`: as it stands in the file."""
+
+    reference: str | None
+    source: str | None
+    inputs: Any
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
         if missing:
             judge = _judge_on if batch.devices else _judge_here
             for key, verdict in judge(batch, missing):
-                journal.put(key, verdict)
+                journal.put(key, plain(verdict))
                 progress.count(verdict)
         verdicts = [restore(Verdict, journal.get(key) or {}) for key in keys]
     _write(table, verdicts, batch.output)
@@ -76,13 +84,13 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
 
 
 def _require_file(output: Path) -> None:
-    """Complain now about what would otherwise show after the last verdict."""
+    """Check before the first verdict what would otherwise fail after the last."""
     if output.is_dir():
         raise MusadataError("is a folder", where=str(output), remedy="name the Parquet file to write")
 
 
 def _identity(batch: Batch) -> list[str]:
-    """Of everything but rows and config that a verdict depends on."""
+    """Everything but rows and config that a verdict depends on."""
     backend = open_backend(batch.config)
     return [
         own_version(),
@@ -111,11 +119,11 @@ def _read(path: Path) -> tuple[pa.Table, list[_Row]]:
     wanted = [name for name in ("reference", "source", "candidate", "inputs") if name in names]
     rows = table.select(wanted).to_pylist()
     return table, [
-        {
-            "reference": _text(row["reference"]),
-            "source": _text(row.get("source") if row.get("source") is not None else row.get("candidate")),
-            "inputs": row.get("inputs"),
-        }
+        _Row(
+            _text(row["reference"]),
+            _text(row.get("source") if row.get("source") is not None else row.get("candidate")),
+            row.get("inputs"),
+        )
         for row in rows
     ]
 
@@ -147,9 +155,9 @@ class _Progress:
         self._counts = {"accepted": 0, "rejected": 0, "undecided": 0}
         self._start = self._last = time.monotonic()
 
-    def count(self, verdict: dict[str, Any]) -> None:
-        undecided = verdict["error_class"] == ErrorClass.INFRA.value
-        self._counts["accepted" if verdict["accepted"] else "undecided" if undecided else "rejected"] += 1
+    def count(self, verdict: Verdict) -> None:
+        undecided = verdict.error_class is ErrorClass.INFRA
+        self._counts["accepted" if verdict.accepted else "undecided" if undecided else "rejected"] += 1
         done, now = sum(self._counts.values()), time.monotonic()
         if now - self._last >= _PROGRESS_SECONDS or done == self._total:
             self._last = now
@@ -157,8 +165,8 @@ class _Progress:
             self._say(f"{done} of {self._total} judged in {now - self._start:.0f} s: {counts}")
 
 
-def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Keys and plain verdicts as they come, by threads of this process: one device needs no other."""
+def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict]]:
+    """Keys and verdicts as they come, by threads of this process: one device needs no other."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     with Verifier(batch.config) as verifier, ThreadPoolExecutor(batch.at_once) as pool:
@@ -166,13 +174,13 @@ def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict
         keys = {pool.submit(judge.judge, row): key for key, row in rows.items()}
         try:
             for done in as_completed(keys):
-                yield keys.pop(done), plain(done.result())
+                yield keys.pop(done), done.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             sys.setswitchinterval(interval)
 
 
-def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict]]:
     """The same by a process for each of the batch's devices."""
     context = multiprocessing.get_context("spawn")
     questions: Any = context.Queue()
@@ -199,7 +207,7 @@ def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, dict[s
             process.join()
 
 
-def _next_answer(answers: Any, processes: Sequence[BaseProcess]) -> tuple[str, dict[str, Any]]:
+def _next_answer(answers: Any, processes: Sequence[BaseProcess]) -> tuple[str, Verdict]:
     while True:
         ended = [process for process in processes if process.exitcode not in (None, 0)]
         try:
@@ -249,18 +257,18 @@ class _Judge:
         """One thread's work."""
         while (item := questions.get()) is not None:
             key, row = item
-            answers.put((key, plain(self.judge(row))))
+            answers.put((key, self.judge(row)))
 
     def judge(self, row: _Row) -> Verdict:
-        reference, source = row["reference"], row["source"]
-        if not isinstance(reference, str) or not isinstance(source, str):
-            lacking = "candidate" if isinstance(reference, str) else "reference"
+        reference, source = row.reference, row.source
+        if reference is None or source is None:
+            lacking = "candidate" if reference is not None else "reference"
             return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(f"The row holds no {lacking}."))
         self._verifier.compile_speculatively(source)
         try:
             task = self._task(reference)
-            if row["inputs"]:
-                task = replace(task, inputs=tuple(restore(InputSpec, spec) for spec in row["inputs"]))
+            if row.inputs:
+                task = replace(task, inputs=tuple(restore(InputSpec, spec) for spec in row.inputs))
         except MusadataError as error:
             return self._verifier.give_up(rules.REFERENCE_FAILS.worded(str(error)))
         except (TypeError, ValueError, KeyError) as error:

@@ -152,8 +152,8 @@ def _missing(text: str, blocks: list[_Block], python: list[_Block]) -> Finding:
 
 
 def _ends_early(error: str, lines_after: int) -> bool:
-    """Whether what Python says, so many lines before the end, is that the end is missing: a bracket that is open since
-    long before may as well be a mistake."""
+    """Whether the error says that the program was cut off. A bracket that is left open many lines before the end may as
+    well be a mistake."""
     if "unterminated triple-quoted" in error:
         return True
     return lines_after < _LAST_LINES and ("was never closed" in error or "expected an indented block" in error)

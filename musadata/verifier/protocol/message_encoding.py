@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from musadata.rows import plain
 from musadata.sandbox import ask
-from musadata.verifier.protocol.messages import QUESTIONS, REPLIES, Blobs, Claims
+from musadata.verifier.protocol.messages import QUESTIONS, REPLIES, Blobs, CandidateFacts
 
 _TAG = "message"
 _MOST_ITEMS = 4096  # of a list of claims
@@ -51,7 +51,6 @@ def decode(value: object, *kinds: type[Message]) -> Message | None:
 
 def read_claims(kind: type[Message], value: object) -> Message:
     """What a candidate's process says of itself: with everything that is malformed left out."""
-    assert issubclass(kind, Claims)
     return typing.cast(Message, _read_claims(kind, value if isinstance(value, Mapping) else {}))
 
 
@@ -73,7 +72,7 @@ def serve_candidate(answer: Callable[[object], object]) -> Callable[[object], di
     return lambda said: encode(answer(decode(said, *QUESTIONS, *REPLIES)))
 
 
-_hints: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)
+_hints: Callable[[type], Mapping[str, Any]] = cache(typing.get_type_hints)
 
 
 def _read_message(kind: type, value: Mapping[Any, Any]) -> object:
@@ -103,15 +102,17 @@ def _read_fields(kind: type, value: Any, found: dict[str, Blobs]) -> object:
 
 
 def _read_claims(kind: type, value: Any) -> object:
-    """A dataclass with those of its fields that are what they should be."""
+    """A dataclass with those of its fields that are what they should be; the others are empty or as by default."""
     if not isinstance(value, Mapping):
         raise _Malformed
     made = {}
-    for name, hint in _hints(kind).items():
+    for field in fields(kind):
+        hint = _hints(kind)[field.name]
         try:
-            made[name] = _converter(hint, True)(value[name])
+            made[field.name] = _converter(hint, True)(value[field.name])
         except (_Malformed, KeyError):
-            continue
+            if field.default is MISSING:
+                made[field.name] = () if typing.get_origin(hint) is tuple else hint()
     return kind(**made)
 
 
@@ -132,7 +133,7 @@ def _converter(hint: Any, lenient: bool) -> _Convert:
         return lambda value: None if value is None else inner(value)
     if is_dataclass(hint):
         kind = typing.cast(type, hint)
-        if issubclass(kind, Claims):
+        if lenient or kind is CandidateFacts:
             return lambda value: _read_claims(kind, value)
         return lambda value: _read_fields(kind, value, {})
     return {float: _float, str: _text_leniently if lenient else _text}.get(hint) or (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from musadata.records import InputSpec
+from musadata.verifier.backends.device_records import Fault, Launch
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol.tolerance import Tolerance
 from musadata.verifier.protocol.variants import InputSet
@@ -16,15 +17,11 @@ Json = Any  # coded by one sandboxed process for another, or the nesting of a re
 Blobs = dict[str, bytes]  # travel as they are: packed tensors, files
 
 
-class Claims:
-    """What a candidate's process says of itself: a field that is malformed counts as left out, and so does an item."""
-
-
 # Either process may send these.
 
 
 @dataclass(frozen=True)
-class ErrorFacts(Claims):
+class ErrorFacts:
     """An exception, as `describe_error` puts it."""
 
     error_type: str = ""
@@ -90,30 +87,7 @@ class RequestDevice:
 
 
 @dataclass(frozen=True)
-class KernelFault(Claims):
-    """What a kernel did wrong. `where`: the thread; `source`, `line`: empty and 0 where they are not known."""
-
-    kind: str = "fault"
-    kernel: str = ""
-    where: str = ""
-    message: str = ""
-    source: str = ""
-    line: int = 0
-
-
-@dataclass(frozen=True)
-class RefusedLaunch(Claims):
-    """A launch that CUDA does not accept. `error`: CUDA's number."""
-
-    name: str = ""
-    grid: tuple[int, ...] = ()
-    block: tuple[int, ...] = ()
-    shared_bytes: int = 0
-    error: int = 0
-
-
-@dataclass(frozen=True)
-class CallRecords(Claims):
+class CallRecords:
     """What one call did.
 
     Attributes:
@@ -122,6 +96,8 @@ class CallRecords(Claims):
         kernels: names of those launched.
         launches: how many.
         parts: how often a part of a tensor was filled, or copied.
+        refused: launches that CUDA does not accept.
+        faults, reports: what kernels did wrong, seen by the device or by the checks on accesses.
     """
 
     operators: tuple[str, ...] = ()
@@ -129,13 +105,13 @@ class CallRecords(Claims):
     kernels: tuple[str, ...] = ()
     launches: int = 0
     parts: int = 0
-    refused: tuple[RefusedLaunch, ...] = ()
-    faults: tuple[KernelFault, ...] = ()
-    reports: tuple[KernelFault, ...] = ()
+    refused: tuple[Launch, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    reports: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True)
-class CallFacts(Claims):
+class CallFacts:
     """One call of the candidate's forward.
 
     Attributes:
@@ -158,8 +134,8 @@ class CallFacts(Claims):
 
 
 @dataclass(frozen=True)
-class CandidateFacts(Claims):
-    """A candidate's run so far.
+class CandidateFacts:
+    """A candidate's run so far, as its process tells it: what is malformed in it, at any depth, counts as left out.
 
     Attributes:
         calls: in the order of the plan.

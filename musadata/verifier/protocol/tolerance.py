@@ -67,9 +67,9 @@ def measure_tolerance(
     wide = _SCALE_ULPS[kind] * unit * scale + REFERENCE_ERROR_FACTOR * own_error + CONDITION_FACTOR * condition
     tight = _TIGHT_ULPS * unit * scale + REFERENCE_ERROR_FACTOR * own_error
     slices = _measure_slices(reference, oracle, shaken, (wide, scale * unit), kind, unit)
-    rival = other[finite] if other is not None else None
+    other_values = other[finite] if other is not None else None
     for share, slack in ((relative, wide), (_TIGHT_ULPS * unit / 4, tight)):
-        if _fools_fail(truth, rival, share, slack):
+        if _fools_fail(truth, other_values, share, slack):
             return Tolerance(share, slack, True, slack != wide, slices)
     return Tolerance(relative, tight, False, True)
 

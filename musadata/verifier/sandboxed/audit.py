@@ -1,7 +1,6 @@
-"""What a candidate's process does that no reading of its text shows, as Python's own audit events tell.
+"""What a candidate's process does that its text does not show, from Python's audit events. Only inside the sandbox.
 
-An audit hook cannot be taken away, so that none of this depends on what the candidate does. Only for use inside the
-sandbox.
+An audit hook cannot be removed, so a candidate cannot switch this off.
 """
 
 import ast
@@ -11,8 +10,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-# What leads from a function or an object to all that Python holds.
-_REACHING = frozenset({
+# Names that lead from a function or an object to the whole interpreter.
+_GATEWAYS = frozenset({
     "__builtins__", "__closure__", "__code__", "__dict__", "__getattribute__", "__globals__", "__import__",
     "__loader__", "__mro__", "__spec__", "__subclasses__", "breakpoint", "compile", "eval", "exec", "getattr",
     "globals", "modules", "open",
@@ -20,8 +19,8 @@ _REACHING = frozenset({
 
 
 class Audit:
-    """Watches from when it is made to the end of the process. `program` is what the candidate's own text, which has
-    been read already, has for a file.
+    """Watches from its construction to the end of the process. `program` is the file name of the candidate's own text,
+    which the static rules have checked.
 
     Attributes:
         threads: how many Python has started.
@@ -31,7 +30,7 @@ class Audit:
         self.threads = 0
         self._program = program
         self._reading = False
-        sys.addaudithook(self._hear)
+        sys.addaudithook(self._on_event)
         threading.setprofile(self._note_thread)  # only later versions of Python have an event for this
 
     def _note_thread(self, *_: Any) -> None:
@@ -39,29 +38,27 @@ class Audit:
         sys.setprofile(None)
         self.threads += 1
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], int):
             raise PermissionError("a file may be opened by its name only")
-        if event == "open" and os.path.realpath(os.fsdecode(arguments[0])).startswith(
-            "/proc/"
-        ):  # time and memory spent stand there
-            raise PermissionError("what the system says of a process is not for its programs")
-        # Reading text is such an event, too.
+        if event == "open" and os.path.realpath(os.fsdecode(arguments[0])).startswith("/proc/"):
+            raise PermissionError("a program may not read what the system tells of its process")  # such as its time
+        # `_refuse_gateways` parses text, which is such an event, too.
         if event == "compile" and not self._reading and arguments[1] != self._program:
             self._reading = True
             try:
-                _refuse_reaching(*arguments[:2])
+                _refuse_gateways(*arguments[:2])
             finally:
                 self._reading = False
 
 
-def _refuse_reaching(text: Any, file: Any) -> None:
-    """An expression that a library evaluates, as of annotations, may name types, not reach for Python itself.
+def _refuse_gateways(text: Any, file: Any) -> None:
+    """Check an expression that a library evaluates, such as an annotation: it may name types only.
 
-    Statements are what libraries make, as dataclasses do, of what `python_escapes` has read.
+    Statements are let be: libraries, such as dataclasses, make them of what the static rules have checked.
 
     Raises:
-        PermissionError: it does.
+        PermissionError: it uses a name that leads to the whole interpreter.
     """
     if not isinstance(text, (str, bytes)) or Path(str(file)).is_file():
         return
@@ -74,5 +71,5 @@ def _refuse_reaching(text: Any, file: Any) -> None:
     own = {argument.arg for argument in made.args.args} if made else set()  # fields of a named tuple
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if name in _REACHING - own:
-            raise PermissionError("text that is evaluated may not reach for Python itself")
+        if name in _GATEWAYS - own:
+            raise PermissionError("text that is evaluated may not use the interpreter itself")

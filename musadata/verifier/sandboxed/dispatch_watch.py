@@ -1,7 +1,6 @@
-"""Every operator that a forward dispatches, on whatever device, and how much it moves to the host.
+"""Every operator that a forward dispatches, on any device, and how much it moves to the host. Only inside the sandbox.
 
-The device's own record cannot know of tensors on the CPU, where a candidate could compute unseen. Only for use inside
-the sandbox.
+The device's own records do not cover tensors on the CPU, where a candidate could compute unseen.
 """
 
 import hashlib

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,12 +34,10 @@ from musadata.verifier.protocol.messages import (
     ContextMade,
     ErrorFacts,
     JudgeRequest,
-    KernelFault,
     Literal,
     Plan,
     Proceed,
     Refused,
-    RefusedLaunch,
     RequestContext,
     RequestDevice,
     RequestPlan,
@@ -57,17 +55,17 @@ from musadata.verifier.sandboxed.state_snapshot import Snapshot, take_snapshot
 
 MODULE = "musadata_candidate"
 FILE = "<candidate>"
-_UNSEEN_SECONDS = 0.03  # of this thread's processor
-_UNSEEN_WALL_SECONDS = 0.3  # where a device does the work, or others have the processor
-_BYTES_PER_VALUE = 4  # as far as C++ tells
+_UNSEEN_SECONDS = 0.03  # CPU time of this thread
+_UNSEEN_WALL_SECONDS = 0.3  # where a device does the work, or other processes use the CPU
+_BYTES_PER_VALUE = 4  # C++ reports bytes only
 
 
 class CompilationFailed(RuntimeError):
-    """The trusted side could not compile; it knows why and will not ask what became of this exception."""
+    """The trusted side could not compile. It has recorded why, whatever becomes of this exception."""
 
 
 def _watched() -> list[tuple[Any, str]]:
-    """What a candidate must leave as it is."""
+    """Functions that a candidate must not replace."""
     tensor = ("copy_", "cpu", "cuda", "clone", "detach", "contiguous", "__eq__", "data_ptr")
     functions = ("allclose", "equal", "empty", "empty_like", "zeros", "from_numpy", "no_grad", "Tensor")
     places: list[tuple[Any, tuple[str, ...]]] = [
@@ -306,7 +304,7 @@ def run_unseen(run: _Run, values: list[Any], most: int) -> None:
     be found out on a fast machine only.
     """
     host_end, end = time.thread_time() + _UNSEEN_SECONDS, time.perf_counter() + _UNSEEN_WALL_SECONDS
-    with contextlib.suppress(Exception), torch.no_grad():  # what goes wrong now, will in the call that is looked at
+    with contextlib.suppress(Exception), torch.no_grad():  # what fails here fails again in the call that is checked
         for _ in range(most):
             run.model(*values)
             run.synchronize()
@@ -337,7 +335,6 @@ def _find_changes(
 def _describe_records(records: Records, watch: DispatchWatch) -> CallRecords:
     """What the backend's module tells of a call, and what PyTorch dispatched in it."""
     done = [launch for launch in records.kernels if not launch.error]
-    refused = [launch for launch in records.kernels if launch.error]
     counted = watch.to_host + _values(records.host_bytes)
     return CallRecords(
         operators=tuple(sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators)),
@@ -345,9 +342,9 @@ def _describe_records(records: Records, watch: DispatchWatch) -> CallRecords:
         kernels=tuple(sorted({launch.name for launch in done})),
         launches=sum(launch.count for launch in done),
         parts=watch.parts,
-        refused=tuple(RefusedLaunch(one.name, one.grid, one.block, one.shared_bytes, one.error) for one in refused[:8]),
-        faults=tuple(KernelFault(**asdict(fault)) for fault in records.faults[:8]),
-        reports=tuple(KernelFault(**asdict(report)) for report in records.reports[:8]),
+        refused=tuple(launch for launch in records.kernels if launch.error)[:8],
+        faults=tuple(records.faults[:8]),
+        reports=tuple(records.reports[:8]),
     )
 
 

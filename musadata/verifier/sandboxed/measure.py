@@ -169,10 +169,10 @@ def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[b
         assert isinstance(command, MeasureShare)
         return _own_share(turns, watch, set_null_kernels, command.count)
 
-    _obey(TimingReady(), carry_out, MeasureTurn, CheckOutput, MeasureShare)
+    _serve_commands(TimingReady(), carry_out, MeasureTurn, CheckOutput, MeasureShare)
 
 
-def _obey(message: object, carry_out: Callable[[object], object], *kinds: type) -> None:
+def _serve_commands(message: object, carry_out: Callable[[object], object], *kinds: type) -> None:
     """Send a message, carry out the command that answers it, and so on until the answer is stop."""
     with torch.no_grad():
         while not isinstance(command := ask_for(message, Stop, *kinds), Stop):
@@ -200,7 +200,7 @@ def serve_reference(device: str) -> None:
     if device != "cpu":
         importlib.import_module("musadata.verifier.backends.cuda.cuda_hook").look_for_device()
     baseline = _Baseline(device)
-    _obey(_describe_device(device), baseline.carry_out, PrepareReference, MeasureTurn, MeasureTraffic)
+    _serve_commands(_describe_device(device), baseline.carry_out, PrepareReference, MeasureTurn, MeasureTraffic)
 
 
 class _Baseline:
@@ -227,7 +227,7 @@ class _Baseline:
 
 
 def _make_caches_writable() -> None:
-    """torch.compile and Triton want folders to write to and, in a cell, no pool of helpers."""
+    """Give torch.compile and Triton folders to write to, and no pool of worker processes inside the sandbox."""
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = str(Path.cwd() / name.lower())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"

@@ -1,4 +1,4 @@
-"""What may become of infinities beside what the reference makes of them: where honest kernels end with a number."""
+"""Where an honest kernel may give a number although the reference gives NaN or infinity."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ def relax(
 def _masked(
     run: Results, values: list[Any], plain: list[Any], leaves: Sequence[torch.Tensor]
 ) -> list[torch.Tensor | None]:
-    """NaNs that would not care if what is infinite were another number: a kernel need not multiply what a mask takes
-    out by 0."""
+    """NaNs that stay the same if infinite inputs become other numbers: a kernel may skip masked elements instead of
+    multiplying them by 0."""
     moved = [
         torch.where(value.isinf(), 2.0 * usual + 1.0, usual) if _is_float(value) else value
         for value, usual in zip(values, plain, strict=True)

@@ -142,8 +142,8 @@ def _run_set(
     others = first.setdefault(plan.shape, oracle)
     tolerances = []
     for leaf, truth, moved, other in zip(leaves, oracle, shaken, others, strict=True):
-        rival = other if others is not oracle and other.shape == truth.shape else None
-        tolerances.append(measure_tolerance(leaf, truth, moved, rival))
+        other_truth = other if others is not oracle and other.shape == truth.shape else None
+        tolerances.append(measure_tolerance(leaf, truth, moved, other_truth))
     tensors = {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
     if variant == INFINITE:
         plain = _draw(specs, plan, PLAIN)

@@ -1,7 +1,7 @@
-"""Inside the sandbox: what a candidate keeps from one call of its forward to the next, and could count its calls with.
+"""Inside the sandbox: the state in which a candidate could count the calls of its forward.
 
-Finds what changes in Python's values, PyTorch's settings, the environment and files. What C++ keeps is the checker's
-affair. What a tensor holds may be scratch, in which kernels may leave what they like: `contents` tells it apart.
+Covers Python's values, PyTorch's settings, the environment and files; static variables of C++ are found by the backend.
+The values of tensors stand apart, in `contents`: a tensor may be scratch memory, which kernels may fill as they like.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ import torch
 
 from musadata.sandbox.confine import SCRATCH
 
-_MOST_VALUES = 20_000  # of one program, those that are next to it first
+_MOST_VALUES = 20_000  # of one program, the nearest first
 _MOST_ELEMENTS = 1 << 16  # of one container
 _MOST_BYTES = 1 << 16  # of one tensor on the host
 _PLAIN = (bool, int, float, complex, str, bytes)
-_SHOWN = (*_PLAIN, bytearray, range, slice, PurePath, torch.dtype, torch.device)  # a text says all that they hold
+_SHOWN = (*_PLAIN, bytearray, range, slice, PurePath, torch.dtype, torch.device)  # `repr` says all that they hold
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
-# Not the candidate's, and full of what changes: whoever puts something into them patches what is everybody's.
+# Not followed: they belong to Python or a library, and much in them changes without the candidate.
 _OTHERS = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, logging.Manager)
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "threads": torch.get_num_threads,
@@ -51,14 +51,14 @@ _BACKENDS = ("", ".cpu", ".cuda", ".cuda.matmul", ".cudnn", ".mkl", ".mkldnn", "
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a program keeps at one moment.
+    """A program's state at one moment.
 
     Attributes:
-        values: what would differ if it had changed, by a phrase that says where it is kept.
-        contents: of the small tensors on the host, by id: scratch for what is read back, or a count.
+        values: a value that differs once the state has changed, by a phrase that says where it is.
+        contents: digests of the small tensors on the host, by id.
     """
 
-    values: dict[str, Any]
+    values: Mapping[str, object]
     contents: dict[int, str]
 
 
@@ -76,7 +76,7 @@ def take_snapshot(module: types.ModuleType, model: torch.nn.Module, tensors: Map
 
 
 def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> "_Walk":
-    places: dict[str, Any] = {"the program": vars(module), "ModelNew": vars(type(model))}
+    places: dict[str, Mapping[str, Any]] = {"the program": vars(module), "ModelNew": vars(type(model))}
     places |= {f"the module {name or 'ModelNew'}": vars(part) for name, part in model.named_modules()}
     places |= {f"input {name}": vars(tensor) for name, tensor in tensors.items()}
     limit = logging.root.manager.disable  # below it nothing is logged, whatever a logger's own level is
@@ -85,14 +85,15 @@ def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str
     for place, attributes in places.items():
         for name, value in list(attributes.items()):
             walk.begin(f"{name} of {place}", value)
-    walk.go()
+    walk.run()
     return walk
 
 
 def _files() -> Iterator[Path]:
-    """All files and folders where a candidate may write; what is mounted there is not its own."""
+    """All files and folders where a candidate may write, without what is mounted there."""
     here = Path.cwd()
-    for top in ("/tmp", "/dev/shm") if here == Path(SCRATCH) else (here,):  # elsewhere the first two are everybody's
+    tops = ("/tmp", "/dev/shm") if here == Path(SCRATCH) else (here,)  # outside the sandbox those two are shared
+    for top in tops:
         for folder, folders, names in os.walk(top):
             folders[:] = [name for name in folders if not os.path.ismount(Path(folder, name))]
             yield from (Path(folder, name) for name in (*folders, *names))
@@ -106,7 +107,7 @@ def _describe_file(path: Path) -> tuple[Any, ...]:
     return str(path), about.st_mode, *(() if path.is_dir() else (about.st_size, about.st_mtime_ns))
 
 
-def _settings() -> dict[str, Any]:
+def _settings() -> dict[str, object]:
     found = {name: read() for name, read in _SETTINGS.items()}
     for name in _BACKENDS:
         place = operator.attrgetter(f"backends{name}")(torch)
@@ -119,20 +120,20 @@ def _settings() -> dict[str, Any]:
 
 
 class _Walk:
-    """Follows values into what holds them, each but once, the nearest first."""
+    """Visits values and what they hold, each once, the nearest first."""
 
     def __init__(self, module: str):
         self.found: dict[str, list[Any]] = {}
         self.tensors: list[torch.Tensor] = []  # on the host
         self._module = module
         self._waiting: deque[tuple[str, Any]] = deque()
-        self._seen: dict[int, Any] = {}  # with the values: the id of one that is gone is soon another's
+        self._seen: dict[int, Any] = {}  # holds the values, as an id is reused once its value is freed
 
     def begin(self, place: str, value: Any) -> None:
-        """What a place holds is to be followed."""
+        """Add a place and what it holds."""
         self._waiting.append((place, value))
 
-    def go(self) -> None:
+    def run(self) -> None:
         while self._waiting and len(self._seen) < _MOST_VALUES:
             place, value = self._waiting.popleft()
             plain = _plain_part(value)
@@ -146,7 +147,7 @@ class _Walk:
             self._waiting += [(place, part) for part in itertools.islice(self._parts(value), _MOST_ELEMENTS)]
 
     def _parts(self, value: Any) -> Iterator[Any]:
-        """What a value holds, where a candidate could have put it."""
+        """What a value holds that a candidate could have put there."""
         if isinstance(value, types.FunctionType):
             yield from (value.__defaults__ or (), value.__kwdefaults__ or {}, vars(value))
             yield from (cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType())
@@ -162,20 +163,19 @@ class _Walk:
             yield value.grad if value.is_leaf else None
         elif isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools", "collections"):
             with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
-                yield value.__reduce__()  # how far it has come stands nowhere else
+                yield value.__reduce__()  # the only place that tells its position
             yield from gc.get_referents(value)
         else:
             yield from gc.get_referents(value)
 
     def _attributes(self, kind: type) -> Iterator[Any]:
-        """Of a class, all that there is if it is the candidate's, else what only stands in it since somebody put it
-        there: functions and the like lead to all of a library."""
+        """All attributes of the candidate's own classes; of others only plain values, as functions lead far."""
         values = list(vars(kind).values())
         yield from values if kind.__module__ == self._module else [v for v in values if isinstance(v, _PLAIN)]
 
 
 def _plain_part(value: Any) -> Any:
-    """What of a value can be compared: itself, how much it holds, or how far it has come."""
+    """What of a value can be compared: itself, its size, or its position."""
     if isinstance(value, _SHOWN):
         return repr(value)  # NaN is not itself
     if isinstance(value, torch.Tensor):
@@ -183,7 +183,7 @@ def _plain_part(value: Any) -> Any:
         return (tuple(value.shape), str(value.dtype), value.requires_grad, *place)
     if isinstance(value, types.GeneratorType):
         return value.gi_frame.f_lasti if value.gi_frame else -1
-    with contextlib.suppress(Exception):  # of a closed file, or of a class with ideas of its own
+    with contextlib.suppress(Exception):  # a closed file, or a class that overrides these methods
         if isinstance(value, _CONTAINERS):
             return len(value)
         if isinstance(value, torch.Generator):

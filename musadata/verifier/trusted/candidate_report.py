@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.sandbox import Outcome
+from musadata.verifier.backends.device_records import Fault
 from musadata.verifier.protocol.message_encoding import read_claims
-from musadata.verifier.protocol.messages import Call, CallFacts, CandidateFacts, Json, KernelFault
+from musadata.verifier.protocol.messages import Call, CallFacts, CandidateFacts, Json
 from musadata.verifier.protocol.tensors import Array, BadTensors, unpack
 
 _STATIC_STATE = "static_state"
@@ -105,6 +106,6 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _fault_sentence(fault: KernelFault) -> str:
+def _fault_sentence(fault: Fault) -> str:
     place = " ".join(part for part in (f"kernel {fault.kernel}" if fault.kernel else "", fault.where) if part)
     return (f"{place}: {fault.message}" if place else fault.message)[:400]

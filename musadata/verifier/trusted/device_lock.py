@@ -1,5 +1,5 @@
-"""Who may use a device, over all processes of a machine: as many candidates as its memory has room for, and of those
-any number that are only executed, or one that is timed.
+"""Locks on a device across all processes of a machine: as many candidates as its memory has room for, of which any
+number are executed, or one is timed.
 """
 
 import fcntl
@@ -14,7 +14,8 @@ _POLL_SECONDS = 0.01
 
 
 class DeviceLock:
-    """A lock in two files. Whoever wants the device alone holds the gate while the others leave, so none starves.
+    """A lock in two files. A candidate that wants the device alone holds the gate until the others have left, so that
+    newcomers cannot keep it waiting.
 
     Each candidate needs an object of its own, since locks belong to open files. Locks end with their process.
     """
@@ -24,15 +25,15 @@ class DeviceLock:
         self._held: IO[bytes] | None = None
 
     def share(self) -> None:
-        """Wait until nobody is timed, then keep timing away."""
+        """Wait until no candidate is being timed; none will be while this is held."""
         self._take(fcntl.LOCK_SH)
 
     def take_alone(self) -> None:
-        """Wait until nobody else uses the device, then keep everybody away."""
+        """Wait until no other candidate uses the device; none will while this is held."""
         self._take(fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """Let the others in; nothing happens if the lock is not held."""
+        """Release the lock if it is held."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -68,7 +69,7 @@ class DeviceSeat:
             return
 
     def release(self) -> None:
-        """Let somebody else have it; nothing happens if none is held."""
+        """Release the seat if one is held."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -82,7 +83,7 @@ def _file(folder: Path, name: str, purpose: str) -> Path:
 
 @contextmanager
 def released(*holds: DeviceLock | DeviceSeat | None) -> Iterator[None]:
-    """Whatever happens inside, none of these is held afterwards."""
+    """Release all of these at the end of the block."""
     try:
         yield
     finally:

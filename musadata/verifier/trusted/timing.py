@@ -54,7 +54,7 @@ class TimingPolicy:
             says CUDA's documentation of cudaEventElapsedTime), no repetition can.
         warm_up_turns: the most of them.
         warm_up_ms: by the wall, the least that they take; clocks rise under load only.
-        takes: how often all repetitions are taken at the most.
+        takes: how often all repetitions are measured at most.
         seconds: what one side may take for one round of repetitions; slow kernels are called less often.
     """
 
@@ -71,7 +71,7 @@ class TimingPolicy:
 
 @dataclass
 class Measured:
-    """What came of it; findings speak against the candidate."""
+    """What was measured; findings speak against the candidate."""
 
     timings: list[Timing] = field(default_factory=list)
     own_share: float | None = None
@@ -131,15 +131,15 @@ def _alternate(
 ) -> Generator[Command, Reply, tuple[list[Turn], list[Turn]]]:
     """Turns of the candidate and of the baseline, warm-up left out."""
     first = yield from _turn(1)
-    rival = _try_turn(baseline, 1)
-    count = _calls_per_turn(policy, max(statistics.median(turn.times) for turn in (first, rival) if turn))
+    eager_turn = _try_turn(baseline, 1)
+    count = _calls_per_turn(policy, max(statistics.median(turn.times) for turn in (first, eager_turn) if turn))
     last: list[float] = []
     spent = 0.0
     for _ in range(policy.warm_up_turns):
         mine = yield from _turn(count)
-        rival = rival and _try_turn(baseline, count)
-        now = [statistics.median(turn.times) for turn in (mine, rival) if turn]
-        spent += sum(turn.wall_ms for turn in (mine, rival) if turn)
+        eager_turn = eager_turn and _try_turn(baseline, count)
+        now = [statistics.median(turn.times) for turn in (mine, eager_turn) if turn]
+        spent += sum(turn.wall_ms for turn in (mine, eager_turn) if turn)
         steady = len(now) == len(last) and all(abs(a - b) <= policy.steady * b for a, b in zip(now, last, strict=True))
         if steady and spent >= policy.warm_up_ms:
             break
@@ -150,11 +150,11 @@ def _alternate(
     for _ in range(policy.takes):
         for _ in range(turns):
             own.append((yield from _turn(count)))
-            rival = rival and _try_turn(baseline, count)
-            eager += [rival] if rival else []
+            eager_turn = eager_turn and _try_turn(baseline, count)
+            eager += [eager_turn] if eager_turn else []
         if not any(_is_noisy(side, policy) for side in (own, eager) if side):
             break
-    return own, eager if rival else []
+    return own, eager if eager_turn else []
 
 
 def _turn(count: int) -> Generator[Command, Reply, Turn]:
@@ -207,7 +207,7 @@ def summarise(name: str, times: Sequence[float]) -> Timing:
 
 def _slower_never(timing: Timing, baseline: Baseline | None, turns: Sequence[Turn]) -> Timing:
     """The baseline as it was beside the candidate, or alone, if that was faster: a candidate gains nothing by leaving
-    work on the device during its rival's turns."""
+    work on the device during its eager_turn's turns."""
     count = len(turns[0].times)
     first = _try_turn(baseline, count)
     if first is None or summarise("", first.times).high_ms >= timing.low_ms:

@@ -18,8 +18,8 @@ from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
 from musadata.verifier.trusted.expectation import ReferenceRunner
 
 _MOST_THREADS = 64
-# A driver makes a context faster if it is asked for some at a time, and all of them late if for many; measured on an
-# H200, a second: 3.3 one by one, 7.8 by four, 10 by eight.
+# A driver makes some contexts at a time faster than one by one, but delays all of them if they are many. Contexts a
+# second on an H200: 3.3 one by one, 7.8 by four, 10 by eight.
 _CONTEXTS_AT_ONCE = 8
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import InputSpec
+from musadata.verifier.backends.device_records import Fault, Launch
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol.message_encoding import decode, encode, read_claims
 from musadata.verifier.protocol.messages import (
@@ -21,7 +22,6 @@ from musadata.verifier.protocol.messages import (
     ErrorFacts,
     Failure,
     JudgeRequest,
-    KernelFault,
     Literal,
     Plan,
     PlannedSet,
@@ -29,7 +29,6 @@ from musadata.verifier.protocol.messages import (
     ReferenceFacts,
     ReferenceRequest,
     ReferenceSet,
-    RefusedLaunch,
     RequestPlan,
     TimedSets,
     TurnTimes,
@@ -44,8 +43,8 @@ FACTS = CandidateFacts(
                 operators=("aten.add.Tensor",),
                 to_host=3,
                 kernels=("k",),
-                refused=(RefusedLaunch("k", (1, 2, 3), (4, 5, 6), 7, 9),),
-                faults=(KernelFault("fault", "k", "thread (0,0,0)", "text", "source", 3),),
+                refused=(Launch("k", (1, 2, 3), (4, 5, 6), 7, 9, 1),),
+                faults=(Fault("fault", "k", "thread (0,0,0)", "text", "source", 3),),
             ),
             structure={"list": [{"tensor": 0}, {"value": None}]},
             digest="d",
@@ -117,7 +116,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=12,
 )
-FIELDS = sorted({name for kind in (*QUESTIONS, *REPLIES, CandidateFacts, CallFacts, CallRecords, KernelFault)
+FIELDS = sorted({name for kind in (*QUESTIONS, *REPLIES, CandidateFacts, CallFacts, CallRecords, Fault)
                  for name in kind.__dataclass_fields__})  # fmt: skip
 FORGED = st.recursive(
     VALUES,
