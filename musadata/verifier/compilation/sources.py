@@ -48,34 +48,9 @@ class CandidateSources:
         """All C++ and CUDA texts."""
         return [*self.cpp, *self.cuda, *(text for _, text in self.headers)]
 
-    def to_dict(self) -> dict[str, object]:
-        """As plain JSON values, to be sent to another process."""
-        return asdict(self)
-
-    @staticmethod
-    def from_dict(data: object) -> "CandidateSources":
-        """The inverse of `to_dict`, also of a message from a process that may be hostile.
-
-        Raises:
-            ValueError: `data` is anything else.
-        """
-        if not isinstance(data, Mapping) or not isinstance(data.get("name"), str):
-            raise ValueError("sources must be a mapping with a name")
-        functions = data.get("functions")
-        return CandidateSources(
-            name=data["name"],
-            cpp=_strings(data.get("cpp", ())),
-            cuda=_strings(data.get("cuda", ())),
-            functions=None if functions is None else _pairs(functions),
-            defines=_strings(data.get("defines", ())),
-            is_python_module=bool(data.get("is_python_module", True)),
-            headers=_pairs(data.get("headers", ())),
-            separate=bool(data.get("separate", False)),
-        )
-
     def digest(self) -> str:
         """Hash of everything but the name, which changes nothing in the artifact."""
-        content = {**self.to_dict(), "name": ""}
+        content = {**asdict(self), "name": ""}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -155,19 +130,6 @@ def from_load(
         headers=tuple(sorted(headers.items())),
         separate=True,
     )
-
-
-def _strings(values: object) -> tuple[str, ...]:
-    if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
-        raise ValueError("sources must be lists of strings")
-    return tuple(values)
-
-
-def _pairs(values: object) -> tuple[tuple[str, str], ...]:
-    pairs = [_strings(value) for value in values] if isinstance(values, (list, tuple)) else [()]
-    if not all(len(pair) == 2 for pair in pairs):
-        raise ValueError("functions and headers must be pairs of strings")
-    return tuple((name, text) for name, text in pairs)
 
 
 def _texts(sources: str | Sequence[str] | None) -> tuple[str, ...]:

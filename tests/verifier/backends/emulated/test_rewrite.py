@@ -11,6 +11,8 @@ from musadata.verifier.backends.emulated.rewrite import rewrite
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.lexer import Kind, join, split
 from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
+from musadata.verifier.protocol.message_encoding import decode, encode
+from musadata.verifier.protocol.messages import CompileRequest
 
 PLAIN = [
     "int x = 1;",
@@ -178,7 +180,7 @@ def test_functions_may_be_a_name_a_list_or_a_dict():
 def test_sources_survive_the_trip_between_processes():
     undefined = ["-U__CUDA_NO_HALF_OPERATORS__"]
     sources = from_load_inline("x", ["a", "b"], "c", None, {"f": "doc"}, ["-O3", "-DA=1"], undefined)
-    assert CandidateSources.from_dict(sources.to_dict()) == sources
+    assert decode(encode(CompileRequest(sources)), CompileRequest) == CompileRequest(sources)
     assert sources.defines == ("-DA=1", "-U__CUDA_NO_HALF_OPERATORS__")
 
 

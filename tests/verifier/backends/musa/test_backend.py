@@ -1,8 +1,8 @@
 """The musa backend without a device: what it says is missing, and what it asks of torch_musa and mcc."""
 
-import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,13 @@ KERNEL = """#include <cuda_runtime.h>
 __global__ void kernel(float* x) { x[threadIdx.x] = 1; }
 torch::Tensor run(torch::Tensor x) { kernel<<<1, 4>>>(x.data_ptr<float>()); return x; }
 """
-SOURCES = {
-    "name": "test",
-    "cpp": ["torch::Tensor run(torch::Tensor x);"],
-    "cuda": [KERNEL],
-    "functions": [["run", "run"]],
-    "defines": ["-DTILE=16", "-U__CUDA_NO_HALF_OPERATORS__"],
-}
+SOURCES = CandidateSources(
+    name="test",
+    cpp=("torch::Tensor run(torch::Tensor x);",),
+    cuda=(KERNEL,),
+    functions=(("run", "run"),),
+    defines=("-DTILE=16", "-U__CUDA_NO_HALF_OPERATORS__"),
+)
 # Takes down what it is asked to compile, and makes an object of nothing; complains of sources with #error.
 MCC = """#!{python}
 import pathlib, subprocess, sys
@@ -115,7 +115,7 @@ def test_ported_sources_reach_mcc_as_torch_musa_would_pass_them(machine):
     assert doctor.check_musa().health is doctor.Health.GOOD
     assert backend.port("import torch\ntorch.cuda.synchronize()") == "import torch\ntorch.musa.synchronize()"
 
-    built = backend.compile(CandidateSources.from_dict(SOURCES))
+    built = backend.compile(SOURCES)
     assert not built.error, built.error
     assert Path(built.path).is_file()
     arguments = (place / "arguments").read_text().splitlines()
@@ -126,14 +126,14 @@ def test_ported_sources_reach_mcc_as_torch_musa_would_pass_them(machine):
     assert "kernel<<<1, 4>>>" in source
 
     os.truncate(place / "arguments", 0)
-    assert backend.compile(CandidateSources.from_dict(json.loads(json.dumps(SOURCES)))) == built
+    assert backend.compile(replace(SOURCES, name="other")) == built
     assert not (place / "arguments").read_text()
 
 
 def test_what_mcc_says_is_the_candidates_and_what_cannot_be_ported_is_not(machine):
     machine()
     backend = open_backend(CONFIG)
-    wrong = backend.compile(CandidateSources.from_dict({**SOURCES, "cuda": [KERNEL + "#error\n"]}))
+    wrong = backend.compile(replace(SOURCES, cuda=(KERNEL + "#error\n",)))
     assert (wrong.error, wrong.unsupported) == ("cuda_source:2: error: as asked", False)
-    foreign = backend.compile(CandidateSources.from_dict({**SOURCES, "cuda": ['asm("x");']}))
+    foreign = backend.compile(replace(SOURCES, cuda=('asm("x");',)))
     assert foreign.unsupported and "inline PTX (line 1)" in foreign.error
