@@ -73,3 +73,17 @@ for unit in source.units():
         print(unit, draft.name, draft.provenance.origin, draft.provenance.lines, draft.provenance.license)
 """
     assert run(program) == "0000001 Double jsonl:rows.jsonl 1-1 MIT\n0000002 Half jsonl:rows.jsonl 2-2 MIT\n"
+
+
+def test_the_recipe_for_a_rule_rejects_what_breaks_it(follow):
+    touched, run = follow("A legality rule")
+    assert 0 < len(touched) <= 3
+    program = """
+from musadata.verifier.rules.catalogue import RULES
+from musadata.verifier.rules.python.legality import check_legality
+for call in ("print(x)", "self.note(x)"):
+    source = f"class ModelNew:\\n    def forward(self, x):\\n        {call}\\n        return extension.run(x)\\n"
+    print([(f.line, f.message, RULES[f.rule].error_class.value) for f in check_legality(source) if "print" in f.rule])
+"""
+    found = "[(3, 'The forward calls print, which writes to the terminal.', 'cheating')]"
+    assert run(program) == f"{found}\n[]\n"
