@@ -70,7 +70,7 @@ def test_a_bug_is_not_hidden(monkeypatch):
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     command = (
-        f"{sys.executable} -c \"from musadata.corpus import create_corpus; create_corpus('{tmp_path}/c')\" && "
+        f"{sys.executable} -c \"from musadata.corpus.manifest import create_corpus; create_corpus('{tmp_path}/c')\" && "
         f"{sys.executable} -m musadata query {tmp_path}/c 'SELECT * FROM range(200000)' --format csv | head -1"
     )
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)

@@ -12,19 +12,9 @@ import pytest
 from hypothesis import strategies as st
 
 from musadata.config import Config, SourceConfig, SourceType
-from musadata.corpus import (
-    Funnel,
-    Shard,
-    ShardWriter,
-    SplitWriter,
-    create_corpus,
-    deal,
-    ensure_commit,
-    input_hashes,
-    require_commit,
-    write_manifest,
-)
 from musadata.corpus.datasets import DATASETS
+from musadata.corpus.funnel import Funnel
+from musadata.corpus.manifest import create_corpus, write_manifest
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
 from musadata.records import (
     Annotation,
@@ -48,6 +38,8 @@ from musadata.records import (
     VerifyStage,
 )
 from musadata.rows import content_id
+from musadata.storage.commits import ensure_commit, input_hashes, require_commit
+from musadata.storage.shards import Shard, ShardWriter, SplitWriter, deal
 from musadata.teacher.prompts import STEPS
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

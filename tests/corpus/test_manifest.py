@@ -6,22 +6,12 @@ from pathlib import Path
 import pytest
 
 from musadata.config import Config, SourceConfig, SourceType
-from musadata.corpus import (
-    Shard,
-    create_corpus,
-    deal,
-    ensure_commit,
-    input_hashes,
-    list_commits,
-    open_corpus,
-    read_manifest,
-    require_commit,
-    write_manifest,
-    write_shard,
-)
 from musadata.corpus.funnel import Funnel, add_counts
+from musadata.corpus.manifest import create_corpus, open_corpus, read_manifest, write_manifest
 from musadata.errors import MusadataError
 from musadata.records import Annotation, Reject, Task
+from musadata.storage.commits import ensure_commit, input_hashes, list_commits, require_commit
+from musadata.storage.shards import Shard, deal, write_shard
 
 CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=5, shards=2)
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from musadata.commands.cli import main
 from musadata.commands.row_rendering import draw_row
 from musadata.commands.show import find_rows
-from musadata.corpus import create_corpus
 from musadata.corpus.datasets import DATASETS
+from musadata.corpus.manifest import create_corpus
 from musadata.corpus.query import connect, query
 from musadata.errors import MusadataError
 from musadata.schema import arrow_schema

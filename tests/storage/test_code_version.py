@@ -115,7 +115,7 @@ def test_code_counts_for_what_is_made_with_it_however_it_is_named(package, file,
         ("mining/slicing/stand_ins/timm.layers.txt", {"probing"}),
         ("tasks/fingerprints/kernelbench.json", {"probing", "selection"}),
         ("verifier/backends/emulated/csrc/runtime/launch.cpp", {"verdicts"}),
-        ("verifier/backends/emulated/include/cuda/barrier", {"verdicts"}),
+        ("verifier/backends/emulated/include/cuda/cmath", {"verdicts"}),
         ("verifier/rules/data/aten_allowlist.txt", {"verdicts"}),
     ],
 )

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from musadata.config import SamplingConfig
-from musadata.corpus import (
+from musadata.corpus.funnel import Funnel
+from musadata.corpus.manifest import create_corpus
+from musadata.errors import MusadataError
+from musadata.records import Reject
+from musadata.storage.commits import (
     Commit,
-    Funnel,
-    Shard,
-    create_corpus,
+    damage,
     ensure_commit,
     find_commit,
     input_hashes,
@@ -25,11 +27,8 @@ from musadata.corpus import (
     require_commit,
     stage_digest,
     write_commit,
-    write_shard,
 )
-from musadata.errors import MusadataError
-from musadata.records import Reject
-from musadata.storage.commits import damage
+from musadata.storage.shards import Shard, write_shard
 
 SHARD = Shard(0, 2)
 
@@ -154,7 +153,10 @@ def test_only_the_datasets_that_are_read_count(corpus):
 
 def test_the_digest_is_the_same_in_every_process(tmp_path):
     version = "code_version(('musadata.corpus.funnel',))"
-    program = f"from musadata.corpus import *; print(stage_digest({version}, {{'b': 1, 'a': {{2.5: 'x'}}}}))"
+    imports = (
+        "from musadata.storage.code_version import code_version; from musadata.storage.commits import stage_digest"
+    )
+    program = f"{imports}; print(stage_digest({version}, {{'b': 1, 'a': {{2.5: 'x'}}}}))"
     prints = {
         subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=os.environ | env).stdout
         for env in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2"})
@@ -176,9 +178,11 @@ def test_counts_come_back_in_the_order_of_the_steps(corpus):
 
 WRITER = """
 import sys
-from musadata.corpus import *
 from musadata.corpus import manifest
+from musadata.corpus.manifest import create_corpus, write_manifest
 from musadata.records import Reject
+from musadata.storage.commits import ensure_commit
+from musadata.storage.shards import deal, write_shard
 manifest.code_version = lambda producers: "fixed, so that somebody may edit a source while this test runs"
 corpus = sys.argv[1]
 create_corpus(corpus)

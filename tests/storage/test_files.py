@@ -107,7 +107,7 @@ def test_a_folder_without_permission_is_one_clear_error(tmp_path):
     """In a process that is not root, since root may write anywhere."""
     program = """
 import os, sys
-from musadata.corpus import files
+from musadata.storage import files
 from musadata.errors import MusadataError
 if os.getuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)

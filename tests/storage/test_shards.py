@@ -85,7 +85,7 @@ def test_all_shards_of_a_dataset_have_one_schema_whatever_their_rows(dataset, tm
 
 def test_the_same_rows_give_the_same_bytes_in_another_process(tmp_path):
     program = (
-        "import sys; from musadata.corpus import *; from musadata.records import Reject\n"
+        "import sys; from musadata.storage.shards import Shard, write_shard; from musadata.records import Reject\n"
         "rows = [Reject(1, 't', 'p', 'r', 'x' * (i % 50), str(i)) for i in range(9000)]\n"
         "print(write_shard(sys.argv[1], 'rejects', Shard(0, 1), rows, Reject).sha256)"
     )
