@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import OrderedDict
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from musadata.config import TeacherConfig
@@ -45,11 +44,9 @@ class CompilerTeacher:
     def __enter__(self) -> CompilerTeacher:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         if self._sandbox is not None and self._owns_sandbox:
-            self._sandbox.__exit__(kind, error, trace)
+            self._sandbox.__exit__(*exception)
             self._sandbox = None
 
     def answer(self, request: Request) -> Answer:

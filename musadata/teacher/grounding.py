@@ -1,6 +1,6 @@
-"""Reading the six steps out of an answer, and comparing every figure in them with the traces.
+"""Reading the six steps out of an answer, and comparing every claim in them with the traces.
 
-A claim is grounded if the traces bear it out on one of the sets of shapes:
+A claim is grounded if the traces confirm it on one of the sets of shapes:
 
 - an operator was dispatched, a dtype occurs (on that tensor, where the text names one);
 - a tuple is the shape or stride of a tensor (of the tensor that the text names), part of a shape, or an argument;
@@ -11,8 +11,8 @@ A claim is grounded if the traces bear it out on one of the sets of shapes:
 - any other whole number from 3 up is a dimension, stride, argument, count of elements, bytes of a tensor, the FLOPs or
   bytes of a trace, or the result of a grounded equation: derived figures have to show how they are derived.
 
-What this cannot see: a true figure about the wrong thing ("33 rows" where 33 is the number of columns), and whether an
-argument follows. `musadata.teacher.claims` says what counts as a claim.
+This check cannot detect a true figure about the wrong thing ("33 rows" where 33 is the number of columns), nor whether
+an argument is valid. `musadata.teacher.claims` says what counts as a claim.
 """
 
 import itertools
@@ -213,44 +213,41 @@ class _Stated:
 
 def _judge(claim: Claim, facts: Facts, stated: _Stated) -> str:
     """What is wrong with a claim; empty if nothing."""
+    number = claim.numbers[0] if claim.numbers else 0
     match claim.kind:
         case ClaimKind.OPERATOR:
-            return "" if claim.text in facts.operators else "no such operator was dispatched"
+            good, wrong = claim.text in facts.operators, "no such operator was dispatched"
         case ClaimKind.DTYPE:
-            tensors = _named(claim, facts)
-            return "" if claim.text in {fact.dtype for fact in tensors} else f"no such dtype{_of(claim)}"
+            good, wrong = claim.text in {fact.dtype for fact in _named(claim, facts)}, f"no such dtype{_of(claim)}"
         case ClaimKind.TUPLE:
             return _judge_tuple(claim, facts, stated)
         case ClaimKind.EQUATION:
-            if not _is_true(claim):
-                return "is false"
-            unknown = stated.unknown(claim)
-            return f"{unknown[0]} is not in the traces" if unknown else ""
-        case ClaimKind.SCALED:
-            return "" if _is_rounded(claim, facts, stated) else "no such figure in the traces"
-        case ClaimKind.INTENSITY:
-            known = any(_rounds_to(value, claim.about) for value in facts.intensities)
-            return "" if known else "not the intensity of a trace"
-        case ClaimKind.TILE:
-            return "" if _is_block_size(math.prod(claim.numbers)) else "a block has 32 to 1024 threads, in whole warps"
-        case ClaimKind.BLOCK_SIZE:
-            return "" if _is_block_size(claim.numbers[0]) else "a block has 32 to 1024 threads, in whole warps"
-        case ClaimKind.GEOMETRY:
-            number = claim.numbers[0]
-            return (
-                "" if number in stated.geometry or stated.knows(number) else "does not follow from a stated block size"
+            unknown = stated.unknown(claim) if _is_true(claim) else []
+            good, wrong = (
+                _is_true(claim) and not unknown,
+                f"{unknown[0]} is not in the traces" if unknown else "is false",
             )
+        case ClaimKind.SCALED:
+            good, wrong = _is_rounded(claim, facts, stated), "no such figure in the traces"
+        case ClaimKind.INTENSITY:
+            good = any(_rounds_to(value, claim.about) for value in facts.intensities)
+            wrong = "not the intensity of a trace"
+        case ClaimKind.TILE | ClaimKind.BLOCK_SIZE:
+            good, wrong = _is_block_size(math.prod(claim.numbers)), "a block has 32 to 1024 threads, in whole warps"
+        case ClaimKind.GEOMETRY:
+            good = number in stated.geometry or stated.knows(number)
+            wrong = "does not follow from a stated block size"
         case ClaimKind.SPLIT:
-            return "" if _fits_axis(claim, facts, stated) else "fits no axis of a tensor"
+            good, wrong = _fits_axis(claim, facts, stated), "fits no axis of a tensor"
         case ClaimKind.OFFSET:
-            steps = set(claim.numbers)
-            return "" if any(steps <= set(fact.stride) for fact in facts.tensors) else "not the strides of one tensor"
+            good = any(set(claim.numbers) <= set(fact.stride) for fact in facts.tensors)
+            wrong = "not the strides of one tensor"
         case ClaimKind.RANK:
-            return "" if claim.numbers[0] in {len(shape) for shape in facts.shapes} else "no tensor has that rank"
+            good, wrong = number in {len(shape) for shape in facts.shapes}, "no tensor has that rank"
         case ClaimKind.NUMBER:
-            number = claim.numbers[0]
-            known = number <= 2 or stated.knows(number) or number in facts.sizes or number in _MACHINE
-            return "" if known else "no such figure in the traces"
+            good = number <= 2 or stated.knows(number) or number in facts.sizes or number in _MACHINE
+            wrong = "no such figure in the traces"
+    return "" if good else wrong
 
 
 def _judge_tuple(claim: Claim, facts: Facts, stated: _Stated) -> str:

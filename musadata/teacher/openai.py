@@ -9,7 +9,6 @@ import os
 import random
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -72,9 +71,7 @@ class OpenAITeacher:
     def __enter__(self) -> "OpenAITeacher":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:

@@ -27,15 +27,8 @@ _MOST_OPERATORS = 80
 
 def render_reasoning(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, ...]:
     """The request for the six steps."""
-    question = _fill(
-        "reasoning",
-        reference=task.reference.strip(),
-        fence=_fence(task.reference),
-        sets=str(len(traces)),
-        facts=_render_facts(traces),
-        headings="\n".join(f"    {heading(step)}" for step in STEPS),
-    )
-    return _system(), ChatMessage("user", question)
+    headings = "\n".join(f"    {heading(step)}" for step in STEPS)
+    return _render_question("reasoning", task, traces, headings=headings)
 
 
 def render_generation(
@@ -43,15 +36,19 @@ def render_generation(
 ) -> tuple[ChatMessage, ...]:
     """The request for a candidate; the analysis is part of it where there is one."""
     analysis = _fill("analysis", steps=render_steps(reasoning)) if reasoning else ""
+    return _render_question("generation", task, traces, analysis=analysis)
+
+
+def _render_question(template: str, task: Task, traces: Sequence[Trace], **more: str) -> tuple[ChatMessage, ...]:
     question = _fill(
-        "generation",
+        template,
         reference=task.reference.strip(),
         fence=_fence(task.reference),
         sets=str(len(traces)),
-        facts=_render_facts(traces),
-        analysis=analysis,
+        facts="\n\n".join(_render_trace(number, trace) for number, trace in enumerate(traces, 1)),
+        **more,
     )
-    return _system(), ChatMessage("user", question)
+    return ChatMessage("system", _fill("system")), ChatMessage("user", question)
 
 
 def render_repair(feedback: str) -> tuple[ChatMessage, ...]:
@@ -73,14 +70,6 @@ def _fence(source: str) -> str:
     """Backticks that enclose a source, even one whose docstrings hold fences of their own."""
     longest = max((len(run) for run in re.findall(r"`+", source)), default=0)
     return "`" * max(3, longest + 1)
-
-
-def _system() -> ChatMessage:
-    return ChatMessage("system", _fill("system"))
-
-
-def _render_facts(traces: Sequence[Trace]) -> str:
-    return "\n\n".join(_render_trace(number, trace) for number, trace in enumerate(traces, 1))
 
 
 def _render_trace(number: int, trace: Trace) -> str:

@@ -1,4 +1,4 @@
-"""A teacher that repeats answers which were given before: by people, by a batch run, or in an earlier corpus."""
+"""A teacher that repeats recorded answers: of people, of a batch run, or of an earlier corpus."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ _JOURNAL = "replay"
 
 
 class ReplayTeacher:
-    """Answers from memory; a request is known by its task, kind, sample and turn.
+    """Answers from a record, in which a request is identified by its task, kind, sample and turn.
 
     Attributes:
         name: `replay:` and the name of the file or folder.
@@ -72,7 +72,9 @@ def _read(path: str) -> Iterator[tuple[str, Answer]]:
     if not files.exists(root):
         raise MusadataError("does not exist", where=path, remedy="name a corpus, a Parquet file or a journal")
     if files.isfile(root):
-        yield from _read_answers(files, root, path)
+        for row in _rows(files, root, _COLUMNS, path):
+            answer = Answer(row["text"], row.get("schedule") or "", row.get("fault") or "")
+            yield _key(row["task_id"], row["kind"], row["sample"], row["turn"]), answer
         return
     yield from _read_journal(path)
     for file in _parquets(files, f"{root}/annotations"):
@@ -83,17 +85,8 @@ def _read(path: str) -> Iterator[tuple[str, Answer]]:
     for file in _parquets(files, f"{root}/candidates"):
         for row in _rows(files, file, ("task_id", "sample", "turn", "source", "schedule", "fault")):
             kind = RequestKind.GENERATE if row["turn"] == 1 else RequestKind.REPAIR
-            text = f"```python\n{row['source'].strip()}\n```"
-            yield (
-                _key(row["task_id"], kind.value, row["sample"], row["turn"]),
-                Answer(text, row["schedule"], row["fault"]),
-            )
-
-
-def _read_answers(files: Any, file: str, path: str) -> Iterator[tuple[str, Answer]]:
-    for row in _rows(files, file, _COLUMNS, path):
-        key = _key(row["task_id"], row["kind"], row["sample"], row["turn"])
-        yield key, Answer(row["text"], row.get("schedule") or "", row.get("fault") or "")
+            answer = Answer(f"```python\n{row['source'].strip()}\n```", row["schedule"], row["fault"])
+            yield _key(row["task_id"], kind.value, row["sample"], row["turn"]), answer
 
 
 def _read_journal(path: str) -> Iterator[tuple[str, Answer]]:

@@ -35,14 +35,15 @@ _DOES_BY_NAME = {
 
 def write_decomposition(analysis: TaskAnalysis) -> str:
     working = [call for call in analysis.calls if call.kind is not CallKind.VIEW]
-    inputs = [named(fact) for fact in analysis.trace.tensors if fact.role == "input"]
+    inputs = join([named(fact) for fact in analysis.trace.tensors if fact.role == "input"])
+    outputs = join([named(fact) for fact in analysis.outputs])
     weights = [named(fact) for fact in analysis.trace.tensors if fact.role == "parameter"]
     lines = [
         analysis.choose(
             "opening",
-            f"`{analysis.task.name}` turns {join(inputs)} into {join([named(fact) for fact in analysis.outputs])}.",
-            f"From {join(inputs)} the module makes {join([named(fact) for fact in analysis.outputs])}.",
-            f"Input: {join(inputs)}. Output: {join([named(fact) for fact in analysis.outputs])}.",
+            f"`{analysis.task.name}` turns {inputs} into {outputs}.",
+            f"From {inputs} the module makes {outputs}.",
+            f"Input: {inputs}. Output: {outputs}.",
         )
     ]
     if weights:

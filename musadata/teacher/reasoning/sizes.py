@@ -188,10 +188,8 @@ _WRITERS = {
     CallKind.CONVOLUTION: _convolution,
     CallKind.POOLING: _pooling,
     CallKind.PLACEMENT: _placement,
-    CallKind.LOOKUP: _rest,
     CallKind.VIEW: _view,
-    CallKind.FILL: _rest,
-    CallKind.OTHER: _rest,
+    **dict.fromkeys((CallKind.LOOKUP, CallKind.FILL, CallKind.OTHER), _rest),
     CallKind.SCAN: _softmax,
 }
 

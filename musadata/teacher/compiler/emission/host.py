@@ -11,18 +11,8 @@ from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, SizeO
 from musadata.teacher.compiler.ir.index_formulas import Index, Size
 from musadata.teacher.compiler.ir.scalar import Buffer
 
-TORCH_TYPES = {
-    "bool": "torch::kBool",
-    "uint8": "torch::kUInt8",
-    "int8": "torch::kInt8",
-    "int16": "torch::kInt16",
-    "int32": "torch::kInt32",
-    "int64": "torch::kInt64",
-    "float16": "torch::kFloat16",
-    "bfloat16": "torch::kBFloat16",
-    "float32": "torch::kFloat32",
-    "float64": "torch::kFloat64",
-}
+_SCALAR_TYPES = ("Bool", "UInt8", "Int8", "Int16", "Int32", "Int64", "Float16", "BFloat16", "Float32", "Float64")
+TORCH_TYPES = {name.lower(): f"torch::k{name}" for name in _SCALAR_TYPES}
 
 
 @dataclass(frozen=True)
@@ -103,9 +93,7 @@ def _parameters(
 
 
 def _checks(parameters: Sequence[tuple[GraphInput, Buffer]]) -> list[str]:
-    lines = []
-    for item, buffer in parameters:
-        lines.append(f"CHECK_INPUT({buffer.name}, {TORCH_TYPES[buffer.dtype]}, {len(item.type.shape)});")
+    lines = [f"CHECK_INPUT({b.name}, {TORCH_TYPES[b.dtype]}, {len(item.type.shape)});" for item, b in parameters]
     for item, buffer in parameters:
         fixed = [(d, size.constant) for d, size in enumerate(item.type.shape) if size.constant is not None]
         if item.role == "argument" and fixed:
@@ -116,17 +104,12 @@ def _checks(parameters: Sequence[tuple[GraphInput, Buffer]]) -> list[str]:
 
 
 def _size_lines(graph: Graph, sizes: set[str], names: Mapping[str, str]) -> list[str]:
-    lines = []
-    for origin in graph.sizes:
-        if origin.name in sizes:
-            lines.append(f"const int {origin.name} = {_size_text(graph, origin, names)};")
-    return lines
+    def text(origin: SizeOrigin) -> str:
+        if origin.formula is not None:
+            return Printer({}, {}).index(origin.formula)
+        return f"{names[graph.arguments[origin.argument]['spec']]}.size({origin.dim})"
 
-
-def _size_text(graph: Graph, origin: SizeOrigin, names: Mapping[str, str]) -> str:
-    if origin.formula is not None:
-        return Printer({}, {}).index(origin.formula)
-    return f"{names[graph.arguments[origin.argument]['spec']]}.size({origin.dim})"
+    return [f"const int {origin.name} = {text(origin)};" for origin in graph.sizes if origin.name in sizes]
 
 
 def _allocate_and_launch(

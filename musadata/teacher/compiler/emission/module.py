@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from musadata.teacher.compiler.emission.host import HostFunction
-from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput
+from musadata.teacher.compiler.ir.captured_graph import Graph
 
 TEMPLATE = '''import torch
 import torch.nn as nn
@@ -39,7 +39,7 @@ def write_module(graph: Graph, host: HostFunction, cuda: str) -> str:
     return TEMPLATE.format(
         imports="import torch.nn.functional as F\n" if " F." in initializer else "",
         cuda=cuda,
-        declaration=_declaration(host),
+        declaration=f'"""\n{host.declaration}\n"""' if "\n" in host.declaration else f'"{host.declaration}"',
         name=host.name,
         function=host.name,
         initializer=initializer,
@@ -48,15 +48,10 @@ def write_module(graph: Graph, host: HostFunction, cuda: str) -> str:
     )
 
 
-def _declaration(host: HostFunction) -> str:
-    if "\n" not in host.declaration:
-        return f'"{host.declaration}"'
-    return f'"""\n{host.declaration}\n"""'
-
-
 def _forward(graph: Graph, host: HostFunction) -> str:
     names = {argument["spec"]: argument["name"] for argument in graph.arguments}
-    arguments = [_argument(item, names) for item, _ in host.parameters]
+    inputs = [item for item, _ in host.parameters]
+    arguments = [names[item.name] if item.role == "argument" else state_path(item.name) for item in inputs]
     call = f"extension.{host.name}({', '.join(arguments)})"
     if len(call) > 100:
         call = f"extension.{host.name}(\n    " + ",\n    ".join(arguments) + ",\n)"
@@ -79,10 +74,6 @@ def _nested(result: Any) -> str:
     if "list" in result:
         return f"[{', '.join(items)}]"
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-
-
-def _argument(item: GraphInput, names: Mapping[str, str]) -> str:
-    return names[item.name] if item.role == "argument" else state_path(item.name)
 
 
 def state_path(name: str) -> str:

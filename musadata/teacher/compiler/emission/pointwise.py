@@ -140,7 +140,7 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
     store = kernel.stores[0]
     reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
     fixed = [load for load in store.value.loads if load not in reads]
-    function, source = _element_function(kernel, size_names, reads, fixed, block.functions)
+    function, source = _element_function(kernel, size_names, (*reads, *fixed), block.functions)
     for load in fixed:
         block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
     fixed_names = [f"{load.buffer.name}_value" for load in fixed]
@@ -168,18 +168,14 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
 
 
 def _element_function(
-    kernel: Kernel,
-    size_names: Sequence[str],
-    reads: Sequence[Load],
-    fixed: Sequence[Load],
-    functions: dict[tuple[str, str], None],
+    kernel: Kernel, size_names: Sequence[str], loads: Sequence[Load], functions: dict[tuple[str, str], None]
 ) -> tuple[str, str]:
     """A device function from the loaded values of one element to its result."""
     store = kernel.stores[0]
     name = f"{kernel.name.removesuffix('_kernel')}_element"
     block = Block([*size_names, name])
     parameters: dict[str, str] = {}
-    for load in (*reads, *fixed):
+    for load in loads:
         parameter = parameters.setdefault(load.buffer.name, block.fresh(load.buffer.name))
         block.name(load, parameter)
     text = block.value(store.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
@@ -124,13 +124,15 @@ def _work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
             known.add(stage.local)
         elif stage.axes:
             block.write()
-            _map(block, stage, team, fixed, frozenset(known))
+            block.hoist(stage.value, fixed, frozenset(known))
+            with _loops(block, stage.axes, team):
+                write_store(block, stage)
         else:
-            _single(block, stage, team)
+            _store_once(block, stage, team)
 
 
 def _register_names(kernel: Kernel, block: Block) -> dict[str, str]:
-    """Registers are called after what they hold; a buffer of the same name goes first."""
+    """Registers are named after the value that they hold, unless a buffer or a function has that name."""
     buffers = {b.name for b in (*kernel.inputs, *kernel.outputs)}
     names = {r.local: f"{r.local}_result" if r.local in buffers else r.local for r in kernel.reductions}
     names = {local: f"{name}_value" if name in _FUNCTION_NAMES else name for local, name in names.items()}
@@ -154,7 +156,11 @@ def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[Non
     if not axes:
         yield
     elif not team.first:
-        with _nested(block, axes):
+        with ExitStack() as loops:
+            for axis in axes:
+                limit = block.index(axis.extent)
+                head = f"for ({INDEX} {axis.name} = 0; {axis.name} < {limit}; ++{axis.name})"
+                loops.enter_context(block.scope(head))
             yield
     else:
         flat = axes[0].name if len(axes) == 1 else block.fresh("inner")
@@ -176,17 +182,6 @@ def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
     return tuple(bounded)
 
 
-@contextmanager
-def _nested(block: Block, axes: tuple[Variable, ...]) -> Iterator[None]:
-    axis, *rest = axes
-    with block.scope(f"for ({INDEX} {axis.name} = 0; {axis.name} < {block.index(axis.extent)}; ++{axis.name})"):
-        if rest:
-            with _nested(block, tuple(rest)):
-                yield
-        else:
-            yield
-
-
 def identity(kind: str, dtype: str) -> str:
     """What a reduction starts from."""
     if kind in ("any", "all"):
@@ -197,15 +192,6 @@ def identity(kind: str, dtype: str) -> str:
         return "-INFINITY" if kind != "min" else "INFINITY"
     limits = {"int64": "INT64", "int32": "INT"}.get(dtype, "SCHAR")
     return f"{limits}_{'MIN' if kind != 'min' else 'MAX'}"
-
-
-def combined(kind: str, dtype: str, one: str, other: str) -> str:
-    """The expression that combines two partial results."""
-    if kind == "fast_max":
-        return f"{'fmaxf' if dtype == 'float32' else 'fmax'}({one}, {other})"
-    if kind in ("max", "min"):
-        return f"{kind}imum({one}, {other})"
-    return f"{one} {'+' if kind == 'sum' else '*'} {other}"
 
 
 def _reduce(
@@ -233,19 +219,14 @@ def _reduce(
             function = _helper_name(team.collective, stage.kind)
             block.write(f"{name} = {function}({name}{memory});")
     if stage.buffer is not None:
-        _single(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
+        _store_once(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
 
 
 def _accumulate(block: Block, stage: Reduce, name: str) -> None:
     text = block.value(stage.value)
-    if stage.kind in ("sum", "prod"):
-        block.write(f"{name} {'+' if stage.kind == 'sum' else '*'}= {text};")
-    elif stage.kind in ("any", "all"):
-        block.write(f"{name} = {name} {'||' if stage.kind == 'any' else '&&'} {text};")
-    else:
-        if stage.kind in ("max", "min"):
-            block.functions[f"{stage.kind}imum", stage.dtype] = None
-        block.write(f"{name} = {combined(stage.kind, stage.dtype, name, text)};")
+    if stage.kind in ("max", "min"):
+        block.functions[f"{stage.kind}imum", stage.dtype] = None
+    block.write(_update(stage.kind, stage.dtype, name, text))
 
 
 def _reduce_position(block: Block, stage: Reduce, name: str) -> None:
@@ -270,13 +251,7 @@ def _reduce_position(block: Block, stage: Reduce, name: str) -> None:
             block.write(f"{name} = {block.index(flat)};")
 
 
-def _map(block: Block, stage: Store, team: Team, fixed: frozenset[Variable], known: frozenset[str]) -> None:
-    block.hoist(stage.value, fixed, known)
-    with _loops(block, stage.axes, team):
-        write_store(block, stage)
-
-
-def _single(block: Block, stage: Store, team: Team) -> None:
+def _store_once(block: Block, stage: Store, team: Team) -> None:
     with block.scope(f"if ({team.leader})") if team.leader else nullcontext():
         write_store(block, stage)
 
@@ -293,60 +268,64 @@ def _helper_name(collective: str, kind: str) -> str:
     return f"{collective}_{names.get(kind, kind)}"
 
 
+def _helper(name: str, dtype: str, comment: str, parameters: str, lines: Sequence[str]) -> str:
+    """The text of a device function."""
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"// {comment}\n__device__ __forceinline__ {C_TYPES[dtype]} {name}({parameters}) {{\n{body}}}\n\n"
+
+
+def _update(kind: str, dtype: str, one: str, other: str) -> str:
+    """The statement that combines a partial result into another."""
+    if kind in ("sum", "prod"):
+        return f"{one} {'+' if kind == 'sum' else '*'}= {other};"
+    if kind in ("any", "all"):
+        return f"{one} = {one} {'||' if kind == 'any' else '&&'} {other};"
+    function = f"{kind}imum" if kind != "fast_max" else "fmaxf" if dtype == "float32" else "fmax"
+    return f"{one} = {function}({one}, {other});"
+
+
 def _warp_helper(kind: str, dtype: str) -> str:
-    type_, name = C_TYPES[dtype], _helper_name("warp", kind)
-    shuffled = "__shfl_xor_sync(0xffffffff, value, offset)"
-    update = {"sum": f"value += {shuffled};", "prod": f"value *= {shuffled};"}.get(
-        kind, f"value = {combined(kind, dtype, 'value', shuffled)};"
+    comment = "Combines the values of a warp's lanes; every lane gets the result."
+    lines = (
+        f"for (int offset = {WARP // 2}; offset > 0; offset /= 2) {{",
+        f"    {_update(kind, dtype, 'value', '__shfl_xor_sync(0xffffffff, value, offset)')}",
+        "}",
+        "return value;",
     )
-    return (
-        f"// Combines the values of a warp's lanes; every lane gets the result.\n"
-        f"__device__ __forceinline__ {type_} {name}({type_} value) {{\n"
-        f"    for (int offset = {WARP // 2}; offset > 0; offset /= 2) {{\n"
-        f"        {update}\n"
-        f"    }}\n"
-        f"    return value;\n"
-        f"}}\n\n"
-    )
+    return _helper(_helper_name("warp", kind), dtype, comment, f"{C_TYPES[dtype]} value", lines)
 
 
 def _shuffle_helper(kind: str, dtype: str) -> str:
-    type_, name, warp = C_TYPES[dtype], _helper_name("block", kind), _helper_name("warp", kind)
-    return (
-        f"// Combines the values of a block's threads, first within warps; every thread gets the result.\n"
-        f"__device__ __forceinline__ {type_} {name}({type_} value, {type_}* partial) {{\n"
-        f"    const int lane = threadIdx.x % {WARP};\n"
-        f"    const int warp = threadIdx.x / {WARP};\n"
-        f"    value = {warp}(value);\n"
-        f"    if (lane == 0) partial[warp] = value;\n"
-        f"    __syncthreads();\n"
-        f"    value = lane < blockDim.x / {WARP} ? partial[lane] : {identity(kind, dtype)};\n"
-        f"    value = {warp}(value);\n"
-        f"    __syncthreads();  // before partial is written again\n"
-        f"    return value;\n"
-        f"}}\n\n"
+    type_, warp = C_TYPES[dtype], _helper_name("warp", kind)
+    comment = "Combines the values of a block's threads, first within warps; every thread gets the result."
+    lines = (
+        f"const int lane = threadIdx.x % {WARP};",
+        f"const int warp = threadIdx.x / {WARP};",
+        f"value = {warp}(value);",
+        "if (lane == 0) partial[warp] = value;",
+        "__syncthreads();",
+        f"value = lane < blockDim.x / {WARP} ? partial[lane] : {identity(kind, dtype)};",
+        f"value = {warp}(value);",
+        "__syncthreads();  // before partial is written again",
+        "return value;",
     )
+    return _helper(_helper_name("block", kind), dtype, comment, f"{type_} value, {type_}* partial", lines)
 
 
 def _shared_helper(kind: str, dtype: str) -> str:
-    type_, name = C_TYPES[dtype], _helper_name("block", kind)
-    mine, theirs = "partial[threadIdx.x]", "partial[threadIdx.x + stride]"
-    update = {"sum": f"{mine} += {theirs};", "prod": f"{mine} *= {theirs};"}.get(
-        kind, f"{mine} = {combined(kind, dtype, mine, theirs)};"
+    type_ = C_TYPES[dtype]
+    comment = "Combines the values of a block's threads in a tree; every thread gets the result."
+    lines = (
+        "partial[threadIdx.x] = value;",
+        "__syncthreads();",
+        "for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {",
+        "    if (threadIdx.x < stride) {",
+        f"        {_update(kind, dtype, 'partial[threadIdx.x]', 'partial[threadIdx.x + stride]')}",
+        "    }",
+        "    __syncthreads();",
+        "}",
+        f"const {type_} result = partial[0];",
+        "__syncthreads();  // before partial is written again",
+        "return result;",
     )
-    return (
-        f"// Combines the values of a block's threads in a tree; every thread gets the result.\n"
-        f"__device__ __forceinline__ {type_} {name}({type_} value, {type_}* partial) {{\n"
-        f"    partial[threadIdx.x] = value;\n"
-        f"    __syncthreads();\n"
-        f"    for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {{\n"
-        f"        if (threadIdx.x < stride) {{\n"
-        f"            {update}\n"
-        f"        }}\n"
-        f"        __syncthreads();\n"
-        f"    }}\n"
-        f"    const {type_} result = partial[0];\n"
-        f"    __syncthreads();  // before partial is written again\n"
-        f"    return result;\n"
-        f"}}\n\n"
-    )
+    return _helper(_helper_name("block", kind), dtype, comment, f"{type_} value, {type_}* partial", lines)

@@ -1,7 +1,8 @@
-"""Writing the body of a kernel: variables with telling names, guarded loads as `if`, no line too long to read."""
+"""Writing the body of a kernel: variables with readable names, guarded loads as `if`, no overlong lines."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -21,9 +22,9 @@ from musadata.teacher.compiler.ir.scalar import (
     Scalar,
 )
 
-LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
-LONGEST_FORMULA = 48  # the same for index formulas
 LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
+LONGEST_FORMULA = 48  # the same for index formulas
+LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
 INDEX = "int"
 
 
@@ -40,7 +41,7 @@ class Block:
         self.functions: dict[tuple[str, str], None] = {}
         self.printer = Printer({}, self.functions)
         self._names = set(taken) | RESERVED_NAMES
-        self._uses: dict[int, int] = {}
+        self._uses: Counter[int] = Counter()
         self._alive: list[Scalar] = []  # keeps identities valid while they are used as keys
 
     def write(self, line: str = "") -> None:
@@ -83,7 +84,7 @@ class Block:
         return self.printer.scalar(value)
 
     def hoist(self, value: Scalar, fixed: frozenset[Variable], locals_known: frozenset[str]) -> None:
-        """Compute what a loop's value needs but what does not change inside of the loop, ahead of it."""
+        """Compute ahead of a loop what its value needs and what does not change inside of the loop."""
         self._count(value)
         for node in self._unguarded(value):
             movable = isinstance(node, (Named, Load)) and node.variables <= fixed and node.locals <= locals_known
@@ -93,7 +94,7 @@ class Block:
                     self._declare(node, self._name_for(node))
 
     def _unguarded(self, value: Scalar) -> list[Scalar]:
-        """Named nodes that are computed whatever the conditions are, outermost first."""
+        """Nodes that are computed whatever the conditions are, outermost first."""
         found: list[Scalar] = []
         stack, seen = [value], set()
         while stack:
@@ -107,10 +108,7 @@ class Block:
 
     def _count(self, value: Scalar) -> None:
         self._alive.append(value)
-        self._uses = {}
-        for node in value.walk():
-            for child in node.children:
-                self._uses[id(child)] = self._uses.get(id(child), 0) + 1
+        self._uses = Counter(id(child) for node in value.walk() for child in node.children)
 
     def _name_positions(self, value: Scalar) -> None:
         """Give positions that are computed and used more than once a variable: `const int in_h = oh * 2 + kh - 1`."""
@@ -128,15 +126,11 @@ class Block:
 
         `names` proposes names for whole formulas.
         """
-        counts: dict[Index, int] = {}
+        counts: Counter[Index] = Counter()
         for formula in formulas:
-            if formula in self.printer.positions:
-                continue
-            if _is_computed(formula):
-                counts[formula] = counts.get(formula, 0) + 1
-            for atom in formula.atoms():
-                if isinstance(atom, Operation) and of(atom) != formula and _is_computed(of(atom)):
-                    counts[of(atom)] = counts.get(of(atom), 0) + 1
+            if formula not in self.printer.positions:
+                inner = [of(atom) for atom in formula.atoms() if isinstance(atom, Operation) and of(atom) != formula]
+                counts.update(filter(_is_computed, (formula, *inner)))
         for formula in sorted(counts, key=lambda f: len(self.printer.index(f))):
             if formula in self.printer.positions:
                 continue
@@ -169,10 +163,8 @@ class Block:
     def _deserves_name(self, node: Scalar) -> bool:
         if isinstance(node, Named):
             return not isinstance(node.value, Literal)
-        shared = self._uses.get(id(node), 0) > 1
-        if shared and isinstance(node, (Load, Call)):
-            return True
-        if shared and isinstance(node, Cast) and not isinstance(node.argument, (Local, Formula)):
+        computed = isinstance(node, Cast) and not isinstance(node.argument, (Local, Formula))
+        if self._uses[id(node)] > 1 and (computed or isinstance(node, (Load, Call))):
             return True
         return len(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
 
@@ -204,20 +196,17 @@ class Block:
     def _prepare_choice(self, node: Choose, *, root: bool) -> None:
         self._prepare(node.condition, root=False)
         if self._is_simple(node):
-            if not root and (self._uses.get(id(node), 0) > 1 or len(self.printer.scalar(node)) > LONGEST_TEXT):
+            if not root and (self._uses[id(node)] > 1 or len(self.printer.scalar(node)) > LONGEST_TEXT):
                 self._declare(node, "selected")
             return
         name = self.fresh("selected" if not isinstance(node.yes, Named) else node.yes.name)
         condition = self.printer.scalar(node.condition)
         kind = C_TYPES[node.dtype]
-        if isinstance(node.no, (Literal, Local)):
-            self.write(f"{kind} {name} = {self.printer.scalar(node.no)};")
-            with self.scope(f"if ({condition})"):
-                self._assign(name, node.yes)
-        else:
-            self.write(f"{kind} {name};")
-            with self.scope(f"if ({condition})"):
-                self._assign(name, node.yes)
+        is_plain = isinstance(node.no, (Literal, Local))
+        self.write(f"{kind} {name} = {self.printer.scalar(node.no)};" if is_plain else f"{kind} {name};")
+        with self.scope(f"if ({condition})"):
+            self._assign(name, node.yes)
+        if not is_plain:
             self.lines[-1] += " else {"
             named = dict(self.printer.named)
             self.depth += 1
@@ -234,12 +223,9 @@ class Block:
     def _is_simple(self, node: Choose) -> bool:
         """Both sides are short and need no statements of their own."""
         for side in (node.yes, node.no):
-            for part in self._unguarded(side):
-                if id(part) in self.printer.named:
-                    continue
-                named_inside = isinstance(part, Named) and part is not side
-                if isinstance(part, Choose) or (named_inside and id(part) not in self.printer.named):
-                    return False
+            open_parts = [part for part in self._unguarded(side) if id(part) not in self.printer.named]
+            if any(isinstance(p, Choose) or (isinstance(p, Named) and p is not side) for p in open_parts):
+                return False
         return len(self.printer.scalar(node)) <= LONGEST_TEXT + 20
 
 

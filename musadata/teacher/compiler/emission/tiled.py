@@ -45,21 +45,25 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     tile = TILE if min(rows_hint, cols_hint) > 8 else 8
     inner_names = [v.name for v in stage.axes]
     block = Block([*names_in(kernel, size_names), *inner_names, "tile_row", "tile_col", "k", "start", stage.local])
-    row, col = _flat_name(rows, "tile_row"), _flat_name(cols, "tile_col")
+    row = rows[0].name if len(rows) == 1 else "tile_row"
+    col = cols[0].name if len(cols) == 1 else "tile_col"
     kind = C_TYPES[stage.dtype]
     block.write(f"__shared__ {kind} left_tile[{tile}][{tile}];")
     block.write(f"__shared__ {kind} right_tile[{tile}][{tile}];")
     block.write(f"const {INDEX} {row} = blockIdx.y * {tile} + threadIdx.y;")
     block.write(f"const {INDEX} {col} = blockIdx.x * {tile} + threadIdx.x;")
-    if batch:
-        _decode_axes(block, "blockIdx.z", batch)
+    if len(batch) == 1:
+        block.write(f"const {INDEX} {batch[0].name} = blockIdx.z;")
+    elif batch:
+        decode(block, "blockIdx.z", batch, frozenset(batch))
     rows_text, cols_text = count_text(block, rows), count_text(block, cols)
     for flat, axes in ((row, rows), (col, cols)):
         if len(axes) > 1:
             block.printer.positions[flatten([of(v) for v in axes], [v.extent for v in axes])] = flat
     head = len(block.lines)
     block.write()
-    local = _local_name(kernel, stage)
+    taken = {buffer.name for buffer in (*kernel.inputs, *kernel.outputs)}
+    local = "accumulator" if "accumulator" not in taken else "accumulated"
     block.printer.rename = {stage.local: local}
     block.write(f"{kind} {local} = {number_text(0, stage.dtype)};")
     depth_text = count_text(block, stage.axes)
@@ -87,22 +91,6 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
 
 def _tiles(extent: str, tile: int) -> str:
     return str(-(-int(extent) // tile)) if extent.isdigit() else f"({extent} + {tile - 1}) / {tile}"
-
-
-def _flat_name(axes: tuple[Variable, ...], otherwise: str) -> str:
-    return axes[0].name if len(axes) == 1 else otherwise
-
-
-def _local_name(kernel: Kernel, stage: Reduce) -> str:
-    buffers = {b.name for b in (*kernel.inputs, *kernel.outputs)}
-    return "accumulator" if "accumulator" not in buffers else "accumulated"
-
-
-def _decode_axes(block: Block, flat: str, axes: tuple[Variable, ...]) -> None:
-    if len(axes) == 1 and axes[0].name != flat:
-        block.write(f"const {INDEX} {axes[0].name} = {flat};")
-    elif len(axes) > 1:
-        decode(block, flat, axes, frozenset(axes))
 
 
 def _insert_decoded(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:

@@ -9,16 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
 
-from musadata.teacher.compiler.ir.index_formulas import (
-    Index,
-    Operation,
-    Size,
-    divide,
-    number,
-    of,
-    operate,
-    product,
-)
+from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, divide, number, of, operate, product
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,19 @@ class Scalar:
 
     dtype: str
 
-    @property
-    def operands(self) -> tuple[Scalar, ...]:
-        return ()
+    @cached_property
+    def _parts(self) -> list[object]:
+        """The values of all fields, and of tuples each item."""
+        values = [getattr(self, name) for name in self.__dataclass_fields__]
+        return [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
 
-    @property
+    @cached_property
+    def operands(self) -> tuple[Scalar, ...]:
+        return tuple(part for part in self._parts if isinstance(part, Scalar))
+
+    @cached_property
     def formulas(self) -> tuple[Index, ...]:
-        return ()
+        return tuple(part for part in self._parts if isinstance(part, Index))
 
     def __add__(self, other: Scalar) -> Call:
         return Call(self.dtype, "add", (self, other))
@@ -109,10 +115,6 @@ class Load(Scalar):
     buffer: Buffer
     index: tuple[Index, ...]
 
-    @property
-    def formulas(self) -> tuple[Index, ...]:
-        return self.index
-
 
 @dataclass(frozen=True, eq=False)
 class Call(Scalar):
@@ -121,18 +123,10 @@ class Call(Scalar):
     operation: str
     arguments: tuple[Scalar, ...]
 
-    @property
-    def operands(self) -> tuple[Scalar, ...]:
-        return self.arguments
-
 
 @dataclass(frozen=True, eq=False)
 class Cast(Scalar):
     argument: Scalar
-
-    @property
-    def operands(self) -> tuple[Scalar, ...]:
-        return (self.argument,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,20 +137,12 @@ class Choose(Scalar):
     yes: Scalar
     no: Scalar
 
-    @property
-    def operands(self) -> tuple[Scalar, ...]:
-        return self.condition, self.yes, self.no
-
 
 @dataclass(frozen=True, eq=False)
 class Formula(Scalar):
     """An index formula as a value."""
 
     index: Index
-
-    @property
-    def formulas(self) -> tuple[Index, ...]:
-        return (self.index,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +152,6 @@ class Compare(Scalar):
     relation: str
     left: Index
     right: Index
-
-    @property
-    def formulas(self) -> tuple[Index, ...]:
-        return self.left, self.right
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,10 +167,6 @@ class Named(Scalar):
 
     name: str
     value: Scalar
-
-    @property
-    def operands(self) -> tuple[Scalar, ...]:
-        return (self.value,)
 
 
 def compute_type(dtype: str) -> str:

@@ -119,20 +119,18 @@ def _test(c: Call) -> Results:
     return pointwise(c, _UNARY, lambda x: call(c.operator, "bool", x), 1, compute_type(c.value("self").dtype))
 
 
-@rule("logical_not")
-def _logical_not(c: Call) -> Results:
-    return pointwise(c, _UNARY, lambda x: call("not", "bool", x), 1, "bool")
-
-
 @rule("bitwise_not")
 def _bitwise_not(c: Call) -> Results:
     return pointwise(c, _UNARY, lambda x: call("not" if c.dtype == "bool" else "bitwise_not", c.dtype, x), 1)
 
 
-@rule("logical_and", "logical_or", "logical_xor")
+_LOGICAL = {"logical_not": "not", "logical_and": "and", "logical_or": "or", "logical_xor": "ne"}
+
+
+@rule(*_LOGICAL)
 def _logical(c: Call) -> Results:
-    operation = {"logical_and": "and", "logical_or": "or", "logical_xor": "ne"}[c.operator]
-    return pointwise(c, _BINARY, lambda x, y: call(operation, "bool", x, y), 1, "bool")
+    names = _UNARY if c.operator == "logical_not" else _BINARY
+    return pointwise(c, names, lambda *xs: call(_LOGICAL[c.operator], "bool", *xs), 1, "bool")
 
 
 @rule("relu")

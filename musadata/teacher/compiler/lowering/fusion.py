@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from musadata.teacher.compiler.ir.index_formulas import (
     ONE,
@@ -310,20 +311,18 @@ def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: 
 
 
 def _with_parts(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
-    fields: dict[str, object] = {}
-    for name in value.__dataclass_fields__:
-        part = getattr(value, name)
-        if isinstance(part, Scalar):
-            fields[name] = replace_loads(part, change, done)
-        elif isinstance(part, Index):
-            fields[name] = _replace_in_index(part, change, done)
-        elif isinstance(part, tuple) and part and isinstance(part[0], Scalar):
-            fields[name] = tuple(replace_loads(item, change, done) for item in part)
-        elif isinstance(part, tuple) and part and isinstance(part[0], Index):
-            fields[name] = tuple(_replace_in_index(item, change, done) for item in part)
+    fields = {name: _part(getattr(value, name), change, done) for name in value.__dataclass_fields__}
     if all(_same(getattr(value, name), part) for name, part in fields.items()):
         return value
-    return replace(value, **fields)  # type: ignore[arg-type]
+    return replace(value, **fields)
+
+
+def _part(part: Any, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Any:
+    if isinstance(part, Scalar):
+        return replace_loads(part, change, done)
+    if isinstance(part, tuple):
+        return tuple(_part(item, change, done) for item in part)
+    return _replace_in_index(part, change, done) if isinstance(part, Index) else part
 
 
 def _same(one: object, other: object) -> bool:
@@ -336,11 +335,13 @@ def _replace_in_index(index: Index, change: Callable[[Load], Scalar | None], don
     if not any(isinstance(atom, Opaque) for atom in index.atoms()):
         return index
 
-    def new(atom: Opaque) -> Index:
+    def new(atom: object) -> Index | None:
+        if not isinstance(atom, Opaque):
+            return None
         scalar = replace_loads(atom.scalar, change, done)
         return of(atom) if scalar is atom.scalar else of(Opaque(scalar, scalar.variables))
 
-    return _map_atoms(index, lambda atom: new(atom) if isinstance(atom, Opaque) else None)
+    return _map_atoms(index, new)
 
 
 def _substitute(index: Index, change: Mapping[Variable, Index]) -> Index:

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import accumulate
 
-from musadata.teacher.compiler.ir.index_formulas import (
-    ONE,
-    ZERO,
-    Index,
-    as_index,
-    divide,
-    maximum,
-    minimum,
-    product,
-)
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, as_index, divide, maximum, minimum, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices
 from musadata.teacher.compiler.ir.scalar import Choose, Compare, Scalar, cast, choose, guarded, literal, within
