@@ -6,11 +6,11 @@ from pathlib import Path
 
 from musadata.verifier.compilation.sources import CandidateSources, from_load, from_load_inline
 
-Compile = Callable[[CandidateSources], "str | Path"]
+RequestLibrary = Callable[[CandidateSources], "str | Path"]  # gives the library's path
 _modules: list[types.ModuleType] = []  # the operators that they register live as long as they do
 
 
-def replace_loaders(compile: Compile, note_library: Callable[[str], object] = str) -> None:
+def replace_loaders(compile: RequestLibrary, note_library: Callable[[str], object] = str) -> None:
     """Make both functions ask `compile` for the path of a library and open that.
 
     What `compile` raises, they raise as the RuntimeError that torch has for it ("Error building extension ...").

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
@@ -70,6 +71,12 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+@cache
+def hash_code(*parts: str | Path) -> str:
+    """Hash of `parts` and of this package's code, which all decide what a library is; read once, not for each."""
+    return hash_of(*parts, Path(__file__).parent)
 
 
 def keep_library(kind: str, key: str, compile_into: Callable[[Path, Path], Path]) -> Path:

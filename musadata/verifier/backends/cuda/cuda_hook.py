@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from musadata.verifier.backends.device_records import Fault, Records
-from musadata.verifier.backends.loaders import Compile
+from musadata.verifier.backends.loaders import RequestLibrary
 from musadata.verifier.backends.native import native_hook
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def prepare() -> None:
     load_bridge()
 
 
-def activate(compile: Compile, fault_fd: int = -1) -> None:
+def activate(compile: RequestLibrary, fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the library."""
     look_for_device()
     native_hook.activate(compile)

@@ -11,9 +11,9 @@ from musadata.errors import MusadataError
 from musadata.verifier.backends.cuda import reduced_prelude
 from musadata.verifier.backends.cuda.nvcc_errors import may_need_full_headers
 from musadata.verifier.backends.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
-from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, Wrappers
+from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, NATIVE_FOLDER, Wrappers
 from musadata.verifier.backends.torch_abi.bridge import build_support, include_folder, support_folders
-from musadata.verifier.compilation.build_cache import hash_of, keep_library
+from musadata.verifier.compilation.build_cache import hash_code, hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits, run_compiler
 from musadata.verifier.compilation.diagnostics import NO_MESSAGE, list_errors
@@ -88,15 +88,9 @@ def compile_candidate(sources: CandidateSources, nvcc: Nvcc, limits: CompileLimi
         MusadataError: the toolchain is.
     """
     toolchain = find_toolchain()
-    key = hash_of(sources.digest(), toolchain.identity, nvcc.version, nvcc.architecture, _deciding_sources())
+    code = hash_code(*support_folders(), _HERE, NATIVE_FOLDER, RULES)
+    key = hash_of(sources.digest(), toolchain.identity, nvcc.version, nvcc.architecture, code)
     return keep_library("artifacts-cuda", key, lambda work, _: _compile(sources, nvcc, toolchain, work, limits))
-
-
-@cache
-def _deciding_sources() -> str:
-    """Hash of all that is compiled and linked with a candidate, and of the code that decides how."""
-    native, compilation = _HERE.with_name("native"), _HERE.parents[1] / "compilation"
-    return hash_of(*support_folders(), _HERE, native, compilation, RULES)
 
 
 def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, work: Path, limits: CompileLimits) -> Path:

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from musadata.errors import MusadataError
@@ -23,7 +22,7 @@ from musadata.verifier.backends.emulated.execution_spaces import find_misplaced
 from musadata.verifier.backends.emulated.lines import write_lines
 from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS
 from musadata.verifier.backends.torch_abi.bridge import include_folder
-from musadata.verifier.compilation.build_cache import hash_of, keep_library
+from musadata.verifier.compilation.build_cache import hash_code, hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.contained_run import CompileLimits, Finished, run_compiler
 from musadata.verifier.compilation.diagnostics import Diagnostic, read_diagnostics, render_diagnostics
@@ -58,7 +57,8 @@ def compile_sources(
     headers = build_headers(sources.default_defines(), lines, include=include)
     libraries = build_libraries()
     built = headers.prelude, libraries.runtime.parent.name, libraries.support.parent.name
-    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, _deciding_sources())
+    code = hash_code(_HERE, RULES, importlib.metadata.version("libclang"))
+    key = hash_of(sources.digest(), *built, find_toolchain().identity, *include, code)
 
     def compile_into(work: Path, kept: Path) -> Path:
         library = _compile(work, sources, headers, lines, limits)
@@ -67,12 +67,6 @@ def compile_sources(
         return library
 
     return keep_library("artifacts", key, compile_into)
-
-
-@cache
-def _deciding_sources() -> str:
-    """Hash of the code that decides what is compiled: a later version may do it in another way."""
-    return hash_of(_HERE, _HERE.parents[1] / "compilation", RULES, importlib.metadata.version("libclang"))
 
 
 def _compile(work: Path, sources: CandidateSources, headers: Headers, lines: bool, limits: CompileLimits) -> Path:

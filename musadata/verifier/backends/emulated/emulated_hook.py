@@ -5,7 +5,7 @@ from functools import cache
 
 from musadata.verifier.backends.device_records import Records
 from musadata.verifier.backends.emulated.runtime import Runtime
-from musadata.verifier.backends.loaders import Compile, replace_loaders
+from musadata.verifier.backends.loaders import RequestLibrary, replace_loaders
 
 DEVICE = "cuda"  # what PyTorch calls it
 ORDERS = ("forward", "reverse", "random")
@@ -34,7 +34,7 @@ def prepare() -> Runtime:
     return runtime
 
 
-def activate(compile: Compile, fault_fd: int = -1) -> None:
+def activate(compile: RequestLibrary, fault_fd: int = -1) -> None:
     """Make this process one in which candidates run; cheap after `prepare`.
 
     Args:

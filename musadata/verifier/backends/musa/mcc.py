@@ -16,8 +16,8 @@ from typing import Any
 
 from musadata.errors import MusadataError
 from musadata.verifier.backends.musa.port import port_source
-from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, Wrappers
-from musadata.verifier.compilation.build_cache import hash_of, keep_library
+from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, NATIVE_FOLDER, Wrappers
+from musadata.verifier.compilation.build_cache import hash_code, hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits, run_compiler
 from musadata.verifier.compilation.diagnostics import NO_MESSAGE, list_errors
@@ -104,8 +104,7 @@ def compile_ported(sources: CandidateSources, musa: Musa, limits: CompileLimits)
         MusadataError: the toolchain is.
     """
     toolchain = find_toolchain()
-    folders = _HERE, _HERE.with_name("native"), _HERE.parents[1] / "compilation"
-    key = hash_of(sources.digest(), toolchain.identity, repr(musa), *folders, RULES)
+    key = hash_of(sources.digest(), toolchain.identity, repr(musa), hash_code(_HERE, NATIVE_FOLDER, RULES))
     return keep_library("artifacts-musa", key, lambda work, _: _compile(sources, musa, toolchain, work, limits))
 
 

@@ -1,6 +1,6 @@
 """Inside the sandbox, on a Moore Threads GPU: what `musadata.verifier.backends.cuda.cuda_hook` is on NVIDIA's."""
 
-from musadata.verifier.backends.loaders import Compile
+from musadata.verifier.backends.loaders import RequestLibrary
 from musadata.verifier.backends.native import native_hook
 
 DEVICE = "musa"
@@ -22,7 +22,7 @@ def prepare() -> None:
     load_bridge()
 
 
-def activate(compile: Compile, fault_fd: int = -1) -> None:
+def activate(compile: RequestLibrary, fault_fd: int = -1) -> None:
     """Make `load_inline` and `load` ask `compile` for the library."""
     import torch
 

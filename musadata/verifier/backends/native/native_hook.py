@@ -4,13 +4,13 @@ import ctypes
 from collections.abc import Sequence
 
 from musadata.verifier.backends.device_records import Fault, Records, read_launches
-from musadata.verifier.backends.loaders import Compile, replace_loaders
+from musadata.verifier.backends.loaders import RequestLibrary, replace_loaders
 
 _POISON_BYTES = (64 << 20, *[2 << 20] * 8)
 _libraries: list[ctypes.CDLL] = []  # the candidate's
 
 
-def activate(compile: Compile) -> None:
+def activate(compile: RequestLibrary) -> None:
     """Make `load_inline` and `load` ask `compile` for the library, and have its launches recorded."""
     replace_loaders(compile, _note_library)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from musadata.verifier.compilation.build_cache import build_once, cache_folder, hash_of
 from musadata.verifier.compilation.host_toolchain import Toolchain, run_tool
 
-_HERE = Path(__file__).parent
-_COPIES = (_HERE / "copies.cpp").read_text(encoding="utf-8")
+NATIVE_FOLDER = Path(__file__).parent  # part of what a kept library depends on
+_COPIES = (NATIVE_FOLDER / "copies.cpp").read_text(encoding="utf-8")
 COUNTED_CALLS = tuple(re.findall(r"^WRAP(?:_LOOKUP)?\((\w+),", _COPIES, re.MULTILINE))
 
 
@@ -43,11 +43,11 @@ class Wrappers:
 
         def build(partial: Path) -> None:
             (partial / "copies.cpp").write_text(copies, encoding="utf-8")
-            flags = ["-O1", "-std=c++17", "-fPIC", "-w", "-fvisibility=hidden", *include, f"-I{_HERE}"]
+            flags = ["-O1", "-std=c++17", "-fPIC", "-w", "-fvisibility=hidden", *include, f"-I{NATIVE_FOLDER}"]
             for source in (self.launches, partial / "copies.cpp"):
                 run_tool([toolchain.compiler, *flags, "-c", source, "-o", partial / f"{source.stem}.o"], source.name)
 
-        key = hash_of(toolchain.identity, runtime, self.launches, _HERE / "launch_records.h", copies)
+        key = hash_of(toolchain.identity, runtime, self.launches, NATIVE_FOLDER / "launch_records.h", copies)
         folder = build_once(cache_folder() / f"{self.kind}-{key}", build)
         wraps = [f"-Wl,--wrap={name}" for name in (*self.launch_calls, *map(self.port, COUNTED_CALLS))]
         return [*wraps, str(folder / "launches.o"), str(folder / "copies.o")]
