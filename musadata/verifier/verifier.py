@@ -9,7 +9,7 @@ from typing import Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
+from musadata.records import Finding, InputSpec, Task, Verdict
 from musadata.sandbox import Sandbox
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend
@@ -101,18 +101,18 @@ class Verifier:
         try:
             return execute(self._opened, exercise, program.source, program.ported)
         except BadReference as error:
-            return _undecided(rules.REFERENCE_FAILS.worded(str(error)))
+            return rejected(rules.REFERENCE_FAILS.worded(str(error)))
         except MusadataError as error:
-            return _undecided(rules.INFRA_HOST.worded(str(error)))
+            return rejected(rules.INFRA_HOST.worded(str(error)))
 
     def _check(self, candidate: str) -> _Program | Judgement:
         """The stages that only read: extract and legality."""
         extraction = extract(candidate)
         if extraction.finding:
-            return rejected(VerifyStage.EXTRACT, ErrorClass.COMPILE, [extraction.finding])
+            return rejected(extraction.finding)
         findings = check_legality(extraction.source, self._config.strict)
         if findings:
-            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, findings)
+            return rejected(*findings)
         return _Program(extraction.source, self._opened.backend.port(extraction.source))
 
     def compile(self, candidate: str) -> Judgement | None:
@@ -149,14 +149,10 @@ class Verifier:
 
     def give_up(self, finding: Finding) -> Verdict:
         """The verdict that says nothing about a candidate, and why."""
-        return self._verdict(_undecided(finding))
+        return self._verdict(rejected(finding))
 
     def _verdict(self, judgement: Judgement) -> Verdict:
         return _make_verdict(judgement, self._opened.backend)
-
-
-def _undecided(finding: Finding) -> Judgement:
-    return rejected(VerifyStage.EXECUTE, ErrorClass.INFRA, [finding])
 
 
 def _make_verdict(judgement: Judgement, backend: Backend) -> Verdict:

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 from musadata.records import ErrorClass
@@ -86,4 +87,4 @@ def _wait_for_memory(backend: Backend) -> None:
 
 
 def _infra(judgement: Judgement, message: str) -> Judgement:
-    return rejected(judgement.stage, ErrorClass.INFRA, [rules.INFRA_DEVICE.worded(message)])
+    return replace(rejected(rules.INFRA_DEVICE.worded(message)), stage=judgement.stage)

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from musadata.config import VerifierConfig
-from musadata.records import ErrorClass, Finding, VerifyStage
+from musadata.records import Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built
@@ -80,15 +80,13 @@ class Compilations:
         """What compiling alone decides, whether or not the candidate caught the exception. `failed`: its process ended
         before it could compile, or an exception did."""
         if self.findings:
-            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self.findings)
+            return rejected(*self.findings)
         for built in self.errors:
             if built.unsupported:
-                finding = rules.COMPILE_UNSUPPORTED.finding(built.error)
-                return rejected(VerifyStage.COMPILE, ErrorClass.INFRA, [finding])
-            return rejected(VerifyStage.COMPILE, ErrorClass.COMPILE, [rules.COMPILE_ERROR.worded(built.error)])
+                return rejected(rules.COMPILE_UNSUPPORTED.finding(built.error))
+            return rejected(rules.COMPILE_ERROR.worded(built.error))
         if self.count == 0 and not failed:
-            finding = rules.LEGALITY_NO_KERNEL.finding("CUDA source")
-            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, [finding])
+            return rejected(rules.LEGALITY_NO_KERNEL.finding("CUDA source"))
         return None
 
 
@@ -228,7 +226,7 @@ class CandidateSession:
             BadReference: the reference does not run.
         """
         if self._compilations.findings:  # whatever the reference does
-            return rejected(VerifyStage.LEGALITY, ErrorClass.CHEATING, self._compilations.findings)
+            return rejected(*self._compilations.findings)
         self._expected.result()
         judgement = self._judgement or self._judge_run(outcome, read_facts(outcome))
         if self._crosscheck is not None and judgement.error_class is None:

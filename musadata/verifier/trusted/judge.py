@@ -31,9 +31,10 @@ class Judgement:
     own_share: float | None = None
 
 
-def rejected(stage: VerifyStage, error_class: ErrorClass, findings: Sequence[Finding]) -> Judgement:
-    """A judgement before any result was compared."""
-    return Judgement(stage, error_class, 0.0, tuple(findings))
+def rejected(*findings: Finding) -> Judgement:
+    """A judgement before any result was compared; the rule of the first finding says in which stage and error class."""
+    rule = rules.RULES[findings[0].rule]
+    return Judgement(rule.stage, rule.error_class, 0.0, findings)
 
 
 def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> Judgement:
