@@ -203,8 +203,9 @@ class SamplingConfig:
     Attributes:
         turns: answers per conversation at the most.
         keep: accepted candidates kept per task, chosen to differ.
-        speedup_weight: the paper's lambda.
-        speedup_cap: the paper's nu_max.
+        speedup_weight: the paper's lambda: what each unit of speedup over eager PyTorch adds to an accepted answer's
+            reward.
+        speedup_cap: the paper's nu_max: the most units of speedup that count.
         first_turn_weight: PrimeEcho's alpha.
         early_bonus: bonus for success, per turn, earliest first.
     """

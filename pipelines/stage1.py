@@ -4,8 +4,7 @@ python -m pipelines.stage1 --config configs/quickstart.yaml --corpus build/quick
 """
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from musadata.config import Config
 from musadata.corpus.listing import Listed, deal_units, forget_others, read_listing, write_listing
 from musadata.errors import MusadataError
 from musadata.mining.kernels.kernel_rows import check_licenses, with_task, without_task
-from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind, Task
+from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, Task
 from musadata.sandbox import Caller, RememberingSandbox
 from musadata.storage.commits import (
     Commit,
@@ -26,9 +25,9 @@ from musadata.storage.commits import (
     withdraw_commit,
 )
 from musadata.storage.shards import Shard, deal, read_shard
+from musadata.tasks.assignment import Assignment, assign, reject_dropped
 from musadata.tasks.probe import probe
-from musadata.tasks.rebalance import Move, rebalance
-from musadata.tasks.selection import TaskSignature, check_selection, select, signature_of
+from musadata.tasks.selection import TaskSignature, check_selection, signature_of
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages
@@ -120,55 +119,17 @@ def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
 
 @dataclass(frozen=True)
 class Selection:
-    """What becomes of the probed tasks.
+    """What becomes of the probed tasks, and the digest of what decided it."""
 
-    Attributes:
-        dropped: id -> why.
-        homes: id -> the shard that keeps it, of tasks that were probed more than once: two wrappers may have the same
-            equivalent, and two sources the same file.
-        moved: id -> from where to where, of tasks that go to another shard.
-        digest: of what decided it.
-    """
-
-    dropped: dict[str, str]
-    homes: dict[str, int]
-    moved: dict[str, Move]
-    digest: str
-
-    def donors(self, shard: Shard) -> list[Shard]:
-        """The shards from which tasks come to this one."""
-        sources = {move.source for move in self.moved.values() if move.target == shard.index}
-        return [Shard(index, shard.count) for index in sorted(sources)]
+    assignment: Assignment = field(default_factory=Assignment)
+    digest: str = ""
 
 
 def select_tasks(config: Config, shards: Iterable[tuple[Commit, Sequence[TaskSignature]]]) -> Selection:
     """The global part of stage 1, over signatures only."""
     ordered = sorted(shards, key=lambda one: one[0].shard)
-    signatures = [signature for _, some in ordered for signature in some]
-    dropped = select(signatures, config.tasks)
-    homes = _homes([[one.task_id for one in some] for _, some in ordered])
-    kept = [
-        list(dict.fromkeys(one.task_id for one in some if _stays(one.task_id, shard, dropped, homes)))
-        for shard, (_, some) in enumerate(ordered)
-    ]
-    paired = {one.task_id for one in signatures if one.source_kind == SourceKind.PAIRED.value}
     digest = stage_digest(selection_version(), config.tasks, [commit for commit, _ in ordered], reads=["_probed"])
-    return Selection(dropped, homes, rebalance(kept, paired), digest)
-
-
-def _homes(probed: Sequence[Sequence[str]]) -> dict[str, int]:
-    """The first shard of every id that stands there more than once."""
-    counts = Counter(task_id for some in probed for task_id in some)
-    homes: dict[str, int] = {}
-    for shard, some in enumerate(probed):
-        for task_id in some:
-            if counts[task_id] > 1:
-                homes.setdefault(task_id, shard)
-    return homes
-
-
-def _stays(task_id: str, shard: int, dropped: Mapping[str, str], homes: Mapping[str, int]) -> bool:
-    return task_id not in dropped and homes.get(task_id, shard) == shard
+    return Selection(assign([signatures for _, signatures in ordered], config.tasks), digest)
 
 
 def read_signatures(corpus: str, shard: Shard) -> list[TaskSignature]:
@@ -179,7 +140,7 @@ def read_signatures(corpus: str, shard: Shard) -> list[TaskSignature]:
 class Keep(ShardStep):
     """Writes the selected tasks of a shard: its own but those that move away, then those that move in."""
 
-    selection: Selection = field(default_factory=lambda: Selection({}, {}, {}, ""))
+    selection: Selection = field(default_factory=Selection)
 
     stage: ClassVar[str] = "stage1"
     writes: ClassVar[dict[str, type]] = {"tasks": Task, "kernels": Kernel, "rejects": Reject}
@@ -192,39 +153,27 @@ class Keep(ShardStep):
         return [self.selection.digest]
 
     def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, Probe.stage, one) for one in (shard, *self.selection.donors(shard))]
+        donors = [Shard(index, shard.count) for index in self.selection.assignment.donors(shard.index)]
+        return [require_commit(self.corpus, Probe.stage, one) for one in (shard, *donors)]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        moved = self.selection.moved
-        for task, reason in self._selected(shard):
+        assignment = self.selection.assignment
+        for task, reason in assignment.judge(self._probed(shard.index, shard.count), shard.index):
             out.funnel.came_in("select")
             if reason:
-                out.reject(_dropped(task, reason))
+                out.reject(reject_dropped(task, reason))
                 continue
             out.funnel.went_on("select")
-            if task.task_id not in moved:
+            if task.task_id not in assignment.moved:
                 out.keep("tasks", task)
-        for donor in self.selection.donors(shard):
-            for task, reason in self._selected(donor):
-                if not reason and moved.get(task.task_id) == Move(donor.index, shard.index):
-                    out.keep("tasks", task)
+        for donor in assignment.donors(shard.index):
+            for task in assignment.arriving(self._probed(donor, shard.count), donor, shard.index):
+                out.keep("tasks", task)
         for kernel in read_shard(self.corpus, "_kernels", shard, Kernel):
-            out.keep("kernels", without_task(kernel) if kernel.task_id in self.selection.dropped else kernel)
+            out.keep("kernels", without_task(kernel) if kernel.task_id in assignment.dropped else kernel)
 
-    def _selected(self, shard: Shard) -> Iterator[tuple[Task, str]]:
-        """What was probed in a shard, and why it is dropped: "" if it is not."""
-        dropped, homes = self.selection.dropped, self.selection.homes
-        seen: set[str] = set()
-        for task in read_shard(self.corpus, "_probed", shard, Task):
-            repeated = task.task_id in seen or not _stays(task.task_id, shard.index, dropped, homes)
-            seen.add(task.task_id)
-            yield task, dropped.get(task.task_id, "repeated" if repeated else "")
-
-
-def _dropped(task: Task, reason: str) -> Reject:
-    reason, _, detail = reason.partition(": ")
-    origin = f"{task.provenance.origin}/{task.provenance.path}:{task.provenance.lines}"
-    return Reject(SCHEMA_VERSION, "tasks", "select", reason, detail, origin)
+    def _probed(self, index: int, count: int) -> Iterator[Task]:
+        return read_shard(self.corpus, "_probed", Shard(index, count), Task)
 
 
 class Stage1(Stage):

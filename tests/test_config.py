@@ -1,5 +1,6 @@
 """A config is right, or one line says which key is wrong and what to do."""
 
+import ast
 import dataclasses
 from pathlib import Path
 
@@ -9,10 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata import config as module
-from musadata.config import Config, SourceType, TeacherType, load_config
+from musadata.config import (
+    Config,
+    SamplingConfig,
+    SourceConfig,
+    SourceType,
+    TasksConfig,
+    TeacherConfig,
+    TeacherType,
+    TracingConfig,
+    VerifierConfig,
+    load_config,
+)
 from musadata.errors import MusadataError
 
-CONFIGS = Path(__file__).parent.parent / "configs"
+ROOT = Path(__file__).parent.parent
+CONFIGS = ROOT / "configs"
 SMALL = "sources: [{kind: package, name: torch}]\n"
 
 
@@ -167,3 +180,35 @@ def test_a_config_can_be_written_and_read_again(tmp_path):
     path = tmp_path / "again.yaml"
     path.write_text(yaml.safe_dump(plain(config)))
     assert load_config(path) == config
+
+
+def read_attributes(root: Path) -> set[tuple[str, str]]:
+    """(what it is read from, attribute) of all code but config.py: ("sampling", "keep") for `self.sampling.keep`."""
+    found = set()
+    for path in [*(root / "musadata").rglob("*.py"), *(root / "pipelines").rglob("*.py")]:
+        if path.name == "config.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                found.add((getattr(node.value, "attr", getattr(node.value, "id", "")), node.attr))
+    return found
+
+
+def test_every_key_is_read_by_the_code_that_it_is_for():
+    owners = {
+        Config: ("config",),
+        SourceConfig: ("source", "config"),
+        TasksConfig: ("tasks", "config"),
+        TracingConfig: ("tracing", "config"),
+        TeacherConfig: ("teacher", "config"),
+        VerifierConfig: ("verifier", "config"),
+        SamplingConfig: ("sampling", "config"),
+    }
+    read = read_attributes(ROOT)
+    unread = [
+        f"{kind.__name__}.{key.name}"
+        for kind, names in owners.items()
+        for key in dataclasses.fields(kind)
+        if not any((name, key.name) in read or (f"_{name}", key.name) in read for name in names)
+    ]
+    assert not unread

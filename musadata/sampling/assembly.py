@@ -11,6 +11,7 @@ from musadata.sampling.returns import trajectory_return
 from musadata.sampling.rollout import Attempt
 from musadata.sampling.structure import describe_structure
 from musadata.verifier.extract import extract
+from musadata.verifier.reward import reward
 
 Conversation = Sequence[Attempt]
 
@@ -20,9 +21,10 @@ def assemble(
 ) -> tuple[list[Candidate], list[Trajectory]]:
     """Every attempt as a candidate and every conversation as a trajectory, in order of sample and turn.
 
-    Among the accepted candidates, `keep` that differ are marked as kept.
+    Among the accepted candidates, `keep` that differ are marked as kept. Rewards weigh a speedup as `config` says, so
+    they may differ from the verdicts' own, which are made with the defaults.
     """
-    candidates = [_chain(task, conversation, teacher) for conversation in conversations]
+    candidates = [_chain(task, conversation, teacher, config) for conversation in conversations]
     kept = _choose(candidates, config.keep)
     rows = [
         dataclasses.replace(candidate, kept=candidate.candidate_id in kept)
@@ -36,14 +38,14 @@ def assemble(
     return rows, trajectories
 
 
-def _chain(task: Task, conversation: Conversation, teacher: str) -> list[Candidate]:
+def _chain(task: Task, conversation: Conversation, teacher: str, config: SamplingConfig) -> list[Candidate]:
     chain: list[Candidate] = []
     for attempt in conversation:
-        chain.append(_candidate(task, attempt, chain[-1].candidate_id if chain else "", teacher))
+        chain.append(_candidate(task, attempt, chain[-1].candidate_id if chain else "", teacher, config))
     return chain
 
 
-def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str) -> Candidate:
+def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, config: SamplingConfig) -> Candidate:
     request, answer, verdict = attempt.request, attempt.answer, attempt.verdict
     source = extract(answer.text).source or answer.text
     return Candidate(
@@ -64,7 +66,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str) -> Ca
         backend=verdict.backend,
         test_share=verdict.test_share,
         speedup=verdict.speedup,
-        reward=verdict.reward,
+        reward=reward(verdict.error_class, verdict.test_share, verdict.speedup, config),
         structure=describe_structure(source).label,
         findings=verdict.findings,
         feedback=verdict.feedback,
@@ -85,7 +87,7 @@ def _trajectory(
     success = last.verdict.accepted
     spoken = [Message(one.role, one.content, loss=False) for one in last.request.messages]
     messages = (*spoken, Message("assistant", last.answer.text, loss=success))
-    rewards = tuple(attempt.verdict.reward for attempt in conversation)
+    rewards = tuple(candidate.reward for candidate in chain)
     return Trajectory(
         trajectory_id=content_id("trajectory", [candidate.candidate_id for candidate in chain]),
         schema_version=SCHEMA_VERSION,

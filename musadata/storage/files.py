@@ -275,14 +275,6 @@ def remove(path: str) -> None:
             system.rm_file(name)
 
 
-def make_folder(path: str) -> None:
-    """Make a folder and those above it; object stores have none to make."""
-    with _explain(path, "cannot be made"):
-        local = _local(path)
-        if local is not None:
-            local.mkdir(parents=True, exist_ok=True)
-
-
 def local_name(path: str) -> str | None:
     """The name of a file on this machine for libraries that open it themselves, None for a URL."""
     local = _local(path)

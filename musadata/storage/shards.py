@@ -239,17 +239,6 @@ def _reading(path: str) -> Iterator[pq.ParquetFile]:
             ) from error
 
 
-def count_rows(path: str) -> int:
-    """Rows of a Parquet file, by its footer."""
-    with files.open_for_reading(path) as file:
-        try:
-            return int(pq.ParquetFile(file).metadata.num_rows)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise MusadataError(
-                "is truncated or corrupt", where=path, remedy=f"delete it and {_run_again(path)}"
-            ) from error
-
-
 # Which stage makes a dataset: to say which command to run again.
 _STAGE_OF = {
     "tasks": "stage1",

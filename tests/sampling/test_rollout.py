@@ -153,3 +153,11 @@ def test_only_different_accepted_candidates_are_kept():
     two, _ = converse([VERDICT], sample=1)
     candidates, _ = assemble(TASK, [one, two], "teacher", SamplingConfig())
     assert [candidate.kept for candidate in candidates] == [True, False]
+
+
+def test_rewards_weigh_the_speedup_as_the_config_says():
+    fast = dataclasses.replace(VERDICT, accepted=True, error_class=None, test_share=1.0, speedup=9.0)
+    attempts = run_rollout(TASK, ANNOTATION, 0, 1, 7, lambda request: answer(1), lambda *_: fast)
+    config = SamplingConfig(speedup_weight=0.1, speedup_cap=2.0, first_turn_weight=1.0, early_bonus=(0.0,))
+    (candidate,), (trajectory,) = assemble(TASK, [attempts], "teacher", config)
+    assert candidate.reward == trajectory.rewards[0] == trajectory.trajectory_return == pytest.approx(1.2)
