@@ -1,4 +1,4 @@
-"""The dataset card (README.md) and LLaMA-Factory's dataset_info.json: how a corpus introduces itself to loaders."""
+"""The dataset card (README.md) and LLaMA-Factory's dataset_info.json."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -53,7 +53,7 @@ def collect_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
 
 
 def render_card(manifest: dict[str, Any], facts: Facts) -> str:
-    """README.md: YAML for the `datasets` loader, then what a person wants to know before training on it."""
+    """README.md: YAML for the `datasets` loader, then what a reader should know before training on it."""
     names = [name for name in DATASETS if name in manifest["datasets"]]
     return _template().substitute(
         header=_render_header(manifest, facts),
@@ -143,12 +143,10 @@ def _render_speed(facts: Facts) -> str:
     if facts.timed:
         return (
             f"{facts.timed:,} candidates were timed on a device; `speedup` is null for all others. It compares the "
-            "device's work: what the host takes to queue it is left out."
+            "device's time and leaves out the host's."
         )
     emulated = "emulated" in {backend for _, backend, _, _ in facts.teachers}
-    how = (
-        "The emulated backend really compiles and executes CUDA C++, but on the CPU: it proves function, never speed. "
-    )
+    how = "The emulated backend compiles and executes CUDA C++, but on the CPU: it proves function, never speed. "
     return (
         f"**Nothing here was timed.** {how if emulated else ''}`speedup` is null in every row, and a reward of 1 means "
         "correct and legal, not fast."

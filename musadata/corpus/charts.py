@@ -1,4 +1,4 @@
-"""Pieces of HTML for the report: bars, tables, code. Everything from data is escaped here and nowhere else."""
+"""HTML for the report: bars, tables, code. All text from data is escaped here and nowhere else."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -45,7 +45,7 @@ def _bar(parts: Iterable[tuple[int, str]], scale: int) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A plain table; numbers to the right."""
+    """A table; numbers are aligned to the right."""
     first = rows[0] if rows else [""] * len(headings)
     kinds = [" class=number" if isinstance(cell, (int, float)) else "" for cell in first]
     head = "".join(f"<th{kind}>{escape(heading)}</th>" for heading, kind in zip(headings, kinds, strict=True))
@@ -60,7 +60,7 @@ def _cell(value: object) -> str:
 
 
 def conversation(messages: Iterable[tuple[str, str, str]]) -> str:
-    """(role, text, note) as bubbles; fenced code as code."""
+    """(role, text, note) as messages; fenced code as code."""
     return "".join(
         f'<div class="message {escape(role)}{" failed" if note not in ("", "accepted") else ""}">'
         f"<h4>{escape(role)}{f' · {escape(note)}' if note else ''}</h4>{prose(text)}</div>"
@@ -81,7 +81,7 @@ def prose(text: str) -> str:
 
 
 def fold(title: str, body: str, *, opened: bool = False) -> str:
-    """Something to click open."""
+    """A section that opens on a click."""
     return f"<details{' open' if opened else ''}><summary>{escape(title)}</summary>{body}</details>"
 
 

@@ -1,4 +1,4 @@
-"""Everything beside the shards that a corpus shows to the world: card, loaders' descriptions, report."""
+"""Writes the files beside the shards: manifest, dataset card, descriptions for loaders, report."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from musadata.storage import files
 def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
     """Write the manifest and all that is derived from it, at the end of a stage; returns the manifest.
 
-    A pure function of the corpus: the same shards give the same files.
+    The same shards give the same files.
 
     Raises:
         MusadataError: not a corpus, or the file system refuses.

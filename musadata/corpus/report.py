@@ -16,7 +16,7 @@ _TEMPLATE = Path(__file__).parent / "report.html"
 
 
 def render_report(manifest: dict[str, Any], connection: duckdb.DuckDBPyConnection) -> str:
-    """The page, a function of the corpus alone."""
+    """The page; it depends on the corpus alone."""
     page = _Page(manifest, connection)
     parts = (
         page.numbers(),
@@ -79,8 +79,10 @@ class _Page:
                 (step, counts["out"], counts["in"] - counts["out"], show_reasons(counts["dropped"]))
                 for step, counts in steps.items()
             ]
-            parts.append(f"<h3>{stage}</h3>" + charts.shares(rows, "went on", "dropped"))
-        return charts.section("The funnel", "How many came into every step, and why the others were dropped.", *parts)
+            parts.append(f"<h3>{stage}</h3>" + charts.shares(rows, "passed on", "dropped"))
+        return charts.section(
+            "The funnel", "How many rows each step received and passed on, and why it dropped the others.", *parts
+        )
 
     def tasks(self) -> str:
         families = self.rows(
@@ -94,11 +96,11 @@ class _Page:
         )
         return charts.section(
             "Tasks",
-            "What kind of work dominates each task, and whether anybody has solved it.",
+            "Tasks by operator family, and whether a candidate was accepted.",
             charts.shares([(*row, "") for row in families], "with an accepted kernel", "unsolved"),
             "<h3>balance over operator families</h3>",
             charts.table(("family", "tasks", "share", "target", "sampling weight"), self._balance()),
-            "<h3>where they come from</h3>",
+            "<h3>origins</h3>",
             charts.table(("source", "origin", "licence", "tasks"), origins),
         )
 
@@ -133,7 +135,7 @@ class _Page:
         )
         return charts.section(
             "Verdicts",
-            "Every candidate was compiled and executed; these are the answers.",
+            "What the verifier found for every candidate.",
             charts.shares([(*row, "") for row in by_source], "accepted", "failed"),
             "<h3>error classes</h3>",
             charts.bars([(str(name), count, "") for name, count in errors]),
@@ -151,8 +153,8 @@ class _Page:
                WHERE c.fault <> '' AND c.turn = 1 GROUP BY 1 ORDER BY count(*) DESC, 1"""
         )
         missed = sum(accepted for _, _, accepted, _ in rows)
-        lead = "Faults that the compiler teacher seeded on purpose, and whether the verifier caught them. "
-        lead += f"{missed:,} passed: each is a finding about the verifier." if missed else "None passed."
+        lead = "Faults that the compiler teacher seeded, and whether the verifier caught them. "
+        lead += f"{missed:,} were accepted, which is a bug in the verifier." if missed else "None was accepted."
         shown = [(fault, caught, passed, f"{repaired:,} repaired") for fault, caught, passed, repaired in rows]
         return charts.section("Fault catalogue", lead, charts.shares(shown, "caught", "passed"))
 
@@ -188,7 +190,7 @@ class _Page:
         ]
         return charts.section(
             "Files",
-            "What lies beside this page.",
+            "The datasets in this folder.",
             charts.table(("dataset", "rows", "size", "shards", "what it is"), rows),
         )
 

@@ -1,4 +1,4 @@
-"""The table at the end of a run: what was made, and where the rest went."""
+"""The tables at the end of a run: the datasets, and what each step dropped."""
 
 from typing import Any
 
