@@ -10,7 +10,6 @@ import json
 import linecache
 import os
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -46,8 +45,8 @@ from musadata.verifier.protocol.messages import (
 )
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
-from musadata.verifier.sandboxed.audit import Audit
-from musadata.verifier.sandboxed.dispatch_watch import BUILTIN, DispatchWatch
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
+from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, time_candidate
 from musadata.verifier.sandboxed.model_state import copy_state
 from musadata.verifier.sandboxed.plain_values import decode
@@ -62,49 +61,6 @@ _BYTES_PER_VALUE = 4  # C++ reports bytes only
 
 class CompilationFailed(RuntimeError):
     """The trusted side could not compile. It has recorded why, whatever becomes of this exception."""
-
-
-def _watched() -> list[tuple[Any, str]]:
-    """Functions that a candidate must not replace."""
-    tensor = ("copy_", "cpu", "cuda", "clone", "detach", "contiguous", "__eq__", "data_ptr")
-    functions = ("allclose", "equal", "empty", "empty_like", "zeros", "from_numpy", "no_grad", "Tensor")
-    places: list[tuple[Any, tuple[str, ...]]] = [
-        (torch, functions),
-        (torch.Tensor, tensor),
-        (torch.nn.Module, ("__call__", "named_parameters", "named_buffers", "cuda", "eval")),
-        (torch.cuda, ("Event", "synchronize")),
-        (torch.cuda.Event, ("record", "elapsed_time")),
-        (json, ("dumps", "loads")),
-        (os, ("write",)),
-        (sys.modules[__name__], ("pack",)),
-        (threading, ("active_count",)),
-    ]
-    return [(place, name) for place, names in places for name in names]
-
-
-def _python_operators() -> list[str]:
-    """PyTorch's own operators that have an implementation in Python, as "aten/clone/CUDA"."""
-    return sorted(name for name in torch.library._impls if name.split("/")[0] in BUILTIN)
-
-
-class IntegrityGuard:
-    """Functions as they were before the candidate was imported."""
-
-    def __init__(self) -> None:
-        self._originals = [(place, name, getattr(place, name)) for place, name in _watched()]
-        self._operators = frozenset(_python_operators())
-        self._audit = Audit(FILE)
-
-    def check(self, facts: CandidateFacts) -> CandidateFacts:
-        """The facts, with what the candidate has replaced and started so far."""
-        replaced = [
-            f"{getattr(place, '__name__', place)}.{name}"
-            for place, name, original in self._originals
-            if getattr(place, name, None) is not original
-        ]
-        replaced += [name for name in _python_operators() if name not in self._operators]
-        threads = max(self._audit.threads, threading.active_count() - 1)
-        return replace(facts, tampered=tuple(replaced), threads=threads)
 
 
 @dataclass
@@ -134,7 +90,7 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
     backend = importlib.import_module(backend_name)
     fault_file = os.open("faults", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     backend.activate(_compile, fault_fd=fault_file)
-    session = _Session(IntegrityGuard())
+    session = _Session(IntegrityGuard(FILE, sys.modules[__name__]))
     try:
         ask_for(RequestContext(), Proceed)
         torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
