@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,26 +21,7 @@ from musadata.mining.arguments.task_sizes import improve_sizes
 from musadata.mining.pruning.proving import prune_and_prove
 
 MAX_TRIES = 240  # per module
-WARM_UP_SOURCE = """
-import torch
-import torch.nn.functional as F
-from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self, dim, hidden_dim, kernel_size):
-        super().__init__()
-        self.conv = nn.Conv2d(dim, hidden_dim, kernel_size, padding=1)
-        self.norm = nn.BatchNorm2d(hidden_dim)
-        self.linear = nn.Linear(hidden_dim, dim)
-        self.scale = nn.LayerNorm(dim)
-
-    def forward(self, x):
-        b, c, h, w = x.shape
-        x = F.relu(self.norm(self.conv(x))).flatten(2).transpose(1, 2)
-        x = self.scale(F.gelu(self.linear(x)))
-        return (x @ x.transpose(1, 2)).softmax(-1) @ x
-"""
+WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 PER_GUESS = 40  # of these, exhausted on repairing one family of guesses
 
 
@@ -190,4 +172,4 @@ def warm_up() -> None:
     For the `setup` of a sandbox.
     """
     with torch.random.fork_rng(devices=[]):
-        search_and_prune(WARM_UP_SOURCE, "Model", [], "")
+        search_and_prune(WARM_UP_MODULE.read_text(encoding="utf-8"), "Model", [], "")

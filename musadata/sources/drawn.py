@@ -21,6 +21,17 @@ class NothingDrawn(Exception):
     """An index has no draft; the message is a countable reason."""
 
 
+def ranges(count: int) -> list[str]:
+    """The units of `count` drafts: ranges of indices, "0000010-0000019"."""
+    return [f"{start:07d}-{min(start + PER_UNIT, count) - 1:07d}" for start in range(0, count, PER_UNIT)]
+
+
+def indices(unit: str) -> range:
+    """The indices in a unit."""
+    first, last = map(int, unit.split("-"))
+    return range(first, last + 1)
+
+
 class DrawnSource(ABC):
     """`count` drafts by number. Units are ranges of numbers: "0000010-0000019"."""
 
@@ -40,13 +51,11 @@ class DrawnSource(ABC):
         """
 
     def units(self) -> list[str]:
-        starts = range(0, self._count, PER_UNIT)
-        return [f"{start:07d}-{min(start + PER_UNIT, self._count) - 1:07d}" for start in starts]
+        return ranges(self._count)
 
     def read(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
         """The drafts of a range, in order. They are made of our own text, so that no sandbox is needed."""
-        first, last = (int(number) for number in unit.split("-"))
-        for index in range(first, last + 1):
+        for index in indices(unit):
             path = f"seed/{self._seed}/{self.origin}/{index}"
             try:
                 name, reference = self.draw(index)

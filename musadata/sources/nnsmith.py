@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from musadata.config import SourceConfig
 from musadata.records import Draft, Provenance, Reject, SourceKind
+from musadata.sources.drawn import indices, ranges
 from musadata.sources.protocol import reject_draft
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
 
 REPOSITORY = "https://github.com/ise-uiuc/nnsmith"
-GRAPHS_PER_UNIT = 10
 UNIT_SECONDS = 120.0  # a unit takes half a second; this stops a solver that does not terminate
 UNIT_MEMORY_MB = 2048
 
@@ -31,14 +31,13 @@ class NNSmithSource:
         self._count, self._nodes, self._seed = config.count, config.nodes, seed
 
     def units(self) -> list[str]:
-        starts = range(0, self._count, GRAPHS_PER_UNIT)
-        return [f"{start:07d}-{min(start + GRAPHS_PER_UNIT, self._count) - 1:07d}" for start in starts]
+        return ranges(self._count)
 
     def read(self, unit: str, sandbox: "Caller") -> Iterator[Draft | Reject]:
         """The unit's graphs in order of their index; an unusable graph is a reject with the reason."""
         from musadata.sandbox import Limits
 
-        first, last = (int(number) for number in unit.split("-"))
+        first, last = indices(unit)[0], indices(unit)[-1]
         limits = Limits(seconds=UNIT_SECONDS, memory_mb=UNIT_MEMORY_MB)
         outcome = sandbox.call(
             "musadata.sources.nnsmith:print_graphs", self._seed, first, last, self._nodes, limits=limits

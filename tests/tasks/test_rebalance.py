@@ -1,4 +1,4 @@
-"""Shards end up even, with as little moved as that takes, and what must stay stays."""
+"""Rebalancing makes shards equal in size with the fewest moves, and never moves fixed tasks."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ def sizes_after(shards: list[list[str]], moves: dict) -> list[int]:
 
 
 @given(SIZES)
-def test_sizes_differ_by_one_at_most_and_no_task_moves_in_vain(sizes):
+def test_sizes_differ_by_one_at_most_and_as_few_tasks_as_possible_move(sizes):
     shards = shards_of(sizes)
     moves = rebalance(shards)
     after = sizes_after(shards, moves)

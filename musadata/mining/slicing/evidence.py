@@ -58,16 +58,21 @@ def read_examples(statements: Iterable[ast.stmt], class_name: str, evidence: str
     scene = _Scene(class_name)
     found: list[Example] = []
     constructed: list[ast.Call] = []
-    for statement in _unrolled(statements, scene):
-        for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
-            if _names_class(call, class_name):
-                constructed.append(_inline(call, scene))
-            found += [_example(item, _inline(call, scene), evidence) for item in _constructions_of(call, scene)]
-        if isinstance(statement, ast.Assign):
-            _assign(statement, scene)
+    for call in _calls(statements, scene):
+        if _names_class(call, class_name):
+            constructed.append(_inline(call, scene))
+        found += [_example(item, _inline(call, scene), evidence) for item in _constructions_of(call, scene)]
     if not found:
         found = [_example(call, None, evidence) for call in constructed]
     return [item for number, item in enumerate(found) if item not in found[:number]][:MAX_EXAMPLES]
+
+
+def _calls(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.Call]:
+    """Every call; the scene holds the assignments of all statements before it."""
+    for statement in _unrolled(statements, scene):
+        yield from [item for item in ast.walk(statement) if isinstance(item, ast.Call)]
+        if isinstance(statement, ast.Assign):
+            _assign(statement, scene)
 
 
 def _unrolled(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.stmt]:
@@ -158,14 +163,7 @@ def _example(construction: ast.Call, call: ast.Call | None, evidence: str) -> Ex
 def call_examples(statements: Iterable[ast.stmt], names: frozenset[str]) -> list[ast.Call]:
     """Calls of functions in straight-line code, with known variables inlined."""
     scene = _Scene("")
-    found: list[ast.Call] = []
-    for statement in _unrolled(statements, scene):
-        for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
-            if called_name(call) in names:
-                found.append(_inline(call, scene))
-        if isinstance(statement, ast.Assign):
-            _assign(statement, scene)
-    return found
+    return [_inline(call, scene) for call in _calls(statements, scene) if called_name(call) in names]
 
 
 def called_name(call: ast.Call) -> str:

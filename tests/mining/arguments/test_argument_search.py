@@ -153,7 +153,7 @@ def test_a_module_that_remembers_its_first_input_is_built_again_for_the_next():
     assert bench.space["Model"].built == 1
 
 
-def test_a_module_whose_buffer_is_written_to_is_built_again():
+def test_a_module_whose_buffer_is_written_to_is_constructed_again():
     body = (
         "class Model(nn.Module):\n    built = 0\n    def __init__(self):\n        super().__init__()\n"
         "        Model.built += 1\n        self.register_buffer('calls', torch.zeros(()))\n\n"

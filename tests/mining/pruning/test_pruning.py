@@ -193,7 +193,7 @@ def test_of_a_condition_only_what_is_not_settled_is_asked():
     assert "strict" not in text
 
 
-def test_entries_of_a_table_that_nobody_asks_for_go_with_what_they_name():
+def test_entries_of_a_table_that_are_never_looked_up_are_removed_with_what_they_name():
     top = """
         class Swish(nn.Module):
             def forward(self, x):
