@@ -1,4 +1,4 @@
-"""From a traced task to its annotation: ask for the six steps and hold them against the facts."""
+"""From a traced task to its annotation: ask for the six steps and check them against the facts."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 def annotate(
     task: Task, traces: tuple[Trace, ...], ask: Callable[[Request], Answer], teacher: str, seed: int
 ) -> Annotation | Reject:
-    """The annotation of a task, ungrounded claims named; a reject if the teacher does not give all six steps."""
+    """The annotation of a task, with its ungrounded claims; a reject if the teacher does not give all six steps."""
     messages = render_reasoning(task, traces)
     try:
         answer = ask(Request(RequestKind.REASON, task, traces, messages, seed=seed))

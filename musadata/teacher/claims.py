@@ -102,7 +102,7 @@ def find_claims(text: str) -> list[Claim]:
 
 
 class _Scanner:
-    """A text from which what has been understood is blanked out, so that nothing is read twice."""
+    """A text in which recognised claims are blanked out, so that no part is read twice."""
 
     def __init__(self, text: str):
         self.text = text
@@ -122,7 +122,7 @@ class _Scanner:
 
 
 def _find_dtypes(scanner: _Scanner) -> list[Claim]:
-    """Dtypes, those first that stand right behind a tensor's name and at most its shape and stride."""
+    """Dtypes; first those of a named tensor, which follow its name with at most shape and stride between."""
     names = "|".join(DTYPES)
     words = r"(?:\s|,|:|\b(?:is|are|has|have|of|a|an|with|and|the|shape|strides?|dtype|holds|contiguous)\b)*"
     bound = rf"{_NAMED}{words}(?:{_TUPLE}{words})*\b(?P<dtype>{names})\b(?!\w)"
@@ -165,7 +165,7 @@ def _has_two_steps(match: re.Match[str]) -> bool:
 
 
 def _stands_alone(match: re.Match[str]) -> bool:
-    """Whether an equation is whole: no operator before it, and every side an expression."""
+    """Whether an equation is complete: no operator precedes it, and every side is an expression."""
     before = match.string[: match.start()].rstrip()
     if before and before[-1] in "×*·+−-/÷%" and not re.search(r"(?:^|\n)\s*[-*+]$", before):
         return False
@@ -212,7 +212,7 @@ def _claim(kind: ClaimKind, match: re.Match[str]) -> Claim:
 
 
 def evaluate(expression: str) -> Fraction | None:
-    """The exact value of an arithmetic expression in the notation of reasoning, or None if it is none."""
+    """The exact value of an arithmetic expression in the notation of reasoning; None if the text is not one."""
     if len(expression) > _LONGEST_EXPRESSION:
         return None
     for sign, operator in _NOTATION.items():
@@ -252,7 +252,7 @@ def _value(node: ast.expr) -> Fraction:
 
 
 def _balance(equation: str) -> str:
-    """Without the brackets of the sentence around it."""
+    """The equation without unmatched brackets, which belong to the sentence around it."""
     equation = equation.strip()
     for opening, closing in ("()", "⌈⌉", "⌊⌋"):
         while equation.count(opening) > equation.count(closing) and opening in equation:

@@ -36,7 +36,7 @@ _MACHINE = frozenset({2**31 - 1, 2**31, 2**24, 65535, 49152})
 
 
 def parse_steps(text: str) -> tuple[ReasoningStep, ...]:
-    """The six steps of an answer in their order, those that it has; what a model thinks aloud before is dropped."""
+    """Those of the six steps that an answer has, in their order; what a model thinks before (`</think>`) is dropped."""
     text = text.rsplit("</think>", 1)[-1]
     found: dict[str, str] = {}
     matches = list(_HEADING.finditer(text))
@@ -58,7 +58,7 @@ _HEADING = re.compile(
 
 
 def check_grounding(steps: Sequence[ReasoningStep], traces: Sequence[Trace]) -> tuple[str, ...]:
-    """The claims of the six steps that the traces do not bear out, each as `step: "words": what is wrong`."""
+    """The claims of the six steps that the traces do not confirm, each as `step: "words": what is wrong`."""
     claims = [(step.step, claim) for step in steps for claim in find_claims(step.text)]
     facts = Facts(tuple(traces))
     stated = _Stated(facts, [claim for _, claim in claims])
@@ -147,7 +147,7 @@ def _products(shape: tuple[int, ...]) -> Iterable[int]:
 
 @dataclass
 class _Stated:
-    """What the text itself adds to the facts: block sizes, places, and results of equations whose parts are known."""
+    """What the text adds to the facts: block sizes, example coordinates, and results of equations with known parts."""
 
     facts: Facts
     claims: list[Claim]
@@ -175,7 +175,7 @@ class _Stated:
         self.sizes = frozenset(value for claim in known for value in _values(claim) if not re.search(_CUTS, claim.text))
 
     def unknown(self, equation: Claim) -> list[int]:
-        """Numbers that an equation is made from and that nothing bears out; results of its sides are not among them."""
+        """Numbers in an equation that nothing confirms; the results of its sides are not among them."""
         parts = [
             int(number)
             for side in equation.text.split("=")
@@ -186,7 +186,7 @@ class _Stated:
         return sorted(unknown - self.facts.sizes - self.places - self.results - self._steps(equation))
 
     def _steps(self, equation: Claim) -> set[int]:
-        """Factors of a block or a warp in an equation that say how often it goes into a count of elements."""
+        """Factors beside a block or warp size that say how many of them a count of elements takes."""
         pairs = {(int(a), int(b)) for a, b in re.findall(r"([0-9]+) [×*] ([0-9]+)", equation.text)}
         counts = self.facts.counts | self.results
         return {
@@ -312,6 +312,6 @@ def _is_rounded(claim: Claim, facts: Facts, stated: _Stated) -> bool:
 
 
 def _rounds_to(exact: float, stated: str) -> bool:
-    """Whether `stated` is `exact` to the places that it gives."""
+    """Whether `stated` is `exact` rounded to the decimal places that it has."""
     places = len(stated.partition(".")[2])
     return abs(exact - float(stated)) <= 0.5 * 10**-places + 1e-9

@@ -1,4 +1,4 @@
-"""What a teacher is asked, what it answers, and what it is."""
+"""The requests to a teacher, its answers, and its interface."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A teacher's reply: prose and, where a candidate was asked for, one fenced Python block.
+    """A teacher's reply: text and, for a requested candidate, one fenced Python block.
 
     Attributes:
         text: the reply as the model would give it.
@@ -56,7 +56,7 @@ class Answer:
 
 
 class Teacher(Protocol):
-    """Somebody who reasons about tasks and writes kernels.
+    """A source of reasoning and kernels.
 
     `name` is the provenance of its answers and part of the journal's key: it names the kind, the model and the version.
     The same request gives the same answer wherever that is in the teacher's power.

@@ -26,7 +26,7 @@ SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second faul
 
 @dataclass(frozen=True)
 class Attempt:
-    """One answer: its source, and the faults that are still in it, the one that shows first in front."""
+    """One answer: its source, and the faults that are still in it, in the order in which they show."""
 
     candidate: Candidate
     source: str
@@ -95,7 +95,7 @@ class CandidateSet:
 
 
 def insert(kind: FaultKind, candidate: Candidate, random: Random) -> str | None:
-    """The candidate with a fault of this kind, or None if none would matter."""
+    """The source with a fault of this kind, or None where it would change nothing."""
     source = kind.insert(FaultContext(candidate, random))
     return None if source == candidate.source else source
 

@@ -104,7 +104,7 @@ def _work(kernel: Kernel) -> str:
 
 
 def _reading(word: str, stages: Sequence[Stage]) -> str:
-    """What stages read from memory, after `word`; nothing where they read nothing, or very much."""
+    """What stages read from memory, after `word`; empty if they read nothing or too much for a sentence."""
     names = dict.fromkeys(f"`{load.buffer.name}`" for stage in stages for load in stage.value.loads)
     return f" {word} {_listed(list(names))}" if 0 < len(names) <= _MOST_READS else ""
 
@@ -122,7 +122,7 @@ def explain_repair(feedback: str, fixed: FaultKind | None, candidate: Candidate,
 
 
 def _changes(before: str, after: str) -> str:
-    """The lines that differ, where they are few: a colon and what is there instead of what; else nothing."""
+    """A colon and the lines that differ, old and new; empty if they are too many."""
     old, new = ([line.strip() for line in text.splitlines()] for text in (before, after))
     parts = []
     for kind, first, last, start, end in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():

@@ -17,17 +17,13 @@ _IDENTITY = {
     "any": "false",
     "logsumexp": "−inf for the maximum and 0 for the sum",
 }
-
-
 _GUARD = "`if (i < n)`"
 
 
 def write_boundaries(analysis: TaskAnalysis) -> str:
     paragraphs = []
     for stage, twin in analysis.distinct:
-        sentences = [launch(stage), *_inner(stage)]
-        if twin is not None:
-            sentences.append(_again(stage, twin))
+        sentences = [launch(stage), *_inner(stage), _again(stage, twin) if twin is not None else ""]
         paragraphs.append(" ".join(sentence for sentence in sentences if sentence))
     if len(paragraphs) > 1:
         paragraphs = [
@@ -38,7 +34,7 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
 
 
 def _other_launches(analysis: TaskAnalysis) -> str:
-    """Where the same bound stands in launches that are not a thread per element."""
+    """How the same bound looks in launches other than one thread per element."""
     return analysis.choose(
         "launches",
         "A grid-stride loop has that bound in its condition; a two-dimensional grid needs one for each of its axes.",
@@ -184,7 +180,7 @@ def _tiles(call: Call, brief: bool) -> str:
 
 
 def _inner(stage: Stage) -> list[str]:
-    """Guards inside the work of a thread: windows at the border, indices that are data."""
+    """Guards inside a thread's work: windows at the border, indices that are loaded."""
     lead, found = stage.lead, []
     pads = [size for size in lead.integers("padding") if size]
     plain = not lead.is_transposed and not lead.packet.lstrip("_").startswith("adaptive")

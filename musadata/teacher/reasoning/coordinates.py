@@ -8,7 +8,7 @@ from musadata.teacher.reasoning.task_analysis import join, shape_text, strides_o
 
 
 def coordinates(shape: Sequence[int]) -> str:
-    """How a flat index falls apart into coordinates, with one worked example."""
+    """How a flat index is split into coordinates, with one worked example."""
     if len([size for size in shape if size > 1]) < 2:
         return "The index is the place itself."
     names, strides = axis_names(len(shape)), strides_of(shape)
@@ -22,7 +22,7 @@ def coordinates(shape: Sequence[int]) -> str:
 
 
 def axis_names(rank: int) -> list[str]:
-    """What the axes of a tensor are called."""
+    """Names of a tensor's axes."""
     if rank == 2:
         return ["r", "c"]
     if rank == 3:

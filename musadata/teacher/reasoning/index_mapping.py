@@ -1,4 +1,4 @@
-"""Step 4: from a thread to the element that it owns, and from there to the elements that it reads."""
+"""Step 4: which element a thread computes, and which elements it reads for that."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def write_index_mapping(analysis: TaskAnalysis) -> str:
 
 
 def _on_both_sets(stage: Stage, twin: Stage | None) -> str:
-    """The second set is only spoken of where more than sizes differ: an axis of 1 needs no coordinate and no stride."""
+    """The second set is mentioned only where more than sizes differ: an axis of 1 has no coordinate and no stride."""
     text = _map_stage(stage)
     other = _map_stage(twin) if twin else text
     if _NUMBER.sub("", text) == _NUMBER.sub("", other):
@@ -51,7 +51,7 @@ def _map_stage(stage: Stage) -> str:
 
 
 def _moved(call: Call) -> str:
-    """What is put in other places on the way, and so never stored."""
+    """The origin of an element that is moved before it is used, and so never stored."""
     origin = origin_of(call) if call.kind is CallKind.PLACEMENT else ""
     return f"`{call.output.name}` is not stored: `{element_of(call)}` is `{origin}`." if origin else ""
 

@@ -153,7 +153,7 @@ class Stage:
 
 @cache
 def _is_pointwise(operator: str) -> bool:
-    """Whether torch says so, or our table has a formula for one element."""
+    """Whether torch tags the operator as pointwise, or our table has a formula for one element."""
     import torch  # only here: it takes 300 MB, which reading recorded reasoning does not need
 
     packet, overload = operator.split(".")[1:3]
@@ -203,7 +203,7 @@ def _needed(calls: Sequence[Call]) -> list[Call]:
 
 
 def plan_stages(calls: Sequence[Call]) -> list[Stage]:
-    """Kernels for the calls: a loop of its own for every heavy call, lighter ones before or behind it in the same."""
+    """Kernels for the calls: one for every call that needs loops of its own, with light calls around it fused in."""
     stages: list[Stage] = []
     for call in calls:
         if stages and _joins(call, stages[-1]):
@@ -238,7 +238,7 @@ def _joins(call: Call, stage: Stage) -> bool:
 
 
 def _spreads(call: Call, anchor: Call) -> bool:
-    """Whether a call applies the result of a row to the elements of that row, which the same threads still hold."""
+    """Whether a call applies a row's result to the row's elements, which the same threads still hold."""
     source = anchor.source
     rows_are_last = anchor.axes == tuple(range(len(source.shape) - len(anchor.axes), len(source.shape)))
     return anchor.kind is CallKind.REDUCTION and rows_are_last and call.output.shape == source.shape

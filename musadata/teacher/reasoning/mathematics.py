@@ -315,8 +315,6 @@ _WRITERS = {
     CallKind.FILL: _constant,
     CallKind.OTHER: _other,
 }
-
-
 _COPIES = frozenset({CallKind.VIEW, CallKind.FILL, CallKind.PLACEMENT})
 _PRODUCTS = frozenset({"prod", "cumprod"})
 _UNADDED = frozenset({"amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod"})  # of reductions

@@ -1,4 +1,4 @@
-"""Step 6: the mistakes that this kernel invites, and how each would show."""
+"""Step 6: likely mistakes in this kernel, and how each would show."""
 
 import re
 
@@ -23,7 +23,7 @@ def write_pitfalls(analysis: TaskAnalysis) -> str:
 
 
 def _of_output(analysis: TaskAnalysis) -> list[str]:
-    """What goes wrong with any output of this kind, where nothing about the operators is known."""
+    """Mistakes that any output of this kind allows, where nothing about the operators is known."""
     if count(analysis.outputs[0]) == 1:
         return [
             "Every term ends in one number: threads that add to it without an atomic or a tree lose updates.",

@@ -219,7 +219,7 @@ def _other_set(analysis: TaskAnalysis) -> str:
 
 
 def _arguments(analysis: TaskAnalysis) -> str:
-    """Which sizes a kernel has to be told, because they differ between the sets, and which it may hold as numbers."""
+    """Which sizes must be arguments, because they differ between the sets, and which may be literals."""
     differ, agree = _axes(analysis)
     if not differ:
         return "No size of an input differs from the first set."

@@ -18,7 +18,7 @@ from musadata.teacher.reasoning.task_analysis import (
 
 
 def describe_mapping(call: Call) -> str:
-    """The text about the call that decides how threads are dealt out."""
+    """The text about the call that decides how work is distributed over threads."""
     return _WRITERS.get(call.kind, _elementwise)(call)
 
 
@@ -224,7 +224,7 @@ def _lookup(call: Call) -> str:
     if call.packet in SCATTERS:
         return _scatter(call)
     source = call.operands[0] if call.operands else out
-    text = f"{_flat(out)}"
+    text = _flat(out)
     if call.packet == "embedding":
         return f"{text} Row `idx` of `{source.name}` starts at `idx * {source.stride[0]}`; `idx` is 64-bit."
     return (
@@ -234,7 +234,7 @@ def _lookup(call: Call) -> str:
 
 
 def _scatter(call: Call) -> str:
-    """Values that are written or added where an index says."""
+    """Values that are written or added at places that an index tensor holds."""
     out, where = call.output, [fact for fact in call.operands[1:] if fact.dtype == "int64"]
     index = join([f"`{fact.name}`" for fact in where]) if where else "the index"
     verb, needs = ("add up", "an atomic") if call.packet.endswith("_add") else ("keep", "indices that do not repeat")

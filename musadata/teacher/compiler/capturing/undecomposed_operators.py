@@ -60,11 +60,11 @@ def _(input: torch.Tensor, padding: list[int]) -> torch.Tensor:
     return input.new_empty(shape)
 
 
-def _whole_linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+def _undecomposed_linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     return torch.ops.musadata.linear(input, weight, bias)
 
 
-def _whole_nearest(exact: bool) -> Callable[..., torch.Tensor]:
+def _undecomposed_nearest(exact: bool) -> Callable[..., torch.Tensor]:
     def call(input: torch.Tensor, output_size: Any = None, scale_factors: Any = None, *_: Any) -> torch.Tensor:
         size = None if output_size is None else list(output_size)
         scales = None if scale_factors is None else [float(factor) for factor in scale_factors]
@@ -73,7 +73,9 @@ def _whole_nearest(exact: bool) -> Callable[..., torch.Tensor]:
     return call
 
 
-def _whole_pad(input: torch.Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> torch.Tensor:
+def _undecomposed_pad(
+    input: torch.Tensor, pad: Any, mode: str = "constant", value: float | None = None
+) -> torch.Tensor:
     if mode == "circular":
         return torch.ops.musadata.circular_pad(input, list(pad))
     return _pad(input, pad, mode, value)
@@ -87,7 +89,7 @@ def _max_pool1d(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> torch.Tensor:
-    """Pooling along a line as pooling over an image of one row; PyTorch's own fixes the sizes while tracing."""
+    """One-dimensional pooling as pooling of an image of one row; PyTorch's own makes sizes constants while tracing."""
 
     def last(value: Any) -> int:
         return int(value[0]) if isinstance(value, (tuple, list)) else int(value)
@@ -100,12 +102,12 @@ def _max_pool1d(
 
 
 def _rrelu(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> torch.Tensor:
-    """Its slopes are only random in training, in which no reference runs."""
+    """Slopes are random only in training mode, which references do not run in."""
     assert not training
     return torch.nn.functional.leaky_relu(input, (lower + upper) / 2)
 
 
-def _whole_bags(
+def _embedding_bag(
     input: torch.Tensor,
     weight: torch.Tensor,
     offsets: torch.Tensor | None = None,
@@ -136,7 +138,7 @@ def _gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    """Without the test for negative variances, on which no kernel can raise."""
+    """Without the check for negative variances: a kernel cannot raise."""
     variance = torch.full_like(input, var) if isinstance(var, float) else var
     if variance.dim() == input.dim() - 1:
         variance = variance.unsqueeze(-1)
@@ -150,17 +152,17 @@ def _gaussian_nll_loss(
 def _replacements() -> list[tuple[Any, str, Callable[..., torch.Tensor]]]:
     native = torch._C._nn
     table: list[tuple[Any, str, Callable[..., torch.Tensor]]] = [
-        (torch.nn.functional, "linear", _whole_linear),
-        (native, "linear", _whole_linear),
-        (native, "pad", _whole_pad),
+        (torch.nn.functional, "linear", _undecomposed_linear),
+        (native, "linear", _undecomposed_linear),
+        (native, "pad", _undecomposed_pad),
         (torch, "rrelu", _rrelu),
-        (torch.nn.functional, "embedding_bag", _whole_bags),
+        (torch.nn.functional, "embedding_bag", _embedding_bag),
         (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),
         (torch, "max_pool1d", _max_pool1d),
     ]
     for rank in (1, 2, 3):
-        table.append((native, f"upsample_nearest{rank}d", _whole_nearest(False)))
-        table.append((native, f"_upsample_nearest_exact{rank}d", _whole_nearest(True)))
+        table.append((native, f"upsample_nearest{rank}d", _undecomposed_nearest(False)))
+        table.append((native, f"_upsample_nearest_exact{rank}d", _undecomposed_nearest(True)))
     return table
 
 

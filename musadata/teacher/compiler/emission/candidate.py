@@ -154,7 +154,7 @@ def _memory_order(output: GraphOutput) -> tuple[int, ...] | None:
 
 
 def _viewed_buffer(value: Value) -> Buffer | None:
-    """The buffer that a value is a mere reshaping of, if it is one that the program fills itself."""
+    """The buffer that a value only reshapes, if the program fills that buffer."""
     index, variables = variables_of(axis_names(len(value.shape)), value.shape)
     loaded = value.load(index)
     if not isinstance(loaded, Load) or loaded.buffer.role != "temporary" or loaded.buffer.dtype != value.dtype:

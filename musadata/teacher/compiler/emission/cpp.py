@@ -328,7 +328,7 @@ class Printer:
         sign, level = _INFIX[value.operation]
         left, right = value.arguments
         if value.operation in ("and", "or"):
-            # Brackets around what is joined by the other of the two: nobody knows their precedence.
+            # Brackets where `&&` and `||` are mixed, so that readers need not know their precedence.
             mixed = {"and": level, "or": BOTH + 1}[value.operation]
             texts = [self.scalar(x, level if self._scalar_level(x) == level else mixed) for x in (left, right)]
             return f"{texts[0]} {sign} {texts[1]}"

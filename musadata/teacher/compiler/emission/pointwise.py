@@ -22,7 +22,7 @@ def names_in(kernel: Kernel, size_names: Sequence[str]) -> list[str]:
 
 
 def threads_for(total: int) -> int:
-    """Threads per block for a number of elements: as many as make sense, in whole warps."""
+    """Threads per block for a number of elements: whole warps, up to 256 threads."""
     return next((t for t in (32, 64, 128) if total <= t), THREADS)
 
 
@@ -60,7 +60,7 @@ def _element(kernel: Kernel, block: Block) -> None:
 
 
 def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
-    """Axes that are needed one by one: all that occur in anything else than a flat position."""
+    """Axes that need a variable of their own: those that occur in something else than a flat position."""
     if len(kernel.axes) == 1 and kernel.axes[0].name == "i":
         return frozenset()
     formulas: list[Index] = []

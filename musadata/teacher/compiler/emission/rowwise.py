@@ -152,7 +152,7 @@ def _used_axes(kernel: Kernel) -> frozenset[Variable]:
 
 @contextmanager
 def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[None]:
-    """The inner loops: nested for one thread; flattened and dealt out for a team."""
+    """The inner loops: nested for one thread; flattened and distributed over the threads of a team."""
     if not axes:
         yield
     elif not team.first:

@@ -122,7 +122,7 @@ class Block:
         self.name_formulas(formulas, names)
 
     def name_formulas(self, formulas: Iterable[Index], names: Mapping[Index, str] = {}) -> None:
-        """Give parts of formulas a variable that are long, or used more than once, innermost first.
+        """Give a variable to parts of formulas that are long or used more than once, innermost first.
 
         `names` proposes names for whole formulas.
         """
@@ -230,7 +230,7 @@ class Block:
 
 
 def _is_computed(formula: Index) -> bool:
-    """Whether a formula is more than a variable or a size, and known without loading anything."""
+    """Whether a formula is more than a variable or a size, and needs no load."""
     computed = len(formula.terms) > 1 or isinstance(formula.atom, Operation)
     return computed and not any(isinstance(atom, Opaque) for atom in formula.atoms())
 

@@ -94,7 +94,7 @@ def _tiles(extent: str, tile: int) -> str:
 
 
 def _insert_decoded(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
-    """Take the axes out of their flat positions ahead of the lines that turned out to use them one by one."""
+    """Before the lines from `place` on, compute the axes from their flat positions that those lines use by name."""
     body = block.lines[place:]
     text = "\n".join(body)
     del block.lines[place:]
@@ -128,6 +128,6 @@ def _load_tile(block: Block, tile: str, value: Scalar, stage: Reduce, position: 
 
 
 def _bracketed(value: Load, axis: Variable, rename: dict[str, str]) -> dict[str, str]:
-    """In a product the position needs brackets; alone as the last index it does not."""
+    """The position in brackets, unless it is the last index and so not part of a product."""
     last = value.index[-1] == of(axis)
     return rename if last else {axis.name: f"({rename[axis.name]})"}

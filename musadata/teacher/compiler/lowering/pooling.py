@@ -101,7 +101,7 @@ class _Window:
 
 @rule("col2im")
 def _fold(c: Call) -> Results:
-    """Every pixel adds up what the windows that it lies in hold for it."""
+    """Every pixel is the sum of its values in all windows that contain it."""
     source = _source(c)
     kernel, dilation, padding, stride = (c.sizes(name, 2) for name in ("kernel_size", "dilation", "padding", "stride"))
     counts = [
