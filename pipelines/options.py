@@ -16,8 +16,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import Environment, SubprocessSDKEnvironment
 
 from musadata.config import Config, load_config
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 from musadata.storage.files import absolute
+from pipelines.supervision import await_restart, leave, own_scratch_folder, stop_supervising, supervise
 
 # What Beam's local runner says about itself, and each failure of a worker a second and third time: the exception that
 # ends the run holds it all.
@@ -107,11 +108,20 @@ def _refuse_unknown(options: PipelineOptions) -> None:
 
 
 def run_command(main: Callable[[], None]) -> int:
-    """Run a command so that what a user can mend is one line and exit code 2, wherever on the cluster it came up."""
+    """Run a command so that what a user can mend is one line and exit code 2, wherever on the cluster it came up.
+
+    A run that an outage has kept from its end gives exit code 1 and a line for each cause.
+    """
     for name in NOISE:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
+        if getattr(sys.modules["__main__"].__spec__, "parent", None) == "pipelines":  # and no library user's process
+            own_scratch_folder()
+            supervise()
         main()
+    except Outage as error:
+        print(f"musadata: {error}", file=sys.stderr)
+        return 1
     except MusadataError as error:
         print(f"musadata: {error}", file=sys.stderr)
         return 2
@@ -122,9 +132,12 @@ def run_command(main: Callable[[], None]) -> int:
             _end_interrupted()
         line = _mendable(str(error))
         if line is None:
+            await_restart()
             raise
         print(f"musadata: {line}", file=sys.stderr)
         return 2
+    finally:
+        stop_supervising()
     return 0
 
 
@@ -137,7 +150,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def _end_interrupted() -> NoReturn:
     print("musadata: interrupted; the same command continues where it stopped", file=sys.stderr, flush=True)
-    os._exit(130)  # Beam's threads lose their workers now, and would print a traceback each
+    leave(130)  # Beam's threads lose their workers now, and would print a traceback each
 
 
 def _mendable(report: str) -> str | None:

@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import apache_beam as beam
+from apache_beam.metrics import Metrics, MetricsFilter
 
 from musadata.config import Config
 from musadata.corpus.manifest import create_corpus, open_corpus
 from musadata.corpus.publish import publish
+from musadata.errors import Outage
 from musadata.storage.commits import COMMITS, Commit
 from musadata.storage.files import join, list_names
+from musadata.storage.lock import lock_corpus
 from musadata.storage.shards import Shard
 from pipelines.options import RunOptions
 from pipelines.progress import JournalCounter, Watch, Watched
-from pipelines.steps import DealShards
+from pipelines.steps import DealShards, Undone
+
+OUTAGES = "outages"  # the metrics that count them, by cause
 
 
 @dataclass
@@ -35,7 +40,7 @@ class Stage(beam.PTransform, ABC):
     needs: ClassVar[str] = ""
 
     @abstractmethod
-    def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
+    def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
         """The stage's steps."""
 
     def check(self) -> None:
@@ -83,21 +88,50 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
         for stage in stages:
             print(f"{stage.name}: up to date", file=sys.stderr)
     else:
-        with Watch([_watched(stage) for stage in stages]):
-            pipeline = options.pipeline()
-            _connect(pipeline, stages)
-            pipeline.run().wait_until_finish()
+        with lock_corpus(corpus):
+            _run(stages, options)
     publish(corpus, config, shards=config.shards)
     for stage in stages:
         for remark in stage.remarks():
             print(f"{stage.name}: {remark}", file=sys.stderr)
 
 
+def _run(stages: Sequence[Stage], options: RunOptions) -> None:
+    """Run the stages as one pipeline.
+
+    Raises:
+        Outage: the machine has kept some shards from their end.
+    """
+    with Watch([_watched(stage) for stage in stages]):
+        pipeline = options.pipeline()
+        _connect(pipeline, stages)
+        result = pipeline.run()
+        result.wait_until_finish()
+    counters = result.metrics().query(MetricsFilter().with_namespace(OUTAGES))["counters"]
+    shards = {counter.key.metric.name: int(counter.result) for counter in counters}
+    if shards:
+        for cause in sorted(shards):
+            print(f"musadata: {cause}", file=sys.stderr)
+        remedy = "mend what is said above and run the same command again"
+        raise Outage(f"{sum(shards.values())} shards are not done", where=options.corpus, remedy=remedy)
+
+
 def _connect(pipeline: beam.Pipeline, stages: Sequence[Stage]) -> None:
     shards = pipeline | "Shards" >> DealShards(stages[0].config.shards)
     for stage in stages:
         commits = shards | stage.name >> stage
-        shards = commits | f"Shards of {stage.name}" >> beam.Map(lambda commit: commit.shard)
+        shards = commits | f"Shards of {stage.name}" >> beam.Map(_shard_of)
+    shards | "Outages" >> beam.Map(_count_outage)
+
+
+def _shard_of(done: Commit | Undone) -> Shard | Undone:
+    return done if isinstance(done, Undone) else done.shard
+
+
+def _count_outage(shard: Shard | Undone) -> None:
+    """Metrics are what every runner brings back to the command."""
+    if isinstance(shard, Undone):
+        Metrics.counter(OUTAGES, shard.cause).inc()
 
 
 def _watched(stage: Stage) -> Watched:

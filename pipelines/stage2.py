@@ -19,7 +19,7 @@ from musadata.tracing.task import trace_task
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages
-from pipelines.steps import RunStep, ShardStep, Writers, all_found, concurrently
+from pipelines.steps import RunStep, ShardStep, Undone, Writers, all_found, concurrently
 from pipelines.versions import annotation_version
 
 
@@ -74,7 +74,7 @@ class Stage2(Stage):
     name = "stage2"
     needs = "stage1"
 
-    def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
+    def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
         return shards | "Annotate" >> RunStep(Annotate(self.config, self.corpus))
 
     def is_done(self) -> bool:

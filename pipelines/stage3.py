@@ -34,7 +34,7 @@ from musadata.teacher.protocol import CannotAnswer, Teacher
 from pipelines import resources
 from pipelines.options import parse_options, run_command, workers_here
 from pipelines.run import Stage, run_stages
-from pipelines.steps import RunStep, ShardStep, Writers, all_found, concurrently
+from pipelines.steps import RunStep, ShardStep, Undone, UnlessUndone, Writers, all_found, concurrently
 from pipelines.versions import assembly_version
 
 HUMAN = "human"  # who wrote the candidates that were mined together with their task
@@ -232,14 +232,14 @@ class Stage3(Stage):
     name = "stage3"
     needs = "stage2"
 
-    def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
+    def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
         on_device = config.verifier.backend in resources.DEVICE_BACKENDS
         for turn in range(1, config.sampling.turns + 1):
-            shards |= f"Ask {turn}" >> beam.Map(AskTeacher(config, corpus).run)
-            execute = beam.Map(Execute(config, corpus, workers or 1).run)
+            shards |= f"Ask {turn}" >> beam.Map(UnlessUndone(AskTeacher(config, corpus).run))
+            execute = beam.Map(UnlessUndone(Execute(config, corpus, workers or 1).run))
             if on_device and not workers:  # else one process does both, and would only import each candidate twice
-                shards |= f"Compile {turn}" >> beam.Map(Compile(config, corpus).run)
+                shards |= f"Compile {turn}" >> beam.Map(UnlessUndone(Compile(config, corpus).run))
                 execute = execute.with_resource_hints(**DEVICE)
             shards |= f"Execute {turn}" >> execute
         return shards | "Assemble" >> RunStep(Assemble(config, corpus))

@@ -5,25 +5,29 @@ twice, or kill a worker half-way: a step writes its files under temporary names 
 always gives the same bytes, so neither is seen by a reader.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import apache_beam as beam
+import pyarrow as pa
 
 from musadata.config import Config
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
+from musadata.errors import Cancelled, Outage
 from musadata.records import Reject
 from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
 from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+RETRY_SECONDS = 5.0  # before the second try of a shard after an outage
 WINDOW = 4  # items under way or waiting for their turn, per thread: one slow answer must not hold up all others
 
 
@@ -45,6 +49,12 @@ class Writers:
 
     def keep(self, dataset: str, row: Any) -> None:
         self._writers[dataset].write(row)
+
+    def keep_batch(self, dataset: str, batch: pa.RecordBatch) -> None:
+        """Rows as they were read, which costs a tenth of making them anew."""
+        writer = self._writers[dataset]
+        assert isinstance(writer, ShardWriter)
+        writer.write_batch(batch)
 
     def reject(self, reject: Reject) -> None:
         self._writers["rejects"].write(reject)
@@ -112,6 +122,38 @@ class ShardStep(ABC):
         return ensure_commit(self.corpus, self.stage, shard, self.digest(shard), input_hashes(inputs), work)[0]
 
 
+@dataclass(frozen=True)
+class Undone:
+    """A shard that an outage has kept from its end, and why. It passes through all later steps as it is."""
+
+    shard: Shard
+    cause: str
+
+
+@dataclass(frozen=True)
+class UnlessUndone(Generic[Result]):
+    """Work on a shard, twice if the machine fails under it; an `Undone` passes.
+
+    An outage ends the work on this shard and no other: the run goes on, and reports it at its end.
+    """
+
+    work: Callable[[Shard], Result]
+
+    def __call__(self, shard: Shard | Undone) -> Result | Undone:
+        if isinstance(shard, Undone):
+            return shard
+        try:
+            return self.work(shard)
+        except Cancelled as outage:
+            return Undone(shard, str(outage))
+        except Outage:
+            time.sleep(RETRY_SECONDS)
+        try:
+            return self.work(shard)
+        except Outage as outage:
+            return Undone(shard, str(outage))
+
+
 @dataclass
 class DealShards(beam.PTransform):
     """All shards, spread over the workers."""
@@ -124,12 +166,12 @@ class DealShards(beam.PTransform):
 
 @dataclass
 class RunStep(beam.PTransform):
-    """Every shard through one step. Commits come out."""
+    """Every shard through one step. Commits come out, and what an outage has kept from its end."""
 
     step: ShardStep
 
-    def expand(self, shards: beam.PCollection[Shard]) -> beam.PCollection[Commit]:
-        return shards | beam.Map(self.step.run)
+    def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Commit | Undone]:
+        return shards | beam.Map(UnlessUndone(self.step.run))
 
 
 def concurrently(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:

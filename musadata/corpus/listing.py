@@ -49,9 +49,7 @@ def deal_units(sources: Iterable[tuple[str, str, Iterable[str]]], count: int) ->
 def write_listing(corpus: str, shard: Shard, listed: Iterable[Listed]) -> None:
     """Keep what a shard is made from, for whichever worker makes it."""
     data = json.dumps([asdict(one) for one in listed], indent=1).encode() + b"\n"
-    path = _path(corpus, shard)
-    if not files.exists(path) or files.read_bytes(path) != data:
-        files.write_atomic(path, data)
+    files.write_if_changed(_path(corpus, shard), data)
 
 
 def read_listing(corpus: str, shard: Shard) -> list[Listed]:

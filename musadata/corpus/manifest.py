@@ -194,7 +194,7 @@ def write_manifest(corpus: str, config: Any, *, shards: int | None = None) -> di
     }
     remove_leftovers(opened, commits)
     data = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
-    files.write_atomic(files.join(corpus, MANIFEST), data)
+    files.write_if_changed(files.join(corpus, MANIFEST), data)
     return manifest
 
 

@@ -29,5 +29,5 @@ def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str,
         REPORT: render_report(manifest, connection).encode(),
     }
     for name, data in pages.items():
-        files.write_atomic(files.join(corpus, name), data)
+        files.write_if_changed(files.join(corpus, name), data)
     return manifest

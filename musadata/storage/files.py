@@ -5,6 +5,7 @@ name, synced and renamed; object stores show a file only when its upload is comp
 temporary file and put in one go. What the file system refuses is a `MusadataError` that names the path.
 """
 
+import errno
 import hashlib
 import os
 import posixpath
@@ -15,10 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol, cast
 
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 
 TEMPORARY_SUFFIX = ".tmp"
 _RENAMES_ATOMICALLY = {"file", "local", "hdfs", "webhdfs", "viewfs", "sftp", "ssh"}
+_OUTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ESTALE}
 _SPOOL_BYTES = 64 << 20  # larger uploads are spooled to disk instead of memory
 
 
@@ -33,7 +35,7 @@ class HashingFile:
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
         self._hash.update(view)
-        with _explain(self._path, "cannot be written"):
+        with explain(self._path, "cannot be written"):
             self._file.write(view)
         self.bytes += len(view)
         return len(view)
@@ -79,11 +81,11 @@ def create(path: str) -> Iterator[HashingFile]:
     Raises:
         MusadataError: the file system refuses (read-only, no space, a file where a folder should be, no access).
     """
-    with _explain(path, "cannot be written"):
+    with explain(path, "cannot be written"):
         attempt = _begin(path)
     try:
         yield HashingFile(attempt.file, path)
-        with _explain(path, "cannot be written"):
+        with explain(path, "cannot be written"):
             attempt.finish()
     except BaseException:
         attempt.abandon()
@@ -189,6 +191,27 @@ def write_atomic(path: str, data: bytes) -> None:
         file.write(data)
 
 
+def write_if_changed(path: str, data: bytes) -> None:
+    """Write a whole small file unless it holds these bytes already: what is complete may lie on a read-only mount."""
+    if size(path) != len(data) or read_bytes(path) != data:
+        write_atomic(path, data)
+
+
+def create_if_absent(path: str, data: bytes) -> bool:
+    """Write a small file on a remote store under the condition that there is none; whether it was written."""
+    with explain(path, "cannot be written"):
+        system, name = _remote(path)
+        try:
+            system.pipe_file(name, data, mode="create")
+        except FileExistsError:
+            return False
+        except TypeError:  # a store that knows no conditions: a look first is the best that there is
+            if system.exists(name):
+                return False
+            system.pipe_file(name, data)
+    return True
+
+
 def read_bytes(path: str) -> bytes:
     """The whole file. Raises MusadataError where it is absent or cannot be read."""
     with open_for_reading(path) as file:
@@ -198,7 +221,7 @@ def read_bytes(path: str) -> bytes:
 @contextmanager
 def open_for_reading(path: str) -> Iterator[BinaryIO]:
     """Open for reading, seekable, as Parquet needs it. Raises MusadataError where that is not possible."""
-    with _explain(path, "cannot be read"):
+    with explain(path, "cannot be read"):
         local = _local(path)
         if local is not None:
             file: BinaryIO = local.open("rb")
@@ -212,7 +235,7 @@ def open_for_reading(path: str) -> Iterator[BinaryIO]:
 def sha256(path: str) -> str:
     """SHA-256 of a file, in hex, a block at a time."""
     digest = hashlib.sha256()
-    with open_for_reading(path) as file, _explain(path, "cannot be read"):
+    with open_for_reading(path) as file, explain(path, "cannot be read"):
         while block := file.read(8 << 20):
             digest.update(block)
     return digest.hexdigest()
@@ -220,7 +243,7 @@ def sha256(path: str) -> str:
 
 def size(path: str) -> int | None:
     """Bytes of a file, None where there is no such file."""
-    with _explain(path, "cannot be looked at"):
+    with explain(path, "cannot be looked at"):
         local = _local(path)
         if local is not None:
             return local.stat().st_size if local.is_file() else None
@@ -239,7 +262,7 @@ def exists(path: str) -> bool:
 
 def is_folder(path: str) -> bool:
     """Whether there is a folder of that name; on an object store: whether anything lies below it."""
-    with _explain(path, "cannot be looked at"):
+    with explain(path, "cannot be looked at"):
         local = _local(path)
         if local is not None:
             return local.is_dir()
@@ -249,7 +272,7 @@ def is_folder(path: str) -> bool:
 
 def list_names(folder: str) -> list[str]:
     """Names of the files and folders right below a folder, sorted, hidden ones too; none where there is no folder."""
-    with _explain(folder, "cannot be listed"):
+    with explain(folder, "cannot be listed"):
         local = _local(folder)
         if local is not None:
             return sorted(entry.name for entry in local.iterdir()) if local.is_dir() else []
@@ -265,7 +288,7 @@ def list_names(folder: str) -> list[str]:
 
 def remove(path: str) -> None:
     """Delete a file; nothing happens where there is none."""
-    with _explain(path, "cannot be deleted"):
+    with explain(path, "cannot be deleted"):
         local = _local(path)
         if local is not None:
             local.unlink(missing_ok=True)
@@ -305,8 +328,9 @@ def _protocols(system: Any) -> set[str]:
 
 
 @contextmanager
-def _explain(path: str, what: str) -> Iterator[None]:
-    """Turn what a file system says into an error that a user can mend."""
+def explain(path: str, what: str) -> Iterator[None]:
+    """Turn what a file system says into an error that a user can mend, an `Outage` where the machine is short of
+    something."""
     try:
         yield
     except FileNotFoundError as error:
@@ -322,6 +346,6 @@ def _explain(path: str, what: str) -> Iterator[None]:
     except PermissionError as error:
         raise MusadataError(f"{what}: permission denied", where=path, remedy="check who may write there") from error
     except OSError as error:
-        raise MusadataError(
-            f"{what} ({error.strerror or error})", where=path, remedy="mend it and run the same command again"
-        ) from error
+        kind = Outage if error.errno in _OUTAGES else MusadataError
+        text = f"{what} ({error.strerror or error})"
+        raise kind(text, where=path, remedy="mend it and run the same command again") from error

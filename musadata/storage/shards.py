@@ -7,13 +7,15 @@ streamed in both directions, so that memory does not grow with the shard.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from types import TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -93,6 +95,7 @@ class ShardWriter:
     def __init__(self, corpus: str, dataset: str, shard: Shard, kind: type, *, name: str = ""):
         self._dataset, self._path = dataset, shard_path(dataset, shard, name)
         self._schema = _file_schema(dataset, kind)
+        self._group_rows = _BATCH_ROWS if dataset.startswith("_") else GROUP_ROWS
         self._creation: AbstractContextManager[files.HashingFile] = files.create(files.join(corpus, self._path))
         self._rows: list[dict[str, Any]] = []  # rows that wait for a batch
         self._batches: list[pa.RecordBatch] = []  # batches that wait for a row group
@@ -109,14 +112,26 @@ class ShardWriter:
         if len(self._rows) == _BATCH_ROWS:
             self._flush_batch()
 
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows that are in Arrow's form already, with the columns of the shard's kind."""
+        if self._rows:
+            self._flush_batch()
+        self._add(batch.cast(self._schema))
+
     def _flush_batch(self) -> None:
         try:
             batch = pa.RecordBatch.from_pylist(self._rows, self._schema)
         except UnicodeEncodeError:  # a model may answer with half a surrogate pair, which no UTF-8 file can hold
             batch = pa.RecordBatch.from_pylist([_encodable(row) for row in self._rows], self._schema)
-        self._batches.append(batch)
         self._rows = []
-        if sum(len(b) for b in self._batches) >= GROUP_ROWS or sum(b.nbytes for b in self._batches) >= GROUP_BYTES:
+        self._add(batch)
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        if (
+            sum(len(b) for b in self._batches) >= self._group_rows
+            or sum(b.nbytes for b in self._batches) >= GROUP_BYTES
+        ):
             self._flush_group()
 
     def _flush_group(self) -> None:
@@ -218,6 +233,28 @@ def read_rows(path: str, kind: type[Row]) -> Iterator[Row]:
         for batch in parquet.iter_batches(batch_size=_BATCH_ROWS):
             for row in batch.to_pylist():
                 yield restore(kind, row)
+
+
+def read_batches(
+    corpus: str, dataset: str, shard: Shard, kind: type, rows: npt.NDArray[Any]
+) -> Iterator[pa.RecordBatch]:
+    """Some rows of a shard, by their ascending numbers; only the row groups that hold any of them are read."""
+    path = files.join(corpus, shard_path(dataset, shard))
+    with _reading(path) as parquet:
+        _check_schema(path, parquet.schema_arrow, kind)
+        names, start = arrow_schema(kind).names, 0
+        for group in range(parquet.num_row_groups):
+            end = start + parquet.metadata.row_group(group).num_rows
+            chosen = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)] - start
+            if len(chosen):
+                yield from parquet.read_row_group(group, columns=names).take(pa.array(chosen)).to_batches()
+            start = end
+
+
+def read_columns(corpus: str, dataset: str, shard: Shard, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a shard, whole; see `read_shard`."""
+    with _reading(files.join(corpus, shard_path(dataset, shard))) as parquet:
+        return parquet.read(list(columns))
 
 
 def read_column(path: str, column: str) -> list[Any]:
