@@ -21,7 +21,7 @@ from musadata.sandbox import Sandbox
 from musadata.sources import open_source
 from musadata.sources.protocol import CodeFile
 from musadata.tasks.probe import PRELOAD, probe
-from musadata.tasks.selection import select, signature_of
+from musadata.tasks.selection import DECISIONS, KEPT, Signatures, select
 
 PROMISED_RATE, PROMISED_SHARE = 5.0, 0.03
 GENERATOR = "musadata.sources.generated.printer"
@@ -53,9 +53,9 @@ def main() -> None:
                     rejects[result.reason] += 1
                 else:
                     kept.append(result)
-        dropped = select([signature_of(task) for task in kept], config)
+        decisions = select(Signatures.of(kept), config)
         cpu, wall = _cpu_seconds() - cpu, time.monotonic() - wall
-    tasks = [task for task in kept if task.task_id not in dropped]
+    tasks = [task for task, decision in zip(kept, decisions, strict=True) if decision == KEPT]
     families = Counter(task.operator_family.value for task in tasks)
     rarest, fewest = min(families.items(), key=lambda pair: pair[1])
     rate, share = len(tasks) / cpu, fewest / len(tasks)
@@ -74,7 +74,7 @@ def main() -> None:
         "families": dict(families.most_common()),
         "levels": dict(Counter(task.level for task in tasks)),
         "operators": len({operator for task in tasks for operator in task.operators}),
-        "rejects": dict(rejects + Counter(dropped.values())),
+        "rejects": dict(rejects + Counter(DECISIONS[decision] for decision in decisions if decision != KEPT)),
     }
     report(f"generated tasks: {options.source}", rows, details, options.output)
     print(details)

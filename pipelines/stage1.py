@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import apache_beam as beam
+import numpy as np
 
 from musadata.config import Config
 from musadata.corpus.listing import Listed, deal_units, forget_others, read_listing, write_listing
@@ -24,14 +25,14 @@ from musadata.storage.commits import (
     stage_digest,
     withdraw_commit,
 )
-from musadata.storage.shards import Shard, deal, read_shard
-from musadata.tasks.assignment import Assignment, assign, reject_dropped
+from musadata.storage.shards import Shard, deal, read_batches, read_columns, read_shard
 from musadata.tasks.probe import probe
-from musadata.tasks.selection import TaskSignature, check_selection, signature_of
+from musadata.tasks.rebalance import Selection
+from musadata.tasks.selection import COLUMNS, DECISIONS, KEPT, REPEATED, Signatures, check_selection, select
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import Stage, run_stages
-from pipelines.steps import ShardStep, Writers, all_found, concurrently
+from pipelines.steps import ShardStep, Undone, UnlessUndone, Writers, all_found, concurrently
 from pipelines.versions import EXECUTED, executions_name, probing_version, selection_version
 
 LOST = "lost_source"  # reason of what was there when the run began, but not when a worker asked for it
@@ -117,29 +118,28 @@ def _keep_task(probed: Task | Reject | None, out: Writers) -> Task | None:
     return probed
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What becomes of the probed tasks, and the digest of what decided it."""
-
-    assignment: Assignment = field(default_factory=Assignment)
-    digest: str = ""
+def selection_digest(config: Config, probed: Sequence[Commit]) -> str:
+    """Digest of all that decides the selection; nothing needs to be selected for it."""
+    return stage_digest(selection_version(), config.tasks, probed, reads=["_probed"])
 
 
-def select_tasks(config: Config, shards: Iterable[tuple[Commit, Sequence[TaskSignature]]]) -> Selection:
-    """The global part of stage 1, over signatures only."""
-    ordered = sorted(shards, key=lambda one: one[0].shard)
-    digest = stage_digest(selection_version(), config.tasks, [commit for commit, _ in ordered], reads=["_probed"])
-    return Selection(assign([signatures for _, signatures in ordered], config.tasks), digest)
-
-
-def read_signatures(corpus: str, shard: Shard) -> list[TaskSignature]:
-    return [signature_of(task) for task in read_shard(corpus, "_probed", shard, Task)]
+def select_tasks(config: Config, corpus: str, probed: Sequence[Commit]) -> Selection:
+    """The global part of stage 1, over the signatures of all shards."""
+    rows = [commit.output("_probed").rows for commit in probed]
+    tables = (read_columns(corpus, "_probed", commit.shard, COLUMNS) for commit in probed)
+    return Selection.of(select(Signatures.read(tables, sum(rows)), config.tasks), rows)
 
 
 @dataclass(frozen=True)
 class Keep(ShardStep):
-    """Writes the selected tasks of a shard: its own but those that move away, then those that move in."""
+    """Writes the shard's part of the selected tasks, and what became of the others that were probed in it.
 
+    Attributes:
+        selected: the selection's digest.
+        selection: the selection; not needed to find what is committed.
+    """
+
+    selected: str = ""
     selection: Selection = field(default_factory=Selection)
 
     stage: ClassVar[str] = "stage1"
@@ -150,30 +150,71 @@ class Keep(ShardStep):
         return selection_version()
 
     def settings(self, shard: Shard) -> Any:
-        return [self.selection.digest]
+        return [self.selected]
+
+    def digest(self, shard: Shard) -> str:
+        return stage_digest(self.code(), self.settings(shard))
 
     def inputs(self, shard: Shard) -> list[Commit]:
-        donors = [Shard(index, shard.count) for index in self.selection.assignment.donors(shard.index)]
-        return [require_commit(self.corpus, Probe.stage, one) for one in (shard, *donors)]
+        shards = dict.fromkeys(
+            [shard, *(Shard(part.source, shard.count) for part in self.selection.parts(shard.index))]
+        )
+        return [require_commit(self.corpus, Probe.stage, one) for one in shards]
 
     def process(self, shard: Shard, out: Writers) -> None:
-        assignment = self.selection.assignment
-        for task, reason in assignment.judge(self._probed(shard.index, shard.count), shard.index):
-            out.funnel.came_in("select")
-            if reason:
-                out.reject(reject_dropped(task, reason))
-                continue
-            out.funnel.went_on("select")
-            if task.task_id not in assignment.moved:
-                out.keep("tasks", task)
-        for donor in assignment.donors(shard.index):
-            for task in assignment.arriving(self._probed(donor, shard.count), donor, shard.index):
-                out.keep("tasks", task)
-        for kernel in read_shard(self.corpus, "_kernels", shard, Kernel):
-            out.keep("kernels", without_task(kernel) if kernel.task_id in assignment.dropped else kernel)
+        self._count(shard, out)
+        for part in self.selection.parts(shard.index):
+            source = Shard(part.source, shard.count)
+            for batch in read_batches(self.corpus, "_probed", source, Task, part.rows):
+                out.keep_batch("tasks", batch)
+            kept = set(part.rows.tolist())
+            for kernel, row, decision in self._kernels(source):
+                if decision == KEPT and row in kept:
+                    out.keep("kernels", kernel)
+        for kernel, _, decision in self._kernels(shard):
+            if decision != KEPT:
+                out.keep("kernels", kernel if decision == REPEATED else without_task(kernel))
 
-    def _probed(self, index: int, count: int) -> Iterator[Task]:
-        return read_shard(self.corpus, "_probed", Shard(index, count), Task)
+    def _count(self, shard: Shard, out: Writers) -> None:
+        """The funnel's counts of what was probed in a shard, and a reject for each task that is dropped."""
+        decisions = np.frombuffer(self.selection.decisions[shard.index], np.uint8)
+        dropped = np.flatnonzero(decisions != KEPT)
+        out.funnel.came_in("select", len(decisions))
+        out.funnel.went_on("select", len(decisions) - len(dropped))
+        origins = read_columns(self.corpus, "_probed", shard, ["provenance"]).take(dropped).column(0).to_pylist()
+        for provenance, decision in zip(origins, decisions[dropped], strict=True):
+            origin = f"{provenance['origin']}/{provenance['path']}:{provenance['lines']}"
+            out.reject(Reject(SCHEMA_VERSION, "tasks", "select", DECISIONS[decision], "", origin))
+
+    def _kernels(self, source: Shard) -> Iterator[tuple[Kernel, int, int]]:
+        """The kernels of a probed shard, with the row of their task there and what becomes of it.
+
+        A kernel without a task counts as one whose task is kept elsewhere.
+        """
+        kernels = list(read_shard(self.corpus, "_kernels", source, Kernel))
+        ids = read_columns(self.corpus, "_probed", source, ["task_id"]).column(0).to_pylist() if kernels else []
+        rows = {task_id: row for row, task_id in reversed(list(enumerate(ids)))}
+        for kernel in kernels:
+            row = rows.get(kernel.task_id, -1)
+            yield kernel, row, self.selection.decisions[source.index][row] if row >= 0 else REPEATED
+
+
+def _select(config: Config, corpus: str, probed: Sequence[Commit | Undone]) -> "Selection | dict[int, Undone]":
+    """The selection; where an outage has kept shards from being probed, these, since nothing can be selected yet."""
+    undone = {one.shard.index: one for one in probed if isinstance(one, Undone)}
+    return undone or select_tasks(config, corpus, _ordered(probed))
+
+
+def _ordered(probed: Iterable[Commit | Undone]) -> list[Commit]:
+    return sorted((one for one in probed if isinstance(one, Commit)), key=lambda commit: commit.shard)
+
+
+def _keep_shard(
+    config: Config, corpus: str, shard: Shard, selection: "Selection | dict[int, Undone]", selected: str
+) -> Commit | Undone:
+    if isinstance(selection, Selection):
+        return UnlessUndone(Keep(config, corpus, selected, selection).run)(shard)
+    return selection.get(shard.index) or Undone(shard, "stage1: other shards are not probed yet")
 
 
 class Stage1(Stage):
@@ -181,13 +222,15 @@ class Stage1(Stage):
 
     name = "stage1"
 
-    def expand(self, shards: "beam.PCollection[Shard]") -> "beam.PCollection[Commit]":
+    def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
         config, corpus = self.config, self.corpus
-        probe_step = Probe(config, corpus)
-        probed = shards | "Probe" >> beam.Map(lambda shard: (probe_step.run(shard), read_signatures(corpus, shard)))
-        selection = probed | beam.combiners.ToList() | "Select" >> beam.Map(lambda some: select_tasks(config, some))
+        probed = shards | "Probe" >> beam.Map(UnlessUndone(Probe(config, corpus).run)) | beam.combiners.ToList()
+        selection = probed | "Select" >> beam.Map(lambda some: _select(config, corpus, some))
+        selected = probed | "Digest" >> beam.Map(lambda some: selection_digest(config, _ordered(some)))
         return shards | "Keep" >> beam.Map(
-            lambda shard, selection: Keep(config, corpus, selection).run(shard), beam.pvalue.AsSingleton(selection)
+            lambda shard, selection, selected: _keep_shard(config, corpus, shard, selection, selected),
+            beam.pvalue.AsSingleton(selection),
+            beam.pvalue.AsSingleton(selected),
         )
 
     def check(self) -> None:
@@ -224,8 +267,7 @@ class Stage1(Stage):
         found = [commit for commit in commits if commit is not None]
         if len(found) < len(commits):
             return False
-        probed = [(commit, read_signatures(self.corpus, commit.shard)) for commit in found]
-        return all_found(Keep(self.config, self.corpus, select_tasks(self.config, probed)))
+        return all_found(Keep(self.config, self.corpus, selection_digest(self.config, found)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

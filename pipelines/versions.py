@@ -26,7 +26,7 @@ def executions_name(function: str) -> str:
 
 def selection_version() -> str:
     """Of the choice among probed tasks."""
-    return code_version(("musadata.tasks.assignment",))
+    return code_version(("musadata.tasks.rebalance",))
 
 
 def answers_version(config: TeacherConfig) -> str:

@@ -1,36 +1,47 @@
-"""Balancing the number of tasks per shard: a file with many modules must not make one shard half of a run's work."""
+"""Dealing kept tasks evenly over shards: a file with many modules must not make one shard half of a run's work.
 
-import heapq
-from collections.abc import Collection, Sequence
+All kept rows in the order of the shards that hold them are cut into ranges of equal length, one for each shard. So each
+shard is made of few neighbouring ones, and none is read more often than it has parts.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+
+from musadata.tasks.selection import KEPT, Integers
 
 
 @dataclass(frozen=True)
-class Move:
-    """From which shard a task goes to which, by index."""
+class Part:
+    """Rows of one probed shard that another shard, or the same, keeps; `rows` in ascending order."""
 
     source: int
-    target: int
+    rows: Integers
 
 
-def rebalance(shards: Sequence[Sequence[str]], fixed: Collection[str] = ()) -> dict[str, Move]:
-    """The moves after which shard sizes differ by at most one, as far as movable tasks allow; as few as possible.
+@dataclass(frozen=True)
+class Selection:
+    """What becomes of the probed tasks: for each probed shard a byte a row, an index into `selection.DECISIONS`."""
 
-    `shards` holds each shard's task ids in order, `fixed` the tasks that stay (their kernels are in the same shard).
-    The last tasks of the larger shards go to the smallest shards.
-    """
-    mean, over = divmod(sum(map(len, shards)), max(1, len(shards)))
-    largest = sorted(range(len(shards)), key=lambda index: -len(shards[index]))
-    room = [(len(tasks), index) for index, tasks in enumerate(shards)]
-    heapq.heapify(room)
-    moves: dict[str, Move] = {}
-    for rank, source in enumerate(largest):
-        surplus = len(shards[source]) - mean - (rank < over)
-        movable = [task for task in shards[source] if task not in fixed]
-        for task in movable[-surplus:] if surplus > 0 else ():
-            size, target = room[0]
-            if size > mean:  # the remaining surplus consists of fixed tasks
-                return moves
-            heapq.heapreplace(room, (size + 1, target))
-            moves[task] = Move(source, target)
-    return moves
+    decisions: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, decisions: Integers, rows: Sequence[int]) -> "Selection":
+        """From the decisions of all rows, and how many rows each probed shard has."""
+        ends = np.cumsum(rows)
+        return cls(tuple(decisions[end - count : end].tobytes() for end, count in zip(ends, rows, strict=True)))
+
+    def parts(self, target: int) -> list[Part]:
+        """What shard `target` is made of. Sizes of shards differ by at most one."""
+        kept = [np.flatnonzero(np.frombuffer(some, np.uint8) == KEPT) for some in self.decisions]
+        ends = np.cumsum([len(rows) for rows in kept])
+        total = int(ends[-1]) if len(ends) else 0
+        first, last = target * total // len(kept), (target + 1) * total // len(kept)
+        parts = []
+        for source, (rows, end) in enumerate(zip(kept, ends.tolist(), strict=True)):
+            start = end - len(rows)
+            chosen = rows[max(0, first - start) : max(0, last - start)]
+            if len(chosen):
+                parts.append(Part(source, chosen))
+        return parts

@@ -1,48 +1,87 @@
-"""Which of the probed tasks to keep: one of each group of duplicates. Looks at small signatures only."""
+"""Which of the probed tasks to keep: one of each group of duplicates. Looks at small signatures only, in arrays.
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+A million signatures take 128 MB of memory and half a gigabyte in a scratch file, and 40 seconds of one core.
+"""
+
+import mmap
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from musadata.config import TasksConfig
 from musadata.records import Task
 from musadata.tasks.balance import check_targets, drop_surplus
 from musadata.tasks.decontaminate import load_fingerprints
-from musadata.tasks.text import PERMUTATIONS, similarity
+from musadata.tasks.text import PERMUTATIONS
 
+COLUMNS = ("task_id", "source_kind", "graph_fingerprint", "operators", "text_signature", "operator_family")
+# What may become of a row, by the number that stands for it. "repeated": another row has the same id, and it is kept.
+DECISIONS = ("kept", "repeated", "duplicate_graph", "near_duplicate", "balance")
+KEPT, REPEATED, DUPLICATE_GRAPH, NEAR_DUPLICATE, BALANCE = range(len(DECISIONS))
+
+Integers = npt.NDArray[Any]
 _ROWS = 8  # values per band: texts of similarity 0.85 meet in some band with probability 0.994
-# Which duplicate is kept: tasks with kernels first, then mined code, then generated code.
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_PAIRS_AT_ONCE = 1 << 16
+_ROWS_IN_MEMORY = 1 << 16  # 32 MB of texts
+# People's code before drawn code, and what people wrote kernels for before everything.
 _KIND_ORDER = {"paired": 0, "mined": 1, "composed": 2, "operator": 3, "nnsmith": 4}
 
 
 @dataclass(frozen=True)
-class TaskSignature:
-    """The data for comparing tasks: about 600 bytes per task."""
+class Signatures:
+    """What it takes to see that tasks are alike: arrays with one element a row.
 
-    task_id: str
-    source_kind: str
-    graph_fingerprint: str
-    operators: str  # a digest of the set of operators
-    text_signature: tuple[int, ...]
-    operator_family: str = "other"
+    Attributes:
+        ids: task ids, as bytes.
+        kinds: rank of the source's kind.
+        graphs, operators: hashes, of the graph and of the set of operators; equal only within one process.
+        families: operator families.
+        texts: MinHash values, [PERMUTATIONS, rows].
+    """
 
+    ids: npt.NDArray[np.bytes_]
+    kinds: Integers
+    graphs: Integers
+    operators: Integers
+    families: npt.NDArray[np.object_]
+    texts: Integers
 
-Key = Callable[[TaskSignature], object]
+    @classmethod
+    def read(cls, tables: Iterable[pa.Table], rows: int) -> "Signatures":
+        """The signatures of tables of `COLUMNS`, `rows` in all; many texts lie in a scratch file without a name."""
+        parts: list[tuple[Any, ...]] = []
+        texts = _room_for_texts(rows)
+        done = 0
+        for table in tables:
+            columns = {name: table.column(name).to_pylist() for name in COLUMNS if name != "text_signature"}
+            flat = table.column("text_signature").combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            texts[:, done : done + len(table)] = flat.reshape(len(table), PERMUTATIONS).T
+            done += len(table)
+            parts.append(
+                (
+                    np.array(columns["task_id"], dtype=np.bytes_),
+                    np.array([_KIND_ORDER.get(kind, len(_KIND_ORDER)) for kind in columns["source_kind"]], np.uint8),
+                    np.array([hash(graph) for graph in columns["graph_fingerprint"]], np.int64),
+                    np.array([hash(tuple(sorted(set(some)))) for some in columns["operators"]], np.int64),
+                    np.array(columns["operator_family"], dtype=object),
+                )
+            )
+        _forget_pages(texts)
+        ids, kinds, graphs, operators, families = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return cls(ids, kinds, graphs, operators, families, texts)
 
-
-def signature_of(task: Task) -> TaskSignature:
-    """The small part of a task that selection needs."""
-    operators = sha256("\n".join(sorted(set(task.operators))).encode()).hexdigest()[:16]
-    return TaskSignature(
-        task_id=task.task_id,
-        source_kind=task.source_kind.value,
-        graph_fingerprint=task.graph_fingerprint,
-        operators=operators,
-        text_signature=task.text_signature,
-        operator_family=task.operator_family.value,
-    )
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> "Signatures":
+        """The signatures of tasks that are at hand."""
+        rows = [{name: getattr(task, name) for name in COLUMNS} for task in tasks]
+        kinds = [pa.string(), pa.string(), pa.string(), pa.list_(pa.string()), pa.list_(pa.int64()), pa.string()]
+        return cls.read([pa.Table.from_pylist(rows, pa.schema(list(zip(COLUMNS, kinds, strict=True))))], len(rows))
 
 
 def check_selection(config: TasksConfig) -> None:
@@ -56,77 +95,113 @@ def check_selection(config: TasksConfig) -> None:
         load_fingerprints(name)
 
 
-def select(signatures: Iterable[TaskSignature], config: TasksConfig) -> dict[str, str]:
-    """The ids to drop, with the reason: "duplicate_graph", "near_duplicate" or "balance" (see `balance`).
+def select(signatures: Signatures, config: TasksConfig) -> npt.NDArray[np.uint8]:
+    """What becomes of each row, as an index into `DECISIONS`.
 
     Tasks are alike if they have the same graph, or if their texts are similar and use the same operators (texts alone
     would merge `F.relu(x)` with `F.gelu(x)`). Likeness is transitive. The representative of a group is its smallest
-    id, mined code first; it does not depend on the order of the signatures. A task that was probed twice is one.
+    id, mined code first; it does not depend on the order of the rows. Of rows with the same id the first one counts.
     """
-    ordered = sorted(
-        {one.task_id: one for one in signatures}.values(),
-        key=lambda one: (_KIND_ORDER.get(one.source_kind, len(_KIND_ORDER)), one.task_id),
-    )
-    by_graph = _Groups(len(ordered))
-    for same in _group_by(ordered, lambda one: one.graph_fingerprint):
-        by_graph.join(same)
-    groups = _Groups(len(ordered), by_graph)
-    for pair in _similar_pairs(ordered, config.duplicate_similarity):
-        groups.join(pair)
-    dropped = {}
-    for index, signature in enumerate(ordered):
-        if by_graph.root(index) != index:
-            dropped[signature.task_id] = "duplicate_graph"
-        elif groups.root(index) != index:
-            dropped[signature.task_id] = "near_duplicate"
-    kept = [(one.task_id, one.operator_family) for one in ordered if one.task_id not in dropped]
-    return dropped | dict.fromkeys(drop_surplus(kept, config.families), "balance")
+    order = np.lexsort((signatures.ids, signatures.kinds))
+    new = np.ones(len(order), bool)
+    new[1:] = signatures.ids[order[1:]] != signatures.ids[order[:-1]]
+    rows, task_of = order[new], np.cumsum(new) - 1  # the first row of each task; the task of each row in order
+    by_graph = _first_with_the_same(signatures.graphs[rows])
+    groups = _Groups(by_graph)
+    for left, right in _candidate_pairs(signatures, rows, groups):
+        groups.join(*_similar(signatures.texts, rows, left, right, config.duplicate_similarity))
+    decided = np.zeros(len(rows), np.uint8)
+    decided[groups.roots() != np.arange(len(rows))] = NEAR_DUPLICATE
+    decided[by_graph != np.arange(len(rows))] = DUPLICATE_GRAPH
+    if config.families:
+        left_over = [(signatures.ids[row].decode(), signatures.families[row]) for row in rows[decided == KEPT]]
+        surplus = np.array(drop_surplus(left_over, config.families), dtype=signatures.ids.dtype)
+        decided[(decided == KEPT) & np.isin(signatures.ids[rows], surplus)] = BALANCE
+    decisions = np.empty(len(order), np.uint8)
+    decisions[order] = np.where(new | (decided[task_of] != KEPT), decided[task_of], REPEATED)
+    return decisions
 
 
-def _group_by(signatures: Sequence[TaskSignature], key: Key) -> Iterator[list[int]]:
-    found: dict[object, list[int]] = defaultdict(list)
-    for index, signature in enumerate(signatures):
-        found[key(signature)].append(index)
-    return (indices for indices in found.values() if len(indices) > 1)
-
-
-def _similar_pairs(signatures: Sequence[TaskSignature], threshold: float) -> Iterator[tuple[int, int]]:
-    """Pairs of the same operators whose signatures agree in a band and then in enough values."""
-    seen: set[tuple[int, int]] = set()
-    for start in range(0, PERMUTATIONS, _ROWS):
-        for bucket in _group_by(signatures, _band(start)):
-            for pair in pairwise(bucket):
-                yield from _check(signatures, pair, threshold, seen)
-            for other in bucket[2:]:
-                yield from _check(signatures, (bucket[0], other), threshold, seen)
-
-
-def _check(
-    signatures: Sequence[TaskSignature], pair: tuple[int, int], threshold: float, seen: set[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
-    if pair not in seen:
-        seen.add(pair)
-        if similarity(signatures[pair[0]].text_signature, signatures[pair[1]].text_signature) >= threshold:
-            yield pair
-
-
-def _band(start: int) -> Key:
-    return lambda one: (one.operators, one.text_signature[start : start + _ROWS])
+def _first_with_the_same(values: Integers) -> Integers:
+    """For each element the index of the first one that is equal."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    found: Integers = first[inverse]
+    return found
 
 
 class _Groups:
     """Disjoint sets of indices; the root of a set is its smallest index."""
 
-    def __init__(self, count: int, merged: "_Groups | None" = None):
-        self._parent: list[int] = list(merged._parent) if merged else list(range(count))
+    def __init__(self, parents: Integers):
+        self._parents = parents.copy()
 
-    def root(self, index: int) -> int:
-        while self._parent[index] != index:
-            self._parent[index] = self._parent[self._parent[index]]
-            index = self._parent[index]
-        return index
+    def roots(self) -> Integers:
+        """The root of every index."""
+        while np.any(self._parents != (above := self._parents[self._parents])):
+            self._parents = above
+        return self._parents
 
-    def join(self, indices: Sequence[int]) -> None:
-        roots = sorted({self.root(index) for index in indices})
-        for other in roots[1:]:
-            self._parent[other] = roots[0]
+    def join(self, left: Integers, right: Integers) -> None:
+        """Join the sets of each pair."""
+        parents = self._parents
+        for pair in zip(left.tolist(), right.tolist(), strict=True):
+            roots = []
+            for index in pair:
+                while parents[index] != index:
+                    parents[index] = parents[parents[index]]
+                    index = int(parents[index])
+                roots.append(index)
+            parents[max(roots)] = min(roots)
+
+
+def _candidate_pairs(signatures: Signatures, rows: Integers, groups: _Groups) -> Iterator[tuple[Integers, Integers]]:
+    """Pairs of the same operators that agree in a band, some at a time, and are not in one group yet.
+
+    Of each bucket of a band these are its neighbours, and its first with every other.
+    """
+    operators = signatures.operators[rows]
+    for start in range(0, PERMUTATIONS, _ROWS):
+        mixed = operators.astype(np.uint64)
+        for values in signatures.texts[start : start + _ROWS]:
+            mixed = (mixed ^ values[rows]) * _PRIME
+            mixed ^= mixed >> np.uint64(29)
+        _forget_pages(signatures.texts)
+        order = np.argsort(mixed, kind="stable")
+        same = np.zeros(len(order), bool)
+        same[1:] = mixed[order[1:]] == mixed[order[:-1]]
+        positions = np.arange(len(order))
+        first = np.maximum.accumulate(np.where(same, 0, positions))
+        neighbours, others = positions[same], positions[same & (positions - first >= 2)]
+        left = np.concatenate([order[neighbours - 1], order[first[others]]])
+        right = np.concatenate([order[neighbours], order[others]])
+        for at in range(0, len(left), _PAIRS_AT_ONCE):
+            some = slice(at, at + _PAIRS_AT_ONCE)
+            roots = groups.roots()
+            new = (roots[left[some]] != roots[right[some]]) & (operators[left[some]] == operators[right[some]])
+            yield left[some][new], right[some][new]
+
+
+def _similar(
+    texts: Integers, rows: Integers, left: Integers, right: Integers, threshold: float
+) -> tuple[Integers, Integers]:
+    """The pairs whose texts are at least so similar, by the share of equal values."""
+    equal = np.zeros(len(left), np.int32)
+    for values in texts if len(left) else ():
+        equal += values[rows[left]] == values[rows[right]]
+    enough = equal / PERMUTATIONS >= threshold
+    return left[enough], right[enough]
+
+
+def _room_for_texts(rows: int) -> Integers:
+    shape = (PERMUTATIONS, rows)
+    if rows <= _ROWS_IN_MEMORY:
+        return np.zeros(shape, np.uint32)
+    with tempfile.TemporaryFile(prefix="musadata-texts-") as file:
+        return np.memmap(file, np.uint32, "w+", shape=shape)
+
+
+def _forget_pages(texts: Integers) -> None:
+    """Give back the memory through which a scratch file was read or written; its contents stay."""
+    if isinstance(texts, np.memmap):
+        texts.flush()
+        texts._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

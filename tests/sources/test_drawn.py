@@ -21,7 +21,7 @@ from musadata.sources.composed.recurrence import recurrence, recurrent_cell
 from musadata.sources.operators.inventory import inventory
 from musadata.sources.operators.writing import write_operator
 from musadata.tasks.probe import PRELOAD, probe
-from musadata.tasks.selection import select, signature_of
+from musadata.tasks.selection import KEPT, Signatures, select
 
 pytestmark = pytest.mark.timeout(900)
 COUNT = 150
@@ -138,8 +138,8 @@ def test_most_drafts_become_tasks_that_differ(kind, least):
         assert all(isinstance(item, Draft) for item in drafts)
         found = [probe(item, TasksConfig(decontaminate=()), sandbox, 5) for item in drafts]
     tasks = [item for item in found if isinstance(item, Task)]
-    dropped = select([signature_of(task) for task in tasks], TasksConfig())
-    assert len(tasks) - len(dropped) >= least, [item for item in found if not isinstance(item, Task)]
+    decisions = select(Signatures.of(tasks), TasksConfig())
+    assert (decisions == KEPT).sum() >= least, [item for item in found if not isinstance(item, Task)]
     assert {task.source_kind for task in tasks} <= {SourceKind.COMPOSED, SourceKind.OPERATOR}
     assert all(task.provenance.license == "Apache-2.0" and task.provenance.revision for task in tasks)
 

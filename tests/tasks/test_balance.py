@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from musadata.config import TasksConfig
 from musadata.errors import MusadataError
 from musadata.tasks.balance import MAX_WEIGHT, drop_surplus, sampling_weights
-from musadata.tasks.selection import select
-from tests.tasks.test_selection import signature
+from tests.tasks.test_selection import select, signature
 
 TASKS = [(f"e{index}", "elementwise") for index in range(80)] + [(f"c{index}", "convolution") for index in range(20)]
 

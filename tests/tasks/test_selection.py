@@ -3,13 +3,14 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.config import TasksConfig
-from musadata.tasks.selection import TaskSignature, select, signature_of
-from musadata.tasks.text import PERMUTATIONS, similarity, text_signature, tokens
-from tests.tasks.conftest import reference
+from musadata.records import OperatorFamily, Provenance, SourceKind, Task
+from musadata.tasks import selection
+from musadata.tasks.selection import DECISIONS, Signatures
+from musadata.tasks.text import similarity, text_signature, tokens
 
 CONFIG = TasksConfig(duplicate_similarity=0.85)
 LONG = "\n".join(
@@ -23,7 +24,27 @@ def lines(count, prefix=""):
 
 
 def signature(name, graph="g", text="", operators="o", kind="mined"):
-    return TaskSignature(name, kind, graph, operators, text_signature(text or lines(20, name)))
+    return Task(
+        task_id=name,
+        schema_version=1,
+        source_kind=SourceKind(kind),
+        name=name,
+        reference="",
+        operators=(operators,),
+        operator_family=OperatorFamily.OTHER,
+        level=1,
+        inputs=(),
+        provenance=Provenance("", "", "", "", "", ""),
+        split="train",
+        text_signature=text_signature(text or lines(20, name)),
+        graph_fingerprint=graph,
+    )
+
+
+def select(tasks, config):
+    """What is dropped, by id, and why."""
+    decisions = selection.select(Signatures.of(tasks), config)
+    return {task.task_id: DECISIONS[one] for task, one in zip(tasks, decisions, strict=True) if one != selection.KEPT}
 
 
 def test_equal_graphs_are_duplicates_whatever_their_texts():
@@ -56,6 +77,7 @@ def test_likeness_is_transitive():
 
 
 @given(st.randoms(use_true_random=False))
+@settings(deadline=None)
 def test_selection_does_not_depend_on_the_order(source: random.Random):
     some = [
         signature(f"t{index}", f"g{index % 7}", lines(20, "abcde"[index % 5]), f"o{index % 2}") for index in range(20)
@@ -67,11 +89,54 @@ def test_selection_does_not_depend_on_the_order(source: random.Random):
     assert len({one.graph_fingerprint for one in some if one.task_id in kept}) == len(kept)
 
 
-def test_signature_is_small(examine):
-    task = examine(reference("return torch.tanh(x)"))
-    small = signature_of(task)
-    assert (small.task_id, small.graph_fingerprint) == (task.task_id, task.graph_fingerprint)
-    assert len(small.text_signature) == PERMUTATIONS
+def test_of_rows_with_the_same_id_the_first_one_is_kept():
+    some = [signature("b"), signature("a"), signature("a"), signature("c", "other"), signature("c", "other")]
+    decisions = selection.select(Signatures.of(some), CONFIG).tolist()
+    assert [DECISIONS[one] for one in decisions] == ["duplicate_graph", "kept", "repeated", "kept", "repeated"]
+
+
+def test_every_row_of_a_dropped_id_has_the_reason_of_its_id():
+    some = [signature("a"), signature("b"), signature("b")]
+    assert selection.select(Signatures.of(some), CONFIG).tolist().count(selection.DUPLICATE_GRAPH) == 2
+
+
+def test_no_tasks_give_no_decisions():
+    assert selection.select(Signatures.of([]), CONFIG).tolist() == []
+
+
+def grouped_one_by_one(tasks):
+    """What is kept, found as plainly as can be: by the closure of likeness over all pairs that share a band."""
+    ordered = sorted(tasks, key=lambda task: task.task_id)
+    group = list(range(len(ordered)))
+    changed = True
+    while changed:
+        changed = False
+        for left in range(len(ordered)):
+            for right in range(left):
+                a, b = ordered[left], ordered[right]
+                like = a.graph_fingerprint == b.graph_fingerprint or (
+                    a.operators == b.operators
+                    and similarity(a.text_signature, b.text_signature) >= CONFIG.duplicate_similarity
+                )
+                if like and group[left] != group[right]:
+                    group[left] = group[right] = min(group[left], group[right])
+                    changed = True
+    return {ordered[index].task_id for index in set(group)}
+
+
+@given(st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=30)
+def test_arrays_find_the_same_groups_as_pairs_one_by_one(source: random.Random):
+    some = [
+        signature(
+            f"t{number:02d}",
+            f"g{source.randrange(15)}",
+            lines(source.choice((20, 20, 22, 24)), source.choice("abc")),
+            f"o{source.randrange(2)}",
+        )
+        for number in range(18)
+    ]
+    assert {task.task_id for task in some} - set(select(some, CONFIG)) == grouped_one_by_one(some)
 
 
 @pytest.mark.parametrize(
