@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
+from string import Template
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, device_function, number_text
 from musadata.teacher.compiler.emission.host import Returned, write_host
@@ -20,20 +22,9 @@ from musadata.teacher.compiler.lowering import lower_graph
 from musadata.teacher.compiler.lowering.fusion import group_loops, variables_of
 from musadata.teacher.compiler.lowering.layout import flatten
 
-HEADERS = """#include <torch/extension.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <cuda_runtime.h>
-"""
+TEMPLATE = Template(Path(__file__).parent.joinpath("templates/cuda_source.txt").read_text(encoding="utf-8"))
 _CUDA_HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
 _STANDARD_HEADERS = {"std::min": "algorithm", "INT64_M": "cstdint", "INFINITY": "cmath", "SCHAR_M": "climits"}
-CHECKS = """
-#define CHECK_INPUT(tensor, type, rank)                                                     \\
-    TORCH_CHECK((tensor).is_cuda(), #tensor " must be a CUDA tensor");                      \\
-    TORCH_CHECK((tensor).scalar_type() == (type), #tensor " has an unexpected dtype");      \\
-    TORCH_CHECK((tensor).dim() == (rank), #tensor " must have " #rank " dimensions")
-"""
 
 
 @dataclass(frozen=True)
@@ -169,11 +160,11 @@ def _cuda_text(kernels: tuple[EmittedKernel, ...]) -> str:
     launches = "\n".join(line for emitted in kernels for line in emitted.launch)
     needed = [header for token, header in _CUDA_HEADERS.items() if token in text]
     needed += [header for token, header in _STANDARD_HEADERS.items() if token in text + launches]
-    headers = HEADERS + "".join(f"#include <{header}>\n" for header in needed)
+    headers = "".join(f"#include <{header}>\n" for header in needed)
     functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
     device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
     constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))
-    return f"{headers}{CHECKS}\n{constants}{device}{_without_repeats(kernels)}\n"
+    return TEMPLATE.substitute(headers=headers, constants=constants, device=device, kernels=_without_repeats(kernels))
 
 
 def _constant(buffer: Buffer) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
 
 import numpy as np
+import yaml
 
 from musadata.teacher.compiler.ir.index_formulas import Atom, Index, Opaque, Operation, Size, Variable, of
 from musadata.teacher.compiler.ir.scalar import (
@@ -68,48 +71,30 @@ _INFIX = {
 }
 _PREFIX = {"neg": "-", "not": "!", "bitwise_not": "~"}
 _LEVELS = {**dict.fromkeys(_PREFIX, UNARY), "reciprocal": PRODUCT, "trunc_divide": PRODUCT}
-# Device functions that are printed in front of the kernels which use them; T is the type.
-DEVICE_FUNCTIONS = {
-    "sigmoid": "__device__ __forceinline__ T sigmoid(T x) {\n    return ONE / (ONE + exp_(-x));\n}\n",
-    "silu": "__device__ __forceinline__ T silu(T x) {\n    return x / (ONE + exp_(-x));\n}\n",
-    "gelu": "// The exact GELU, by the error function.\n"
-    "__device__ __forceinline__ T gelu(T x) {\n    return HALF * x * (ONE + erf_(x * SQRT_HALF));\n}\n",
-    "gelu_tanh": "__device__ __forceinline__ T gelu_tanh(T x) {\n"
-    "    const T inner = SQRT_2_OVER_PI * (x + CUBIC * x * x * x);\n"
-    "    return HALF * x * (ONE + tanh_(inner));\n}\n",
-    "maximum": "// A maximum that keeps NaN, as PyTorch's does.\n"
-    "__device__ __forceinline__ T maximum(T a, T b) {\n    return (a > b || a != a) ? a : b;\n}\n",
-    "minimum": "// A minimum that keeps NaN, as PyTorch's does.\n"
-    "__device__ __forceinline__ T minimum(T a, T b) {\n    return (a < b || a != a) ? a : b;\n}\n",
-    "sign": "__device__ __forceinline__ T sign(T x) {\n    return static_cast<T>((x > 0) - (x < 0));\n}\n",
-    "floor_divide": "// Division that rounds towards minus infinity.\n"
-    "__device__ __forceinline__ T floor_divide(T a, T b) {\n    FLOOR_DIVIDE\n}\n",
-    "remainder": "// A remainder with the sign of the divisor, as Python's.\n"
-    "__device__ __forceinline__ T remainder(T a, T b) {\n    const T rest = REST;\n"
-    "    return (rest != 0 && (rest < 0) != (b < 0)) ? rest + b : rest;\n}\n",
-}
+_TEMPLATES = yaml.safe_load(
+    Path(__file__).parent.joinpath("templates/device_functions.yaml").read_text(encoding="utf-8")
+)
+DEVICE_FUNCTIONS = {name: Template(text) for name, text in _TEMPLATES["functions"].items()}
+REDUCTIONS = {name: Template(text) for name, text in _TEMPLATES["reductions"].items()}
 _CONSTANTS = {
-    "SQRT_HALF": math.sqrt(0.5),
-    "SQRT_2_OVER_PI": math.sqrt(2 / math.pi),
-    "CUBIC": 0.044715,
-    "HALF": 0.5,
-    "ONE": 1.0,
+    "sqrt_half": math.sqrt(0.5),
+    "sqrt_2_over_pi": math.sqrt(2 / math.pi),
+    "cubic": 0.044715,
+    "half": 0.5,
+    "one": 1.0,
 }
 
 
 def device_function(name: str, dtype: str) -> str:
     """The source of a device function for one type."""
-    suffix, kind = "f" if dtype == "float32" else "", C_TYPES[dtype]
-    floating = dtype.startswith("float")
-    divided = f"floor{suffix}(a / b)" if floating else "a / b - ((a % b != 0) && ((a < 0) != (b < 0)))"
-    text = DEVICE_FUNCTIONS[name].replace("FLOOR_DIVIDE", f"return {divided};")
-    rest = f"fmod{suffix}(a, b)" if floating else "a % b"
-    text = text.replace("REST", rest)
-    for function in ("exp_", "erf_", "tanh_"):
-        text = text.replace(function, function[:-1] + suffix)
-    for name_, value in _CONSTANTS.items():
-        text = text.replace(name_, number_text(value, dtype))
-    return text.replace("<T>", f"<{kind}>").replace("T ", f"{kind} ").replace("(T", f"({kind}")
+    suffix, floating = "f" if dtype == "float32" else "", dtype.startswith("float")
+    return DEVICE_FUNCTIONS[name].substitute(
+        {constant: number_text(value, dtype) for constant, value in _CONSTANTS.items()},
+        T=C_TYPES[dtype],
+        quotient=f"floor{suffix}(a / b)" if floating else "a / b - ((a % b != 0) && ((a < 0) != (b < 0)))",
+        rest=f"fmod{suffix}(a, b)" if floating else "a % b",
+        **{function: f"{function}{suffix}" for function in ("exp", "erf", "tanh")},
+    )
 
 
 def number_text(value: float | int | bool, dtype: str) -> str:

@@ -4,33 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from musadata.teacher.compiler.emission.host import HostFunction
 from musadata.teacher.compiler.ir.captured_graph import Graph
 
-TEMPLATE = '''import torch
-import torch.nn as nn
-{imports}from torch.utils.cpp_extension import load_inline
-
-cuda_source = r"""
-{cuda}"""
-
-cpp_source = {declaration}
-
-extension = load_inline(
-    name="{name}",
-    cpp_sources=[cpp_source],
-    cuda_sources=[cuda_source],
-    functions=["{function}"],
-)
-
-
-class ModelNew(nn.Module):
-{initializer}
-    def forward(self{arguments}):
-{forward}
-'''
+TEMPLATE = Path(__file__).parent.joinpath("templates/module.txt").read_text(encoding="utf-8")
 
 
 def write_module(graph: Graph, host: HostFunction, cuda: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
+from musadata.teacher.compiler.emission.cpp import C_TYPES, REDUCTIONS, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
@@ -71,7 +71,7 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> Emitted
     _work(kernel, block, team, point)
     blocks = f"(total + {warps} - 1) / {warps}" if warps > 1 else "total"
     setup = linear_setup(block, kernel.axes, warps * WARP, blocks)
-    schedule, helpers = "one warp per output, shuffle reduction", _helpers(kernel, _warp_helper)
+    schedule, helpers = "one warp per output, shuffle reduction", _helpers(kernel, "warp")
     return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=helpers)
 
 
@@ -88,7 +88,7 @@ def emit_block(kernel: Kernel, size_names: Sequence[str], inner: int, *, shuffle
     _work(kernel, block, team, point)
     setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
     schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
-    helpers = _helpers(kernel, _warp_helper, _shuffle_helper) if shuffle else _helpers(kernel, _shared_helper)
+    helpers = _helpers(kernel, "warp", "shuffle") if shuffle else _helpers(kernel, "tree")
     return finish(kernel, schedule, block, setup, size_names, helpers=helpers)
 
 
@@ -256,22 +256,28 @@ def _store_once(block: Block, stage: Store, team: Team) -> None:
         write_store(block, stage)
 
 
-def _helpers(kernel: Kernel, *writers: Callable[[str, str], str]) -> str:
+def _helpers(kernel: Kernel, *templates: str) -> str:
     """The device functions that combine partial results, for each kind and type of reduction."""
     kinds = dict.fromkeys((stage.kind, stage.dtype) for stage in kernel.reductions)
-    return "".join(write(kind, dtype) for write in writers for kind, dtype in kinds)
+    return "".join(_helper(template, kind, dtype) for template in templates for kind, dtype in kinds)
+
+
+def _helper(template: str, kind: str, dtype: str) -> str:
+    text = REDUCTIONS[template].substitute(
+        T=C_TYPES[dtype],
+        warp=_helper_name("warp", kind),
+        block=_helper_name("block", kind),
+        identity=identity(kind, dtype),
+        shuffle=_update(kind, dtype, "value", "__shfl_xor_sync(0xffffffff, value, offset)"),
+        join=_update(kind, dtype, "partial[threadIdx.x]", "partial[threadIdx.x + stride]"),
+    )
+    return f"{text}\n"
 
 
 def _helper_name(collective: str, kind: str) -> str:
     """What combines a team's partial results; `maximum` and `minimum` keep NaN, `max` does not."""
     names = {"fast_max": "max", "max": "maximum", "min": "minimum"}
     return f"{collective}_{names.get(kind, kind)}"
-
-
-def _helper(name: str, dtype: str, comment: str, parameters: str, lines: Sequence[str]) -> str:
-    """The text of a device function."""
-    body = "".join(f"    {line}\n" for line in lines)
-    return f"// {comment}\n__device__ __forceinline__ {C_TYPES[dtype]} {name}({parameters}) {{\n{body}}}\n\n"
 
 
 def _update(kind: str, dtype: str, one: str, other: str) -> str:
@@ -282,50 +288,3 @@ def _update(kind: str, dtype: str, one: str, other: str) -> str:
         return f"{one} = {one} {'||' if kind == 'any' else '&&'} {other};"
     function = f"{kind}imum" if kind != "fast_max" else "fmaxf" if dtype == "float32" else "fmax"
     return f"{one} = {function}({one}, {other});"
-
-
-def _warp_helper(kind: str, dtype: str) -> str:
-    comment = "Combines the values of a warp's lanes; every lane gets the result."
-    lines = (
-        f"for (int offset = {WARP // 2}; offset > 0; offset /= 2) {{",
-        f"    {_update(kind, dtype, 'value', '__shfl_xor_sync(0xffffffff, value, offset)')}",
-        "}",
-        "return value;",
-    )
-    return _helper(_helper_name("warp", kind), dtype, comment, f"{C_TYPES[dtype]} value", lines)
-
-
-def _shuffle_helper(kind: str, dtype: str) -> str:
-    type_, warp = C_TYPES[dtype], _helper_name("warp", kind)
-    comment = "Combines the values of a block's threads, first within warps; every thread gets the result."
-    lines = (
-        f"const int lane = threadIdx.x % {WARP};",
-        f"const int warp = threadIdx.x / {WARP};",
-        f"value = {warp}(value);",
-        "if (lane == 0) partial[warp] = value;",
-        "__syncthreads();",
-        f"value = lane < blockDim.x / {WARP} ? partial[lane] : {identity(kind, dtype)};",
-        f"value = {warp}(value);",
-        "__syncthreads();  // before partial is written again",
-        "return value;",
-    )
-    return _helper(_helper_name("block", kind), dtype, comment, f"{type_} value, {type_}* partial", lines)
-
-
-def _shared_helper(kind: str, dtype: str) -> str:
-    type_ = C_TYPES[dtype]
-    comment = "Combines the values of a block's threads in a tree; every thread gets the result."
-    lines = (
-        "partial[threadIdx.x] = value;",
-        "__syncthreads();",
-        "for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {",
-        "    if (threadIdx.x < stride) {",
-        f"        {_update(kind, dtype, 'partial[threadIdx.x]', 'partial[threadIdx.x + stride]')}",
-        "    }",
-        "    __syncthreads();",
-        "}",
-        f"const {type_} result = partial[0];",
-        "__syncthreads();  // before partial is written again",
-        "return result;",
-    )
-    return _helper(_helper_name("block", kind), dtype, comment, f"{type_} value, {type_}* partial", lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from musadata.teacher.compiler.faults.catalogue import fault, in_kernel
+from musadata.teacher.compiler.faults.catalogue import fault
 from musadata.teacher.compiler.faults.fault_context import FaultContext, first
 
 _DIVISOR = r" / static_cast<(?:float|double)>\(((?:[^()]|\([^()]*\))*)\)"
@@ -18,14 +18,10 @@ def _change_divisor(context: FaultContext, new: Callable[[str], str]) -> str | N
         values = context.values_of(match[1].strip())
         return match[0] if values is not None and set(values) == {1} else new(match[1])
 
-    return context.in_some_kernel(lambda text: context.replace_one(text, _DIVISOR, replacement))
+    return context.replace_in_kernel(_DIVISOR, replacement)
 
 
-@fault(
-    "wrong_identity",
-    cause="the accumulator did not start from the identity of the reduction",
-    mend="a sum starts from 0, a product from 1, a maximum from minus infinity",
-)
+@fault
 def wrong_identity(context: FaultContext) -> str | None:
     def change(text: str) -> str | None:
         def accumulates(match: re.Match[str]) -> bool:
@@ -37,20 +33,12 @@ def wrong_identity(context: FaultContext) -> str | None:
     return context.in_some_kernel(change)
 
 
-@fault(
-    "forgotten_scale",
-    cause="the sum was used as the mean, without dividing by the number of elements",
-    mend="the sum is divided by the number of elements",
-)
+@fault
 def forgotten_scale(context: FaultContext) -> str | None:
     return _change_divisor(context, lambda divisor: "")
 
 
-@fault(
-    "missing_cast",
-    cause="the factor was an integer division, and 1 divided by a larger integer is 0",
-    mend="the count is converted to floating point before it divides",
-)
+@fault
 def missing_cast(context: FaultContext) -> str | None:
     return _change_divisor(context, lambda divisor: f" * (1 / ({divisor}))")
 
@@ -59,11 +47,9 @@ def _turned(match: re.Match[str]) -> str:
     return f"{match[1]} {'>' if match[2] == '<' else '<'} {match[3]} ?"
 
 
-fault(
-    "inverted_condition",
-    cause="a comparison pointed the wrong way, so the other branch was taken",
-    mend="the comparison has the direction that the operator asks for",
-)(in_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", _turned))
+@fault
+def inverted_condition(context: FaultContext) -> str | None:
+    return context.replace_in_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", _turned)
 
 
 _CONSTANTS = (
@@ -74,17 +60,6 @@ _CONSTANTS = (
 )
 
 
-@fault(
-    "wrong_constant",
-    cause="a constant or sign of the formula was wrong",
-    mend="the formula has the constants of its definition",
-)
+@fault
 def wrong_constant(context: FaultContext) -> str | None:
     return first(context.source.replace(right, wrong, 1) for right, wrong in _CONSTANTS if right in context.source)
-
-
-fault(
-    "dropped_operand",
-    cause="the bias or offset was left out",
-    mend="it is added, as the reference does",
-)(in_kernel(r" \+ (?:\w*bias\w*)(?:\[[^\]]*\])?(?=;)", ""))

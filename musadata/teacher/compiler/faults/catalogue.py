@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from musadata.teacher.compiler.faults.fault_context import Condition, FaultContext, Replacement
+import yaml
+
+from musadata.teacher.compiler.faults.fault_context import FaultContext
 
 Insert = Callable[[FaultContext], str | None]
 
@@ -29,24 +33,28 @@ class FaultKind:
     compiles: bool = True
 
 
-KINDS: dict[str, FaultKind] = {}
+_TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
 
 
-def fault(name: str, *, cause: str, mend: str, compiles: bool = True) -> Callable[[Insert], Insert]:
-    """Registers a kind of fault."""
-
-    def register(insert: Insert) -> Insert:
-        KINDS[name] = FaultKind(name, insert, cause, mend, compiles)
-        return insert
-
-    return register
+def _kind(name: str, insert: Insert) -> FaultKind:
+    entry = _TABLE[name]
+    return FaultKind(name, insert, entry["cause"], entry["mend"], entry.get("compiles", True))
 
 
-def in_kernel(pattern: str, new: Replacement, where: Condition = lambda site: True) -> Insert:
-    """Replaces one match of a pattern in the first kernel that meets the condition and has one."""
-    return lambda context: context.in_some_kernel(lambda text: context.replace_one(text, pattern, new), where)
+def _replacing(entry: dict[str, Any]) -> Insert:
+    if "replace" in entry:
+        return lambda context: context.replace_in_kernel(*entry["replace"])
+    return lambda context: context.replace_one(context.source, *entry["replace_in_source"])
 
 
-def in_source(pattern: str, new: Replacement) -> Insert:
-    """Replaces one match of a pattern in the whole candidate."""
-    return lambda context: context.replace_one(context.source, pattern, new)
+KINDS = {
+    name: _kind(name, _replacing(entry))
+    for name, entry in _TABLE.items()
+    if "replace" in entry or "replace_in_source" in entry
+}
+
+
+def fault(insert: Insert) -> Insert:
+    """Registers a function as the kind of fault that has its name."""
+    KINDS[insert.__name__] = _kind(insert.__name__, insert)
+    return insert

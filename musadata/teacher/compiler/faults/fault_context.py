@@ -99,6 +99,16 @@ class FaultContext:
         """The candidate with the first kernel changed that meets the condition and that the change applies to."""
         return first(self.in_kernel(site, change) for site in self.sites() if where(site))
 
+    def replace_in_kernel(
+        self,
+        pattern: str,
+        new: Replacement,
+        where: Condition = lambda site: True,
+        accepts: Callable[[re.Match[str]], bool] = bool,
+    ) -> str | None:
+        """One accepted match of a pattern replaced, in the first kernel that meets the condition and has one."""
+        return self.in_some_kernel(lambda text: self.replace_one(text, pattern, new, accepts), where)
+
     def in_launch(self, site: KernelSite, old: str, new: str) -> str | None:
         """The candidate with something in a kernel's launch changed."""
         start, end = self._launch_span(site)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 
-from musadata.teacher.compiler.faults.catalogue import fault, in_kernel
+from musadata.teacher.compiler.faults.catalogue import fault
 from musadata.teacher.compiler.faults.fault_context import FaultContext, KernelSite, first
 
 
-@fault(
-    "missing_bounds_check",
-    cause="the grid is rounded up to whole blocks, and nothing stopped the last block's threads past the end",
-    mend="threads past the last element return before they touch memory",
-)
+@fault
 def missing_bounds_check(context: FaultContext) -> str | None:
     def matters(site: KernelSite) -> bool:
         per_block = site.threads // 32 if "lane" in site.function else site.threads
@@ -27,11 +23,7 @@ def _is_used(function: str) -> bool:
     return guard is not None and len(re.findall(rf"\b{guard.group(1)}\b", function)) > 2
 
 
-@fault(
-    "wrong_launch_geometry",
-    cause="the number of blocks was rounded down, so the elements after the last whole block were never computed",
-    mend="the number of blocks is rounded up",
-)
+@fault
 def wrong_launch_geometry(context: FaultContext) -> str | None:
     def matters(site: KernelSite) -> bool:
         strides = "gridDim.x" in site.function  # a grid-stride loop reaches every element from any number of blocks
@@ -41,11 +33,7 @@ def wrong_launch_geometry(context: FaultContext) -> str | None:
     return first(context.in_launch(site, old, new) for site in context.sites() if matters(site))
 
 
-@fault(
-    "too_many_threads",
-    cause="a block was launched with more threads than the 1024 that a device allows, so the launch was refused",
-    mend="the block has a size that every device allows",
-)
+@fault
 def too_many_threads(context: FaultContext) -> str | None:
     declaration = "const int threads = {};"
     return first(
@@ -53,24 +41,16 @@ def too_many_threads(context: FaultContext) -> str | None:
     )
 
 
-fault(
-    "off_by_one",
-    cause="the inner loop did not run over exactly its extent",
-    mend="the loop runs from 0 to the extent, which it excludes",
-)(
-    in_kernel(
+@fault
+def off_by_one(context: FaultContext) -> str | None:
+    return context.replace_in_kernel(
         r"(for \(int (\w+) = (?:0|lane|threadIdx\.x); \2 < )([\w* ]+)(; )",
         r"\1\3 - 1\4",
         lambda site: bool(site.emitted.kernel.reductions) and "_tile[" not in site.function,
     )
-)
 
 
-@fault(
-    "wrong_stride",
-    cause="the index was built with the extent of another dimension as its stride",
-    mend="each position is multiplied by the extent of the dimension that follows it",
-)
+@fault
 def wrong_stride(context: FaultContext) -> str | None:
     def change(text: str) -> str | None:
         used = sorted(set(re.findall(r"(?:< |% |/ |\* )(\w+)", text)) - {"0"})
@@ -84,18 +64,14 @@ def wrong_stride(context: FaultContext) -> str | None:
     return context.in_some_kernel(change)
 
 
-@fault(
-    "wrong_axis",
-    cause="two dimensions were taken out of the flat index in the wrong order",
-    mend="the innermost dimension is the remainder, the outer ones are the quotients",
-)
+@fault
 def wrong_axis(context: FaultContext) -> str | None:
     def matters(match: re.Match[str]) -> bool:
         return _differ_in_extent(context, match[2], match[5])
 
     decoded = r"const int (\w+) = (\w+(?: / \w+)?(?: % \w+)?);\n(\s+)const int (\w+) = (\w+ % \w+);"
     swapped = r"const int \4 = \2;\n\3const int \1 = \5;"
-    return context.in_some_kernel(lambda text: context.replace_one(text, decoded, swapped, matters))
+    return context.replace_in_kernel(decoded, swapped, accepts=matters)
 
 
 def _differ_in_extent(context: FaultContext, outer: str, inner: str) -> bool:
@@ -105,11 +81,7 @@ def _differ_in_extent(context: FaultContext, outer: str, inner: str) -> bool:
     return not outer_extent or context.differ(outer_extent, inner_extent)
 
 
-@fault(
-    "transposed_read",
-    cause="rows and columns were exchanged in the index of a read",
-    mend="the row is multiplied by the number of columns, and the column is added",
-)
+@fault
 def transposed_read(context: FaultContext) -> str | None:
     def transposed(site: KernelSite) -> str | None:
         outputs = {buffer.name for buffer in site.emitted.kernel.outputs}
@@ -123,18 +95,7 @@ def transposed_read(context: FaultContext) -> str | None:
     return first(transposed(site) for site in context.sites() if min(site.points) > 1)
 
 
-fault(
-    "missing_padding_check",
-    cause="positions in the padding before the first element were read as if they were inside of the input",
-    mend="a position counts only if it is at least 0 and below the extent",
-)(in_kernel(r"(?<=[( ])\w+ >= 0 && ", ""))
-
-
-@fault(
-    "wrong_output_shape",
-    cause="the output was allocated with two of its dimensions exchanged",
-    mend="the output is allocated with the reference's shape",
-)
+@fault
 def wrong_output_shape(context: FaultContext) -> str | None:
     def is_returned(match: re.Match[str]) -> bool:
         name = re.search(r"auto (\w+) = $", context.source[: match.start()])
@@ -148,18 +109,7 @@ def wrong_output_shape(context: FaultContext) -> str | None:
     return context.source[: match.start()] + swapped + context.source[match.end() :]
 
 
-fault(
-    "misaligned_vector_access",
-    cause="float4 loads need addresses that are multiples of 16 bytes, and one of them started one element too late",
-    mend="every float4 access starts at a multiple of four elements",
-)(in_kernel(r"(reinterpret_cast<const float4\*>\(\w+ \+ first)(\))", r"\1 + 1\2"))
-
-
-@fault(
-    "missing_vector_tail",
-    cause="the number of elements is not always a multiple of four, and the last float4 reached past the end",
-    mend="only whole groups of four are moved as float4, the rest element by element",
-)
+@fault
 def missing_vector_tail(context: FaultContext) -> str | None:
     return context.in_some_kernel(
         lambda text: text.replace("if (first + 3 < total)", "if (first < total)"), lambda site: site.ragged(4)
