@@ -1,6 +1,7 @@
 """Recurrent networks: one step of a gated recurrence, and loops over time."""
 
 from musadata.sources.composed.builder import Builder
+from musadata.sources.composed.snippets import snippet_code
 
 GATES = {"elman": 1, "leaky": 1, "minimal": 2, "gru": 3, "lstm": 4}  # how many hidden sizes wide a step computes
 CELLS = {"rnn_cell": ("RNNCell", 1), "gru_cell": ("GRUCell", 3), "lstm_cell": ("LSTMCell", 4)}
@@ -68,6 +69,7 @@ def _start(builder: Builder, steps: int = 0) -> tuple[int, int, int]:
 def _step(builder: Builder, name: str, value: str) -> list[str]:
     """The statements that take `state` one step on; the last of them assigns it."""
     width = f"{GATES[name]} * hidden_size" if GATES[name] > 1 else "hidden_size"
+    ours = theirs = ""
     way = builder.pick(["summed", "joined"]) if name != "gru" else "summed"
     if way == "joined":
         layer = builder.layer("gates" if GATES[name] > 1 else "mix", f"nn.Linear(input_size + hidden_size, {width})")
@@ -76,28 +78,4 @@ def _step(builder: Builder, name: str, value: str) -> list[str]:
         ours = f"{builder.layer('from_input', f'nn.Linear(input_size, {width})')}({value})"
         theirs = f"{builder.layer('from_state', f'nn.Linear(hidden_size, {width})')}(state)"
         total, whole = f"{ours} + {theirs}", f"({ours} + {theirs})"
-    if name == "elman":
-        return [f"state = {builder.pick(['torch.tanh', 'torch.relu', 'torch.sigmoid'])}({total})"]
-    if name == "leaky":
-        return [f"state = 0.9 * state + 0.1 * torch.tanh({total})"]
-    if name == "minimal":
-        return [
-            f"gate, new = {whole}.chunk(2, dim=-1)",
-            "gate = torch.sigmoid(gate)",
-            "state = gate * state + (1.0 - gate) * torch.tanh(new)",
-        ]
-    if name == "lstm":
-        cell = builder.input("cell", ["batch_size", "hidden_size"])
-        return [
-            f"keep, write, new, out = {whole}.chunk(4, dim=-1)",
-            f"{cell} = torch.sigmoid(keep) * {cell} + torch.sigmoid(write) * torch.tanh(new)",
-            f"state = torch.sigmoid(out) * torch.tanh({cell})",
-        ]
-    return [
-        f"reset, update, new = {ours}.chunk(3, dim=-1)",
-        f"state_reset, state_update, state_new = {theirs}.chunk(3, dim=-1)",
-        "reset = torch.sigmoid(reset + state_reset)",
-        "update = torch.sigmoid(update + state_update)",
-        "new = torch.tanh(new + reset * state_new)",
-        "state = (1.0 - update) * new + update * state",
-    ]
+    return snippet_code(builder, "recurrence", name, total=total, whole=whole, ours=ours, theirs=theirs)

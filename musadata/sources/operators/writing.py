@@ -3,36 +3,15 @@
 import random
 import re
 from hashlib import sha256
+from pathlib import Path
+
+import yaml
 
 from musadata.sources.operators.inventory import Operator
 
-# What a size may be, as in models that a CPU can still execute.
-SIZES = {
-    "batch": (4, 8, 16, 32),
-    "rows": (64, 100, 128, 192, 256),
-    "features": (64, 96, 128, 200, 256, 384, 512),
-    "hidden": (32, 48, 64, 80, 96, 128),
-    "length": (24, 32, 48, 50, 64, 100),
-    "channels": (8, 16, 24, 32),
-    "out_channels": (8, 12, 16, 24, 32),
-    "height": (14, 16, 20, 24, 28, 32),
-    "width": (14, 16, 20, 24, 28, 32),
-    "depth": (6, 8, 10),
-    "heads": (2, 4, 8),
-    "head_dim": (16, 24, 32),
-    "classes": (10, 20, 50, 100),
-    "vocabulary": (50, 100, 200, 500),
-    "count": (6, 12, 20, 33),
-}
-KINDS = {
-    "normal": "torch.randn({})",
-    "positive": "torch.rand({}) + 0.1",
-    "unit": "torch.rand({})",
-    "open": "torch.rand({}) * 0.9 + 0.05",
-    "signed": "torch.rand({}) * 1.8 - 0.9",
-    "bool": "torch.rand({}) > 0.5",
-    "bits": "torch.randint(0, 1024, ({},))",
-}
+_INPUTS = yaml.safe_load(Path(__file__).with_name("inputs.yaml").read_text(encoding="utf-8"))
+SIZES: dict[str, list[int]] = _INPUTS["sizes"]
+KINDS: dict[str, str] = _INPUTS["kinds"]
 
 
 def write_operator(operator: Operator, seed: int) -> str:
