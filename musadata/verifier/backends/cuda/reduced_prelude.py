@@ -20,14 +20,12 @@ from pathlib import Path
 from musadata.verifier.backends.cuda.phases import Prelude
 from musadata.verifier.backends.torch_abi.bridge import include_folder
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.rules.name_lists import read_name_lists
 
 _PRELUDE = "#define TORCH_ABI_REDUCED\n#include <torch/extension.h>\n#include <cstdio>\n#include <cstdlib>\n"
 FLAGS = ("-D_GLIBCXX_BITS_SPECFUN_H",)  # the guard of the special functions' header, where there is one
 
-_LISTS = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
-_WORDS = {
-    name: words.split() for name, words in re.findall(r"^(\w+):\n(.+?)(?:\n\n|\Z)", _LISTS, re.DOTALL | re.MULTILINE)
-}
+_WORDS = read_name_lists(Path(__file__).with_suffix(".txt"))
 _NAMES = frozenset(_WORDS["names"])  # of std::
 _HEADERS = frozenset(_WORDS["included"] + _WORDS["unused"])
 _INCLUDE = re.compile(r"#\s*include(?P<next>\w*)\s*(?:[<\"](?P<name>[^>\"\n]*)[>\"])?")
@@ -41,7 +39,7 @@ _OTHERWISE = re.compile(
 
 def build_prelude() -> Prelude:
     """The prelude for candidates for which it suffices."""
-    return Prelude(_PRELUDE, include_folder(), unused=tuple(_WORDS["unused"]))
+    return Prelude(_PRELUDE, include_folder(), unused=_WORDS["unused"])
 
 
 def suffices(sources: CandidateSources) -> bool:

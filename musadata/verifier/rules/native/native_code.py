@@ -9,11 +9,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
+from musadata.verifier.rules.name_lists import read_name_lists
 
 _TOKEN = re.compile(
     r"""
@@ -37,29 +39,19 @@ _LIBRARIES = {
     "ATen/core/dispatch": "PyTorch's dispatcher", "torch/csrc/jit": "PyTorch's interpreter",
     "ATen/native": "ATen's own kernels", "ATen/cudnn": "cuDNN", "ATen/cuda/CUDABlas": "cuBLAS",
 }  # fmt: skip
-_SYSTEM_HEADERS = {
-    "thread", "future", "dlfcn.h", "unistd.h", "fstream", "filesystem", "pthread.h", "signal.h", "csignal",
-    "sys/mman.h", "sys/socket.h", "sys/ptrace.h", "sys/wait.h", "sys/syscall.h", "spawn.h", "netdb.h", "link.h",
-}  # fmt: skip
+_NAMES = read_name_lists(Path(__file__).with_name("names.txt"))  # see the comments there
+_SYSTEM_HEADERS = frozenset(_NAMES["system_headers"])
 _LIBRARY_CALL = re.compile(r"^(cublas|cudnn|cusparse|cusolver|cufft|cutensor|nvrtc|mublas|mudnn)([A-Z_]\w*)?$")
 _LIBRARY_NAMESPACES = {"cub": "CUB", "thrust": "Thrust", "cutlass": "CUTLASS", "cute": "CuTe", "blas": "at::cuda::blas"}
-_SYSTEM_CALLS = frozenset({
-    "system", "popen", "fork", "vfork", "execl", "execv", "execve", "execvp", "posix_spawn", "dlopen", "dlsym",
-    "dlmopen", "syscall", "mmap", "mprotect", "ptrace", "pthread_create", "kill", "raise", "abort", "_exit",
-    "quick_exit", "longjmp", "setjmp", "signal", "sigaction", "getpid", "getppid", "fopen", "open", "backtrace",
-    "dl_iterate_phdr", "process_vm_readv", "process_vm_writev", "atexit", "fopen64", "freopen", "freopen64", "open64",
-    "openat", "openat64", "creat", "mmap64", "dlvsym", "execle", "execlp", "execvpe", "posix_spawnp", "memfd_create",
-})  # fmt: skip
+_SYSTEM_CALLS = frozenset(_NAMES["system_calls"])
 # Python's C API, except the functions that define a module or raise an exception.
 _PYTHON_CALLS = re.compile(r"^_?Py(?!Init_|Module_Create|ModuleDef_|Exc_|Err_(?:SetString|Format)$)[A-Z][A-Za-z]*_\w+$")
 _PYBIND = frozenset({"py", "pybind11", "module_", "module"})
 _PYBIND_CALLS = frozenset({"exec", "eval", "import", "globals", "object_api"})
-# These keep an operator out of the record of dispatched ones.
-_DISPATCH_GUARDS = frozenset({
-    "ExcludeDispatchKeyGuard", "IncludeDispatchKeyGuard", "ForceDispatchKeyGuard", "StashTorchDispatchModeGuard",
-    "StashTorchDispatchStackGuard", "DispatchKeySet", "PythonTLSSnapshot", "PythonDispatcher", "TorchDispatchModeTLS",
-    "LocalDispatchKeySet", "tls_set_dispatch_key_excluded", "tls_set_dispatch_key_included",
-})  # fmt: skip
+_DISPATCH_GUARDS = frozenset(_NAMES["dispatch_guards"])
+_TO_HOST = frozenset(_NAMES["to_host"])
+_TENSOR_FUNCTIONS = frozenset(_NAMES["tensor_functions"])
+_PLAIN_METHODS = frozenset(_NAMES["plain_methods"])
 _REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
 # The verifier's own names, and attributes that hide code from its checks.
@@ -70,8 +62,7 @@ _VERIFIER = re.compile(
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
-# C++ names in at:: and torch:: that are no operators, although operators have the same names.
-_NOT_OPERATORS = {"Tensor", "Device", "Generator", "device", "dtype", "layout", "init", "arg"}
+_NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 
 
 class Token(NamedTuple):
@@ -204,14 +195,6 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
     return None
 
 
-# Moves of whole tensors to the host, and copies that the run-time checks do not count. They do count cudaMemcpy and
-# memory that host and device share, because a few sizes or flags may be read.
-_TO_HOST = frozenset({
-    "kCPU", "cuMemcpy", "cuMemcpyAsync", "cuMemcpyDtoH", "cuMemcpyDtoHAsync", "cuMemAllocManaged", "cuMemAllocHost",
-    "cuMemHostAlloc", "cudaHostRegister", "cuMemHostRegister", "__managed__", "pinned_memory", "pin_memory",
-})  # fmt: skip
-
-
 def _host_finding(token: Token, before: str, after: str) -> Finding | None:
     """A move of data to the host, where code other than a kernel could compute with it."""
     name = token.text
@@ -246,13 +229,3 @@ def _compute_finding(token: Token, qualifier: str, before: str, after: str) -> F
 
 def _aten(what: str, token: Token, operator: str = "") -> Finding:
     return rules.LEGALITY_ATEN.finding(what, line=token.line, operator=operator or f"aten.{token.text}")
-
-
-# Functions of at:: whose bare names are no functions of C's math library.
-_TENSOR_FUNCTIONS = frozenset({"norm", "mean", "sum", "var", "std", "sort", "topk", "argmax", "linear", "cat", "where"})
-# Methods that only tensors have, by name. Others are seen when they are dispatched.
-_PLAIN_METHODS = frozenset({
-    "matmul", "mm", "bmm", "addmm", "mv", "softmax", "log_softmax", "relu", "relu_", "sigmoid", "tanh", "gelu",
-    "mul", "mul_", "add_", "sub_", "div_", "exp_", "layer_norm", "batch_norm", "conv2d", "einsum",
-    "cumsum", "logsumexp", "index_select", "masked_fill", "masked_fill_", "clamp_min",
-})  # fmt: skip

@@ -10,31 +10,15 @@ from collections.abc import Iterator
 from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.python.computed_names import StringPrefixes
-from musadata.verifier.rules.python.modules import STANDARD, check_modules, check_path, is_module, unused_imports
+from musadata.verifier.rules.python.modules import NAMES, STANDARD, check_modules, check_path, is_module, unused_imports
 from musadata.verifier.rules.python.name_resolution import Names
 
 _IMPORTS = frozenset({*STANDARD, "torch", "typing", "typing_extensions"})
-_TORCH_ESCAPES = (
-    "torch.compile", "torch.jit", "torch.fx", "torch._dynamo", "torch._inductor", "torch.multiprocessing",
-    "torch.distributed", "torch.hub", "torch.load", "torch.save", "torch.package", "torch.export", "torch.func",
-    "torch.vmap", "torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables", "torch.overrides",
-    "torch.utils._python_dispatch", "torch.serialization", "torch.classes", "torch.nested", "torch.sparse",
-    "torch._C", "torch.testing", "torch.profiler", "torch.autograd.profiler", "torch.ops.load_library",
-    "torch.utils.cpp_extension._import_module_from_library",
-)  # fmt: skip
-# Private names that may be used, as prefixes.
-_TORCH_PRIVATE = ("torch._assert", "torch._check", "torch.utils.cpp_extension._", "torch.nn.init._calculate_")
-# Modules that can be read as attributes of other modules: torch.os, warnings.sys.
-_SYSTEM_MODULES = frozenset({
-    "atexit", "builtins", "codeop", "copyreg", "ctypes", "gc", "importlib", "inspect", "linecache", "multiprocessing",
-    "os", "pickle", "pkgutil", "runpy", "socket", "subprocess", "sys", "threading", "traceback",
-})  # fmt: skip
-_FRAMES = frozenset({
-    "f_back", "f_locals", "f_globals", "f_builtins", "tb_frame", "tb_next", "gi_frame", "cr_frame", "ag_frame",
-    "_getframe",
-})  # fmt: skip
-# Counters that Python and PyTorch keep: they tell a candidate that it is called again, and no state snapshot sees them.
-_COUNTS = frozenset({"_version", "_sequence_nr", "cache_info"})
+_TORCH_ESCAPES = NAMES["torch_escapes"]
+_TORCH_PRIVATE = NAMES["torch_private"]
+_SYSTEM_MODULES = frozenset(NAMES["system_modules"])
+_FRAMES = frozenset(NAMES["frames"])
+_COUNTS = frozenset(NAMES["counts"])
 _FORBIDDEN_CALLS = {
     "exec": "runs code that cannot be read",
     "eval": "runs code that cannot be read",
@@ -46,9 +30,7 @@ _FORBIDDEN_CALLS = {
     "breakpoint": "runs what the environment names",
     "help": "imports what a string names",
 }
-_ALLOWED_DUNDERS = frozenset({
-    "__init__", "__name__", "__file__", "__doc__", "__version__", "__call__",
-})  # fmt: skip
+_ALLOWED_DUNDERS = frozenset(NAMES["allowed_dunders"])
 # Functions that may be called, but not passed on: `reduce(getattr, names, torch)` hides what is read.
 _CALLED_ONLY = frozenset({*_FORBIDDEN_CALLS, "getattr", "setattr", "delattr"})
 # Names that getattr() must not compute. Names of operators may be computed: those are seen when they are dispatched.
@@ -57,8 +39,7 @@ _NEVER_COMPUTED = frozenset({
     *(part for path in _TORCH_ESCAPES for part in path.split(".")[1:]),
 })  # fmt: skip
 _RULE_OF_ROOT = {"os": rules.LEGALITY_SYSTEM, "torch": rules.LEGALITY_ESCAPE}  # by root of a path
-# Modules that may be imported with *: their names are known.
-_STAR_IMPORTS = frozenset({"math", "torch", "torch.nn", "torch.nn.functional", "typing"})
+_STAR_IMPORTS = frozenset(NAMES["star_imports"])
 
 
 def check_escapes(tree: ast.Module, names: Names) -> Iterator[Finding]:

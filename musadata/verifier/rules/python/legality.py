@@ -13,17 +13,12 @@ from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.python.escapes import check_escapes
+from musadata.verifier.rules.python.modules import NAMES
 from musadata.verifier.rules.python.name_resolution import LOADERS, Names, collect_names
 from musadata.verifier.rules.python.reach import Program, reachable_functions, read_program
 
-_COMPUTE_SPACES = (
-    "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "torch.ops.prims.",
-    "torch.nn.utils.", "torch.signal.",
-)  # fmt: skip
-_PASSIVE_MODULES = frozenset({
-    "Identity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "Flatten", "Unflatten",
-    "Parameter", "ParameterList", "ParameterDict", "ModuleList", "ModuleDict", "Buffer",
-})  # fmt: skip
+_COMPUTE_SPACES = NAMES["compute_spaces"]
+_PASSIVE_MODULES = frozenset(NAMES["passive_modules"])
 _BLOB_CHARACTERS = 1024
 _BLOB_BITS = 4.8  # per character: base64 of compressed data has 6, code and prose under 4.7
 

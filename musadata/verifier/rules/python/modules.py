@@ -14,70 +14,17 @@ from pathlib import Path
 
 from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.rules.name_lists import read_name_lists
 from musadata.verifier.rules.python.name_resolution import Names
 
-# Allowed names by module of the standard library; None where all are allowed.
-STANDARD: dict[str, frozenset[str] | None] = {
-    "__future__": None,
-    "math": None,
-    "numbers": None,
-    "itertools": None,
-    "hashlib": None,
-    "textwrap": frozenset({"dedent", "indent", "fill", "wrap", "shorten"}),
-    "time": None,
-    "abc": frozenset({"ABC", "ABCMeta", "abstractmethod", "abstractproperty"}),
-    "collections": frozenset({
-        "OrderedDict", "defaultdict", "namedtuple", "deque", "Counter", "ChainMap", "UserDict", "UserList", "abc",
-    }),
-    "contextlib": frozenset({
-        "contextmanager", "nullcontext", "suppress", "ExitStack", "closing", "redirect_stdout", "redirect_stderr",
-        "ContextDecorator", "AbstractContextManager",
-    }),
-    "copy": frozenset({"copy", "deepcopy"}),
-    "dataclasses": frozenset({"dataclass", "field", "fields", "asdict", "astuple", "replace", "is_dataclass"}),
-    "enum": frozenset({"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "auto", "unique"}),
-    "functools": frozenset({"lru_cache", "cache", "partial", "wraps", "reduce", "cached_property", "total_ordering"}),
-    "logging": frozenset({
-        "getLogger", "basicConfig", "DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "NOTSET", "debug", "info",
-        "warning", "warn", "error", "critical", "exception", "log", "disable", "Logger", "NullHandler",
-        "StreamHandler", "Formatter",
-    }),
-    "os": frozenset({
-        "environ", "path", "makedirs", "getenv", "getcwd", "sep", "linesep", "name", "cpu_count", "PathLike",
-    }),
-    "pathlib": frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath"}),
-    "re": frozenset({
-        "compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer", "escape", "Pattern",
-        "Match", "I", "M", "S", "X", "IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "error",
-    }),
-    "string": frozenset({
-        "Template", "ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits", "hexdigits", "octdigits",
-        "punctuation", "printable", "whitespace", "capwords",
-    }),
-    "tempfile": frozenset({
-        "mkdtemp", "mkstemp", "gettempdir", "TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile",
-    }),
-    "types": frozenset({"SimpleNamespace", "MethodType", "ModuleType", "NoneType", "MappingProxyType"}),
-    "warnings": frozenset({"warn", "filterwarnings", "simplefilter", "catch_warnings"}),
-}  # fmt: skip
-_TYPING = frozenset({
-    "cast", "overload", "final", "override", "runtime_checkable", "no_type_check", "assert_never", "assert_type",
-    "dataclass_transform",
-})  # fmt: skip
-_TORCH = frozenset({
-    "accelerator", "amp", "autograd", "autograd.function", "autograd.grad_mode", "backends", "cuda", "cuda.amp",
-    "compiler", "cuda.nvtx", "cuda.random", "cuda.streams", "fft", "functional", "library", "linalg",
-    "cuda.profiler", "nn", "nn.attention",
-    "nn.common_types", "nn.functional", "nn.init", "nn.modules", "nn.parameter", "nn.utils", "nn.utils.fusion",
-    "nn.utils.parametrizations", "nn.utils.rnn", "nn.utils.spectral_norm", "nn.utils.weight_norm", "optim", "random",
-    "return_types", "signal", "special", "torch_version", "types", "utils", "utils.checkpoint", "utils.cpp_extension",
-    "utils.dlpack", "version",
-})  # fmt: skip
+# Allowed names by module of the standard library; "*" allows all.
+STANDARD = read_name_lists(Path(__file__).with_name("standard_library.txt"))
+NAMES = read_name_lists(Path(__file__).with_name("names.txt"))  # see the comments there
+_TYPING = frozenset(NAMES["typing"])
+_TORCH = frozenset(NAMES["torch_modules"])
 _TORCH_WHOLE = ("backends.", "nn.modules.", "optim.", "signal.")  # with all of their submodules
 _LONGEST_ANNOTATION = 200
-_NAMED_LIKE_STANDARD = frozenset(
-    {"select", "signal", "random", "types", "math", "copy", "abc"}
-)  # names of PyTorch, too
+_NAMED_LIKE_STANDARD = frozenset(NAMES["named_like_standard"])
 
 
 def check_modules(tree: ast.Module, names: Names) -> Iterator[Finding]:
@@ -137,7 +84,7 @@ def check_path(path: str) -> str:
     name = rest[0].removesuffix("()")
     if root in ("typing", "typing_extensions"):
         return "" if name[:1].isupper() or name in _TYPING else f"{root}.{name} is not needed to compute."
-    if allowed is not None and name not in allowed:
+    if allowed and "*" not in allowed and name not in allowed:
         return f"{root}.{name} is not needed to compute."
     return ""
 
