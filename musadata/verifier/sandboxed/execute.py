@@ -22,27 +22,8 @@ import torch
 from musadata.sandbox.child import describe_error
 from musadata.verifier.backends.device_records import Records
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for, encode
-from musadata.verifier.protocol.messages import (
-    Call,
-    CallFacts,
-    CallRecords,
-    CandidateFacts,
-    Compiled,
-    CompileRequest,
-    ContextMade,
-    ErrorFacts,
-    JudgeRequest,
-    Literal,
-    Plan,
-    Proceed,
-    Refused,
-    RequestContext,
-    RequestDevice,
-    RequestPlan,
-    Stop,
-    TimedSets,
-)
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
@@ -70,7 +51,7 @@ class _Run:
     module: ModuleType
     model: torch.nn.Module
     backend: Any  # the module that its backend names as `child`
-    plan: Plan
+    plan: messages.Plan
     inputs: list[dict[str, torch.Tensor]]
     held: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)  # device inputs per set of shapes
     outputs: list[tuple[str, list[torch.Tensor], bytes]] = field(default_factory=list)
@@ -92,9 +73,9 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
     backend.activate(_compile, fault_fd=fault_file)
     session = _Session(IntegrityGuard(FILE, sys.modules[__name__]))
     try:
-        ask_for(RequestContext(), Proceed)
+        ask_for(messages.RequestContext(), messages.Proceed)
         torch.empty(1, device=backend.DEVICE)  # makes the context, while the compiler may still be running
-        ask_for(ContextMade(), Proceed)
+        ask_for(messages.ContextMade(), messages.Proceed)
         session.run(source, backend)
     except BaseException as error:
         session.facts = replace(session.facts, error=_describe(error))
@@ -106,7 +87,7 @@ class _Session:
     """One candidate's run, and what is known of it so far."""
 
     guard: IntegrityGuard
-    facts: CandidateFacts = field(default_factory=CandidateFacts)
+    facts: messages.CandidateFacts = field(default_factory=messages.CandidateFacts)
 
     def run(self, source: str, backend: ModuleType) -> None:
         """Import the candidate, and call it as planned if it has the reference's interface."""
@@ -115,7 +96,7 @@ class _Session:
         if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
             self.facts = replace(self.facts, interface=("ModelNew is not a subclass of torch.nn.Module.",))
             return
-        plan = ask_for(RequestPlan(), Plan)
+        plan = ask_for(messages.RequestPlan(), messages.Plan)
         torch.manual_seed(plan.seed)
         model = kind(*decode(plan.init)).to(backend.DEVICE).eval()
         problems = copy_state(model, unpack_torch(plan.state), set(plan.parameters))
@@ -127,7 +108,7 @@ class _Session:
         if plan.timed is None:
             self._call(run)
         else:
-            ask_for(RequestDevice(), Proceed)
+            ask_for(messages.RequestDevice(), messages.Proceed)
             turns, watch = _get_ready(run, plan.timed)
             self._call(run)
             self._have_timed(run, turns, watch)
@@ -148,12 +129,14 @@ class _Session:
         self.facts = self.guard.check(self.facts)
         names = [call.name for call in run.plan.calls if Path(call.name).exists()]
         outputs = {name: Path(name).read_bytes() for name in (*names, "faults")}
-        if isinstance(ask_for(JudgeRequest(self.facts, outputs), Proceed, Stop), Proceed):
+        if isinstance(
+            ask_for(messages.JudgeRequest(self.facts, outputs), messages.Proceed, messages.Stop), messages.Proceed
+        ):
             run.outputs.clear()
             time_candidate(turns, watch, lambda on: run.backend.configure(null_kernels=on))
 
 
-def _get_ready(run: _Run, timed: TimedSets) -> tuple[Turns, Stopwatch]:
+def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:
     """Allocate everything on the device before timing: allocation is slow while others make their contexts, and a
     candidate that is timed holds all of them up."""
     device = run.backend.DEVICE
@@ -171,15 +154,15 @@ def import_candidate(source: str, backend: str) -> None:
 
 def _compile(sources: CandidateSources) -> str:
     """Have the trusted side compile; gives the path of the artifact."""
-    answer = ask_for(CompileRequest(sources), Compiled, Refused)
-    if isinstance(answer, Compiled):
+    answer = ask_for(messages.CompileRequest(sources), messages.Compiled, messages.Refused)
+    if isinstance(answer, messages.Compiled):
         return answer.path
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, messages.Refused)
     raise CompilationFailed(answer.reason)
 
 
-def _describe(error: BaseException) -> ErrorFacts:
-    return ErrorFacts(**describe_error(error))
+def _describe(error: BaseException) -> messages.ErrorFacts:
+    return messages.ErrorFacts(**describe_error(error))
 
 
 def _load(source: str) -> ModuleType:
@@ -191,7 +174,7 @@ def _load(source: str) -> ModuleType:
     return module
 
 
-def _carry_out(run: _Run, call: Call) -> CallFacts:
+def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
     """One call of the forward: facts about it; its outputs go to the file that the call names."""
     held = _fill(run, call.set, call.strided)
     values = _arguments(run.plan.sets[call.set].literals, held)
@@ -204,7 +187,7 @@ def _carry_out(run: _Run, call: Call) -> CallFacts:
         run.backend.snapshot_memory()
     watch = DispatchWatch(keep=call.null_kernels)
     leaves: list[Any] = []
-    facts = CallFacts()
+    facts = messages.CallFacts()
     try:
         run.backend.begin_call()
         with torch.no_grad(), watch:
@@ -223,8 +206,8 @@ def _carry_out(run: _Run, call: Call) -> CallFacts:
 
 
 def _keep_outputs(
-    run: _Run, call: Call, facts: CallFacts, leaves: list[Any], held: dict[str, torch.Tensor]
-) -> CallFacts:
+    run: _Run, call: messages.Call, facts: messages.CallFacts, leaves: list[Any], held: dict[str, torch.Tensor]
+) -> messages.CallFacts:
     """Check a call's outputs as objects, and write them to the file that the call names."""
     handed_on = run.plan.sets[call.set].handed_on
     leaves = [_own_copy(leaf) if at in handed_on else leaf for at, leaf in enumerate(leaves)]
@@ -236,21 +219,21 @@ def _keep_outputs(
     return replace(facts, bad=tuple(bad), changed_inputs=tuple(changed), digest=hashlib.sha256(data).hexdigest())
 
 
-def _configure(run: _Run, call: Call) -> None:
+def _configure(run: _Run, call: messages.Call) -> None:
     modes: dict[str, Any] = {"check": call.check, "settled": call.settled} if call.check else {}
     run.backend.configure(order=call.order, seed=call.seed, poison=call.poison, null_kernels=call.null_kernels, **modes)
 
 
-def _run_forward(run: _Run, values: list[Any], leaves: list[torch.Tensor]) -> CallFacts:
+def _run_forward(run: _Run, values: list[Any], leaves: list[torch.Tensor]) -> messages.CallFacts:
     """One forward, and the nesting of its result: a container of the candidate's own class may compute when it is read.
     Its tensors go into `leaves`."""
     result = run.model(*values)
     try:
         structure, found = flatten(result)
     except BadStructure as error:
-        return CallFacts(bad=(f"The forward's result cannot be compared: {error}.",))
+        return messages.CallFacts(bad=(f"The forward's result cannot be compared: {error}.",))
     leaves += found
-    return CallFacts(structure=structure)
+    return messages.CallFacts(structure=structure)
 
 
 def run_unseen(run: _Run, values: list[Any], most: int) -> None:
@@ -269,7 +252,7 @@ def run_unseen(run: _Run, values: list[Any], most: int) -> None:
 
 
 def _find_changes(
-    run: _Run, call: Call, values: list[Any], held: dict[str, torch.Tensor], before: Snapshot, again: bool
+    run: _Run, call: messages.Call, values: list[Any], held: dict[str, torch.Tensor], before: Snapshot, again: bool
 ) -> tuple[str, ...]:
     """What the call changed in the program's state. `again`: it may be made once more, which tells scratch memory, that
     stays as it is, from a count on the device or in tensors on the host."""
@@ -288,11 +271,11 @@ def _find_changes(
     return tuple(changed)
 
 
-def _describe_records(records: Records, watch: DispatchWatch) -> CallRecords:
+def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRecords:
     """What the backend's module tells of a call, and what PyTorch dispatched in it."""
     done = [launch for launch in records.kernels if not launch.error]
     counted = watch.to_host + _values(records.host_bytes)
-    return CallRecords(
+    return messages.CallRecords(
         operators=tuple(sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators)),
         to_host=max(counted, _values(records.pinned_bytes)),  # copies may go through pinned memory
         kernels=tuple(sorted({launch.name for launch in done})),
@@ -333,7 +316,7 @@ def _strided_copy(value: torch.Tensor, device: str) -> torch.Tensor:
     return wide[..., ::2].copy_(value)
 
 
-def _arguments(literals: Sequence[Literal | None], held: dict[str, torch.Tensor]) -> list[Any]:
+def _arguments(literals: Sequence[messages.Literal | None], held: dict[str, torch.Tensor]) -> list[Any]:
     return [held[str(number)] if literal is None else decode(literal.value) for number, literal in enumerate(literals)]
 
 

@@ -18,26 +18,8 @@ from typing import Any
 import torch
 
 from musadata.sandbox.child import describe_error
+from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for
-from musadata.verifier.protocol.messages import (
-    BaselineReady,
-    CheckedOutput,
-    CheckOutput,
-    DeviceTimes,
-    ErrorFacts,
-    Failure,
-    Json,
-    Literal,
-    MeasureShare,
-    MeasureTraffic,
-    MeasureTurn,
-    Prepared,
-    PrepareReference,
-    Stop,
-    TimingReady,
-    Traffic,
-    TurnTimes,
-)
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack, unpack_torch
 from musadata.verifier.sandboxed.model_state import tensors_of
@@ -103,7 +85,7 @@ class Turns:
         self,
         model: Callable[..., Any],
         sets: Sequence[dict[str, torch.Tensor]],
-        literals: Sequence[Literal | None],
+        literals: Sequence[messages.Literal | None],
         longest_lead_ms: float = _LONGEST_LEAD_MS,
     ):
         self.led_ms = 0.0
@@ -146,7 +128,7 @@ class Turns:
             return 0.0
         return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), self._longest_lead_ms)
 
-    def check(self, watch: Stopwatch, index: int) -> tuple[Json, bytes]:
+    def check(self, watch: Stopwatch, index: int) -> tuple[messages.Json, bytes]:
         """One more call like the timed ones: structure and packed values of its result."""
         self._fill(index)
         structure, leaves = flatten(watch.time(self._forward)[1])
@@ -162,27 +144,31 @@ def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[b
     """Carry out what the trusted side asks until it says stop."""
 
     def carry_out(command: object) -> object:
-        if isinstance(command, MeasureTurn):
-            return TurnTimes(tuple(turns.measure(watch, command.count)))
-        if isinstance(command, CheckOutput):
-            return CheckedOutput(*turns.check(watch, command.position))
-        assert isinstance(command, MeasureShare)
+        if isinstance(command, messages.MeasureTurn):
+            return messages.TurnTimes(tuple(turns.measure(watch, command.count)))
+        if isinstance(command, messages.CheckOutput):
+            return messages.CheckedOutput(*turns.check(watch, command.position))
+        assert isinstance(command, messages.MeasureShare)
         return _own_share(turns, watch, set_null_kernels, command.count)
 
-    _serve_commands(TimingReady(), carry_out, MeasureTurn, CheckOutput, MeasureShare)
+    _serve_commands(
+        messages.TimingReady(), carry_out, messages.MeasureTurn, messages.CheckOutput, messages.MeasureShare
+    )
 
 
 def _serve_commands(message: object, carry_out: Callable[[object], object], *kinds: type) -> None:
     """Send a message, carry out the command that answers it, and so on until the answer is stop."""
     with torch.no_grad():
-        while not isinstance(command := ask_for(message, Stop, *kinds), Stop):
+        while not isinstance(command := ask_for(message, messages.Stop, *kinds), messages.Stop):
             try:
                 message = carry_out(command)
             except Exception as error:
-                message = Failure(ErrorFacts(**describe_error(error)))
+                message = messages.Failure(messages.ErrorFacts(**describe_error(error)))
 
 
-def _own_share(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int) -> DeviceTimes:
+def _own_share(
+    turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int
+) -> messages.DeviceTimes:
     """Device time of a call, of one whose own kernels do nothing, and of none at all."""
     whole = turns.device_time(watch, count)
     empty = statistics.median(watch.time(lambda: None, _LEAD_MS)[0] for _ in range(count))
@@ -191,7 +177,7 @@ def _own_share(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool]
         rest = turns.device_time(watch, count)
     finally:
         set_null_kernels(False)
-    return DeviceTimes(whole, rest, empty)
+    return messages.DeviceTimes(whole, rest, empty)
 
 
 def serve_reference(device: str) -> None:
@@ -200,7 +186,13 @@ def serve_reference(device: str) -> None:
     if device != "cpu":
         importlib.import_module("musadata.verifier.backends.cuda.cuda_hook").look_for_device()
     baseline = _Baseline(device)
-    _serve_commands(_describe_device(device), baseline.carry_out, PrepareReference, MeasureTurn, MeasureTraffic)
+    _serve_commands(
+        _describe_device(device),
+        baseline.carry_out,
+        messages.PrepareReference,
+        messages.MeasureTurn,
+        messages.MeasureTraffic,
+    )
 
 
 class _Baseline:
@@ -212,18 +204,18 @@ class _Baseline:
         self._prepared: tuple[Any, Turns] | None = None
 
     def carry_out(self, command: object) -> object:
-        if isinstance(command, PrepareReference):
+        if isinstance(command, messages.PrepareReference):
             self._prepared = None  # frees the last one's memory first
             self._watch = self._watch or Stopwatch(self._device, command.flush_bytes)
             self._prepared = _prepare_reference(command, self._device)
-            return Prepared()
+            return messages.Prepared()
         if self._prepared is None or self._watch is None:
             raise RuntimeError("no reference is prepared")
         model, turns = self._prepared
-        if isinstance(command, MeasureTurn):
+        if isinstance(command, messages.MeasureTurn):
             times = turns.measure(self._watch, command.count)
-            return TurnTimes(tuple(times), turns.led_ms)
-        return Traffic(_least_traffic(model, turns))
+            return messages.TurnTimes(tuple(times), turns.led_ms)
+        return messages.Traffic(_least_traffic(model, turns))
 
 
 def _make_caches_writable() -> None:
@@ -236,16 +228,16 @@ def _make_caches_writable() -> None:
         os.environ.setdefault("TRITON_LIBCUDA_PATH", str(drivers[0]))
 
 
-def _describe_device(device: str) -> BaselineReady:
+def _describe_device(device: str) -> messages.BaselineReady:
     if device == "cpu":
-        return BaselineReady()
+        return messages.BaselineReady()
     torch.empty(1, device=device)  # makes the context
     properties: Any = torch.cuda.get_device_properties(0)
     clock_khz, bits = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
-    return BaselineReady(2.0 * clock_khz * bits / 8)
+    return messages.BaselineReady(2.0 * clock_khz * bits / 8)
 
 
-def _prepare_reference(request: PrepareReference, device: str) -> tuple[Any, Turns]:
+def _prepare_reference(request: messages.PrepareReference, device: str) -> tuple[Any, Turns]:
     from musadata.tasks.reference_loading import load_reference
 
     torch.manual_seed(request.seed)

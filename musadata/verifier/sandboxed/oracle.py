@@ -11,23 +11,13 @@ import torch
 from musadata.records import InputSpec
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
+from musadata.verifier.protocol import variants
 from musadata.verifier.protocol.message_encoding import decode, encode
 from musadata.verifier.protocol.messages import Literal, ReferenceFacts, ReferenceRequest, ReferenceSet
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack
 from musadata.verifier.protocol.tolerance import measure_tolerance
-from musadata.verifier.protocol.variants import (
-    BELOW,
-    FAR,
-    INFINITE,
-    LARGE,
-    NONZERO_TIES,
-    PLAIN,
-    SHIFTED,
-    TIES,
-    InputSet,
-    apply_variant,
-)
+from musadata.verifier.protocol.variants import InputSet
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
@@ -52,14 +42,14 @@ def run_reference(message: object) -> dict[str, object]:
     reference = load_reference(request.reference)
     arguments = reference.get_init_inputs()
     model = _stable_model(reference, arguments, specs, request.sets, request.seed)
-    _check_repeats(model, _draw(specs, request.sets[0], PLAIN))
+    _check_repeats(model, _draw(specs, request.sets[0], variants.PLAIN))
     _write("state", pack(tensors_of(model)))
     first: dict[int, list[torch.Tensor]] = {}
     sets: list[ReferenceSet] = []
     for plan in request.sets:
-        if plan.variant in (LARGE, TIES, BELOW):
+        if plan.variant in (variants.LARGE, variants.TIES, variants.BELOW):
             sets += _run_extreme(len(sets), plan, specs, model, first)
-        elif plan.variant != INFINITE:
+        elif plan.variant != variants.INFINITE:
             sets.append(_run_set(len(sets), plan, specs, model, first))
         elif _gives_infinities(plan, specs, model):
             sets.append(_run_set(len(sets), plan, specs, model, {}))
@@ -78,7 +68,7 @@ def _stable_model(
         if parameters:
             randomise(model, seed, buffers)
         try:
-            leaves = flatten(_call(model, _draw(specs, plans[0], PLAIN)))[1]
+            leaves = flatten(_call(model, _draw(specs, plans[0], variants.PLAIN)))[1]
         except Exception as error:
             failure = failure or error
             continue
@@ -106,7 +96,7 @@ def _is_same(first: torch.Tensor, again: torch.Tensor) -> bool:
 
 
 def _draw(specs: Shapes, plan: InputSet, variant: str) -> list[Any]:
-    return apply_variant(specs[plan.shape], draw(specs[plan.shape], plan.seed), variant)
+    return variants.apply_variant(specs[plan.shape], draw(specs[plan.shape], plan.seed), variant)
 
 
 def _call(model: torch.nn.Module, values: list[Any]) -> Any:
@@ -137,7 +127,7 @@ def _run_set(
         lambda moved: _oracle(model, moved, leaves),
         values,
         oracle,
-        variant in (TIES, NONZERO_TIES),
+        variant in (variants.TIES, variants.NONZERO_TIES),
     )
     others = first.setdefault(plan.shape, oracle)
     tolerances = []
@@ -145,8 +135,8 @@ def _run_set(
         other_truth = other if others is not oracle and other.shape == truth.shape else None
         tolerances.append(measure_tolerance(leaf, truth, moved, other_truth))
     tensors = {str(i): value for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
-    if variant == INFINITE:
-        plain = _draw(specs, plan, PLAIN)
+    if variant == variants.INFINITE:
+        plain = _draw(specs, plan, variants.PLAIN)
         relax(lambda given: flatten(_call(model, given))[1], values, plain, leaves, oracle)
     _write(f"inputs{index}", pack(tensors))
     _write(f"expected{index}", pack({str(i): leaf for i, leaf in enumerate(leaves)}))
@@ -183,19 +173,19 @@ def _run_extreme(
 
 def _alternatives(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> tuple[str, ...]:
     """What a planned variant may become, the best first."""
-    if plan.variant in (LARGE, TIES) and _breaks_ties_at_will(plan, specs, model):
+    if plan.variant in (variants.LARGE, variants.TIES) and _breaks_ties_at_will(plan, specs, model):
         return ()  # of large values, too, many softmaxes are 0
-    if plan.variant == LARGE:
-        return (FAR, LARGE) if _follows_shifts(plan, specs, model) else (LARGE,)
-    if plan.variant == TIES:
-        return (TIES, NONZERO_TIES)
+    if plan.variant == variants.LARGE:
+        return (variants.FAR, variants.LARGE) if _follows_shifts(plan, specs, model) else (variants.LARGE,)
+    if plan.variant == variants.TIES:
+        return (variants.TIES, variants.NONZERO_TIES)
     return (plan.variant,)
 
 
 def _breaks_ties_at_will(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bool:
     """Whether it sorts or selects by value in a way that leaves open which of several equal values comes first."""
     with contextlib.suppress(Exception), DispatchWatch() as watch:
-        _call(model, _draw(specs, plan, PLAIN))
+        _call(model, _draw(specs, plan, variants.PLAIN))
     return any(name.split(".")[1] in _UNSTABLE for name in watch.operators)
 
 
@@ -205,7 +195,7 @@ def _follows_shifts(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bo
     try:
         plain, moved = (
             _oracle(model, values, flatten(_call(model, values))[1])
-            for values in (_draw(specs, plan, PLAIN), _draw(specs, plan, SHIFTED))
+            for values in (_draw(specs, plan, variants.PLAIN), _draw(specs, plan, variants.SHIFTED))
         )
     except Exception:
         return False
@@ -226,7 +216,7 @@ def _stays_finite(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bool
 
 def _gives_infinities(plan: InputSet, specs: Shapes, model: torch.nn.Module) -> bool:
     try:
-        leaves = flatten(_call(model, _draw(specs, plan, INFINITE)))[1]
+        leaves = flatten(_call(model, _draw(specs, plan, variants.INFINITE)))[1]
     except Exception:
         return False
     return any(leaf.dtype.is_floating_point and not bool(torch.isfinite(leaf).all()) for leaf in leaves)
@@ -237,18 +227,20 @@ def _run_variant(
 ) -> tuple[str, list[Any], list[Any], Any]:
     """The planned variant, or plain values where the reference fails on it, is hardly finite there, or next to nothing
     beside its `usual` results; the values, the copies that the reference was given, and its result."""
-    for variant in dict.fromkeys((plan.variant, PLAIN)):
+    for variant in dict.fromkeys((plan.variant, variants.PLAIN)):
         values = _draw(specs, plan, variant)
         given = _copies(values)
         try:
             result = _call_on(model, given)
         except Exception:
-            if variant == PLAIN:
+            if variant == variants.PLAIN:
                 raise
             continue
         floats = [leaf for leaf in flatten(result)[1] if leaf.dtype.is_floating_point and leaf.numel()]
         bad = [float((~torch.isfinite(leaf)).double().mean()) for leaf in floats]
-        if variant in (PLAIN, INFINITE) or (max(bad, default=0.0) <= _MOST_NONFINITE and not _vanishes(floats, usual)):
+        if variant in (variants.PLAIN, variants.INFINITE) or (
+            max(bad, default=0.0) <= _MOST_NONFINITE and not _vanishes(floats, usual)
+        ):
             return variant, values, given, result
     raise AssertionError("unreachable")
 

@@ -13,24 +13,14 @@ from typing import TypeVar
 
 from musadata.errors import MusadataError
 from musadata.sandbox import Limits, Sandbox
+from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import decode, encode
-from musadata.verifier.protocol.messages import (
-    BaselineReady,
-    Failure,
-    MeasureTraffic,
-    MeasureTurn,
-    Prepared,
-    PrepareReference,
-    Stop,
-    Traffic,
-    TurnTimes,
-)
 
 _MOST_REFERENCES = 100
 _LONGEST_ANSWER_SECONDS = 300.0
 _CPU_SECONDS = 1800.0
 Answer = TypeVar("Answer")
-_ANSWERS = (BaselineReady, Prepared, TurnTimes, Traffic, Failure)
+_ANSWERS = (messages.BaselineReady, messages.Prepared, messages.TurnTimes, messages.Traffic, messages.Failure)
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,7 @@ class Baseline:
         except MusadataError as error:
             answers.put(_Ended(str(error)))
 
-    def prepare(self, request: PrepareReference) -> None:
+    def prepare(self, request: messages.PrepareReference) -> None:
         """Make the reference's model, with the state and the inputs of the timed sets. How it runs, eager or compiled,
         and what flushes the cache, is the baseline's own choice.
 
@@ -115,10 +105,10 @@ class Baseline:
             self.close()
             self.launch()
         if self._served == 0:
-            self.bytes_per_ms = self._receive(BaselineReady).bytes_per_ms
+            self.bytes_per_ms = self._receive(messages.BaselineReady).bytes_per_ms
         self._served += 1
         self._prepared = ""
-        self._ask(request, Prepared)
+        self._ask(request, messages.Prepared)
         self._prepared = key
 
     @property
@@ -132,13 +122,13 @@ class Baseline:
             BaselineFailed: it fails now, or takes too long.
         """
         start = time.perf_counter()
-        answer = self._ask(MeasureTurn(count), TurnTimes)
+        answer = self._ask(messages.MeasureTurn(count), messages.TurnTimes)
         return Turn(answer.times, (time.perf_counter() - start) * 1e3 - answer.led_ms)
 
     def least_traffic(self) -> int:
         """Bytes that every correct candidate must read, see `measure`; 0 if that cannot be told."""
         try:
-            return self._ask(MeasureTraffic(), Traffic).bytes
+            return self._ask(messages.MeasureTraffic(), messages.Traffic).bytes
         except BaselineFailed:
             return 0
 
@@ -156,18 +146,18 @@ class Baseline:
             raise BaselineFailed("it takes too long") from None
         if isinstance(answer, kind):
             return answer
-        if isinstance(answer, Failure):
+        if isinstance(answer, messages.Failure):
             raise BaselineFailed(f"{answer.error.error_type}: {answer.error.message}"[:300])
         raise BaselineFailed(answer.how if isinstance(answer, _Ended) else "it does not answer as it should")
 
     def close(self) -> None:
         """End the process."""
         if self._alive:
-            self._commands.put(Stop())
+            self._commands.put(messages.Stop())
         self._thread, self._prepared = None, ""
 
 
-def _digest(request: PrepareReference) -> str:
+def _digest(request: messages.PrepareReference) -> str:
     digest = hashlib.sha256(request.reference.encode() + request.state)
     for blob in request.inputs.values():
         digest.update(blob)

@@ -14,24 +14,7 @@ from musadata.records import Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built
-from musadata.verifier.protocol.messages import (
-    Call,
-    CandidateFacts,
-    Compiled,
-    CompileRequest,
-    ContextMade,
-    JudgeRequest,
-    Plan,
-    PlannedSet,
-    Proceed,
-    Refused,
-    RequestContext,
-    RequestDevice,
-    RequestPlan,
-    Stop,
-    TimedSets,
-    number_blobs,
-)
+from musadata.verifier.protocol import messages
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.candidate_report import read_facts, read_report
@@ -58,23 +41,23 @@ class Compilations:
     errors: list[Built] = field(default_factory=list)
     count: int = 0
 
-    def serve(self, question: object) -> Compiled | Refused:
+    def serve(self, question: object) -> messages.Compiled | messages.Refused:
         """Answer a child's request to compile."""
-        if not isinstance(question, CompileRequest):
-            return Refused("not a request to compile")
+        if not isinstance(question, messages.CompileRequest):
+            return messages.Refused("not a request to compile")
         self.count += 1
         if self.count > _MOST_COMPILATIONS:
             self.errors.append(Built(error=f"The candidate compiles more than {_MOST_COMPILATIONS} extensions."))
-            return Refused("too many extensions")
+            return messages.Refused("too many extensions")
         illegal = check_native_code(question.sources.texts(), self.strict)
         if illegal:
             self.findings += illegal
-            return Refused("the sources are not allowed")
+            return messages.Refused("the sources are not allowed")
         built = self.backend.compile(question.sources)
         if built.error:
             self.errors.append(built)
-            return Refused(built.error)
-        return Compiled(built.path)
+            return messages.Refused(built.error)
+        return messages.Compiled(built.path)
 
     def judge(self, failed: bool) -> Judgement | None:
         """What compiling alone decides, whether or not the candidate caught the exception. `failed`: its process ended
@@ -90,18 +73,20 @@ class Compilations:
         return None
 
 
-def describe_plan(expectation: Expectation, calls: Sequence[Call], seed: int, timed: TimedSets | None = None) -> Plan:
+def describe_plan(
+    expectation: Expectation, calls: Sequence[messages.Call], seed: int, timed: messages.TimedSets | None = None
+) -> messages.Plan:
     """The answer to a process that asks for its plan; see `execute.run_candidate`."""
     sets = expectation.sets
-    return Plan(
+    return messages.Plan(
         init=expectation.init_arguments,
         parameters=expectation.parameters,
         seed=seed,
-        sets=tuple(PlannedSet(item.literals, item.plan.shape, item.handed_on) for item in sets),
+        sets=tuple(messages.PlannedSet(item.literals, item.plan.shape, item.handed_on) for item in sets),
         calls=tuple(calls),
         timed=timed,
         state=expectation.state,
-        inputs=number_blobs([item.inputs for item in sets]),
+        inputs=messages.number_blobs([item.inputs for item in sets]),
     )
 
 
@@ -142,20 +127,20 @@ class CandidateSession:
         """The answer to a message, or to None for what is none: the process may be hostile, and ask in any order."""
         self.leave()
         match question:
-            case RequestContext():
+            case messages.RequestContext():
                 self._wait_for_context()
-                return Proceed()
-            case ContextMade():
-                return Proceed()
-            case RequestPlan():
+                return messages.Proceed()
+            case messages.ContextMade():
+                return messages.Proceed()
+            case messages.RequestPlan():
                 return self._plan(self._expected.result())
-            case RequestDevice():
+            case messages.RequestDevice():
                 if self._lock is not None:
                     self._lock.share()
-                return Proceed()
-            case JudgeRequest() if self._timing is not None and self._judgement is None:
+                return messages.Proceed()
+            case messages.JudgeRequest() if self._timing is not None and self._judgement is None:
                 return self._judge(question, self._timing)
-        if self._driver is not None and not isinstance(question, CompileRequest):
+        if self._driver is not None and not isinstance(question, messages.CompileRequest):
             return self._time(self._driver, question)
         return self._compilations.serve(question)
 
@@ -177,16 +162,16 @@ class CandidateSession:
             self._leave.release()
             self._leave = None
 
-    def _plan(self, expectation: Expectation) -> Plan:
+    def _plan(self, expectation: Expectation) -> messages.Plan:
         flush_bytes = self._compilations.backend.flush_bytes
-        timed = TimedSets(tuple(timed_sets(expectation)), flush_bytes) if self._timing else None
+        timed = messages.TimedSets(tuple(timed_sets(expectation)), flush_bytes) if self._timing else None
         return describe_plan(expectation, self._calls(expectation), self._seed, timed)
 
-    def _calls(self, expectation: Expectation) -> list[Call]:
+    def _calls(self, expectation: Expectation) -> list[messages.Call]:
         shapes = [item.plan.shape for item in expectation.sets]
         return plan_calls(shapes, self._compilations.backend.checks, _UNSEEN_CALLS)
 
-    def _judge(self, request: JudgeRequest, timing: StartTiming) -> Proceed | Stop:
+    def _judge(self, request: messages.JudgeRequest, timing: StartTiming) -> messages.Proceed | messages.Stop:
         if self._lock is not None:
             self._lock.release()
         self._judgement = self._judge_run(Outcome("ok", files=request.outputs), request.facts)
@@ -198,9 +183,9 @@ class CandidateSession:
         if self._judgement.error_class is not None:
             if self._lock is not None:
                 self._lock.release()
-            return Stop()
+            return messages.Stop()
         self._driver = timing(self._expected.result())
-        return Proceed()
+        return messages.Proceed()
 
     def _time(self, driver: Driver, reply: object) -> object:
         """The driver's next command. The end of a process that has been timed takes a third of all that it has the
@@ -210,7 +195,7 @@ class CandidateSession:
             self._lock.release()
         return command
 
-    def _judge_run(self, outcome: Outcome, facts: CandidateFacts) -> Judgement:
+    def _judge_run(self, outcome: Outcome, facts: messages.CandidateFacts) -> Judgement:
         expectation = self._expected.result()
         early = self._compilations.judge(not outcome.ok or facts.error is not None)
         if early:

@@ -7,17 +7,9 @@ from dataclasses import dataclass
 
 from musadata.config import VerifierConfig
 from musadata.records import InputSpec, Task
+from musadata.verifier.protocol import variants
 from musadata.verifier.protocol.messages import Call
-from musadata.verifier.protocol.variants import (
-    BELOW,
-    INFINITE,
-    LARGE,
-    TIES,
-    InputSet,
-    can_be_large,
-    can_tie,
-    plan_variants,
-)
+from musadata.verifier.protocol.variants import InputSet
 
 # Bytes that fill fresh memory: that of a `Call` by default makes NaN of floats and -1 of integers, this large numbers.
 OTHER_POISON = 0x7B
@@ -49,18 +41,22 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
     sets = [
         InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, index))
         for index in range(config.input_sets)
-        for shape, variant in ((shape, plan_variants(shape, config.input_sets)[index]) for shape in range(len(shapes)))
+        for shape, variant in (
+            (shape, variants.plan_variants(shape, config.input_sets)[index]) for shape in range(len(shapes))
+        )
     ]
     # These are dropped by the reference's side where they prove nothing; see `run_reference`.
     sets += [
         InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, variant))
         for shape in reversed(range(len(shapes)))
-        for variant in ((TIES, BELOW) if can_tie(shapes[shape]) else ())
+        for variant in ((variants.TIES, variants.BELOW) if variants.can_tie(shapes[shape]) else ())
     ]
     smallest = min(range(len(shapes)), key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
-    if can_be_large(shapes[smallest]):
-        sets.append(InputSet(smallest, LARGE, derive_seed(config, task_id, "inputs", smallest, LARGE)))
-    return [*sets, InputSet(0, INFINITE, derive_seed(config, task_id, "inputs", 0, 0))]
+    if variants.can_be_large(shapes[smallest]):
+        sets.append(
+            InputSet(smallest, variants.LARGE, derive_seed(config, task_id, "inputs", smallest, variants.LARGE))
+        )
+    return [*sets, InputSet(0, variants.INFINITE, derive_seed(config, task_id, "inputs", 0, 0))]
 
 
 def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:

@@ -13,16 +13,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from musadata.records import ErrorClass, Finding, Timing
-from musadata.verifier.protocol.messages import (
-    CheckedOutput,
-    CheckOutput,
-    DeviceTimes,
-    Failure,
-    MeasureShare,
-    MeasureTurn,
-    Stop,
-    TurnTimes,
-)
+from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.variants import INFINITE
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed, Turn
@@ -30,7 +21,7 @@ from musadata.verifier.trusted.candidate_report import read_result
 from musadata.verifier.trusted.compare import compare_result
 from musadata.verifier.trusted.expectation import Expectation
 
-Command = MeasureTurn | CheckOutput | MeasureShare | Stop
+Command = messages.MeasureTurn | messages.CheckOutput | messages.MeasureShare | messages.Stop
 
 
 @dataclass(frozen=True)
@@ -109,7 +100,7 @@ def time_candidate(
     try:
         own, eager = yield from _alternate(policy, baseline)
         yield from _check_again(measured, expectation)
-        share = yield MeasureShare(_SHARE_CALLS)
+        share = yield messages.MeasureShare(_SHARE_CALLS)
     except _CandidateFailed as error:
         return measured.blame(rules.TIMING_EXCEPTION, error)
     measured.own_share = _share(share)
@@ -158,15 +149,15 @@ def _alternate(
 
 
 def _turn(count: int) -> Generator[Command, Reply, Turn]:
-    reply = yield MeasureTurn(count)
-    times = reply.answer.times if isinstance(reply.answer, TurnTimes) else ()
+    reply = yield messages.MeasureTurn(count)
+    times = reply.answer.times if isinstance(reply.answer, messages.TurnTimes) else ()
     if len(times) == count and all(milliseconds >= 0 for milliseconds in times):
         return Turn(tuple(filter(math.isfinite, times)) or (0.0,), reply.wall_ms)
     raise _CandidateFailed(_describe(reply.answer))
 
 
 def _describe(answer: object) -> str:
-    if not isinstance(answer, Failure):
+    if not isinstance(answer, messages.Failure):
         return "its process does not answer as it should."
     return f"{answer.error.error_type}: {answer.error.message}"[:300]
 
@@ -231,8 +222,8 @@ def _check_again(measured: Measured, expectation: Expectation) -> Generator[Comm
     """Whether the results are still right, on every input set that was timed."""
     sets = timed_sets(expectation)
     for position, index in enumerate(sets):
-        answer = (yield CheckOutput(position)).answer
-        result = read_result(answer.structure, answer.output) if isinstance(answer, CheckedOutput) else None
+        answer = (yield messages.CheckOutput(position)).answer
+        result = read_result(answer.structure, answer.output) if isinstance(answer, messages.CheckedOutput) else None
         if result is None:
             raise _CandidateFailed(_describe(answer))
         wrong = compare_result(expectation.sets[index], result)
@@ -256,7 +247,7 @@ def timed_sets(expectation: Expectation) -> list[int]:
 def _share(reply: Reply) -> float | None:
     """Share of device time in own kernels: what is saved when they do nothing."""
     times = reply.answer
-    if not isinstance(times, DeviceTimes):
+    if not isinstance(times, messages.DeviceTimes):
         return None  # without its kernels it may well fail
     if not math.isfinite(times.whole + times.rest + times.empty) or times.whole <= times.empty:
         return None
@@ -305,6 +296,6 @@ class Driver:
             else:
                 self._started, command = True, next(self._schedule)
         except StopIteration as end:
-            self.measured, command = end.value, Stop()
+            self.measured, command = end.value, messages.Stop()
         self._sent = time.perf_counter()
         return command
