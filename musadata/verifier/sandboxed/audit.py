@@ -1,4 +1,4 @@
-"""What a candidate's process does that its text does not show, from Python's audit events. Only inside the sandbox.
+"""Inside the sandbox: actions of a candidate's process that its text does not show, from Python's audit events.
 
 An audit hook cannot be removed, so a candidate cannot switch this off.
 """
@@ -19,11 +19,12 @@ _GATEWAYS = frozenset({
 
 
 class Audit:
-    """Watches from its construction to the end of the process. `program` is the file name of the candidate's own text,
-    which the static rules have checked.
+    """Watches the process from now until it ends.
+
+    `program` is the file name of the candidate's own text, which the static rules have checked.
 
     Attributes:
-        threads: how many Python has started.
+        threads: number of threads that Python has started.
     """
 
     def __init__(self, program: str) -> None:
@@ -34,7 +35,7 @@ class Audit:
         threading.setprofile(self._note_thread)  # only later versions of Python have an event for this
 
     def _note_thread(self, *_: Any) -> None:
-        """A new thread's first call."""
+        """Called by a new thread for its first call."""
         sys.setprofile(None)
         self.threads += 1
 
@@ -42,8 +43,8 @@ class Audit:
         if event == "open" and isinstance(arguments[0], int):
             raise PermissionError("a file may be opened by its name only")
         if event == "open" and os.path.realpath(os.fsdecode(arguments[0])).startswith("/proc/"):
-            raise PermissionError("a program may not read what the system tells of its process")  # such as its time
-        # `_refuse_gateways` parses text, which is such an event, too.
+            raise PermissionError("a program may not read what the system tells of its process")  # its CPU time, say
+        # `_refuse_gateways` parses text, which raises this event again.
         if event == "compile" and not self._reading and arguments[1] != self._program:
             self._reading = True
             try:
@@ -55,7 +56,7 @@ class Audit:
 def _refuse_gateways(text: Any, file: Any) -> None:
     """Check an expression that a library evaluates, such as an annotation: it may name types only.
 
-    Statements are let be: libraries, such as dataclasses, make them of what the static rules have checked.
+    Statements are not checked: libraries such as dataclasses generate them from text that the rules have checked.
 
     Raises:
         PermissionError: it uses a name that leads to the whole interpreter.

@@ -1,7 +1,7 @@
-"""How far the truth moves when the inputs do: an honest kernel's rounding may move its result about as far.
+"""Inside the sandbox: how far the oracle moves if the inputs move by rounding errors, as a kernel's result may.
 
-Most functions move in proportion. At a step, as of `round` or `x > 0`, a result jumps when its inputs move a little, or
-not at all: there the jump is what is allowed, and no more. Only for use inside the sandbox.
+Most functions move in proportion. At a step, such as that of `round` or `x > 0`, a small change of the inputs changes
+the result by the whole height of the step or not at all: there the tolerance is that height.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,20 +13,21 @@ from musadata.verifier.protocol.tolerance import CONDITION_FACTOR, REFERENCE_ERR
 
 Oracle = Callable[[list[Any]], list[torch.Tensor]]
 ALTERNATE, ALIKE = True, False
-# By how many units in the last place inputs are moved, by their bytes: half types are computed in float inside.
+# By how many units in the last place inputs are moved, by element size: kernels compute half types in float.
 _NEAR = {2: 1 / 16, 4: 1.0, 8: 1.0}
-_FAR = {2: 1.0, 4: 64.0, 8: 64.0}  # a sum in another order hardly moves further
-_TINY = {2: 1e-10, 4: 1e-6, 8: 500.0}  # hundreds of units of the oracle, whatever the inputs are
-_BENT = 0.25  # of a movement: by as much it may differ from the one the other way, where there is no step
-_SMOOTH = 1e-6  # of the output's size: what a tiny shake moves at most where there is no step
+_FAR = {2: 1.0, 4: 64.0, 8: 64.0}  # adding in another order seldom moves a sum further
+_TINY = {2: 1e-10, 4: 1e-6, 8: 500.0}  # hundreds of float64 units, for every input type
+_BENT = 0.25  # relative difference of the movements in both directions above which there is a step
+_SMOOTH = 1e-6  # of the output's size: the most that a tiny shake moves it where there is no step
 
 
 def measure_conditioning(
     reference: Oracle, oracle: Oracle, values: list[Any], truth: list[torch.Tensor], exact: bool
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """(`truth` of inputs moved by an ulp, condition of every element, in float32), per output.
+    """Per output: the oracle of inputs moved by one ulp, and the condition of every element in float32.
 
-    `exact`: inputs are so round that which side of a step they are on is no matter of rounding.
+    `truth` is the oracle of `values`. `exact`: the inputs are round numbers, so that rounding does not decide on which
+    side of a step they are.
     """
     shaken = oracle(_shake(values, 1.0, ALTERNATE, _NEAR))
     moves = [_distance(moved, right) for moved, right in zip(shaken, truth, strict=True)]
@@ -43,8 +44,10 @@ def measure_conditioning(
 
 
 def _rounding(reference: Oracle, oracle: Oracle, values: list[Any], alternate: bool) -> list[torch.Tensor]:
-    """How far the reference's own rounding takes it from the truth next to these inputs, since on just these an element
-    may be right by luck, in terms of a condition; nothing if it does not run there."""
+    """The reference's own rounding error on neighbouring inputs, as a condition; empty if it does not run on them.
+
+    On exactly these inputs an element may be right by chance.
+    """
     shaken = _shake(values, -1.0, alternate, _FAR)
     near = [
         moved.to(value.dtype) if isinstance(value, torch.Tensor) else moved
@@ -60,18 +63,18 @@ def _rounding(reference: Oracle, oracle: Oracle, values: list[Any], alternate: b
 
 
 def _measure_steps(oracle: Oracle, values: list[Any], truth: list[torch.Tensor]) -> list[torch.Tensor]:
-    """How high the step is that each element is close to; 0 where there is none."""
+    """The height of the step near each element; 0 where there is none."""
     steps = [torch.zeros(right.shape, dtype=torch.float64) for right in truth]
     for alternate in (ALTERNATE, ALIKE):
         there, back = (oracle(_shake(values, sign, alternate, _FAR)) for sign in (1.0, -1.0))
         for at, right in enumerate(truth):
             jump = torch.maximum(_distance(there[at], right), _distance(back[at], right))
             bent = ((there[at] - right) + (back[at] - right)).abs() > _BENT * jump
-            # Integers move by steps only; where these are narrow, by one up and one down, as if they were smooth.
+            # Integers always move by steps; narrow steps, one up and one down, would look smooth.
             is_step = torch.ones_like(bent) if _is_discrete(right) else bent
             steps[at] = torch.maximum(steps[at], torch.where(is_step, jump, 0.0))
         if not any(bool(_is_discrete(right)) or bool(step.any()) for right, step in zip(truth, steps, strict=True)):
-            break  # a smooth function: other directions would show no more
+            break  # a smooth function: another direction would show nothing new
     return steps
 
 
@@ -80,7 +83,7 @@ def _is_discrete(right: torch.Tensor) -> bool:
 
 
 def _jumps(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Where a tiny shake is enough for more than rounding."""
+    """Where a tiny shake moves the result by more than rounding."""
     size = right.abs().double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
     return _distance(moved, right) > _SMOOTH * size
 
@@ -94,9 +97,9 @@ def _distance(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _shake(values: Sequence[Any], sign: float, alternate: bool, units: Mapping[int, float]) -> list[Any]:
-    """Float inputs moved by so many units in the last place of their dtype: up and down in turn, or all alike.
+    """Float inputs moved by `units` of their dtype's last place: alternately up and down, or all the same way.
 
-    Whole numbers stay: a label that is compared with 1 has no rounding error, and moved it would equal nothing.
+    Tensors of whole numbers stay: a label that is compared with 1 has no rounding error.
     """
     shaken = []
     for value in values:

@@ -1,10 +1,9 @@
-"""Inside the sandbox: how long a forward takes, a turn at a time, as the trusted side asks.
+"""Inside the sandbox: timing a forward, one turn of several calls at a time, on command of the trusted side.
 
-Events around each call; before it its inputs are written anew, with other values than the last time, and the L2 cache
-is flushed, so nothing that was kept helps. The host is given a lead, so that the device does not wait for it: what is
-timed is the device's work, and a host that is busy compiling for others makes no reference look slow. What the
-candidate's own process says of its times is not believed as it is: the trusted side holds it against the clock on the
-wall (`musadata.verifier.trusted.timing`).
+Events enclose each call. Before it the inputs are overwritten with other values than the last time and the L2 cache is
+flushed, so that cached data and results do not help. The device starts a little later than the host (the lead), so that
+it does not wait for the host: a host that is busy compiling does not make a reference look slow. The trusted side
+checks the times that a candidate's process reports against the wall clock (`musadata.verifier.trusted.timing`).
 """
 
 import importlib
@@ -26,19 +25,19 @@ from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
 
 _DRIVER_FOLDERS = (Path("/usr/local/nvidia/lib64"), Path("/usr/local/nvidia/lib"))  # beside the linker's own
-_CYCLES_PER_MS = 2_000_000  # about; of a device that sleeps
-_LEAD_MS = 0.3  # for what is not known to take the host longer
-_LONGEST_LEAD_MS = 0.5  # of a candidate: not so long that it could be taken for hidden work
+_CYCLES_PER_MS = 2_000_000  # about, for a device that sleeps
+_LEAD_MS = 0.3  # where the host is not known to need longer
+_LONGEST_LEAD_MS = 0.5  # of a candidate: too short to be taken for hidden work
 _LONGEST_LEAD_OF_REFERENCE_MS = 5.0
-_FLUSH_MS = 0.05  # a lead that the flush of the cache gives on any device
-_CALLS_TO_LEARN = 8  # how long the host takes
+_FLUSH_MS = 0.05  # the lead that flushing the cache gives on any device
+_CALLS_TO_LEARN = 8  # the time that the host needs
 
 
 class Stopwatch:
-    """Milliseconds between two points of the device's work, or of the host's where `device` is "cpu".
+    """Measures milliseconds of the device's work, or of the host's if `device` is "cpu".
 
     Attributes:
-        host_ms: what the host needed to queue the last call.
+        host_ms: the time that the host needed to queue the last call.
     """
 
     def __init__(self, device: str, flush_bytes: int):
@@ -50,8 +49,8 @@ class Stopwatch:
         self.host_ms = 0.0
 
     def time(self, forward: Callable[[], Any], lead_ms: float = 0.0) -> tuple[float, Any]:
-        """One call of `forward` with a cold cache: milliseconds, and its result. The device begins `lead_ms` later than
-        the host."""
+        """Milliseconds and result of one call of `forward` with a cold cache. The device starts `lead_ms` after the
+        host."""
         if self._flush is not None:
             self._flush.zero_()
         if self._event is None:
@@ -75,10 +74,10 @@ def _time_on_host(forward: Callable[[], Any]) -> tuple[float, Any]:
 
 
 class Turns:
-    """A model and the input sets that its calls go through in turn, in the same memory for all of them.
+    """A model whose calls cycle through several input sets, all in the same memory.
 
     Attributes:
-        led_ms: by how much the device began later than the host, all calls of the last `measure` together.
+        led_ms: the sum of the leads of all calls of the last `measure`.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class Turns:
             for number, literal in enumerate(literals)
         ]
         self._call = 0
-        self._host_ms = float("inf")  # that queueing a call takes at the least
+        self._host_ms = float("inf")  # the least that queueing a call has taken
 
     def _forward(self) -> Any:
         return self._model(*self._arguments)
@@ -122,26 +121,26 @@ class Turns:
 
     @property
     def _lead_ms(self) -> float:
-        """Twice what the host needs, as it may be busy; nothing while that is not known: a call that waits for the
-        device would wait for the lead, too."""
+        """Twice the time that the host needs, as it may be busy; 0 until that is known, as a call that waits for the
+        device would also wait for the lead."""
         if self._call <= _CALLS_TO_LEARN:
             return 0.0
         return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), self._longest_lead_ms)
 
     def check(self, watch: Stopwatch, index: int) -> tuple[messages.Json, bytes]:
-        """One more call like the timed ones: structure and packed values of its result."""
+        """Structure and packed values of the result of one more call like the timed ones."""
         self._fill(index)
         structure, leaves = flatten(watch.time(self._forward)[1])
         return structure, pack({str(number): leaf.detach().cpu() for number, leaf in enumerate(leaves)})
 
     def device_time(self, watch: Stopwatch, count: int) -> float:
-        """Median milliseconds that the device is busy with one call."""
+        """Median milliseconds of device time of one call."""
         self._fill(0)
         return statistics.median(watch.time(self._forward, _LEAD_MS)[0] for _ in range(count))
 
 
 def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None]) -> None:
-    """Carry out what the trusted side asks until it says stop."""
+    """Carry out the trusted side's commands until it sends `Stop`."""
 
     def carry_out(command: object) -> object:
         if isinstance(command, messages.MeasureTurn):
@@ -157,7 +156,7 @@ def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[b
 
 
 def _serve_commands(message: object, carry_out: Callable[[object], object], *kinds: type) -> None:
-    """Send a message, carry out the command that answers it, and so on until the answer is stop."""
+    """Send a message, carry out the command that answers it, send its result, and so on until the answer is `Stop`."""
     with torch.no_grad():
         while not isinstance(command := ask_for(message, messages.Stop, *kinds), messages.Stop):
             try:
@@ -169,7 +168,7 @@ def _serve_commands(message: object, carry_out: Callable[[object], object], *kin
 def _own_share(
     turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int
 ) -> messages.DeviceTimes:
-    """Device time of a call, of one whose own kernels do nothing, and of none at all."""
+    """Device time of a call, of a call with null kernels, and of an empty call."""
     whole = turns.device_time(watch, count)
     empty = statistics.median(watch.time(lambda: None, _LEAD_MS)[0] for _ in range(count))
     set_null_kernels(True)
@@ -181,7 +180,7 @@ def _own_share(
 
 
 def serve_reference(device: str) -> None:
-    """The baseline's process: prepares one reference after another and times it, until the trusted side says stop."""
+    """The baseline's process: prepare and time references on command, until the trusted side sends `Stop`."""
     _make_caches_writable()
     if device != "cpu":
         importlib.import_module("musadata.verifier.backends.cuda.cuda_hook").look_for_device()
@@ -196,7 +195,7 @@ def serve_reference(device: str) -> None:
 
 
 class _Baseline:
-    """The reference that is timed now, if there is one."""
+    """The reference that is being timed, if any."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -205,7 +204,7 @@ class _Baseline:
 
     def carry_out(self, command: object) -> object:
         if isinstance(command, messages.PrepareReference):
-            self._prepared = None  # frees the last one's memory first
+            self._prepared = None  # frees the memory of the one before
             self._watch = self._watch or Stopwatch(self._device, command.flush_bytes)
             self._prepared = _prepare_reference(command, self._device)
             return messages.Prepared()
@@ -219,7 +218,7 @@ class _Baseline:
 
 
 def _make_caches_writable() -> None:
-    """Give torch.compile and Triton folders to write to, and no pool of worker processes inside the sandbox."""
+    """Give torch.compile and Triton writable cache folders, and no pool of worker processes."""
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = str(Path.cwd() / name.lower())
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
@@ -249,15 +248,15 @@ def _prepare_reference(request: messages.PrepareReference, device: str) -> tuple
     sets = [{name: value.to(device) for name, value in unpack_torch(data).items()} for data in packed]
     forward = torch.compile(model) if request.compiled else model
     turns = Turns(forward, sets, request.literals, _LONGEST_LEAD_OF_REFERENCE_MS)
-    turns.measure(Stopwatch(device, 0), len(sets))  # compiles, and loads what is loaded on first use
+    turns.measure(Stopwatch(device, 0), len(sets))  # compiles, and loads libraries on first use
     return model, turns
 
 
 def _least_traffic(model: Any, turns: Turns) -> int:
-    """Bytes that must be read: those elements of inputs and parameters on which the result depends.
+    """Bytes of those elements of inputs and parameters on which the result depends: they must be read.
 
-    Counted by a gradient, which is zero where an element does not matter (rows that are never looked up); where
-    there is no gradient nothing is counted, so that the figure is never too high.
+    Counts non-zero elements of a gradient, which is zero for elements that do not matter (rows that are never looked
+    up). Tensors without a gradient are not counted, so the figure is never too high.
     """
     tensors = [value for value in turns._arguments if isinstance(value, torch.Tensor)]
     watched = [t for t in [*tensors, *model.parameters()] if t.dtype.is_floating_point]

@@ -1,4 +1,4 @@
-"""Parameters and buffers: randomised in the reference, copied by name into the candidate."""
+"""Inside the sandbox: a model's parameters and buffers, randomised in the reference and copied into the candidate."""
 
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None:
-    """Change every finite float parameter (and buffer) in place: identity-like ones too, signs and zeros kept else.
+    """Change every finite float parameter, and buffer if `buffers`, in place.
 
-    Zeros of an all-zero tensor become values in [-0.5, 0.5); everything else is multiplied by values in [0.5, 1.5), so
-    that variances stay positive and masks stay masks.
+    An all-zero tensor gets values in [-0.5, 0.5). The values of others are multiplied by factors in [0.5, 1.5), which
+    keeps signs and zeros: variances stay positive and masks stay masks.
     """
     import torch
 
@@ -46,9 +46,9 @@ def tensors_of(model: "torch.nn.Module") -> "dict[str, torch.Tensor]":
 
 
 def copy_state(model: "torch.nn.Module", state: "dict[str, torch.Tensor]", parameters: set[str]) -> list[str]:
-    """Copy values by name into a candidate; the sentences about what does not fit, empty if all does.
+    """Copy values by name into a candidate; returns sentences about what does not fit.
 
-    A buffer that the candidate lacks is its own affair: if it matters the results will be wrong.
+    A buffer may be missing in the candidate: if it matters, the results will be wrong.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Where an honest kernel may give a number although the reference gives NaN or infinity."""
+"""Inside the sandbox: where a correct kernel may give a finite number although the reference gives NaN or infinity."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_map_only
 
 from musadata.dispatch import DispatchMode
 
-# Operators that choose among values, and so may leave out a NaN: a kernel's fmaxf(x, 0) and x > 0 ? x : 0 do.
+# Operators that select among values. A kernel's fmaxf(x, 0) or x > 0 ? x : 0 ignores NaN where PyTorch returns it.
 _CHOOSING = frozenset({
     "relu", "relu6", "clamp", "clamp_min", "clamp_max", "hardtanh", "hardsigmoid", "threshold", "leaky_relu", "elu",
     "_prelu_kernel", "hardshrink", "softshrink", "maximum", "minimum", "max", "min", "amax", "amin", "aminmax",
@@ -23,9 +23,10 @@ Results = Callable[[list[Any]], list[torch.Tensor]]
 def relax(
     run: Results, values: list[Any], plain: list[Any], leaves: Sequence[torch.Tensor], oracle: Sequence[torch.Tensor]
 ) -> None:
-    """Where a result is NaN, or infinite, but an honest kernel's may be a number, `oracle` becomes 0, in place.
+    """Set `oracle` to 0, in place, where the result is not finite but a correct kernel's result may be finite.
 
-    `run`: the reference's results; `values`: with infinities; `plain`: without; `leaves`: the results for `values`.
+    `run` gives the reference's results. `values` hold infinities and `plain` does not; `leaves` are the results for
+    `values`.
     """
     for may_be_number in (_masked(run, values, plain, leaves), _without_nans(run, values, leaves)):
         for truth, chosen in zip(oracle, may_be_number, strict=True):
@@ -36,8 +37,8 @@ def relax(
 def _masked(
     run: Results, values: list[Any], plain: list[Any], leaves: Sequence[torch.Tensor]
 ) -> list[torch.Tensor | None]:
-    """NaNs that stay the same if infinite inputs become other numbers: a kernel may skip masked elements instead of
-    multiplying them by 0."""
+    """NaNs where the result does not depend on the values that replace infinite inputs: a kernel may skip masked
+    elements instead of multiplying them by 0."""
     moved = [
         torch.where(value.isinf(), 2.0 * usual + 1.0, usual) if _is_float(value) else value
         for value, usual in zip(values, plain, strict=True)
@@ -49,7 +50,7 @@ def _masked(
 
 
 def _without_nans(run: Results, values: list[Any], leaves: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """What is a number if maxima, minima and clamps leave NaNs out, as those of C and IEEE 754 do."""
+    """Where the result is finite if maxima, minima and clamps ignore NaNs, as those of C and IEEE 754 do."""
     with _NansLeftOut():
         results = run(values)
     return [
@@ -59,7 +60,7 @@ def _without_nans(run: Results, values: list[Any], leaves: Sequence[torch.Tensor
 
 
 class _NansLeftOut(DispatchMode):
-    """Operators that choose among values are given zeros for NaNs."""
+    """Gives operators that select among values zeros instead of NaNs."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__

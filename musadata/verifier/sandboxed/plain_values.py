@@ -1,4 +1,4 @@
-"""Constructor arguments as JSON and back, so that they cross from the reference's process to the candidate's."""
+"""Inside the sandbox: constructor arguments as JSON and back, to pass them from the reference to the candidate."""
 
 import base64
 import math
@@ -8,11 +8,15 @@ from musadata.verifier.protocol.tensors import pack, unpack_torch
 
 
 class NotPlain(Exception):
-    """A value that cannot cross."""
+    """A value that has no JSON form here."""
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON. Raises NotPlain for anything but numbers, texts, containers, tensors and names of torch."""
+    """A value as JSON: numbers, strings, containers, tensors, and functions and classes of torch.
+
+    Raises:
+        NotPlain: the value is, or holds, anything else.
+    """
     import torch
 
     if value is None or isinstance(value, (bool, int, str)):
