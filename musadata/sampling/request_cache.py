@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from musadata.config import VerifierConfig
-from musadata.errors import MusadataError
 from musadata.records import Annotation, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet
 from musadata.storage.journal import Journal
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, Teacher
-from musadata.verifier.rules.catalogue import INFRA_DEVICE
 
 if TYPE_CHECKING:
     from musadata.verifier import Verifier
@@ -80,7 +78,7 @@ class RequestCache:
         return judge
 
     def verify(self, config: VerifierConfig, verifier: "Verifier") -> Judge:
-        """Remembers, or verifies and remembers; see `_check_device` for what is not remembered."""
+        """Remembers, or verifies and remembers. An outage gives no verdict, so there is none to remember."""
         recall = self.recall_verdicts(config)
 
         def judge(task: Task, annotation: Annotation, answer: Answer) -> Verdict:
@@ -89,7 +87,6 @@ class RequestCache:
             except NotKnownYet:
                 shape_sets = [trace.inputs for trace in annotation.traces]
                 verdict = verifier.verify(task, answer.text, shape_sets)
-                _check_device(verdict)
                 self.verdicts.put(self._verdict_key(config, task, annotation, answer), plain(verdict))
                 return verdict
 
@@ -108,21 +105,6 @@ class RequestCache:
         shape_sets = [trace.inputs for trace in annotation.traces]
         program = _program(answer)
         return content_id("verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, program)
-
-
-def _check_device(verdict: Verdict) -> None:
-    """A device that is lost or full would leave a corpus full of holes, and a journal that keeps them.
-
-    Raises:
-        MusadataError: the verifier could not judge because of it.
-    """
-    for finding in verdict.findings:
-        if finding.rule == INFRA_DEVICE.id:
-            raise MusadataError(
-                finding.message,
-                where="verifier",
-                remedy="see to the device and run the same command again: what has been judged is kept",
-            )
 
 
 def _program(answer: Answer) -> str:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from musadata.errors import MusadataError
+from musadata.errors import Outage
 from musadata.storage.places import Places
 
 # Where nothing can be appended (object stores), records wait until so many make a segment, but only so long.
@@ -44,7 +44,7 @@ class Journal:
         """Open or create the journal `name` in `folder` (a path or a URL that fsspec opens) and the folders below it.
 
         Raises:
-            MusadataError: the folder cannot be made or read.
+            Outage: the folder cannot be made or read.
         """
         self._name = name
         self._files, self._folder = fsspec.core.url_to_fs(str(folder))
@@ -70,7 +70,7 @@ class Journal:
         """Learn what other processes have written since. Reads only what is new.
 
         Raises:
-            MusadataError: the folder cannot be read.
+            Outage: the folder cannot be read.
         """
         with self._lock:
             try:
@@ -86,7 +86,7 @@ class Journal:
         """The value of a key; None if it was never put, or its segment has vanished.
 
         Raises:
-            MusadataError: the journal cannot be read.
+            Outage: the journal cannot be read.
         """
         encoded = _encode(key)
         with self._lock:
@@ -102,7 +102,7 @@ class Journal:
         """Remember a value for good. A key that is known keeps its value.
 
         Raises:
-            MusadataError: the disk is full or the folder is not writable.
+            Outage: the disk is full or the folder is not writable.
         """
         encoded = _encode(key)
         line = b'{"key":%b,"value":%b}\n' % (encoded, json.dumps(value, separators=(",", ":")).encode())
@@ -254,7 +254,7 @@ class Journal:
         self._pending = {}
 
     def _write_late(self) -> None:
-        with self._lock, suppress(MusadataError):  # tried again, and told, with the next record or at the end
+        with self._lock, suppress(Outage):  # tried again, and told, with the next record or at the end
             self._write_pending()
 
     def _new_segment(self) -> str:
@@ -294,8 +294,8 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and {"key", "value"} <= record.keys() else None
 
 
-def _unusable(folder: str, error: OSError, done: str) -> MusadataError:
-    return MusadataError(
+def _unusable(folder: str, error: OSError, done: str) -> Outage:
+    return Outage(
         f"the journal cannot be {done} ({error.strerror or error})",
         where=folder,
         remedy="make room, or name a folder that you may write to",

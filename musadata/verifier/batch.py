@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from musadata.config import VerifierConfig
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 from musadata.records import ErrorClass, InputSpec, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema
@@ -62,7 +62,8 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
     """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`.
 
     Raises:
-        MusadataError: the file cannot be read or lacks columns, the backend is not there, or a worker was killed.
+        MusadataError: the file cannot be read or lacks columns, or the backend is not there.
+        Outage: the machine has kept some candidates from a verdict; the others are judged, and kept.
     """
     table, rows = _read(batch.candidates)
     _require_file(batch.output)
@@ -75,9 +76,16 @@ def judge_batch(batch: Batch, say: Callable[[str], None] = lambda text: print(te
         progress = _Progress(len(missing), say)
         if missing:
             judge = _judge_on if batch.devices else _judge_here
+            outages = []
             for key, verdict in judge(batch, missing):
+                if isinstance(verdict, Outage):
+                    outages.append(verdict)
+                    continue
                 journal.put(key, plain(verdict))
                 progress.count(verdict)
+            if outages:
+                text = f"{len(outages)} candidates are not judged ({outages[0]})"
+                raise Outage(text, where="verify-batch", remedy="run the same command again: the others are kept")
         verdicts = [restore(Verdict, journal.get(key) or {}) for key in keys]
     _write(table, verdicts, batch.output)
     return verdicts
@@ -165,7 +173,7 @@ class _Progress:
             self._say(f"{done} of {self._total} judged in {now - self._start:.0f} s: {counts}")
 
 
-def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict]]:
+def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict | Outage]]:
     """Keys and verdicts as they come, by threads of this process: one device needs no other."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -174,13 +182,14 @@ def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verd
         keys = {pool.submit(judge.judge, row): key for key, row in rows.items()}
         try:
             for done in as_completed(keys):
-                yield keys.pop(done), done.result()
+                outage = done.exception()
+                yield keys.pop(done), outage if isinstance(outage, Outage) else done.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             sys.setswitchinterval(interval)
 
 
-def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict]]:
+def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdict | Outage]]:
     """The same by a process for each of the batch's devices."""
     context = multiprocessing.get_context("spawn")
     questions: Any = context.Queue()
@@ -207,7 +216,7 @@ def _judge_on(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verdic
             process.join()
 
 
-def _next_answer(answers: Any, processes: Sequence[BaseProcess]) -> tuple[str, Verdict]:
+def _next_answer(answers: Any, processes: Sequence[BaseProcess]) -> tuple[str, Verdict | Outage]:
     while True:
         ended = [process for process in processes if process.exitcode not in (None, 0)]
         try:
@@ -215,7 +224,7 @@ def _next_answer(answers: Any, processes: Sequence[BaseProcess]) -> tuple[str, V
         except queue.Empty:
             if ended or not any(process.is_alive() for process in processes):
                 code = ended[0].exitcode if ended else 0
-                raise MusadataError(
+                raise Outage(
                     f"a worker process ended (exit code {code})",
                     where="verify-batch",
                     remedy="free some memory and run the same command again: what has been judged is kept",
@@ -257,7 +266,10 @@ class _Judge:
         """One thread's work."""
         while (item := questions.get()) is not None:
             key, row = item
-            answers.put((key, self.judge(row)))
+            try:
+                answers.put((key, self.judge(row)))
+            except Outage as outage:
+                answers.put((key, outage))
 
     def judge(self, row: _Row) -> Verdict:
         reference, source = row.reference, row.source
@@ -269,6 +281,8 @@ class _Judge:
             task = self._task(reference)
             if row.inputs:
                 task = replace(task, inputs=tuple(restore(InputSpec, spec) for spec in row.inputs))
+        except Outage:
+            raise
         except MusadataError as error:
             return self._verifier.give_up(rules.REFERENCE_FAILS.worded(str(error)))
         except (TypeError, ValueError, KeyError) as error:
@@ -283,6 +297,8 @@ class _Judge:
             if reference not in self._tasks:
                 try:
                     self._tasks[reference] = self._verifier.read_task(reference)
+                except Outage:
+                    raise
                 except MusadataError as error:
                     self._tasks[reference] = error
         found = self._tasks[reference]

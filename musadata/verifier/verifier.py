@@ -75,6 +75,9 @@ class Verifier:
         """Judge a model's reply, or bare Python, against a task on its own shapes and on `shape_sets`.
 
         The same arguments and config give the same verdict.
+
+        Raises:
+            Outage: the machine failed, three times in a row, which says nothing about the candidate.
         """
         exercise = Exercise(task.task_id, task.reference, lambda: collect_shapes(task, shape_sets))
         return self._verdict(self._judge(exercise, candidate))
@@ -85,6 +88,7 @@ class Verifier:
 
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described, whatever the candidate is.
+            Outage: see `verify`.
         """
         reading = self._opened.pool.submit(self.read_task, reference)
         exercise = Exercise(task_id(reference), reference, lambda: collect_shapes(reading.result(), ()))
@@ -102,8 +106,6 @@ class Verifier:
             return execute(self._opened, exercise, program.source, program.ported)
         except BadReference as error:
             return rejected(rules.REFERENCE_FAILS.worded(str(error)))
-        except MusadataError as error:
-            return rejected(rules.INFRA_HOST.worded(str(error)))
 
     def _check(self, candidate: str) -> _Program | Judgement:
         """The stages that only read: extract and legality."""

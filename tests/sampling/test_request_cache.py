@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from musadata.config import VerifierConfig
-from musadata.errors import MusadataError
+from musadata.errors import Outage
 from musadata.records import ErrorClass, Finding
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.journal import Journal
@@ -20,6 +20,8 @@ class Says:
 
     def verify(self, task, text, shape_sets):
         self.count += 1
+        if isinstance(self.verdict, Outage):
+            raise self.verdict
         return self.verdict
 
 
@@ -47,7 +49,7 @@ def test_what_the_backend_cannot_run_is_remembered(judge):
     assert verifier.count == 1
 
 
-def test_trouble_with_the_device_ends_the_run_and_is_not_remembered(judge):
-    with pytest.raises(MusadataError, match=r"does not answer any more.*run the same command again"):
-        judge(Says(undecided("infra.device")))
+def test_outage_is_not_remembered(judge):
+    with pytest.raises(Outage, match="does not answer any more"):
+        judge(Says(Outage("does not answer any more")))
     assert judge(Says(VERDICT)) == VERDICT

@@ -1,12 +1,14 @@
 """From a reply to a verdict: the right stage, the right class, and the same verdict each time."""
 
 import dataclasses
+import errno
 import json
 
+import psutil
 import pytest
 
 from musadata.commands.verify import add_arguments, add_batch_arguments, run, run_batch
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 from musadata.records import ErrorClass, InputSpec, VerifyStage
 from musadata.rows import plain
 
@@ -276,27 +278,69 @@ def test_device_that_is_lost_is_not_held_against_the_candidate(verifier, relu_ta
     fails, wrong = relu.replace("if (i < n) ", ""), relu.replace("? 0.0f", "? 1.0f")
     opened = verifier._opened
     monkeypatch.setattr(opened, "backend", dataclasses.replace(opened.backend, is_lost=lambda: True))
-    verdict, rules = judge(verifier, relu_task, fails)
-    assert (verdict.error_class, rules) == (ErrorClass.INFRA, {"infra.device"})
+    with pytest.raises(Outage, match="does not answer any more"):
+        judge(verifier, relu_task, fails)
     assert judge(verifier, relu_task, wrong)[0].error_class is ErrorClass.CORRECTNESS
 
 
-@pytest.mark.parametrize(("full", "error_class"), [(True, ErrorClass.INFRA), (False, ErrorClass.RUNTIME)])
-def test_memory_that_others_hold_is_not_held_against_the_candidate(
-    verifier, relu_task, relu, monkeypatch, full, error_class
-):
+@pytest.mark.parametrize("full", [True, False])
+def test_memory_that_others_hold_is_not_held_against_the_candidate(verifier, relu_task, relu, monkeypatch, full):
     hungry = relu.replace("ext.relu(x)", "self.take(x)") + "\n    def take(self, x):\n"
     hungry += "        raise RuntimeError('CUDA error: out of memory')\n"
     asked = []
     backend = dataclasses.replace(verifier._opened.backend, seats=4, is_full=lambda: asked.append(1) is None and full)
     monkeypatch.setattr(verifier._opened, "backend", backend)
     monkeypatch.setattr("musadata.verifier.trusted.candidate_run._LONGEST_WAIT_SECONDS", 0.0)
-    verdict, _ = judge(verifier, relu_task, hungry)
-    assert (verdict.error_class, verdict.accepted) == (error_class, False)
+    if full:
+        with pytest.raises(Outage, match="other programs fill the memory"):
+            judge(verifier, relu_task, hungry)
+    else:
+        assert judge(verifier, relu_task, hungry)[0].error_class is ErrorClass.RUNTIME
     assert len(asked) == 2  # before it was tried again, and after
     asked.clear()
     assert judge(verifier, relu_task, relu)[0].accepted
     assert not asked
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_candidate_whose_process_is_killed_from_outside_is_run_again_or_is_an_outage(
+    verifier, relu_task, relu, monkeypatch, times
+):
+    """An accepted candidate stays accepted; where its process is killed each time, there is no verdict at all."""
+    monkeypatch.setattr("musadata.verifier.trusted.candidate_run._PAUSE_SECONDS", (0.0, 0.0))
+    candidates, left = verifier._opened.candidates, [times]
+    call = candidates.call
+
+    def call_and_kill(function, *arguments, serve):
+        def serve_and_kill(question):
+            if left[0]:
+                left[0] -= 1
+                for process in psutil.Process(candidates._process.pid).children(recursive=True):
+                    process.kill()
+            return serve(question)
+
+        return call(function, *arguments, serve=serve_and_kill)
+
+    monkeypatch.setattr(candidates, "call", call_and_kill)
+    if times == 3:
+        with pytest.raises(Outage):
+            judge(verifier, relu_task, relu)
+    assert judge(verifier, relu_task, relu)[0].accepted
+
+
+def test_full_disk_is_an_outage_and_no_verdict(verifier, relu_task, relu, monkeypatch):
+    monkeypatch.setattr("musadata.verifier.trusted.candidate_run._PAUSE_SECONDS", (0.0, 0.0))
+    fresh = relu.replace("? 0.0f", "? 0.0f /* full */")
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def refuse(*_args, **_kwargs):
+        raise full
+
+    with monkeypatch.context() as patch:
+        patch.setattr("musadata.verifier.compilation.build_cache.tempfile.mkdtemp", refuse)
+        with pytest.raises(Outage, match="No space left on device"):
+            judge(verifier, relu_task, fresh)
+    assert judge(verifier, relu_task, fresh)[0].accepted
 
 
 def test_reference_that_is_no_text_is_named_as_such(tmp_path, relu):

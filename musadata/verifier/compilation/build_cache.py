@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 
 _LIBRARY = "candidate.so"
 _REFUSAL = "refused.json"
+_PARTIAL = ".partial-"
 _REFUSALS: Mapping[str, type[Exception]] = {"CompileError": CompileError, "Unsupported": Unsupported}
 
 
@@ -63,7 +64,8 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.is_dir():
             return folder
-        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+        _remove_leftovers(folder.parent)
+        partial = Path(tempfile.mkdtemp(prefix=f"{_PARTIAL}{os.getpid()}-", dir=folder.parent))
         try:
             build(partial)
             partial.chmod(0o755)
@@ -71,6 +73,13 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes have left half-built."""
+    for partial in folder.glob(f"{_PARTIAL}*"):
+        if not Path("/proc", partial.name.removeprefix(_PARTIAL).partition("-")[0]).exists():
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 @cache
@@ -89,8 +98,13 @@ def keep_library(kind: str, key: str, compile_into: Callable[[Path, Path], Path]
 
     Raises:
         CompileError, Unsupported: `compile_into` raised it, now or then.
+        Outage: no room for it, or a compiler was killed.
     """
-    folder = build_once(cache_folder() / kind / key[:2] / key, lambda kept: _fill(kept, compile_into))
+    try:
+        folder = build_once(cache_folder() / kind / key[:2] / key, lambda kept: _fill(kept, compile_into))
+    except OSError as error:
+        remedy = "make room, or set MUSADATA_CACHE and TMPDIR to folders with more"
+        raise Outage(f"cannot keep a library ({error.strerror or error})", where="compiler", remedy=remedy) from error
     if (folder / _REFUSAL).exists():
         refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
         raise _REFUSALS[refusal["kind"]](refusal["text"])

@@ -2,14 +2,18 @@
 
 import contextlib
 import os
+import re
 import select
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from musadata.errors import Outage
 from musadata.verifier.compilation.compile_errors import CompileError
 
 
@@ -51,13 +55,44 @@ class Finished:
 # candidates that are executed: one that is timed, and holds the device, must not wait for a core.
 _LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec nice -n 10 "$@"'
 _MOST_STDERR = 1 << 20
+_PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of what the machine has ended
+_KILLED = re.compile(r"^[^:\n]+: fatal error: Killed signal terminated program \w+$", re.MULTILINE)
+_ERROR = re.compile(r"\berror: ")
+_DISK_FULL = "No space left on device"
+_LEAST_FREE_BYTES = 16 << 20
 
 
 def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, stdout: str = "") -> Finished:
     """Run `command` in `folder` without input; what it prints goes to the file `stdout` there, or nowhere.
 
-    At most 1 MB of its errors is kept.
+    At most 1 MB of its errors is kept. What the machine has ended is run again after a pause.
+
+    Raises:
+        Outage: it was killed from outside three times, or the disk is full.
     """
+    for pause in _PAUSE_SECONDS:
+        time.sleep(pause)
+        done, cpu_seconds = _run_once(command, folder, limits, stdout)
+        if not (_was_killed(done) and cpu_seconds < limits.seconds):
+            break
+    else:
+        raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")
+    if done.code and _DISK_FULL in done.stderr and shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
+        raise Outage("no space left", where="compiler", remedy="free some, or set TMPDIR to a folder with more")
+    return done
+
+
+def _was_killed(done: Finished) -> bool:
+    """Whether it, or the compiler that it runs, died of SIGKILL. Hostile sources may hold the same words, but then
+    beside errors of their own."""
+    if done.code == -signal.SIGKILL:
+        return not done.limit
+    killed = len(_KILLED.findall(done.stderr))
+    return done.code != 0 and killed > 0 and killed == len(_ERROR.findall(done.stderr))
+
+
+def _run_once(command: Sequence[str], folder: Path, limits: CompileLimits, stdout: str) -> tuple[Finished, float]:
+    """What became of it, and the CPU seconds of all its processes."""
     errors = folder / "stderr.txt"
     wrapped = ["/bin/sh", "-c", _LIMIT, "sh", str(limits.seconds), str(limits.memory_mb * 1024)]
     wrapped += [str(limits.output_mb * 2048), *command]  # ulimit -f counts in 512-byte blocks
@@ -73,11 +108,10 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
             process_group=0,
         )
         try:
-            code = _wait(process, limits.seconds * 3)
+            code, cpu_seconds = _wait(process, limits.seconds * 3)
             limit = ""
         except subprocess.TimeoutExpired:
-            limit = "time"
-            code = -signal.SIGKILL
+            limit, code, cpu_seconds = "time", -signal.SIGKILL, float(limits.seconds)
         finally:
             # Compilers start processes of their own; whatever is left of them goes too.
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -85,7 +119,7 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
             process.wait()
     with errors.open("rb") as stream:
         text = stream.read(_MOST_STDERR).decode("utf-8", errors="replace")
-    return Finished(code, text, limit or _limit_of(text))
+    return Finished(code, text, limit or _limit_of(text)), cpu_seconds
 
 
 def run_compiler(command: Sequence[str], folder: Path, limits: CompileLimits) -> Finished:
@@ -101,8 +135,8 @@ def run_compiler(command: Sequence[str], folder: Path, limits: CompileLimits) ->
     return done
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """The exit status, as soon as there is one: `Popen.wait` with a limit looks only every 50 ms.
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, float]:
+    """The exit status and the CPU seconds, as soon as it ends: `Popen.wait` with a limit looks only every 50 ms.
 
     Raises:
         subprocess.TimeoutExpired: it is still running after so many seconds.
@@ -110,14 +144,18 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int:
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # not Linux, a kernel before 5.3, or a container that forbids the call
-        return process.wait(timeout=seconds)
+        return process.wait(timeout=seconds), float("inf")
     try:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         ended = poll.poll(seconds * 1000)
     finally:
         os.close(descriptor)
-    return process.wait(timeout=None if ended else 0)
+    if not ended:
+        raise subprocess.TimeoutExpired(process.args, seconds)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_utime + usage.ru_stime
 
 
 def _limit_of(stderr: str) -> str:

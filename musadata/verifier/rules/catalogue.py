@@ -225,5 +225,3 @@ TIMING_IMPOSSIBLE = _cheating(
 TASK_NOT_DISCRIMINATING = _infra("task.not_discriminating", "Zeros or a constant would pass every test of this task.")
 REFERENCE_FAILS = _infra("reference.fails", worded_by="the exception of the reference")
 ROW_INCOMPLETE = _infra("row.incomplete", worded_by="batch.py, by the column that is missing or cannot be read")
-INFRA_HOST = _infra("infra.host", worded_by="the exception of the verifier's host")
-INFRA_DEVICE = _infra("infra.device", worded_by="verifier.py: the device is lost, or its memory is full")

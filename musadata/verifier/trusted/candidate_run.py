@@ -2,9 +2,9 @@
 
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 
+from musadata.errors import Cancelled, Outage
 from musadata.records import ErrorClass
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.message_encoding import serve_candidate
@@ -12,34 +12,49 @@ from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
 from musadata.verifier.trusted.device_lock import released
 from musadata.verifier.trusted.expectation import Expectation
-from musadata.verifier.trusted.judge import Judgement, rejected
+from musadata.verifier.trusted.judge import Judgement
 from musadata.verifier.trusted.plan import Exercise, derive_seed, plan_sets
 from musadata.verifier.trusted.verifier_resources import Resources
 
+_PAUSE_SECONDS = (1.0, 4.0)  # before a second and a third try
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
 
 
 def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
     """Judge a candidate by running it. `ported` is its source as the backend's device needs it.
 
-    A device that is gone, or whose memory other programs fill, is not held against the candidate.
+    What the machine does to a candidate is not held against it: where it fails, the candidate is run again after a
+    pause, and so is one that has run out of memory, which others may have held.
 
     Raises:
         BadReference: the reference does not run.
-        MusadataError: the machine failed, not the candidate.
+        Outage: the machine failed each time, the device is gone, or other programs fill its memory.
     """
     backend = opened.backend
-    judgement = _execute(opened, exercise, source, ported)
+    judgement = _execute_despite_outages(opened, exercise, source, ported)
+    if any(finding.rule == rules.EXECUTE_MEMORY.id for finding in judgement.findings):
+        judgement = _execute_despite_outages(opened, exercise, source, ported)
     if backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
         _wait_for_memory(backend)
         judgement = _execute(opened, exercise, source, ported)
     if judgement.error_class is not ErrorClass.RUNTIME:
         return judgement
     if backend.is_lost():
-        return _infra(judgement, f"{backend.device} does not answer any more.")
+        raise _outage(f"{backend.device} does not answer any more")
     if backend.seats and _finds_no_memory(judgement) and backend.is_full():
-        return _infra(judgement, f"Other programs fill the memory of {backend.device}.")
+        raise _outage(f"other programs fill the memory of {backend.device}")
     return judgement
+
+
+def _execute_despite_outages(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
+    for pause in _PAUSE_SECONDS:
+        try:
+            return _execute(opened, exercise, source, ported)
+        except Cancelled:
+            raise
+        except Outage:
+            time.sleep(pause)
+    return _execute(opened, exercise, source, ported)
 
 
 def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
@@ -86,5 +101,6 @@ def _wait_for_memory(backend: Backend) -> None:
         time.sleep(1.0)
 
 
-def _infra(judgement: Judgement, message: str) -> Judgement:
-    return replace(rejected(rules.INFRA_DEVICE.worded(message)), stage=judgement.stage)
+def _outage(message: str) -> Outage:
+    remedy = "see to the device and run the same command again: what has been judged is kept"
+    return Outage(message, where="verifier", remedy=remedy)

@@ -1,0 +1,81 @@
+"""Compilers that the machine ends are run again, and never speak against a candidate."""
+
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from musadata.errors import Outage
+from musadata.verifier.compilation import contained_run
+from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
+
+LIMITS = CompileLimits(seconds=20)
+SLEEP = ["sleep", "1"]
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(contained_run, "_PAUSE_SECONDS", (0.0, 0.1, 0.1))
+
+
+def kill(times: int) -> None:
+    """SIGKILL what this process has started, as the kernel does where memory is short."""
+    end = time.monotonic() + 20
+    while times and time.monotonic() < end:
+        for process in psutil.Process().children():
+            try:
+                if process.name() == "sleep":
+                    process.kill()
+                    times -= 1
+                    time.sleep(0.05)
+            except psutil.Error:
+                continue
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_killed_compiler_is_run_again(tmp_path, times):
+    killer = threading.Thread(target=kill, args=(times,))
+    killer.start()
+    assert run_contained(SLEEP, tmp_path, LIMITS).code == 0
+    killer.join()
+
+
+def test_compiler_that_is_killed_each_time_is_an_outage(tmp_path):
+    killer = threading.Thread(target=kill, args=(3,))
+    killer.start()
+    with pytest.raises(Outage, match="killed from outside"):
+        run_contained(SLEEP, tmp_path, LIMITS)
+    killer.join()
+
+
+def test_part_of_the_compiler_that_is_killed_is_an_outage_too(tmp_path):
+    script = tmp_path / "driver"
+    script.write_text("#!/bin/sh\necho 'g++: fatal error: Killed signal terminated program cc1plus' >&2\nexit 1\n")
+    script.chmod(0o755)
+    with pytest.raises(Outage):
+        run_contained([str(script)], tmp_path, LIMITS)
+
+
+def test_sources_that_say_so_themselves_are_no_outage(tmp_path):
+    (tmp_path / "a.cpp").write_text(
+        "#error fatal error: Killed signal terminated program cc1plus\n"
+        'static_assert(false, "\\ng++: fatal error: Killed signal terminated program cc1plus\\n");\n'
+    )
+    done = run_contained(["g++", "-c", "a.cpp"], tmp_path, LIMITS)
+    assert done.code == 1
+
+
+def test_limit_of_time_is_no_outage(tmp_path):
+    done = run_contained([sys.executable, "-c", "while True: pass"], tmp_path, CompileLimits(seconds=1))
+    assert done.code != 0
+
+
+def test_full_disk_is_an_outage_only_if_the_disk_is_full(tmp_path, monkeypatch):
+    command = ["sh", "-c", "echo 'cannot write a.o: No space left on device' >&2; exit 1"]
+    assert run_contained(command, tmp_path, LIMITS).code == 1
+    monkeypatch.setattr(contained_run, "_LEAST_FREE_BYTES", 1 << 62)
+    with pytest.raises(Outage, match="no space left"):
+        run_contained(command, tmp_path, LIMITS)
