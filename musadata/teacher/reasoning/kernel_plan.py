@@ -1,16 +1,19 @@
 """A trace as a sequence of operator calls, and a plan of kernels for them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from math import prod
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
 from musadata.records import TensorFact, Trace
+
+Text = TypeVar("Text")
 
 
 class CallKind(StrEnum):
@@ -118,6 +121,11 @@ class Call:
             return tuple(range(rank - len(self.integers("normalized_shape")), rank))
         given = self.integers("dim") or self.integers("axis")
         return tuple(sorted(axis % rank for axis in given)) if given and rank else tuple(range(rank))
+
+
+def by_kind(*writers: Callable[[Call], Text]) -> dict[CallKind, Callable[[Call], Text]]:
+    """Functions that write about calls, each named after the kind of call that it is for: `_matmul`."""
+    return {CallKind(writer.__name__.removeprefix("_")): writer for writer in writers}
 
 
 @dataclass(frozen=True)

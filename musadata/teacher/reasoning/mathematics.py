@@ -4,7 +4,7 @@ import math
 import re
 
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
-from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
     group_row,
@@ -71,7 +71,7 @@ def elementwise(call: Call, operands: list[str]) -> str:
 
 
 def _filled(template: str, call: Call, operands: list[str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda match: _fill(match[1], call, operands), template)
+    return re.sub(r"\{(\w+)\}", lambda match: _operand_or_argument(match[1], call, operands), template)
 
 
 def _template(call: Call) -> str | None:
@@ -86,7 +86,7 @@ def _template(call: Call) -> str | None:
     return _LOSSES.get(call.packet) or _FORMULAS.get(call.packet)
 
 
-def _fill(key: str, call: Call, operands: list[str]) -> str:
+def _operand_or_argument(key: str, call: Call, operands: list[str]) -> str:
     if key in ("min", "max") and not call.argument(key) and len(operands) > 1:
         return operands[1]  # clamp_min.Tensor and its like
     if not key.isdigit():
@@ -276,7 +276,7 @@ def _placement(call: Call) -> str:
     return f"{copied}: a copy, no arithmetic"
 
 
-def _constant(call: Call) -> str:
+def _fill(call: Call) -> str:
     return f"{_result(call)} is a constant tensor ({call.packet})"
 
 
@@ -302,19 +302,10 @@ def _other(call: Call) -> str:
     return f"{result} = {call.packet}({names})"
 
 
-_WRITERS = {
-    CallKind.REDUCTION: _reduction,
-    CallKind.SOFTMAX: _softmax,
-    CallKind.NORMALIZATION: _normalization,
-    CallKind.MATMUL: _matmul,
-    CallKind.CONVOLUTION: _convolution,
-    CallKind.POOLING: _pooling,
-    CallKind.SCAN: _scan,
-    CallKind.LOOKUP: _lookup,
-    CallKind.PLACEMENT: _placement,
-    CallKind.FILL: _constant,
-    CallKind.OTHER: _other,
-}
+_WRITERS = by_kind(
+    *(_reduction, _softmax, _normalization, _matmul, _convolution),
+    *(_pooling, _scan, _lookup, _placement, _fill, _other),
+)
 _COPIES = frozenset({CallKind.VIEW, CallKind.FILL, CallKind.PLACEMENT})
 _PRODUCTS = frozenset({"prod", "cumprod"})
 _UNADDED = frozenset({"amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod"})  # of reductions

@@ -1,7 +1,7 @@
 """Step 3: how every shape follows, and how many elements, FLOPs and bytes that makes."""
 
 from musadata.records import TensorFact, Trace
-from musadata.teacher.reasoning.kernel_plan import Call, CallKind, count
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, by_kind, count
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
     elements_text,
@@ -181,14 +181,7 @@ def _rest(call: Call) -> str:
 
 
 _WRITERS = {
-    CallKind.REDUCTION: _reduction,
-    CallKind.SOFTMAX: _softmax,
-    CallKind.NORMALIZATION: _normalization,
-    CallKind.MATMUL: _matmul,
-    CallKind.CONVOLUTION: _convolution,
-    CallKind.POOLING: _pooling,
-    CallKind.PLACEMENT: _placement,
-    CallKind.VIEW: _view,
+    **by_kind(_reduction, _softmax, _normalization, _matmul, _convolution, _pooling, _placement, _view),
     **dict.fromkeys((CallKind.LOOKUP, CallKind.FILL, CallKind.OTHER), _rest),
     CallKind.SCAN: _softmax,
 }

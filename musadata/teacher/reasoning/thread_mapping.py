@@ -3,7 +3,7 @@
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, coordinates, offset_of
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
-from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, count
+from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, by_kind, count
 from musadata.teacher.reasoning.task_analysis import (
     group_row,
     is_contiguous,
@@ -280,15 +280,6 @@ def _other(call: Call) -> str:
     )
 
 
-_WRITERS = {
-    CallKind.REDUCTION: _reduction,
-    CallKind.SOFTMAX: _softmax,
-    CallKind.NORMALIZATION: _normalization,
-    CallKind.MATMUL: _matmul,
-    CallKind.CONVOLUTION: _convolution,
-    CallKind.POOLING: _pooling,
-    CallKind.SCAN: _scan,
-    CallKind.LOOKUP: _lookup,
-    CallKind.PLACEMENT: _placement,
-    CallKind.OTHER: _other,
-}
+_WRITERS = by_kind(
+    _reduction, _softmax, _normalization, _matmul, _convolution, _pooling, _scan, _lookup, _placement, _other
+)
