@@ -2,21 +2,11 @@
 
 from math import prod
 
-from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, CallKind, Stage, count
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, is_whole, row_of, shape_text, unique
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, count
+from musadata.teacher.reasoning.sentences import say
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, is_whole, row_of, unique
 
-_IDENTITY = {
-    "amax": "−inf",
-    "max": "−inf",
-    "argmax": "−inf",
-    "amin": "+inf",
-    "min": "+inf",
-    "argmin": "+inf",
-    "prod": "1",
-    "all": "true",
-    "any": "false",
-    "logsumexp": "−inf for the maximum and 0 for the sum",
-}
+_IDENTITY: dict[str, str] = KNOWLEDGE["identities"]
 _GUARD = "`if (i < n)`"
 
 
@@ -94,10 +84,8 @@ def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
         return f"{text}: none is idle."
     if last == block:
         return f"{text}: none is idle, yet the guard {_GUARD} stays, since the next size will not divide."
-    return (
-        f"{text} for {total} {what}. In the last block {_rest(total, blocks - 1, block)} threads are live and "
-        f"{block} − {last} = {block - last} would run past the end{'' if brief else f', so {_GUARD} is required'}."
-    )
+    rest = say("last_block", rest=_rest(total, blocks - 1, block), block=block, last=last, idle=block - last)
+    return f"{text} for {total} {what}. {rest}{'' if brief else f', so {_GUARD} is required'}."
 
 
 def _rest(total: int, full: int, each: int) -> str:
@@ -127,11 +115,8 @@ def _rows(call: Call, brief: bool) -> str:
         row = f"A row of {length} would keep {length} of the 32 lanes of a warp busy."
     if brief:
         return f"{row} {there} {count(call.source)} / {length} = {counted}."
-    return (
-        f"{row} Where a warp shares the row, lanes without an element contribute {identity}, and still take part in "
-        f"every shuffle. {there} {count(call.source)} / {length} = {counted}; a block that works on several needs "
-        "`if (row < rows)` as well, the same for a whole warp."
-    )
+    facts = {"there": there, "total": count(call.source), "length": length, "counted": counted}
+    return f"{row} {say('rows_of_warps', identity=identity, **facts)}"
 
 
 def _whole(length: int, identity: str, brief: bool) -> str:
@@ -142,12 +127,7 @@ def _whole(length: int, identity: str, brief: bool) -> str:
         steps_text = f"{length} elements take ⌈{length} / 256⌉ = {steps} rounds of a block of 256 threads, {tail}"
     else:
         steps_text = f"{length} elements leave 256 − {length} = {256 - length} threads of a block of 256 without one"
-    if brief:
-        return f"{steps_text}."
-    return (
-        f"{steps_text}; threads of such a block that have none contribute {identity}, and still reach every "
-        "`__syncthreads()`."
-    )
+    return f"{steps_text}." if brief else f"{steps_text}; {say('whole_block', identity=identity)}"
 
 
 def _tiles(call: Call, brief: bool) -> str:
@@ -164,19 +144,14 @@ def _tiles(call: Call, brief: bool) -> str:
         )
     steps = -(-inner // 16)
     padded = steps * 16 - inner
-    depth = (
-        f"the sum over {inner} takes ⌈{inner} / 16⌉ = {steps} "
-        f"{'tile, which' if steps == 1 else 'tiles, of which the last'} holds {steps} × 16 − {inner} = "
-        f"{padded} places beyond the end, which must be filled with 0"
-        if padded
-        else f"the sum over {inner} is {steps} × 16 = {inner} exactly"
-    )
+    depth = f"the sum over {inner} is {steps} × 16 = {inner} exactly"
+    if padded:
+        last = "tile, which" if steps == 1 else "tiles, of which the last"
+        beyond = say("beyond_the_end", steps=steps, inner=inner, padded=padded)
+        depth = f"the sum over {inner} takes ⌈{inner} / 16⌉ = {steps} {last} {beyond}"
     if brief:
         return f"There are {parts[0]} and {parts[1]}; {depth}."
-    return (
-        f"With a tile of 16 × 16 = 256 threads: {parts[0]} and {parts[1]}; {depth}. Loads outside of either operand "
-        "give 0, stores outside of the output are skipped, and no thread leaves before the last barrier."
-    )
+    return say("tiles", rows=parts[0], columns=parts[1], depth=depth)
 
 
 def _inner(stage: Stage) -> list[str]:
@@ -188,35 +163,24 @@ def _inner(stage: Stage) -> list[str]:
         sizes = lead.source.shape[2:]
         plane = f"(`0 <= h_in && h_in < {sizes[0]}`{', likewise for w' if len(sizes) > 1 else ''})" if sizes else ""
         if pads:
-            found.append(
-                f"Padding of {pads[0]} makes the first window start at −{pads[0]}: every tap is checked {plane}, and "
-                f"one outside counts as {'−inf' if 'max' in lead.packet else '0'}."
-            )
+            outside = "−inf" if "max" in lead.packet else "0"
+            found.append(say("padded_window", pad=pads[0], plane=plane, outside=outside))
         else:
-            found.append(
-                f"There is no padding, so no window of {shape_text(stage.lead.output.shape)} reaches over the edge."
-            )
-    if any(call.kind is CallKind.LOOKUP for call in stage.calls):
-        call = next(call for call in stage.calls if call.kind is CallKind.LOOKUP)
-        found.append(
-            f"Indices are data: each must be at least 0 and below the size of the axis of "
-            f"{shape_text(call.source.shape)} "
-            f"that it selects from, or the {'store' if call.packet in SCATTERS else 'load'} is out of bounds."
-        )
+            found.append(f"There is no padding, so no window of {lead.output.shape} reaches over the edge.")
+    for call in [call for call in stage.calls if call.kind is CallKind.LOOKUP][:1]:
+        access = "store" if call.packet in SCATTERS else "load"
+        found.append(say("data_indices", shape=call.source.shape, access=access))
     return found
 
 
 def _again(stage: Stage, twin: Stage) -> str:
     first, second = _extent(stage), _extent(twin)
-    shape = shape_text(twin.output.shape) if twin.output.shape else "still a single number"
+    shape = str(twin.output.shape) if twin.output.shape else "still a single number"
     if first == second:
         return f"On the second set of shapes the output is {shape}; the extents that are guarded stay the same."
     total = prod(twin.output.shape)
-    vector = (
-        f" {total} is not a multiple of 4, so 16-byte loads need a scalar tail there: {total} % 4 = {total % 4}."
-        if total % 4 and stage.anchor is None
-        else ""
-    )
+    vectors = total % 4 and stage.anchor is None
+    vector = f" {say('scalar_tail', total=total, rest=total % 4)}" if vectors else ""
     return f"On the second set of shapes the output is {shape}. {launch(twin, brief=True)}{vector}"
 
 

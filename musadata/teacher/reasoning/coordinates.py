@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 
 from musadata.records import TensorFact
-from musadata.teacher.reasoning.task_analysis import join, shape_text, strides_of
+from musadata.teacher.reasoning.task_analysis import join, strides_of
 
 
 def coordinates(shape: Sequence[int]) -> str:
@@ -18,7 +18,7 @@ def coordinates(shape: Sequence[int]) -> str:
             continue
         quotient = "i" if stride == 1 else f"i / {stride}"
         parts.append(f"`{name} = {quotient}{f' % {size}' if axis else ''}`")
-    return f"For {shape_text(shape)}: {join(parts)}. {example(shape)}"
+    return f"For {shape}: {join(parts)}. {example(shape)}"
 
 
 def axis_names(rank: int) -> list[str]:
@@ -53,4 +53,4 @@ def example(shape: Sequence[int]) -> str:
         return ""
     sum_text = " + ".join(str(at) if step == 1 else f"{at} × {step}" for at, step in terms)
     flat = sum(at * step for at, step in terms)
-    return f"Check: element {shape_text(place)} is at {sum_text} = {flat}." if sum_text != str(flat) else ""
+    return f"Check: element {place} is at {sum_text} = {flat}." if sum_text != str(flat) else ""

@@ -3,34 +3,13 @@
 from collections import Counter
 
 from musadata.records import Bound
-from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count, words
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, shape_text, unique
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage, count, words
+from musadata.teacher.reasoning.sentences import say
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, unique
 
 _MOST_BULLETS = 10
-_DOES = {
-    CallKind.ELEMENTWISE: "works on every element by itself",
-    CallKind.REDUCTION: "reduces",
-    CallKind.SOFTMAX: "normalises rows to probabilities",
-    CallKind.NORMALIZATION: "normalises by mean and variance",
-    CallKind.MATMUL: "multiplies matrices",
-    CallKind.CONVOLUTION: "slides a learned filter",
-    CallKind.POOLING: "summarises windows",
-    CallKind.SCAN: "accumulates along an axis",
-    CallKind.LOOKUP: "reads at computed places",
-    CallKind.PLACEMENT: "puts elements in other places",
-    CallKind.FILL: "makes a constant",
-    CallKind.OTHER: "is a loop of its own",
-}
-
-_DOES_BY_NAME = {
-    "clone": "copies",
-    "_to_copy": "converts",
-    "copy": "copies",
-    "scatter": "writes to computed places",
-    "index_put": "writes to computed places",
-    "scatter_add": "adds at computed places",
-    "index_add": "adds at computed places",
-}
+_DOES: dict[str, str] = KNOWLEDGE["does"]
+_DOES_BY_NAME: dict[str, str] = KNOWLEDGE["does_by_name"]
 
 
 def write_decomposition(analysis: TaskAnalysis) -> str:
@@ -96,13 +75,8 @@ def _one_kernel(stage: Stage) -> str:
         return f"One kernel is enough: {_loop_name(stage)}."
     kept = [fact for fact in inner if count(fact) > 1]
     names = join([f"`{fact.name}`" for fact in inner[:6]])
-    saved = ""
-    if kept:
-        traffic = 2 * count(kept[0])
-        saved = (
-            f" A kernel for each operator would have to store and load `{kept[0].name}` {shape_text(kept[0].shape)} "
-            f"alone with 2 × {count(kept[0])} = {traffic} element accesses more."
-        )
+    facts = {"total": count(kept[0]), "accesses": 2 * count(kept[0])} if kept else {}
+    saved = f" {say('saved_traffic', kept=kept[0], **facts)}" if kept else ""
     return f"One kernel can do it all: {names} need not be stored.{saved}"
 
 

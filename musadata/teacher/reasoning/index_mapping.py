@@ -7,7 +7,8 @@ from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, example, offset_of
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, shape_text, unique
+from musadata.teacher.reasoning.sentences import say
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, unique
 from musadata.teacher.reasoning.thread_mapping import describe_mapping
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -70,9 +71,9 @@ def _prologue(anchor: Call, calls: Sequence[Call], made: set[str]) -> str:
     inputs = unique([f"`{fact.name}`" for call in calls for fact in call.operands if fact.name not in made])
     if not inputs:
         return ""
+    verb = "is" if len(inputs) == 1 else "are"
     return (
-        f"`{anchor.source.name}` is never stored: {join(inputs)} {'is' if len(inputs) == 1 else 'are'} "
-        f"loaded there and the value computed on the way."
+        f"`{anchor.source.name}` is never stored: {join(inputs)} {verb} loaded there and the value computed on the way."
     )
 
 
@@ -93,11 +94,8 @@ def _beside(fact: TensorFact) -> str:
     if count(fact) == 1:
         return f"`{fact.name}` is one value for all threads."
     if len(fact.shape) == 1:
-        return f"`{fact.name}` {shape_text(fact.shape)} is read at the last coordinate of the element."
-    return (
-        f"`{fact.name}` {shape_text(fact.shape)} is read at the place of the element, strides "
-        f"{shape_text(fact.stride)}."
-    )
+        return f"`{fact.name}` {fact.shape} is read at the last coordinate of the element."
+    return f"`{fact.name}` {fact.shape} is read at the place of the element, strides {fact.stride}."
 
 
 def _epilogue(stage: Stage) -> str:
@@ -109,10 +107,7 @@ def _epilogue(stage: Stage) -> str:
         return ""
     verb = "is" if len(names) == 1 else "are"
     if count(stage.output) > count(stage.anchor.output):
-        return (
-            f" A second pass over the row, kept in registers or read again, applies {join(names[:4])} with that result "
-            "and stores."
-        )
+        return f" {say('second_pass', names=join(names[:4]))}"
     return f" {join(names[:4])} {verb} applied to the finished value in its register, before the one store."
 
 
@@ -130,12 +125,12 @@ def _operand(fact: TensorFact, out: TensorFact) -> str:
     if count(fact) == 1:
         return f"`{fact.name}` is one value for all threads."
     if len(fact.shape) > len(out.shape):
-        return f"`{fact.name}` {shape_text(fact.shape)} is read through its strides {shape_text(fact.stride)}."
+        return f"`{fact.name}` {fact.shape} is read through its strides {fact.stride}."
     names = axis_names(len(out.shape))[len(out.shape) - len(fact.shape) :]
     offset = offset_of(fact, names)
     if count(fact) == count(out):
-        return f"`{fact.name}` is not contiguous, stride {shape_text(fact.stride)}: it is read at `{offset}`."
+        return f"`{fact.name}` is not contiguous, stride {fact.stride}: it is read at `{offset}`."
     fixed = [name for name, size in zip(names, fact.shape, strict=True) if size == 1]
     axes = unique([*axis_names(len(out.shape))[: len(out.shape) - len(fact.shape)], *fixed])
     along = f", the same for every {join([f'`{name}`' for name in axes])}" if axes else ""
-    return f"`{fact.name}` {shape_text(fact.shape)} is broadcast: read at `{offset}`{along}."
+    return f"`{fact.name}` {fact.shape} is broadcast: read at `{offset}`{along}."

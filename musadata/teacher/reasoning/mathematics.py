@@ -5,6 +5,7 @@ import re
 
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind
+from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
     group_row,
@@ -20,6 +21,7 @@ _LOSSES: dict[str, str] = KNOWLEDGE["losses"]
 _LOOPS: dict[str, str] = KNOWLEDGE["loops"]
 _ROW_LOSSES: dict[str, str] = KNOWLEDGE["row_losses"]
 _DEFAULTS: dict[str, str] = KNOWLEDGE["defaults"]
+_REDUCTIONS: dict[str, str] = KNOWLEDGE["reductions"]
 _LONGEST = 150
 _MOST_REPETITIONS = 3
 
@@ -144,22 +146,6 @@ def _reduction(call: Call) -> str:
     return f"{name} = {formula.format(x=source, n=length, correction=call.argument('correction', '1'))}, {over}"
 
 
-_REDUCTIONS = {
-    "sum": "Σ {x}",
-    "mean": "(Σ {x}) / {n}",
-    **dict.fromkeys(("amax", "max"), "max {x}"),
-    **dict.fromkeys(("amin", "min"), "min {x}"),
-    "argmax": "the index of the first maximum of {x}",
-    "argmin": "the index of the first minimum of {x}",
-    "prod": "Π {x}",
-    "any": "some {x} != 0",
-    "all": "every {x} != 0",
-    "var": "Σ ({x} − μ)² / ({n} − {correction}), μ the mean",
-    "std": "√(Σ ({x} − μ)² / ({n} − {correction})), μ the mean",
-    "logsumexp": "m + log(Σ exp({x} − m)), m the maximum",
-}
-
-
 def _loss_of_one(call: Call) -> str:
     """What one element adds to a loss, with its weight where there is one."""
     operands = call.names
@@ -205,10 +191,8 @@ def _normalization(call: Call) -> str:
     shift = "".join(f" + {bias}" for bias in weights if bias.endswith("bias"))
     if call.argument("training") == "False":
         return f"{name} = ({source} − running mean) / √(running variance + {eps}){scale}{shift}, per channel"
-    return (
-        f"{name} = ({source} − μ) / √(σ² + {eps}){scale}{shift}, where μ and σ² = Σ ({source} − μ)² / {length} are "
-        f"taken over the {length} elements of a group; the variance is not corrected by −1"
-    )
+    where = say("normalised", source=source, length=length)
+    return f"{name} = ({source} − μ) / √(σ² + {eps}){scale}{shift}, {where}"
 
 
 def _matmul(call: Call) -> str:
@@ -227,16 +211,12 @@ def _convolution(call: Call) -> str:
     total = math.prod(weight.shape[1:])
     if call.is_transposed:
         most = product_text((weight.shape[0], *weight.shape[2:]))
-        return (
-            f"{_result(call)}[n, o, …] = {bias}Σ {call.source.name}[n, c, p]·{weight.name}[c, o, t] over at "
-            f"most {most} terms: all input places p and taps t that land on the output place: p·stride + t·dilation − "
-            "padding"
-        )
+        product = f"{call.source.name}[n, c, p]·{weight.name}[c, o, t]"
+        return f"{_result(call)}[n, o, …] = {bias}Σ {product} {say('transposed_taps_of_one', most=most)}"
     equation = f"{taps} = {total}" if len(weight.shape) > 2 else taps
-    return (
-        f"{_result(call)}[n, o, …] = {bias}Σ {call.source.name}[n, c, …]·{weight.name}[o, c, …] over "
-        f"{equation} taps; a tap outside the input counts as 0"
-    )
+    product = f"{call.source.name}[n, c, …]·{weight.name}[o, c, …]"
+    outside = "a tap outside the input counts as 0"
+    return f"{_result(call)}[n, o, …] = {bias}Σ {product} over {equation} taps; {outside}"
 
 
 def _pooling(call: Call) -> str:
@@ -319,18 +299,12 @@ def _precision(analysis: TaskAnalysis) -> str:
     if dtypes[0] in ("float16", "bfloat16"):
         return f"{text} Load as {dtypes[0]}, compute in float, round once at the store."
     if longest > 1:
-        return (
-            f"{text} Sums of {longest} terms accumulate in float: the error is at most about {longest} × 2^-24 of the "
-            "sum of magnitudes, and less if partial sums of many threads are added as a tree."
-        )
+        return f"{text} {say('rounding_of_sums', longest=longest)}"
     factors = max(
         (row_of(stage.lead)[1] for stage, _ in analysis.distinct if stage.lead.packet in _PRODUCTS), default=1
     )
     if factors > 1:
-        return (
-            f"{text} Products of {factors} factors accumulate in float, one rounding each: the error is at most about "
-            f"{factors} × 2^-24 of the result, in whatever order."
-        )
+        return f"{text} {say('rounding_of_products', factors=factors)}"
     if any(call.packet == "_embedding_bag" and call.argument("mode") != "2" for call in analysis.calls):
         return f"{text} A bag's rows are added up in float, one rounding each: the error grows with the bag."
     if all(_rounds_nothing(call) for call in analysis.calls):

@@ -2,6 +2,7 @@
 
 from musadata.records import TensorFact, Trace
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, by_kind, count
+from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
     elements_text,
@@ -10,7 +11,6 @@ from musadata.teacher.reasoning.task_analysis import (
     named,
     product_text,
     row_of,
-    shape_text,
     strides_of,
     unique,
 )
@@ -43,21 +43,19 @@ def _changes(call: Call) -> bool:
 def _layout(fact: TensorFact) -> str:
     if not fact.shape or fact.stride == strides_of(fact.shape) or count(fact) < 2:
         return ""
-    return f" Its strides are {shape_text(fact.stride)}: it is a view that is not contiguous, so offsets must use them."
+    return f" Its strides are {fact.stride}: it is a view that is not contiguous, so offsets must use them."
 
 
 def _pointwise(call: Call) -> str:
     out = call.output
-    shapes = unique([shape_text(fact.shape) for fact in call.operands])
+    shapes = unique([str(fact.shape) for fact in call.operands])
     if not out.shape:
         return f"`{out.name}` is a single number, as what it is made from."
     if len(shapes) < 2:
-        return f"`{out.name}` has the shape {shape_text(out.shape)} of its operand: {elements_text(out)}."
+        return f"`{out.name}` has the shape {out.shape} of its operand: {elements_text(out)}."
     small = [named(fact) for fact in call.operands if count(fact) < count(out)]
-    return (
-        f"`{out.name}`: aligned from the right, {' and '.join(shapes)} broadcast to {shape_text(out.shape)}, "
-        f"{elements_text(out)}{'; repeated is ' + ', '.join(unique(small)) if small else ''}."
-    )
+    repeated = f"; repeated is {', '.join(unique(small))}" if small else ""
+    return say("pointwise", out=out, shapes=" and ".join(shapes), elements=elements_text(out), repeated=repeated)
 
 
 def _reduction(call: Call) -> str:
@@ -70,40 +68,28 @@ def _reduction(call: Call) -> str:
         return f"`{out.name}` is a single number made from {elements_text(source)} of `{source.name}`."
     axes = " and ".join(f"axis {axis}" for axis in call.axes)
     sizes = product_text([source.shape[axis] for axis in call.axes])
-    return (
-        f"`{out.name}`: {axes} of {named(source)} {'goes' if len(call.axes) == 1 else 'go'} away, {sizes} elements per "
-        f"result, which leaves {shape_text(out.shape)} with "
-        f"{'1 result' if rows == 1 else f'{product_text(out.shape)} results ({rows} rows of {length})'}."
-    )
+    results = "1 result" if rows == 1 else f"{product_text(out.shape)} results ({rows} rows of {length})"
+    go = "goes" if len(call.axes) == 1 else "go"
+    return say("reduced", out=out, axes=axes, source=named(source), go=go, sizes=sizes, results=results)
 
 
 def _softmax(call: Call) -> str:
     rows, length, _ = row_of(call)
-    total = count(call.source)
-    return (
-        f"`{call.output.name}` keeps {shape_text(call.output.shape)}, {elements_text(call.output)}: rows of {length}, "
-        f"{total} / {length} = {rows} of them, each for itself."
-    )
+    total, out = count(call.source), call.output
+    return say("rows", out=out, elements=elements_text(out), length=length, total=total, rows=rows)
 
 
 def _normalization(call: Call) -> str:
     groups, length = group_row(call)
     per = {"native_group_norm": "sample and group", "native_layer_norm": "row"}.get(call.packet, "channel")
-    return (
-        f"`{call.output.name}` keeps {shape_text(call.output.shape)}. Statistics are per {per}: "
-        f"{count(call.source)} elements in {groups} groups, {count(call.source)} / {groups} = {length} each."
-    )
+    return say("statistics", out=call.output, per=per, total=count(call.source), groups=groups, length=length)
 
 
 def _matmul(call: Call) -> str:
     left, right = call.factors
-    inner = call.contracted
-    out = call.output
-    return (
-        f"`{out.name}`: {named(left)} times {named(right)} contracts the common axis of {inner} and gives "
-        f"{shape_text(out.shape)}, {elements_text(out)} of {inner} multiply-adds each: "
-        f"2 × {count(out)} × {inner} = {2 * count(out) * inner} FLOPs."
-    )
+    inner, out = call.contracted, call.output
+    facts = {"inner": inner, "total": count(out), "flops": 2 * count(out) * inner, "elements": elements_text(out)}
+    return say("contraction", out=out, left=named(left), right=named(right), **facts)
 
 
 def _convolution(call: Call) -> str:
@@ -115,15 +101,11 @@ def _convolution(call: Call) -> str:
             stride, pad, step, extra = (_at(call.integers(name), axis) for name in names)
             formula = f"({source.shape[axis]} − 1) × {stride} − 2 × {pad} + {step} × ({kernel} − 1) + {extra} + 1"
             axes.append(f"{formula} = {out.shape[axis]}")
-        return f"`{out.name}`: {'; '.join(unique(axes))}; so {shape_text(out.shape)}, {elements_text(out)}."
+        return f"`{out.name}`: {'; '.join(unique(axes))}; so {out.shape}, {elements_text(out)}."
     if not call.argument("stride"):
-        return (
-            f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}, from {named(source)} and {named(weight)}."
-        )
-    return (
-        f"`{out.name}`: {_windows(call, weight.shape[2:], call.integers('stride'))}; with {out.shape[0]} samples and "
-        f"{weight.shape[0]} filters it is {shape_text(out.shape)}, {elements_text(out)}."
-    )
+        return f"`{out.name}` is {out.shape}, {elements_text(out)}, from {named(source)} and {named(weight)}."
+    windows = _windows(call, weight.shape[2:], call.integers("stride"))
+    return say("filters", out=out, weight=weight, windows=windows, elements=elements_text(out))
 
 
 def _windows(call: Call, window: tuple[int, ...], strides: tuple[int, ...]) -> str:
@@ -143,7 +125,7 @@ def _at(numbers: tuple[int, ...], axis: int) -> int:
 
 def _pooling(call: Call) -> str:
     out, window = call.output, call.integers("kernel_size")
-    shape = f"{shape_text(out.shape)}, {elements_text(out)}"
+    shape = f"{out.shape}, {elements_text(out)}"
     if not window or call.argument("ceil_mode") == "True":
         return f"`{out.name}` is {shape}, from {named(call.source)}."
     return f"`{out.name}`: {_windows(call, window, call.integers('stride') or window)}, so {shape}."
@@ -155,28 +137,22 @@ def _placement(call: Call) -> str:
         axis = (call.integers("dim") or (0,))[0] % len(out.shape)
         sizes = " + ".join(str(fact.shape[axis]) for fact in call.operands)
         total = f"{sizes} = {out.shape[axis]}" if len(call.operands) > 1 else sizes
-        return f"`{out.name}`: along axis {axis}, {total}; the result is {shape_text(out.shape)}, {elements_text(out)}."
-    return f"`{out.name}` is {shape_text(out.shape)}, {elements_text(out)}, from {named(call.source)}."
+        return f"`{out.name}`: along axis {axis}, {total}; the result is {out.shape}, {elements_text(out)}."
+    return f"`{out.name}` is {out.shape}, {elements_text(out)}, from {named(call.source)}."
 
 
 def _view(call: Call) -> str:
     out, source = call.output, call.source
     if len(call.outputs) > 1:
-        return f"`{call.packet}` cuts {named(source)} into pieces; the first is {shape_text(out.shape)}."
-    apart = (
-        "contiguous"
-        if out.stride == strides_of(out.shape)
-        else "so its neighbours are not next to each other in memory"
-    )
-    return (
-        f"`{out.name}` is {named(source)} seen through `{call.operator}`: shape {shape_text(out.shape)}, stride "
-        f"{shape_text(out.stride)}, {apart}."
-    )
+        return f"`{call.packet}` cuts {named(source)} into pieces; the first is {out.shape}."
+    contiguous = out.stride == strides_of(out.shape)
+    apart = "contiguous" if contiguous else "so its neighbours are not next to each other in memory"
+    return say("view", out=out, source=named(source), call=call, apart=apart)
 
 
 def _rest(call: Call) -> str:
     out = call.output
-    what = f"{shape_text(out.shape)}, {elements_text(out)}" if out.shape else "a single number"
+    what = f"{out.shape}, {elements_text(out)}" if out.shape else "a single number"
     return f"`{out.name}` is {what}."
 
 
@@ -217,12 +193,8 @@ def _arguments(analysis: TaskAnalysis) -> str:
     if not differ:
         return "No size of an input differs from the first set."
     if not agree:
-        text = analysis.choose(
-            "sizes",
-            "Every size of the inputs differs, so all of them reach the kernels as arguments, with what follows",
-            "No size of an input may therefore be a literal in a kernel: all of them are arguments",
-            "A kernel with the first set's sizes written into it would be wrong here: those of inputs are arguments",
-        )
+        texts = (say("all_sizes_vary"), say("no_literals"), say("first_sizes_wrong"))
+        text = analysis.choose("sizes", *texts)
         weights = any(fact.role == "parameter" for fact in analysis.trace.tensors)
         return f"{text}{'; the sizes of parameters are fixed, and may be literals' if weights else ''}."
     varying, same = _axes_text(differ), _axes_text(agree)

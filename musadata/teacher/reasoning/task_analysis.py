@@ -68,14 +68,9 @@ def _sort_of(stage: Stage) -> tuple[object, ...]:
     return stage.operators, tuple(fact.shape for fact in stage.lead.operands), stage.output.shape
 
 
-def shape_text(shape: Sequence[int]) -> str:
-    """A tuple as Python writes it."""
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
 def named(fact: TensorFact) -> str:
     """A tensor with its shape: `x` (8, 33)."""
-    return f"`{fact.name}` {shape_text(fact.shape)}" if fact.shape else f"`{fact.name}` (a single number)"
+    return f"`{fact.name}` {fact.shape}" if fact.shape else f"`{fact.name}` (a single number)"
 
 
 def product_text(numbers: Sequence[int]) -> str:

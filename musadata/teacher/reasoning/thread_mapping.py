@@ -4,6 +4,7 @@ from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, coordinates, offset_of
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, by_kind, count
+from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     group_row,
     is_contiguous,
@@ -11,7 +12,6 @@ from musadata.teacher.reasoning.task_analysis import (
     join,
     named,
     row_of,
-    shape_text,
     strides_of,
     unique,
 )
@@ -36,11 +36,8 @@ def _reduction(call: Call) -> str:
     if is_whole(call):
         text = f"All {length} elements of `{source.name}` go into one result."
         if call.is_class_loss and len(call.operands) > 1:
-            text = f"Each of the {length} classes in `{call.operands[1].name}` picks one element of {named(source)}."
-        text += (
-            " If a block of 256 threads shares them, thread `t` takes number `t`, `t + blockDim.x`, …; the block then "
-            "combines its partial results."
-        )
+            text = say("class_loss", length=length, target=call.operands[1], source=named(source))
+        text += f" {say('whole_reduction')}"
         return text + (" With several blocks, a second pass joins what they leave." if length > 4096 else "")
     kept_behind = any(
         source.shape[axis] > 1 for axis in range(call.axes[0], len(source.shape)) if axis not in call.axes
@@ -50,21 +47,11 @@ def _reduction(call: Call) -> str:
     if contiguous:
         results = "1 result" if rows == 1 else f"{rows} results"
         team = "a warp" if length <= 1024 else "a block"
-        return (
-            f"{results}: row `o` starts at `o * {length}` of `{source.name}`, and its element `t` lies at "
-            f"`o * {length} + t`. If {team} shares a row, its thread `t` starts there and goes on by as many elements "
-            "as there are threads, so that neighbours read neighbouring addresses; one thread alone runs from `t = 0`."
-        )
-    stride = shape_text(source.stride)
-    coalescing = (
-        " With one thread per result, neighbours own neighbouring results, so their loads coalesce although each walks "
-        "with a stride."
-    )
-    return (
-        f"Result `o`, one of {rows}, takes {length} elements of `{source.name}`, stride {stride}, from `{base}` on"
-        f"{f', {step} elements apart along the last reduced axis' if step != 1 else ''}."
-        f"{coalescing if is_contiguous(source) else ''}"
-    )
+        return say("contiguous_rows", results=results, length=length, source=source, team=team)
+    read = f"{length} elements of `{source.name}`, stride {source.stride}, from `{base}` on"
+    apart = f", {step} elements apart along the last reduced axis" if step != 1 else ""
+    coalesced = f" {say('coalesced_results')}" if is_contiguous(source) else ""
+    return f"Result `o`, one of {rows}, takes {read}{apart}.{coalesced}"
 
 
 def _row_base(call: Call) -> str:
@@ -77,35 +64,19 @@ def _row_base(call: Call) -> str:
 
 def _softmax(call: Call) -> str:
     rows, length, step = row_of(call)
-    if not is_contiguous(call.source):
-        return (
-            f"{rows} rows of {length} elements: each starts at `{_row_base(call)}` of `{call.source.name}`, stride "
-            f"{shape_text(call.source.stride)}, and its neighbours lie {step} apart. It takes three passes (maximum, "
-            "sum of exponentials, division)."
-        )
+    source = call.source
+    if not is_contiguous(source):
+        return say("scattered_softmax", rows=rows, length=length, base=_row_base(call), source=source, step=step)
     if step == 1:
-        return (
-            f"{rows} rows: row `r` is `{call.source.name}[r * {length}]` to `[r * {length} + {length} - 1]`. It takes "
-            "three passes (maximum, sum of exponentials, division). A warp or block that shares the row and keeps its "
-            "elements in registers reads it once; else every pass reads it again."
-        )
-    return (
-        f"The axis is not the last one: neighbours in a row lie {step} elements apart. There are {rows} rows; row `r` "
-        f"starts at `r / {step} * {step * length} + r % {step}`, so with one thread per row those of a warp read side "
-        "by side."
-    )
+        return say("softmax_of_rows", rows=rows, length=length, source=source)
+    return say("softmax_of_columns", rows=rows, step=step, apart=step * length)
 
 
 def _normalization(call: Call) -> str:
     groups, length = group_row(call)
     source = call.source
     if call.packet.startswith(("native_batch", "_native_batch", "_batch")) and len(source.shape) > 1:
-        inner = source.stride[1]
-        return (
-            f"A channel has {count(source)} / {groups} = {length} elements, which a block can share: `c` owns the "
-            f"runs of {inner} that start at `n * {source.stride[0]} + c * {inner}`, one for each of the "
-            f"{source.shape[0]} samples. Weight and bias are read at `c`."
-        )
+        return say("batch_norm", total=count(source), groups=groups, length=length, source=source)
     weight = "Element `j` of it reads weight and bias at `j`."
     if call.packet == "native_group_norm":
         channel = f"`c = i / {source.stride[1]} % {source.shape[1]}`"
@@ -123,33 +94,31 @@ def _matmul(call: Call) -> str:
     left, right = call.factors
     out = call.output
     if len(left.shape) < 2 or len(right.shape) < 2:
-        return (
-            f"Every element of `{out.name}` is a sum of {left.shape[-1]} products; a warp can share them, or one "
-            "thread go through them."
-        )
+        return say("matrix_vector", out=out, length=left.shape[-1])
     columns, inner = out.shape[-1], right.shape[-2]
     batch = f"`b = blockIdx.z`, {out.shape[0]} products; " if len(out.shape) == 3 else ""
     lead = "b * {} + ".format
     a = (lead(left.stride[0]) if batch else "") + f"m * {left.stride[-2]} + k * {left.stride[-1]}"
     b = (lead(right.stride[0]) if batch else "") + f"k * {right.stride[-2]} + n * {right.stride[-1]}"
     a, b = a.replace(" * 1 ", " ").removesuffix(" * 1"), b.replace(" * 1 ", " ").removesuffix(" * 1")
-    tile = (
-        "If a block of 16 × 16 = 256 threads owns a tile of the output and stages tiles of both operands in shared "
-        "memory, every loaded value is used sixteen times."
-    )
     bias = ""
     if call.packet in ("addmm", "baddbmm") and len(call.operands) > 2:
-        bias = f" `{call.operands[0].name}` {shape_text(call.operands[0].shape)} is added at `n`."
-    transposed = (
-        f" `{right.name}` has stride {shape_text(right.stride)}: it is a transposed view, read along `k` "
-        f"without a copy."
-        if right.stride[-1] != 1 and right.shape[-1] > 1
-        else ""
+        bias = f" `{call.operands[0].name}` {call.operands[0].shape} is added at `n`."
+    is_view = right.stride[-1] != 1 and right.shape[-1] > 1
+    product = say(
+        "matrix_product",
+        batch=batch,
+        out=out,
+        columns=columns,
+        inner=inner,
+        left=left,
+        right=right,
+        a=a,
+        b=b,
+        transposed=f" {say('transposed_view', right=right)}" if is_view else "",
+        bias=bias,
     )
-    return (
-        f"{batch}`m` is the row and `n` the column of `{out.name}` {shape_text(out.shape)}, stored at `m * {columns} + "
-        f"n`. For k below {inner}: `{left.name}` at `{a}`, `{right.name}` at `{b}`.{transposed}{bias} {tile}"
-    )
+    return f"{product} {say('tiles_in_shared_memory')}"
 
 
 def _convolution(call: Call) -> str:
@@ -157,16 +126,11 @@ def _convolution(call: Call) -> str:
     rank = len(weight.shape) - 2
     stride, pad, step = (call.integers(name) for name in ("stride", "padding", "dilation"))
     if call.is_transposed or rank not in (1, 2):
-        moves = ""
-        if call.is_transposed:
-            moves = (
-                f" Tap `s` of the last axis comes from `(w + {pad[-1]} - s * {step[-1]}) / {stride[-1]}`, if that "
-                f"divides and lies below {source.shape[-1]}."
-            )
-        return (
-            f"{_flat(out)} It gathers from {named(source)} and "
-            f"{named(weight)}, so that no two threads write to one place and no atomics are needed.{moves}"
-        )
+        text = f"{_flat(out)} {say('gathered_convolution', source=named(source), weight=named(weight))}"
+        if not call.is_transposed:
+            return text
+        last = {"pad": pad[-1], "step": step[-1], "stride": stride[-1], "size": source.shape[-1]}
+        return f"{text} {say('transposed_convolution', **last)}"
     axes = ("h", "w")[-rank:]
     taps = ("r", "s")[-rank:]
     places = [
@@ -176,11 +140,8 @@ def _convolution(call: Call) -> str:
     groups = call.integers("groups") or (1,)
     first = f" Filter `c` sees only the {weight.shape[1]} channels of its own group." if groups[0] > 1 else ""
     names = join(["`n`", "`c` (the filter)", *(f"`{axis}`" for axis in axes)])
-    return (
-        f"An element of `{out.name}`, at flat index `i`, has the coordinates {names}. {coordinates(out.shape)} A tap "
-        f"reads `{source.name}` at {join(places)}, offset `n * {source.stride[0]} + k * {source.stride[1]} + …`, and "
-        f"`{weight.name}` at `c * {weight.stride[0]} + k * {weight.stride[1]} + …`, `k` below {weight.shape[1]}.{first}"
-    )
+    facts = {"out": out, "source": source, "weight": weight, "names": names, "places": join(places)}
+    return say("convolution", coordinates=coordinates(out.shape), **facts) + first
 
 
 def _place_text(axis: str, tap: str, stride: int, pad: int, step: int) -> str:
@@ -193,30 +154,19 @@ def _pooling(call: Call) -> str:
     out, source = call.output, call.source
     if call.packet.lstrip("_").startswith("adaptive") and len(out.shape) > 2:
         size, made, last = source.shape[-1], out.shape[-1], axis_names(len(out.shape))[-1]
-        return (
-            f"{_flat(out)} Its window along the last axis of {named(source)} goes from the floor of `{last} * {size} / "
-            f"{made}` to the ceiling of `({last} + 1) * {size} / {made}`, exclusive; windows differ in size and may "
-            "overlap. Other axes likewise."
-        )
+        return f"{_flat(out)} {say('adaptive_window', source=named(source), last=last, size=size, made=made)}"
     window, stride = call.integers("kernel_size"), call.integers("stride") or call.integers("kernel_size")
     names = axis_names(len(out.shape))[-len(stride) :]
     places = [f"`{name} * {step}`" for name, step in zip(names, stride, strict=True)]
     start = f"starts at {join(places)} less the padding" if window else "has a size of its own"
     plane = strides_of(source.shape)[-3] if len(source.shape) > 2 else count(source)
-    return (
-        f"{_flat(out)} Its window {start}, in the plane of {plane} "
-        f"elements that the same sample and channel have in `{source.name}`."
-    )
+    return f"{_flat(out)} {say('window', start=start, plane=plane, source=source)}"
 
 
 def _scan(call: Call) -> str:
     rows, length, step = row_of(call)
     apart = "next to each other" if step == 1 else f"{step} elements apart"
-    return (
-        f"{rows} rows of {length} elements, neighbours {apart}. One thread can run along a row and keep the value so "
-        "far; a warp goes along it in pieces of 32: an inclusive scan by shuffles in the piece, plus the carry of the "
-        "piece before."
-    )
+    return say("scan", rows=rows, length=length, apart=apart)
 
 
 def _lookup(call: Call) -> str:
@@ -227,10 +177,7 @@ def _lookup(call: Call) -> str:
     text = _flat(out)
     if call.packet == "embedding":
         return f"{text} Row `idx` of `{source.name}` starts at `idx * {source.stride[0]}`; `idx` is 64-bit."
-    return (
-        f"{text} The place that is read in {named(source)} is computed or loaded first, with its strides "
-        f"{shape_text(source.stride)}."
-    )
+    return f"{text} {say('loaded_place', source=named(source), strides=source.stride)}"
 
 
 def _scatter(call: Call) -> str:
@@ -238,11 +185,7 @@ def _scatter(call: Call) -> str:
     out, where = call.output, [fact for fact in call.operands[1:] if fact.dtype == "int64"]
     index = join([f"`{fact.name}`" for fact in where]) if where else "the index"
     verb, needs = ("add up", "an atomic") if call.packet.endswith("_add") else ("keep", "indices that do not repeat")
-    return (
-        f"{_flat(out)} A thread can go through the places of {index} that may name it and {verb} what they send there: "
-        "then no two threads write to one place. A thread for each value that is written is less work, but needs "
-        f"{needs}."
-    )
+    return f"{_flat(out)} {say('scatter', index=index, verb=verb, needs=needs)}"
 
 
 def _placement(call: Call) -> str:
@@ -252,10 +195,7 @@ def _placement(call: Call) -> str:
     if call.packet == "cat" and len(call.operands) > 1 and out.shape:
         axis = (call.integers("dim") or (0,))[0] % len(out.shape)
         first = call.operands[0]
-        return (
-            f"{_flat(out)} Along axis {axis}, places below "
-            f"{first.shape[axis]} come from `{first.name}`; the others from the next operand, that much further on."
-        )
+        return f"{_flat(out)} {say('concatenation', axis=axis, size=first.shape[axis], first=first)}"
     origin = origin_of(call)
     source = f"`{element_of(call)}` is `{origin}`" if origin else f"It has one source in {named(call.source)}"
     return f"{_flat(out)} {source}."
@@ -275,9 +215,7 @@ def _padding(call: Call, before: int) -> str:
 def _other(call: Call) -> str:
     out = call.output
     reads = join(unique([named(fact) for fact in call.operands])) if call.operands else "no operand"
-    return (
-        f"{_flat(out)} Whoever makes it gathers what it needs from {reads}, so that no two threads write to one place."
-    )
+    return f"{_flat(out)} {say('gather_anything', reads=reads)}"
 
 
 _WRITERS = by_kind(
