@@ -101,7 +101,7 @@ def _describe_input(spec: InputSpec) -> str:
         "normal": _structure(spec),
         "uniform": _structure(spec),
     }.get(spec.kind, "")
-    return f"`{spec.name}`: {spec.dtype} {_tuple(spec.shape)}{values}"
+    return f"`{spec.name}`: {spec.dtype} {spec.shape}{values}"
 
 
 def _structure(spec: InputSpec) -> str:
@@ -125,12 +125,8 @@ def _render_row(fact: TensorFact) -> str:
     made = ""
     if fact.operator:
         made = f"`{fact.operator}`({', '.join([*fact.operands, *([fact.arguments] if fact.arguments else [])])})"
-    cells = [f"`{fact.name}`", fact.role, _tuple(fact.shape), _tuple(fact.stride), fact.dtype, made]
+    cells = [f"`{fact.name}`", fact.role, str(fact.shape), str(fact.stride), fact.dtype, made]
     return f"| {' | '.join(cells)} |"
-
-
-def _tuple(numbers: Sequence[int]) -> str:
-    return f"({', '.join(map(str, numbers))}{',' if len(numbers) == 1 else ''})"
 
 
 def _fill(template: str, **values: str) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.faults import FaultKind
@@ -13,47 +17,8 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, Stage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
 _MOST_READS = 6  # names of tensors in one sentence
-_REDUCTIONS = {
-    "sum": "a sum",
-    "prod": "a product",
-    "max": "a maximum",
-    "fast_max": "a maximum",
-    "min": "a minimum",
-    "argmax": "the place of the maximum",
-    "argmin": "the place of the minimum",
-    "any": "whether any holds",
-    "all": "whether all hold",
-}
-_UNFUSED = (
-    "Nothing is fused: what one kernel makes, the next reads from memory, which costs traffic and keeps each simple."
-)
-# What a feedback says, and what the repair repeats of it.
-_OPENINGS = {
-    "does not compile": "The answer did not compile",
-    "fails when it runs": "The kernels compiled and failed when they ran",
-    "results are not right": "The kernels ran and gave wrong results",
-    "breaks the rules": "The answer broke the rules",
-}
-_SCHEDULES = {
-    "one thread per element": "One thread computes one element. The grid is rounded up, and threads past the end "
-    "return.",
-    "grid-stride loop": "A bounded grid of threads strides over all elements, so any size works.",
-    "float4 vectorised": "Each thread moves four neighbouring elements as one float4; the tail goes element by "
-    "element.",
-    "two-dimensional grid": "Threads along x take the innermost dimension, threads along y all others together, so no "
-    "thread has to divide to find its column.",
-    "one thread per output": "One thread computes one output and runs through the inner loops on its own.",
-    "one thread per output, grid-stride loop": "A bounded grid of threads strides over the outputs; each thread runs "
-    "through the inner loops on its own.",
-    "one warp per output, shuffle reduction": "A warp shares the inner loop of one output; its lanes combine their "
-    "partial results by shuffles, without shared memory.",
-    "one block per output, shared-memory reduction": "A block shares the inner loop of one output; partial results are "
-    "combined in a tree in shared memory, with a barrier after every step.",
-    "one block per output, warp shuffles and shared memory": "A block shares the inner loop of one output; warps "
-    "combine by shuffles first, then the warps' results pass through shared memory.",
-    "shared-memory tiles": "Both operands pass through shared memory in square tiles, so each element is read from "
-    "global memory once per tile; tiles that stick out are filled with zeros.",
-}
+_WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
+_REDUCTIONS: dict[str, str] = _WORDS["reductions"]
 
 
 def describe(candidate: Candidate) -> str:
@@ -66,9 +31,9 @@ def describe(candidate: Candidate) -> str:
         listed = "\n".join(f"{i}. `{e.kernel.name}`: {_work(e.kernel)}." for i, e in enumerate(kernels[:12], 1))
         more = f"\n\nand {len(kernels) - 12} more of the same kinds." if len(kernels) > 12 else ""
         lines.append(f"I use {len(kernels)} kernels:\n\n{listed}{more}")
-    lines.append(" ".join(_SCHEDULES[name] for name in dict.fromkeys(e.schedule for e in kernels)))
+    lines.append(" ".join(_WORDS["schedules"][name] for name in dict.fromkeys(e.schedule for e in kernels)))
     if len(kernels) > 1 and not candidate.plan.fuse:
-        lines[-1] += f" {_UNFUSED}"
+        lines[-1] += f" {_WORDS['unfused']}"
     return "\n\n".join([*lines, *_sizes(candidate)])
 
 
@@ -95,7 +60,7 @@ def _work(kernel: Kernel) -> str:
     stores = [f"`{store.buffer.name}`" for store in kernel.stores]
     if not kernel.reductions:
         return f"it computes {_listed(stores)}{_reading('from', kernel.stores)}, element by element"
-    results = [f"`{stage.local}` ({_REDUCTIONS[stage.kind]})" for stage in kernel.reductions]
+    results = [f"`{stage.local}` ({_WORDS['reductions'][stage.kind]})" for stage in kernel.reductions]
     plain = any(isinstance(stage.value, Load) or stage.contraction for stage in kernel.reductions)
     word = "of" if plain else "of values that it computes on the way from"
     made = f"it makes {_listed(results)}{_reading(word, kernel.reductions)}"
@@ -144,7 +109,7 @@ def _quoted(lines: list[str]) -> str:
 def _reported(feedback: str) -> str:
     """What the verifier reported, in one sentence that quotes its first finding."""
     opening = next(
-        (opening for phrase, opening in _OPENINGS.items() if phrase in feedback), "The answer was not accepted"
+        (opening for phrase, opening in _WORDS["openings"].items() if phrase in feedback), "The answer was not accepted"
     )
     finding = next((line[2:].strip() for line in feedback.splitlines() if line.startswith("- ")), "")
     if not finding:

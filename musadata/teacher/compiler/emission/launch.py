@@ -100,8 +100,15 @@ def count_text(block: Block, axes: Sequence[Variable]) -> str:
     return block.index(product(axis.extent for axis in axes))
 
 
-def linear_setup(block: Block, axes: Sequence[Variable], threads: int, blocks: str) -> tuple[str, ...]:
-    """The setup of a one-dimensional launch over all points of the axes."""
+def linear_setup(
+    block: Block, axes: Sequence[Variable], threads: int, blocks: str = "", *, stride: bool = False
+) -> tuple[str, ...]:
+    """The setup of a one-dimensional launch over all points of the axes.
+
+    There is a thread for each, unless `blocks` gives another number; with `stride`, there are at most 1024 blocks.
+    """
+    blocks = blocks or "(total + threads - 1) / threads"
+    blocks = f"std::min({blocks}, 1024)" if stride else blocks
     return (
         f"const int total = {count_text(block, axes)};",
         f"const int threads = {threads};",

@@ -26,24 +26,13 @@ def threads_for(total: int) -> int:
     return next((t for t in (32, 64, 128) if total <= t), THREADS)
 
 
-def emit_naive(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
-    """One thread per element."""
+def emit_elements(kernel: Kernel, size_names: Sequence[str], total: int, *, stride: bool = False) -> EmittedKernel:
+    """One thread per element; with `stride`, a bounded grid whose threads stride over the elements."""
     block = _new_block(kernel, size_names)
-    block.write(f"const {INDEX} i = blockIdx.x * blockDim.x + threadIdx.x;")
-    block.write("if (i >= total) return;")
-    _element(kernel, block)
-    setup = linear_setup(block, kernel.axes, threads_for(total), "(total + threads - 1) / threads")
-    return finish(kernel, "one thread per element", block, setup, size_names, counts=("total",))
-
-
-def emit_grid_stride(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
-    """A bounded grid whose threads stride over the elements."""
-    block = _new_block(kernel, size_names)
-    block.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
-    with block.scope(f"for ({INDEX} i = blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step)"):
-        _element(kernel, block)
-    setup = linear_setup(block, kernel.axes, threads_for(total), "std::min((total + threads - 1) / threads, 1024)")
-    return finish(kernel, "grid-stride loop", block, setup, size_names, counts=("total",))
+    block.write_thread_loop("i", stride, lambda: _element(kernel, block))
+    setup = linear_setup(block, kernel.axes, threads_for(total), stride=stride)
+    schedule = "grid-stride loop" if stride else "one thread per element"
+    return finish(kernel, schedule, block, setup, size_names, counts=("total",))
 
 
 def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
@@ -162,8 +151,7 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
         block.write(f"{out}[i] = {function}({arguments});")
     block.depth -= 1
     block.write("}")
-    blocks = "(total + 4 * threads - 1) / (4 * threads)"
-    setup = linear_setup(block, kernel.axes, threads_for(-(-total // 4)), blocks)
+    setup = linear_setup(block, kernel.axes, threads_for(-(-total // 4)), "(total + 4 * threads - 1) / (4 * threads)")
     return finish(kernel, "float4 vectorised", block, setup, size_names, counts=("total",), helpers=source)
 
 

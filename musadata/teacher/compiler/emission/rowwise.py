@@ -40,19 +40,8 @@ class Team:
 def emit_thread(kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False) -> EmittedKernel:
     """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
     block, point = _new_block(kernel, size_names), _point_name(kernel)
-    first = f"{INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;"
-    if stride:
-        block.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
-        with block.scope(f"for ({first} {point} < total; {point} += step)"):
-            _work(kernel, block, Team(), point)
-    else:
-        block.write(f"const {first}")
-        block.write(f"if ({point} >= total) return;")
-        _work(kernel, block, Team(), point)
-    blocks = "(total + threads - 1) / threads"
-    setup = linear_setup(
-        block, kernel.axes, min(128, threads_for(points)), f"std::min({blocks}, 1024)" if stride else blocks
-    )
+    block.write_thread_loop(point, stride, lambda: _work(kernel, block, Team(), point))
+    setup = linear_setup(block, kernel.axes, min(128, threads_for(points)), stride=stride)
     schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
     return finish(kernel, schedule, block, setup, size_names, counts=("total",))
 

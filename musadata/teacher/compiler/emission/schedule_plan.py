@@ -71,9 +71,7 @@ def _elements(kernel: Kernel, plan: Plan, size_names: Sequence[str], total: int)
         return pointwise.emit_vectorised(kernel, size_names, total)
     if plan.elements == "rows" and pointwise.can_emit_rows(kernel):
         return pointwise.emit_rows(kernel, size_names, total)
-    if plan.elements in ("stride", "vector"):
-        return pointwise.emit_grid_stride(kernel, size_names, total)
-    return pointwise.emit_naive(kernel, size_names, total)
+    return pointwise.emit_elements(kernel, size_names, total, stride=plan.elements in ("stride", "vector"))
 
 
 def _tile(kernel: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
@@ -57,6 +57,18 @@ class Block:
         self.depth -= 1
         self.printer.named, self.printer.positions = named, positions
         self.write("}")
+
+    def write_thread_loop(self, point: str, stride: bool, write_body: Callable[[], None]) -> None:
+        """What a thread does at its own point, or at all points that it strides over."""
+        first = f"{INDEX} {point} = blockIdx.x * blockDim.x + threadIdx.x;"
+        if stride:
+            self.write(f"const {INDEX} step = gridDim.x * blockDim.x;")
+            with self.scope(f"for ({first} {point} < total; {point} += step)"):
+                write_body()
+        else:
+            self.write(f"const {first}")
+            self.write(f"if ({point} >= total) return;")
+            write_body()
 
     def fresh(self, name: str) -> str:
         """A variable name that is not taken."""

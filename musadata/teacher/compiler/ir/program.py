@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
 from musadata.teacher.compiler.ir.index_formulas import Index
@@ -104,18 +105,7 @@ class Loop:
 
 
 # Names that C++, its library and our device functions use.
-RESERVED_NAMES = frozenset(
-    """
-    alignas and auto bool break case catch char class const continue default delete do double else enum export extern
-    false float for friend goto if inline int long mutable namespace new not operator or private protected public
-    register return short signed sizeof static struct switch template this throw true try typedef typename union
-    unsigned using virtual void volatile while xor exp exp2 expm1 log log1p log2 log10 sqrt rsqrt sin cos tan asin acos
-    atan sinh cosh tanh asinh acosh atanh erf erfc floor ceil trunc rint fmod hypot pow abs min max div isnan isinf
-    round sigmoid silu gelu gelu_tanh maximum minimum sign remainder floor_divide index threads blocks stream total
-    point lane warp tile partial stride size step inner outer start first result value
-    """.split()  # noqa: SIM905 - a list of a hundred strings is harder to read
-)
-
+RESERVED_NAMES = frozenset(Path(__file__).with_name("reserved_names.txt").read_text(encoding="utf-8").split())
 _LOOP_NAMES = frozenset("i j k n c d h w b g row col oc ic oh ow od kh kw kd lane".split())  # noqa: SIM905
 
 # Spatial axes of convolution and pooling, and the axes of their windows, by the number of dimensions.

@@ -5,7 +5,7 @@ Nodes are compared by identity, so a value that is used twice is one node and is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -30,6 +30,10 @@ class Buffer:
     values: tuple[float | int | bool, ...] = ()
 
 
+def _arithmetic(operation: str, dtype: str = "") -> Callable[[Scalar, Scalar], Call]:
+    return lambda left, right: Call(dtype or left.dtype, operation, (left, right))
+
+
 @dataclass(frozen=True, eq=False)
 class Scalar:
     """A value of one thread. `dtype` is a compute type: bool, an integer type, float32 or float64."""
@@ -50,23 +54,12 @@ class Scalar:
     def formulas(self) -> tuple[Index, ...]:
         return tuple(part for part in self._parts if isinstance(part, Index))
 
-    def __add__(self, other: Scalar) -> Call:
-        return Call(self.dtype, "add", (self, other))
-
-    def __sub__(self, other: Scalar) -> Call:
-        return Call(self.dtype, "sub", (self, other))
-
-    def __mul__(self, other: Scalar) -> Call:
-        return Call(self.dtype, "mul", (self, other))
-
-    def __truediv__(self, other: Scalar) -> Call:
-        return Call(self.dtype, "div", (self, other))
-
-    def __lt__(self, other: Scalar) -> Call:
-        return Call("bool", "lt", (self, other))
-
-    def __gt__(self, other: Scalar) -> Call:
-        return Call("bool", "gt", (self, other))
+    __add__ = _arithmetic("add")
+    __sub__ = _arithmetic("sub")
+    __mul__ = _arithmetic("mul")
+    __truediv__ = _arithmetic("div")
+    __lt__ = _arithmetic("lt", "bool")
+    __gt__ = _arithmetic("gt", "bool")
 
     @cached_property
     def variables(self) -> frozenset[Variable]:
