@@ -2,13 +2,11 @@
 
 import dataclasses
 import math
-import types
 import typing
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import yaml
 
@@ -40,16 +38,20 @@ class BackendType(StrEnum):
     MUSA = "musa"
 
 
-SOURCE_NEEDS = {
-    SourceType.PACKAGE: "name",
-    SourceType.DIRECTORY: "path",
-    SourceType.GIT: "url",
-    SourceType.PYPI: "name",
-    SourceType.PARQUET: "path",
-    SourceType.GITHUB: "name",
-    SourceType.NNSMITH: "count",
-    SourceType.COMPOSITION: "count",
-    SourceType.OPERATORS: "count",
+# What each kind of source or teacher needs beside its kind.
+_NEEDS: dict[str, tuple[str, ...]] = {
+    SourceType.PACKAGE: ("name",),
+    SourceType.DIRECTORY: ("path",),
+    SourceType.GIT: ("url",),
+    SourceType.PYPI: ("name",),
+    SourceType.PARQUET: ("path",),
+    SourceType.GITHUB: ("name",),
+    SourceType.NNSMITH: ("count",),
+    SourceType.COMPOSITION: ("count",),
+    SourceType.OPERATORS: ("count",),
+    TeacherType.COMPILER: (),
+    TeacherType.OPENAI: ("model", "base_url"),
+    TeacherType.REPLAY: ("path",),
 }
 
 
@@ -286,6 +288,8 @@ _BOUNDS = {
     "teacher.faults": (0, 1000),
     "teacher.temperature": (0, 10),
     "teacher.top_p": (0, 1),
+    "teacher.max_tokens": (1, math.inf),
+    "teacher.concurrency": (1, math.inf),
     "verifier.seconds": (0.1, math.inf),
     "verifier.compile_seconds": (0.1, math.inf),
     "verifier.memory_mb": (256, math.inf),
@@ -314,9 +318,8 @@ def _must(value: Any, low: float, high: float) -> str:
 
 
 def _check(config: Config, file: str) -> None:
-    def require(good: bool, key: str, what: str) -> None:
+    def require(good: bool, key: str, what: str, remedy: str = "change it") -> None:
         if not good:
-            remedy = "add it" if what.startswith("is missing") else "change it"
             raise MusadataError(what, where=f"{file}: {key}", remedy=remedy)
 
     require(len(config.sources) > 0, "sources", "is empty, so there is nothing to make tasks from")
@@ -327,21 +330,14 @@ def _check(config: Config, file: str) -> None:
         require(low <= value <= high, key, _must(value, low, high))  # type: ignore[operator]
     turns, bonuses = config.sampling.turns, len(config.sampling.early_bonus)
     require(bonuses >= turns, "sampling.early_bonus", f"has {bonuses} numbers, but there are {turns} turns")
-    _check_teacher(config.teacher, require)
-    for index, source in enumerate(config.sources):
-        key = f"sources[{index}]"
-        needs = SOURCE_NEEDS[source.kind]
-        require(bool(getattr(source, needs)), f"{key}.{needs}", f"is missing, but kind {source.kind.value} needs it")
-
-
-def _check_teacher(teacher: TeacherConfig, require: Callable[[bool, str, str], None]) -> None:
-    require(teacher.concurrency >= 1, "teacher.concurrency", "must be 1 or more")
-    require(teacher.max_tokens >= 1, "teacher.max_tokens", "must be 1 or more")
+    parts: dict[str, TeacherConfig | SourceConfig] = {"teacher": config.teacher}
+    parts |= {f"sources[{index}]": source for index, source in enumerate(config.sources)}
+    for key, part in parts.items():
+        for name in _NEEDS[part.kind]:
+            missing = f"is missing, but kind {part.kind.value} needs it"
+            require(bool(getattr(part, name)), f"{key}.{name}", missing, "add it")
+    teacher = config.teacher
     require(teacher.timeout_seconds > 0, "teacher.timeout_seconds", "must be more than 0")
-    needs = {TeacherType.OPENAI: ("model", "base_url"), TeacherType.REPLAY: ("path",)}.get(teacher.kind, ())
-    for name in needs:
-        present = bool(getattr(teacher, name))
-        require(present, f"teacher.{name}", f"is missing, but kind {teacher.kind.value} needs it")
     if teacher.kind is TeacherType.OPENAI:
         good = teacher.base_url.startswith(("http://", "https://"))
         require(good, "teacher.base_url", f"is {teacher.base_url!r}, but must start with http:// or https://")
@@ -369,8 +365,6 @@ def _read(kind: Any, value: Any, file: str, key: str) -> Any:
         if not isinstance(value, dict):
             raise wrong("a mapping")
         return {str(name): _read(arguments[1], item, file, f"{key}.{name}") for name, item in value.items()}
-    if origin in (Union, types.UnionType):
-        return None if value is None else _read(arguments[0], value, file, key)
     if issubclass(kind, StrEnum):
         if value not in [member.value for member in kind]:
             raise wrong("one of " + ", ".join(member.value for member in kind))

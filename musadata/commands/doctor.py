@@ -5,8 +5,6 @@ import importlib.metadata
 import platform
 import shutil
 import sys
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -129,17 +127,14 @@ def check_sandbox() -> Check:
     """Whether untrusted code can run in namespaces of its own."""
     from musadata.sandbox import Sandbox
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the check itself reports what the sandbox would warn of
+    try:
         with Sandbox(preload=()) as sandbox:
             if sandbox.namespaces:
                 return Check("sandbox", Health.GOOD, "namespaces, no network, read-only root")
-    return Check(
-        "sandbox",
-        Health.MISSING,
-        "no user namespaces here, only resource limits: do not run code that you do not trust",
-        "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)",
-    )
+    except MusadataError as error:
+        return Check("sandbox", Health.MISSING, error.what, error.remedy)
+    plain = "switched off by MUSADATA_SANDBOX=plain, only resource limits: do not run code that you do not trust"
+    return Check("sandbox", Health.MISSING, plain, "unset MUSADATA_SANDBOX")
 
 
 def check_space() -> Check:
@@ -150,15 +145,7 @@ def check_space() -> Check:
     return Check("disk", Health.GOOD, f"{free >> 30:,} GB free in {folder}")
 
 
-MACHINE: tuple[Callable[[], Check], ...] = (
-    check_python,
-    check_torch,
-    check_sandbox,
-    check_emulated,
-    check_cuda,
-    check_musa,
-    check_space,
-)
+MACHINE = (check_python, check_torch, check_sandbox, check_emulated, check_cuda, check_musa, check_space)
 
 
 def check_corpus(path: str) -> list[Check]:
@@ -190,12 +177,8 @@ def _check_manifest(path: str, committed: dict[str, str]) -> Check:
     except MusadataError as error:
         return Check("manifest", Health.BROKEN, error.what, error.remedy)
     except (KeyError, TypeError, AttributeError):
-        return Check(
-            "manifest",
-            Health.BROKEN,
-            f"{where} is not a manifest of musadata",
-            f"delete it and {run_again('all', path)}",
-        )
+        remedy = f"delete it and {run_again('all', path)}"
+        return Check("manifest", Health.BROKEN, f"{where} is not a manifest of musadata", remedy)
     public = {name: digest for name, digest in committed.items() if not name.startswith("_")}
     if listed != public:
         differing = sorted(name for name in listed.keys() | public.keys() if listed.get(name) != public.get(name))

@@ -1,9 +1,9 @@
 """The dataset card (README.md) and LLaMA-Factory's dataset_info.json."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.summary import show_bytes, show_reasons
+from musadata.corpus.summary import DATASET_HEADINGS, FUNNEL_HEADINGS, list_datasets, list_funnel
 from musadata.storage.shards import parse_shard_name
 
 CARD, DATASET_INFO = "README.md", "dataset_info.json"
@@ -54,29 +54,24 @@ def collect_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
 
 def render_card(manifest: dict[str, Any], facts: Facts) -> str:
     """README.md: YAML for the `datasets` loader, then what a reader should know before training on it."""
-    names = [name for name in DATASETS if name in manifest["datasets"]]
-    return _template().substitute(
+    splits = [(name, _splits(found)) for name, found in manifest["datasets"].items() if DATASETS[name].trainable]
+    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         header=_render_header(manifest, facts),
-        datasets="\n".join(_render_dataset(name, manifest["datasets"][name]) for name in names),
-        splits="\n".join(
-            _render_splits(name, manifest["datasets"][name]) for name in names if DATASETS[name].trainable
+        datasets=_table(DATASET_HEADINGS, [(f"`{name}`", *rest) for name, *rest in list_datasets(manifest)]),
+        splits=_table(
+            ("dataset", *_SPLITS), [(f"`{name}`", *(counts[split] for split in _SPLITS)) for name, counts in splits]
         ),
         licenses=_table(("licence", "tasks"), facts.licenses),
         origins=_table(("origin", "revision", "tasks"), facts.origins),
         families=_table(("operator family", "tasks"), facts.families),
         teachers=_table(("teacher", "backend", "candidates", "accepted"), facts.teachers),
-        funnel=_render_funnel(manifest["funnel"]),
+        funnel=_table(FUNNEL_HEADINGS, list_funnel(manifest)),
         speed=_render_speed(facts),
         seed=manifest["config"].get("seed", "") if isinstance(manifest["config"], dict) else "",
         code_version=manifest["code_version"],
         schema_version=manifest["schema_version"],
         llama_factory=",".join(name for name in describe_dataset_info(manifest) if "_sft_" in name) or "(none yet)",
     )
-
-
-@cache
-def _template() -> Template:
-    return Template(_TEMPLATE.read_text(encoding="utf-8"))
 
 
 def _render_header(manifest: dict[str, Any], facts: Facts) -> str:
@@ -105,38 +100,25 @@ def _patterns(name: str, dataset: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if not DATASETS[name].trainable:
         yield "full", f"{name}/*.parquet"  # all splits: filter by the column `split` before training on it
         return
-    for split in _splits(dataset):
-        yield split, f"{name}/{split}-*.parquet"
+    for split, rows in _splits(dataset).items():
+        if rows:
+            yield split, f"{name}/{split}-*.parquet"
 
 
-def _splits(dataset: dict[str, Any]) -> dict[str, int]:
-    """Rows per split, `train` first."""
-    rows: dict[str, int] = {}
+def _splits(dataset: dict[str, Any]) -> Counter[str]:
+    """Rows of each split, `train` first."""
+    rows = Counter(dict.fromkeys(_SPLITS, 0))
+    for split, _, shard in _shards(dataset):
+        rows[split] += shard["rows"]
+    return rows
+
+
+def _shards(dataset: dict[str, Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """(split, index, shard) of each file of a dataset for trainers."""
     for shard in dataset["shards"]:
         parsed = parse_shard_name(shard["path"].rpartition("/")[2])
         if parsed is not None:
-            rows[parsed[0]] = rows.get(parsed[0], 0) + shard["rows"]
-    ranked = sorted(rows, key=lambda split: (_SPLITS.index(split) if split in _SPLITS else len(_SPLITS), split))
-    return {split: rows[split] for split in ranked if rows[split]}
-
-
-def _render_dataset(name: str, dataset: dict[str, Any]) -> str:
-    size = show_bytes(dataset["bytes"])
-    return f"| `{name}` | {dataset['rows']:,} | {len(dataset['shards'])} | {size} | {DATASETS[name].purpose} |"
-
-
-def _render_splits(name: str, dataset: dict[str, Any]) -> str:
-    counts = _splits(dataset)
-    return f"| `{name}` | " + " | ".join(f"{counts.get(split, 0):,}" for split in _SPLITS) + " |"
-
-
-def _render_funnel(funnel: dict[str, Any]) -> str:
-    rows = [
-        (stage, step, f"{counts['in']:,}", f"{counts['out']:,}", show_reasons(counts["dropped"]))
-        for stage, steps in funnel.items()
-        for step, counts in steps.items()
-    ]
-    return _table(("stage", "step", "in", "out", "dropped"), rows)
+            yield parsed[0], parsed[1].index, shard
 
 
 def _render_speed(facts: Facts) -> str:
@@ -155,8 +137,12 @@ def _render_speed(facts: Facts) -> str:
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
-    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
 
 
 def describe_dataset_info(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -166,19 +152,12 @@ def describe_dataset_info(manifest: dict[str, Any]) -> dict[str, Any]:
     its `openai` formatting appended text to the system prompt; `mask_history: true` in the training config keeps the
     loss on the last answer.
     """
-    tags = {
-        "role_tag": "role",
-        "content_tag": "content",
-        "user_tag": "user",
-        "assistant_tag": "assistant",
-        "system_tag": "system",
-    }
+    tags = {f"{tag}_tag": tag for tag in ("role", "content", "user", "assistant", "system")}
     entries = {}
     for name in ("sft", "rft"):
-        for shard in manifest["datasets"].get(name, {"shards": []})["shards"]:
-            parsed = parse_shard_name(shard["path"].rpartition("/")[2])
-            if parsed is not None and parsed[0] == "train" and shard["rows"]:
-                entries[f"musadata_{name}_{parsed[1].index:05d}"] = {
+        for split, index, shard in _shards(manifest["datasets"].get(name, {"shards": []})):
+            if split == "train" and shard["rows"]:
+                entries[f"musadata_{name}_{index:05d}"] = {
                     "file_name": shard["path"],
                     "formatting": "sharegpt",
                     "columns": {"messages": "conversation"},

@@ -1,6 +1,8 @@
 """report.html: one page about a corpus that needs no network and no server."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -8,8 +10,7 @@ from typing import Any
 import duckdb
 
 from musadata.corpus import charts
-from musadata.corpus.datasets import DATASETS
-from musadata.corpus.summary import show_bytes, show_reasons
+from musadata.corpus.summary import DATASET_HEADINGS, list_datasets, list_funnel
 
 REPORT = "report.html"
 _TEMPLATE = Path(__file__).parent / "report.html"
@@ -18,24 +19,13 @@ _TEMPLATE = Path(__file__).parent / "report.html"
 def render_report(manifest: dict[str, Any], connection: duckdb.DuckDBPyConnection) -> str:
     """The page; it depends on the corpus alone."""
     page = _Page(manifest, connection)
-    parts = (
-        page.numbers(),
-        page.funnel(),
-        page.tasks(),
-        page.acceptance(),
-        page.faults(),
-        page.samples(),
-        page.datasets(),
-    )
+    sections = (page.numbers, page.funnel, page.tasks, page.acceptance, page.faults, page.samples, page.datasets)
     timed = page.value("SELECT count(speedup) FROM candidates")
-    speed = (
-        f"{timed:,} candidates were timed."
-        if timed
-        else "Nothing was timed: the emulator proves function, never speed."
-    )
+    unspoken = "Nothing was timed: the emulator proves function, never speed."
+    speed = f"{timed:,} candidates were timed." if timed else unspoken
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         lead=f"PyTorch code turned into verified training data for models that write GPU kernels. {speed}",
-        body="\n".join(parts),
+        body="\n".join(section() for section in sections),
         schema_version=manifest["schema_version"],
         code_version=manifest["code_version"],
     )
@@ -74,11 +64,8 @@ class _Page:
 
     def funnel(self) -> str:
         parts = []
-        for stage, steps in self._manifest["funnel"].items():
-            rows = [
-                (step, counts["out"], counts["in"] - counts["out"], show_reasons(counts["dropped"]))
-                for step, counts in steps.items()
-            ]
+        for stage, steps in groupby(list_funnel(self._manifest), key=itemgetter(0)):
+            rows = [(step, left, came - left, reasons) for _, step, came, left, reasons in steps]
             parts.append(f"<h3>{stage}</h3>" + charts.shares(rows, "passed on", "dropped"))
         return charts.section(
             "The funnel", "How many rows each step received and passed on, and why it dropped the others.", *parts
@@ -184,15 +171,8 @@ class _Page:
         return charts.section("Samples", "Rows drawn by the hash of their id.", *parts)
 
     def datasets(self) -> str:
-        rows = [
-            (name, dataset["rows"], show_bytes(dataset["bytes"]), len(dataset["shards"]), DATASETS[name].purpose)
-            for name, dataset in self._manifest["datasets"].items()
-        ]
-        return charts.section(
-            "Files",
-            "The datasets in this folder.",
-            charts.table(("dataset", "rows", "size", "shards", "what it is"), rows),
-        )
+        table = charts.table(DATASET_HEADINGS, list_datasets(self._manifest))
+        return charts.section("Files", "The datasets in this folder.", table)
 
 
 def _percent(part: int, whole: int) -> str:

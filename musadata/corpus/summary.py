@@ -1,5 +1,6 @@
-"""The tables at the end of a run: the datasets, and what each step dropped."""
+"""The datasets of a corpus and what each step dropped: as rows for card and report, and printed at a run's end."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -8,6 +9,10 @@ from rich.table import Table
 
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import read_manifest
+
+DATASET_HEADINGS = ("dataset", "rows", "shards", "size", "what it is")
+FUNNEL_HEADINGS = ("stage", "step", "in", "out", "dropped")
+_NUMBERS = ("rows", "shards", "size", "in", "out")
 
 
 def print_summary(corpus: str, console: Console | None = None) -> None:
@@ -18,38 +23,38 @@ def print_summary(corpus: str, console: Console | None = None) -> None:
     """
     manifest = read_manifest(corpus)
     console = console or Console()
-    console.print(_datasets_table(corpus, manifest))
-    console.print(_funnel_table(manifest))
+    console.print(_table(corpus, DATASET_HEADINGS, list_datasets(manifest)))
+    console.print(_table("the funnel", FUNNEL_HEADINGS, list_funnel(manifest)))
 
 
-def _datasets_table(corpus: str, manifest: dict[str, Any]) -> Table:
-    table = Table(title=f"[bold]{escape(corpus)}[/bold]", title_justify="left")
-    for heading, justify in (("dataset", "left"), ("rows", "right"), ("size", "right"), ("what it is", "left")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    for name, dataset in manifest["datasets"].items():
-        table.add_row(name, f"{dataset['rows']:,}", show_bytes(dataset["bytes"]), DATASETS[name].purpose)
+def list_datasets(manifest: dict[str, Any]) -> list[tuple[str, int, int, str, str]]:
+    """A row for each dataset, as `DATASET_HEADINGS` names its columns."""
+    return [
+        (name, found["rows"], len(found["shards"]), _show_bytes(found["bytes"]), DATASETS[name].purpose)
+        for name, found in manifest["datasets"].items()
+    ]
+
+
+def list_funnel(manifest: dict[str, Any]) -> list[tuple[str, str, int, int, str]]:
+    """A row for each step, as `FUNNEL_HEADINGS` names its columns."""
+    return [
+        (stage, step, counts["in"], counts["out"], _show_reasons(counts["dropped"]))
+        for stage, steps in manifest["funnel"].items()
+        for step, counts in steps.items()
+    ]
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str | int]]) -> Table:
+    """Numbers are aligned to the right."""
+    table = Table(title=f"[bold]{escape(title)}[/bold]", title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
+    for row in rows:
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else escape(cell) for cell in row))
     return table
 
 
-def _funnel_table(manifest: dict[str, Any]) -> Table:
-    table = Table(title="[bold]the funnel[/bold]", title_justify="left")
-    for heading, justify in (
-        ("stage", "left"),
-        ("step", "left"),
-        ("in", "right"),
-        ("out", "right"),
-        ("dropped", "left"),
-    ):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    for stage, steps in manifest["funnel"].items():
-        for step, counts in steps.items():
-            table.add_row(
-                stage, step, f"{counts['in']:,}", f"{counts['out']:,}", escape(show_reasons(counts["dropped"]))
-            )
-    return table
-
-
-def show_reasons(dropped: dict[str, int], most: int = 4) -> str:
+def _show_reasons(dropped: dict[str, int], most: int = 4) -> str:
     """ "12 nondeterministic, 3 constant, … 5 more reasons", most frequent first."""
     ranked = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{count:,} {reason}" for reason, count in ranked[:most]]
@@ -58,7 +63,7 @@ def show_reasons(dropped: dict[str, int], most: int = 4) -> str:
     return ", ".join([*shown, more] if rest > 0 else shown)
 
 
-def show_bytes(count: int) -> str:
+def _show_bytes(count: int) -> str:
     """ "1.2 MB"."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:

@@ -6,6 +6,7 @@ the last answer only.
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -89,29 +90,25 @@ def rft_rows(
 ) -> list[RftRow]:
     """The accepted candidates that were kept because they differ, each with the prompt that it was sampled from."""
     kept = {candidate.candidate_id: candidate for candidate in candidates if candidate.accepted and candidate.kept}
-    rows = []
-    for turn in _turns(trajectories):
-        candidate = kept.pop(turn.candidate_id, None)
-        if candidate is None:
-            continue
-        rows.append(
-            RftRow(
-                rft_id=content_id("rft", task.task_id, candidate.candidate_id, turn.prompt, turn.answer),
-                schema_version=SCHEMA_VERSION,
-                task_id=task.task_id,
-                candidate_id=candidate.candidate_id,
-                prompt=turn.prompt,
-                completion=turn.answer,
-                conversation=(*turn.prompt, *turn.answer),
-                reward=candidate.reward,
-                structure=candidate.structure,
-                operator_family=task.operator_family,
-                license=task.provenance.license,
-                teacher=candidate.teacher,
-                split=task.split,
-            )
+    return [
+        RftRow(
+            rft_id=content_id("rft", task.task_id, candidate.candidate_id, turn.prompt, turn.answer),
+            schema_version=SCHEMA_VERSION,
+            task_id=task.task_id,
+            candidate_id=candidate.candidate_id,
+            prompt=turn.prompt,
+            completion=turn.answer,
+            conversation=(*turn.prompt, *turn.answer),
+            reward=candidate.reward,
+            structure=candidate.structure,
+            operator_family=task.operator_family,
+            license=task.provenance.license,
+            teacher=candidate.teacher,
+            split=task.split,
         )
-    return rows
+        for turn in _turns(trajectories)
+        if (candidate := kept.pop(turn.candidate_id, None))
+    ]
 
 
 def preference_rows(
@@ -122,9 +119,9 @@ def preference_rows(
     Failures of the infrastructure are nobody's fault, so they are not rejected answers.
     """
     found = {candidate.candidate_id: candidate for candidate in candidates}
-    by_prompt: dict[Prompt, list[_Turn]] = {}
+    by_prompt: defaultdict[Prompt, list[_Turn]] = defaultdict(list)
     for turn in _turns(trajectories):
-        by_prompt.setdefault(turn.prompt, []).append(turn)
+        by_prompt[turn.prompt].append(turn)
     rows = []
     for turns in by_prompt.values():
         accepted = [turn for turn in turns if found[turn.candidate_id].accepted]

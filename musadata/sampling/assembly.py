@@ -24,18 +24,16 @@ def assemble(
     Among the accepted candidates, `keep` that differ are marked as kept. Rewards weigh a speedup as `config` says, so
     they may differ from the verdicts' own, which are made with the defaults.
     """
-    candidates = [_chain(task, conversation, teacher, config) for conversation in conversations]
-    kept = _choose(candidates, config.keep)
-    rows = [
-        dataclasses.replace(candidate, kept=candidate.candidate_id in kept)
-        for chain in candidates
-        for candidate in chain
-    ]
+    chains = [_chain(task, conversation, teacher, config) for conversation in conversations]
+    candidates = [candidate for chain in chains for candidate in chain]
+    accepted = [candidate for candidate in candidates if candidate.accepted]
+    chosen = choose_diverse([one.source for one in accepted], [one.reward for one in accepted], config.keep)
+    kept = {accepted[index].candidate_id for index in chosen}
     trajectories = [
         _trajectory(task, conversation, chain, teacher, config)
-        for conversation, chain in zip(conversations, candidates, strict=True)
+        for conversation, chain in zip(conversations, chains, strict=True)
     ]
-    return rows, trajectories
+    return [dataclasses.replace(one, kept=one.candidate_id in kept) for one in candidates], trajectories
 
 
 def _chain(task: Task, conversation: Conversation, teacher: str, config: SamplingConfig) -> list[Candidate]:
@@ -72,12 +70,6 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         feedback=verdict.feedback,
         split=task.split,
     )
-
-
-def _choose(chains: Sequence[Sequence[Candidate]], keep: int) -> set[str]:
-    accepted = [candidate for chain in chains for candidate in chain if candidate.accepted]
-    chosen = choose_diverse([one.source for one in accepted], [one.reward for one in accepted], keep)
-    return {accepted[index].candidate_id for index in chosen}
 
 
 def _trajectory(

@@ -36,7 +36,10 @@ class RequestCache:
         """Only remembers; raises NotKnownYet for what was never asked."""
 
         def ask(request: Request) -> Answer:
-            return _answer(self._known_answer(teacher, request))
+            known = self.answers.get(self._answer_key(teacher, request))
+            if known is None:
+                raise NotKnownYet
+            return _answer(known)
 
         return ask
 
@@ -44,12 +47,12 @@ class RequestCache:
         """Remembers, or asks and remembers."""
 
         def ask(request: Request) -> Answer:
-            try:
-                return _answer(self._known_answer(teacher.name, request))
-            except NotKnownYet:
+            key = self._answer_key(teacher.name, request)
+            record = self.answers.get(key)
+            if record is None:
                 record = _ask(teacher, request)
-                self.answers.put(self._answer_key(teacher.name, request), record)
-                return _answer(record)
+                self.answers.put(key, record)
+            return _answer(record)
 
         return ask
 
@@ -79,24 +82,17 @@ class RequestCache:
 
     def verify(self, config: VerifierConfig, verifier: "Verifier") -> Judge:
         """Remembers, or verifies and remembers. An outage gives no verdict, so there is none to remember."""
-        recall = self.recall_verdicts(config)
 
         def judge(task: Task, annotation: Annotation, answer: Answer) -> Verdict:
-            try:
-                return recall(task, annotation, answer)
-            except NotKnownYet:
-                shape_sets = [trace.inputs for trace in annotation.traces]
-                verdict = verifier.verify(task, answer.text, shape_sets)
-                self.verdicts.put(self._verdict_key(config, task, annotation, answer), plain(verdict))
-                return verdict
+            key = self._verdict_key(config, task, annotation, answer)
+            known = self.verdicts.get(key)
+            if known is not None:
+                return restore(Verdict, known)
+            verdict = verifier.verify(task, answer.text, [trace.inputs for trace in annotation.traces])
+            self.verdicts.put(key, plain(verdict))
+            return verdict
 
         return judge
-
-    def _known_answer(self, teacher: str, request: Request) -> dict[str, Any]:
-        known = self.answers.get(self._answer_key(teacher, request))
-        if known is None:
-            raise NotKnownYet
-        return known
 
     def _answer_key(self, teacher: str, request: Request) -> str:
         return content_id("answer", teacher, self.teacher_version, request)
