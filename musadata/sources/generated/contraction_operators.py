@@ -8,7 +8,6 @@ from nnsmith.abstract.arith import nnsmith_add, nnsmith_eq, nnsmith_le, nnsmith_
 from nnsmith.abstract.op import Conv1d as NNSmithConv1d
 from nnsmith.abstract.op import MatMul as NNSmithMatMul
 from nnsmith.abstract.op import NCHWConv2d as NNSmithConv2d
-from nnsmith.abstract.op import mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
@@ -16,17 +15,16 @@ from musadata.records import OperatorFamily
 from musadata.sources.generated.spec import F32, MAX_WORK, Fresh, SameShape, Shape, Spec, draw_features, elements
 
 
-@mark_abstract("musadata")
 class Linear(Spec):
     family = OperatorFamily.MATMUL
     weight = 5.0
     result = "hidden"
     layer_name = "linear"
     ranks = ((2, 3),)
+    number_names = ("in_features", "out_features")
 
-    def __init__(self, in_features: Any, out_features: Any):
-        super().__init__()
-        self.in_features, self.out_features = in_features, out_features
+    def __init__(self, *numbers: Any):
+        super().__init__(*numbers)
         self.extra_attrs["bias"] = random.random() < 0.8
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
@@ -46,7 +44,6 @@ class Linear(Spec):
         return elements(self.input_shape()) * self.out_features
 
 
-@mark_abstract("musadata")
 class MatMul(Spec, NNSmithMatMul):
     family = OperatorFamily.MATMUL
     weight = 5.0
@@ -71,16 +68,13 @@ class MatMul(Spec, NNSmithMatMul):
         return elements(self.output_shape()) * self.input_shape()[-1]
 
 
-@mark_abstract("musadata")
 class Conv1d(Spec, NNSmithConv1d):
     family = OperatorFamily.CONVOLUTION
     weight = 3.0
     result = "features"
     layer_name = "conv"
     ranks = ((3,),)
-
-    def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any):
-        NNSmithConv1d.__init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation)
+    number_names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         kernel, stride, padding, dilation = _draw_window()
@@ -102,28 +96,15 @@ class Conv1d(Spec, NNSmithConv1d):
         return elements(self.output_shape()) * self.in_channels * self.kernel_size
 
 
-@mark_abstract("musadata")
 class Conv2d(Spec, NNSmithConv2d):
     family = OperatorFamily.CONVOLUTION
     weight = 5.0
     result = "features"
     layer_name = "conv"
     ranks = ((4,),)
-
-    def __init__(
-        self,
-        in_channels: Any,
-        out_channels: Any,
-        kernel_h_size: Any,
-        kernel_w_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation_h: Any,
-        dilation_w: Any,
-    ):
-        NNSmithConv2d.__init__(
-            self, in_channels, out_channels, kernel_h_size, kernel_w_size, stride, padding, dilation_h, dilation_w
-        )
+    number_names = (
+        "in_channels", "out_channels", "kernel_h_size", "kernel_w_size", "stride", "padding", "dilation_h", "dilation_w"
+    )  # fmt: skip
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         kernel, stride, padding, dilation = _draw_window()
@@ -159,7 +140,6 @@ def _draw_window() -> tuple[int, int, int, int]:
     return kernel, stride, padding, dilation
 
 
-@mark_abstract("musadata")
 class DepthwiseConv2d(SameShape):
     """One small filter per channel."""
 
@@ -168,10 +148,7 @@ class DepthwiseConv2d(SameShape):
     result = "filtered"
     layer_name = "depthwise"
     ranks = ((4,),)
-
-    def __init__(self, channels: Any, kernel_size: Any):
-        super().__init__()
-        self.channels, self.kernel_size = channels, kernel_size
+    number_names = ("channels", "kernel_size")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         _, channels, height, width = input_shapes[0].shape
@@ -187,7 +164,6 @@ class DepthwiseConv2d(SameShape):
         return elements(self.output_shape()) * self.kernel_size**2
 
 
-@mark_abstract("musadata")
 class ConvTranspose2d(Spec):
     family = OperatorFamily.CONVOLUTION
     weight = 2.0
@@ -195,11 +171,7 @@ class ConvTranspose2d(Spec):
     layer_name = "deconv"
     layer_template = "nn.ConvTranspose2d({in_channels}, {out_channels}, kernel_size={kernel_size}, stride={stride})"
     ranks = ((4,),)
-
-    def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any, stride: Any):
-        super().__init__()
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size, self.stride = kernel_size, stride
+    number_names = ("in_channels", "out_channels", "kernel_size", "stride")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
@@ -221,7 +193,6 @@ class ConvTranspose2d(Spec):
         return elements(self.input_shape()) * self.out_channels * self.kernel_size**2
 
 
-@mark_abstract("musadata")
 class Conv3d(Spec):
     family = OperatorFamily.CONVOLUTION
     weight = 2.0
@@ -229,10 +200,7 @@ class Conv3d(Spec):
     layer_name = "conv"
     layer_template = "nn.Conv3d({in_channels}, {out_channels}, kernel_size={kernel_size})"
     ranks = ((5,),)
-
-    def __init__(self, in_channels: Any, out_channels: Any, kernel_size: Any):
-        super().__init__()
-        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
+    number_names = ("in_channels", "out_channels", "kernel_size")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
@@ -254,7 +222,6 @@ class Conv3d(Spec):
         return elements(self.output_shape()) * self.in_channels * self.kernel_size**3
 
 
-@mark_abstract("musadata")
 class Attention(Spec):
     """Scaled dot-product attention of a value to new keys and values, over heads where it has four axes."""
 

@@ -4,13 +4,12 @@ import random
 from typing import Any
 
 from nnsmith.abstract.arith import nnsmith_eq
-from nnsmith.abstract.op import mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
 from musadata.records import OperatorFamily
 from musadata.sources.generated.reduction_operators import AlongAxis
-from musadata.sources.generated.spec import F32, I64, Fresh, SameShape, Shape, Spec
+from musadata.sources.generated.spec import F32, I64, Fresh, SameShape, Shape, Spec, listed
 
 
 class ByIndex(Spec):
@@ -23,7 +22,6 @@ class ByIndex(Spec):
     needs_fresh = True
 
 
-@mark_abstract("musadata")
 class IndexSelect(ByIndex):
     """Rows by number, some of them more than once."""
 
@@ -42,7 +40,6 @@ class IndexSelect(ByIndex):
         return (Fresh((random.choice([5, 8, 12, 20, 32]),), high=first[0]),)
 
 
-@mark_abstract("musadata")
 class Embedding(ByIndex):
     """The value is the table."""
 
@@ -63,7 +60,6 @@ class Embedding(ByIndex):
         return (Fresh((random.choice([2, 3, 4, 8]), random.choice([7, 12, 16, 20])), high=first[0]),)
 
 
-@mark_abstract("musadata")
 class Gather(ByIndex):
     """Per row its own choice of columns."""
 
@@ -84,7 +80,6 @@ class Gather(ByIndex):
         return (Fresh((*first[:-1], random.choice([4, 9, 16, first[-1]])), high=first[-1]),)
 
 
-@mark_abstract("musadata")
 class ScatterAdd(ByIndex, SameShape):
     """Each element is added to the column that its index names."""
 
@@ -102,7 +97,6 @@ class ScatterAdd(ByIndex, SameShape):
         return (Fresh(first, high=first[-1]),)
 
 
-@mark_abstract("musadata")
 class TopK(Spec):
     """The largest values of the last axis, in order."""
 
@@ -111,10 +105,7 @@ class TopK(Spec):
     result = "best"
     ranks = ((2, 3),)
     repeats = False
-
-    def __init__(self, k: Any):
-        super().__init__()
-        self.k = k
+    number_names = ("k",)
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 8)
@@ -130,19 +121,6 @@ class Rearrangement(AlongAxis):
     ranks = ((2, 3, 4),)
 
 
-@mark_abstract("musadata")
-class Flip(Rearrangement):
-    template = "torch.flip({0}, dims=[{1}])"
-    result = "mirrored"
-
-
-@mark_abstract("musadata")
-class Roll(Rearrangement):
-    template = "torch.roll({0}, shifts=2, dims={1})"
-    result = "rolled"
-
-
-@mark_abstract("musadata")
 class Tril(SameShape):
     family = OperatorFamily.INDEXING
     template = "torch.tril({0})"
@@ -155,4 +133,4 @@ class Tril(SameShape):
         return []
 
 
-INDEXINGS: tuple[type[Spec], ...] = (IndexSelect, Embedding, Gather, ScatterAdd, TopK, Flip, Roll, Tril)
+INDEXINGS: tuple[type[Spec], ...] = (IndexSelect, Embedding, Gather, ScatterAdd, TopK, *listed(Rearrangement), Tril)

@@ -7,7 +7,6 @@ from typing import Any
 from nnsmith.abstract.arith import nnsmith_eq
 from nnsmith.abstract.op import Concat2 as NNSmithConcat2
 from nnsmith.abstract.op import Transpose as NNSmithTranspose
-from nnsmith.abstract.op import mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
@@ -15,7 +14,6 @@ from musadata.records import OperatorFamily
 from musadata.sources.generated.spec import F32, Fresh, Shape, Spec, elements
 
 
-@mark_abstract("musadata")
 class Transpose(Spec, NNSmithTranspose):
     family = OperatorFamily.LAYOUT
     weight = 1.5
@@ -35,7 +33,6 @@ class Transpose(Spec, NNSmithTranspose):
         return f"{operands[0]}.transpose({dims[0]}, {dims[1]})"
 
 
-@mark_abstract("musadata")
 class Flatten(Spec):
     family = OperatorFamily.LAYOUT
     weight = 1.5
@@ -48,7 +45,6 @@ class Flatten(Spec):
         return [AbsTensor([shape[0], elements(shape[1:])], F32)]
 
 
-@mark_abstract("musadata")
 class Concat(Spec, NNSmithConcat2):
     family = OperatorFamily.LAYOUT
     weight = 1.5
@@ -64,17 +60,13 @@ class Concat(Spec, NNSmithConcat2):
         return (Fresh(first),)
 
 
-@mark_abstract("musadata")
 class Slice(Spec):
     family = OperatorFamily.LAYOUT
     weight = 1.0
     result = "part"
     ranks = ((2, 3, 4),)
     repeats = False
-
-    def __init__(self, start: Any, stop: Any, step: Any):
-        super().__init__()
-        self.start, self.stop, self.step = start, stop, step
+    number_names = ("start", "stop", "step")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
@@ -100,7 +92,6 @@ class Slice(Spec):
         return f"{operands[0]}[{':, ' * self.extra_attrs['axis']}{start}:{stop}{step}]"
 
 
-@mark_abstract("musadata")
 class Pad(Spec):
     """Zeros, edge values or a mirror image around the last axis or the last two."""
 
@@ -109,10 +100,7 @@ class Pad(Spec):
     result = "padded"
     ranks = ((3, 4),)
     repeats = False
-
-    def __init__(self, before: Any, after: Any):
-        super().__init__()
-        self.before, self.after = before, after
+    number_names = ("before", "after")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(min(input_shapes[0].shape[2:]), 4)

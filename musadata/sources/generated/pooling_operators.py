@@ -7,7 +7,6 @@ from nnsmith.abstract.arith import nnsmith_div, nnsmith_eq
 from nnsmith.abstract.op import AvgPool2d as NNSmithAvgPool2d
 from nnsmith.abstract.op import MaxPool2d as NNSmithMaxPool2d
 from nnsmith.abstract.op import Pool2d as NNSmithPool2d
-from nnsmith.abstract.op import mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
@@ -21,9 +20,7 @@ class Pool2d(Spec, NNSmithPool2d):
     layer_name = "pool"
     ranks = ((4,),)
     repeats = False
-
-    def __init__(self, kernel_h_size: Any, kernel_w_size: Any, stride: Any, padding: Any):
-        NNSmithPool2d.__init__(self, kernel_h_size, kernel_w_size, stride, padding)
+    number_names = ("kernel_h_size", "kernel_w_size", "stride", "padding")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         height, width = input_shapes[0].shape[2:]
@@ -42,17 +39,14 @@ class Pool2d(Spec, NNSmithPool2d):
         return f"nn.{type(self).__name__}(kernel_size={self.kernel_h_size}, stride={self.stride}{padding})"
 
 
-@mark_abstract("musadata")
 class MaxPool2d(Pool2d, NNSmithMaxPool2d):
     weight = 3.0
 
 
-@mark_abstract("musadata")
 class AvgPool2d(Pool2d, NNSmithAvgPool2d):
     weight = 3.0
 
 
-@mark_abstract("musadata")
 class AdaptiveAvgPool2d(Spec):
     family = OperatorFamily.POOLING
     weight = 1.5
@@ -61,10 +55,7 @@ class AdaptiveAvgPool2d(Spec):
     layer_template = "nn.AdaptiveAvgPool2d({size})"
     ranks = ((4,),)
     repeats = False
-
-    def __init__(self, size: Any):
-        super().__init__()
-        self.size = size
+    number_names = ("size",)
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         sizes = [size for size in (1, 2, 3, 4, 5, 7) if size < min(input_shapes[0].shape[2:])]
@@ -75,7 +66,6 @@ class AdaptiveAvgPool2d(Spec):
         return [AbsTensor([*input_shapes[0].shape[:2], self.size, self.size], F32)]
 
 
-@mark_abstract("musadata")
 class MaxPool1d(Spec):
     family = OperatorFamily.POOLING
     weight = 1.5
@@ -83,10 +73,7 @@ class MaxPool1d(Spec):
     layer_name = "pool"
     ranks = ((3,),)
     repeats = False
-
-    def __init__(self, kernel_size: Any):
-        super().__init__()
-        self.kernel_size = kernel_size
+    number_names = ("kernel_size",)
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[2], 8)
@@ -100,7 +87,6 @@ class MaxPool1d(Spec):
         return f"nn.{type(self).__name__}(kernel_size={self.kernel_size})"
 
 
-@mark_abstract("musadata")
 class AvgPool1d(MaxPool1d):
     pass
 

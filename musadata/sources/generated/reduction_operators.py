@@ -2,17 +2,15 @@
 
 import random
 from collections.abc import Sequence
-from math import inf
 from typing import Any, ClassVar
 
 from nnsmith.abstract.arith import nnsmith_eq
 from nnsmith.abstract.op import BatchNorm2d as NNSmithBatchNorm2d
-from nnsmith.abstract.op import mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.spec import F32, Fresh, SameShape, Shape, Spec, define
+from musadata.sources.generated.spec import F32, Fresh, SameShape, Shape, Spec, listed
 
 
 class AlongAxis(SameShape):
@@ -61,7 +59,6 @@ class SoftmaxLike(AlongAxis):
     family = OperatorFamily.SOFTMAX
 
 
-@mark_abstract("musadata")
 class LayerNorm(SameShape):
     family = OperatorFamily.NORMALIZATION
     weight = 3.0
@@ -70,17 +67,13 @@ class LayerNorm(SameShape):
     layer_template = "nn.LayerNorm({features})"
     ranks = ((2, 3),)
     repeats = False
-
-    def __init__(self, features: Any):
-        super().__init__()
-        self.features = features
+    number_names = ("features",)
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 4)
         return [nnsmith_eq(self.features, input_shapes[0].shape[-1])]
 
 
-@mark_abstract("musadata")
 class GroupNorm(SameShape):
     family = OperatorFamily.NORMALIZATION
     weight = 2.0
@@ -89,10 +82,7 @@ class GroupNorm(SameShape):
     layer_template = "nn.GroupNorm({groups}, {channels})"
     ranks = ((3, 4, 5),)
     repeats = False
-
-    def __init__(self, groups: Any, channels: Any):
-        super().__init__()
-        self.groups, self.channels = groups, channels
+    number_names = ("groups", "channels")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         channels = input_shapes[0].shape[1]
@@ -101,7 +91,6 @@ class GroupNorm(SameShape):
         return [nnsmith_eq(self.groups, groups), nnsmith_eq(self.channels, channels)]
 
 
-@mark_abstract("musadata")
 class BatchNorm2d(Spec, NNSmithBatchNorm2d):
     family = OperatorFamily.NORMALIZATION
     weight = 2.5
@@ -110,25 +99,7 @@ class BatchNorm2d(Spec, NNSmithBatchNorm2d):
     layer_template = "nn.BatchNorm2d({nfeat})"
     ranks = ((4,),)
     repeats = False
-
-    def __init__(self, nfeat: Any):
-        NNSmithBatchNorm2d.__init__(self, nfeat)
-
-
-@mark_abstract("musadata")
-class RMSNorm(AlongAxis):
-    """The usual one-liner; `nn.RMSNorm` exists too, but people still write this."""
-
-    template = "{0} * torch.rsqrt({0}.pow(2).mean(dim={1}, keepdim=True) + 1e-5)"
-    weight = 1.5
-    result = "normed"
-
-
-@mark_abstract("musadata")
-class Normalize(AlongAxis):
-    template = "F.normalize({0}, dim={1})"
-    weight = 1.0
-    result = "unit"
+    number_names = ("nfeat",)
 
 
 class Loss(Spec):
@@ -152,31 +123,6 @@ class Loss(Spec):
         return (Fresh(first),)
 
 
-LOSSES: tuple[type[Spec], ...] = (
-    define(Loss, "MseLoss", "F.mse_loss({0}, {1})", 2.0),
-    define(Loss, "L1Loss", "F.l1_loss({0}, {1})", 0.3),
-    define(Loss, "SmoothL1Loss", "F.smooth_l1_loss({0}, {1}, beta=0.5)", 1.5),
-    define(Loss, "HuberLoss", "F.huber_loss({0}, {1}, delta=0.8)", 1.5),
-    define(Loss, "BceLoss", "F.binary_cross_entropy_with_logits({0}, torch.sigmoid({1}))", 1.5),
-    define(
-        Loss, "KlDivergence", 'F.kl_div(F.log_softmax({0}, dim=-1), F.softmax({1}, dim=-1), reduction="batchmean")', 1.5
-    ),
-)
-
-REDUCTIONS: tuple[type[Spec], ...] = (
-    define(Reduction, "Sum", "torch.sum({0}, dim={1})", 2.5, result="total"),
-    define(Reduction, "Mean", "torch.mean({0}, dim={1})", 2.5, result="mean"),
-    define(Reduction, "Amax", "torch.amax({0}, dim={1})", 1.5, result="peak"),
-    define(Reduction, "Amin", "torch.amin({0}, dim={1})", 1.0, result="least"),
-    define(Reduction, "Logsumexp", "torch.logsumexp({0}, dim={1})", 1.0, result="energy"),
-    define(Reduction, "VectorNorm", "torch.linalg.vector_norm({0}, dim={1})", 0.7, result="length", bounds=(0.0, inf)),
-    define(Reduction, "Var", "torch.var({0}, dim={1})", 0.7, result="variance", bounds=(0.0, inf)),
-    define(SoftmaxLike, "Softmax", "torch.softmax({0}, dim={1})", 3.0, result="weights", bounds=(0.0, 1.0)),
-    define(SoftmaxLike, "LogSoftmax", "F.log_softmax({0}, dim={1})", 1.5, result="scores"),
-    define(AlongAxis, "Cumsum", "torch.cumsum({0}, dim={1})", 1.0, result="running"),
-    LayerNorm,
-    GroupNorm,
-    BatchNorm2d,
-    RMSNorm,
-    Normalize,
-)
+LOSSES = listed(Loss)
+_SCAN, *_NORMS = listed(AlongAxis)
+REDUCTIONS = (*listed(Reduction), *listed(SoftmaxLike), _SCAN, LayerNorm, GroupNorm, BatchNorm2d, *_NORMS)

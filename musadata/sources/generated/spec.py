@@ -9,10 +9,12 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
+import yaml
 from nnsmith.abstract.dtype import DType
-from nnsmith.abstract.op import AbsOpBase, mark_abstract
+from nnsmith.abstract.op import AbsOpBase, UnaryOpBase, mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
 
 from musadata.records import OperatorFamily
@@ -21,6 +23,9 @@ F32 = DType.float32
 I64 = DType.int64
 
 MAX_WORK = 1 << 21  # multiply-adds of one operator: a CPU emulates about 1e7 of them per second and core
+_LISTED: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
+    Path(__file__).with_name("operators.yaml").read_text(encoding="utf-8")
+)
 Shape = tuple[int, ...]
 Range = tuple[float, float]
 
@@ -52,6 +57,7 @@ class Spec(AbsOpBase):
         constant_names: names for new operands, from the second operand on; the last name is used for all that follow.
         bounds: the range of its result.
         identity_within: the range in which it is the identity, if any: for a ReLU from 0.
+        number_names: attributes that the solver determines, in the order of the constructor's arguments.
         needs_fresh: whether all operands but the first must be new: indices, targets.
     """
 
@@ -66,15 +72,27 @@ class Spec(AbsOpBase):
     bounds: ClassVar[Range] = (-math.inf, math.inf)
     identity_within: ClassVar[Range | None] = None
     needs_fresh: ClassVar[bool] = False
+    number_names: ClassVar[tuple[str, ...]] = ()
+    num_var_param = (0,)  # NNSmith: the constructor takes a list of numbers, `numbers`
 
     in_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
     out_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((1, 2, 3, 4, 5),)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *numbers: Any) -> None:
+        super().__init__(*(numbers if isinstance(self, UnaryOpBase) else ()))  # NNSmith's own operators take them
+        self.__dict__.update(zip(self.number_names, numbers, strict=True))
         self.inp_ranks = [tuple(ranks) for ranks in self.ranks]
         self.out_ranks = [(0, 1, 2, 3, 4, 5)]
+
+    @classmethod
+    def get_num_var_param(cls) -> int:
+        return len(cls.number_names)
+
+    @property
+    def numbers(self) -> list[Any]:
+        """The constructor's arguments, which NNSmith replaces by the solver's numbers."""
+        return [getattr(self, name) for name in self.number_names]
 
     def deduct_inp_ranks_and_dtype(self, out_abs_tensor: list[AbsTensor]) -> list[tuple[int, DType]]:
         """NNSmith's backward insertion: operands of the output's rank."""
@@ -118,11 +136,10 @@ class SameShape(Spec):
         return [input_shapes[0]]
 
 
-def define(base: type[Spec], name: str, template: str, weight: float = 1.0, **members: Any) -> type[Spec]:
-    """A spec that differs from its base only in class attributes."""
-    members |= {"template": template, "weight": weight, "__module__": base.__module__}
-    defined: type[Spec] = mark_abstract("musadata")(type(name, (base,), members))
-    return defined
+def listed(base: type[Spec]) -> tuple[type[Spec], ...]:
+    """The operators of `operators.yaml` that differ from a base only in class attributes."""
+    module = {"__module__": base.__module__}
+    return tuple(type(name, (base,), members | module) for name, members in _LISTED[base.__name__].items())
 
 
 def draw_features(limit: int = 256) -> int:
