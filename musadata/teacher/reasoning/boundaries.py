@@ -20,17 +20,9 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
             f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(analysis.distinct, paragraphs, strict=True)
         ]
     text = "\n\n".join(unique(paragraphs or [_grid(count(analysis.outputs[0]))]))
-    return f"{text} {_other_launches(analysis)}" if _GUARD in text else text
-
-
-def _other_launches(analysis: TaskAnalysis) -> str:
-    """How the same bound looks in launches other than one thread per element."""
-    return analysis.choose(
-        "launches",
-        "A grid-stride loop has that bound in its condition; a two-dimensional grid needs one for each of its axes.",
-        "Dealt out otherwise, the bound stays: as the condition of a grid-stride loop, or once per axis of the grid.",
-        "The same bound ends a grid-stride loop; threads in two dimensions are checked along both.",
-    )
+    if _GUARD not in text:
+        return text
+    return f"{text} {analysis.choose_sentence('launches', 'launches')}"  # how the bound looks in other launches
 
 
 def launch(stage: Stage, brief: bool = False) -> str:
@@ -39,26 +31,19 @@ def launch(stage: Stage, brief: bool = False) -> str:
     if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN) and row_of(lead)[2] != 1:
         rows, length, _ = row_of(lead)
         return f"{count(lead.source)} / {length} = {rows} rows. {_grid(rows, brief, 'rows')}"
-    if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN) or (lead.kind is CallKind.REDUCTION and _by_warp(lead)):
-        return _rows(lead, brief)
     if lead.kind is CallKind.REDUCTION and is_whole(lead):
         return _whole(row_of(lead)[1], _IDENTITY.get(lead.packet, "0"), brief)
-    if lead.kind is CallKind.REDUCTION:
+    if lead.kind is CallKind.REDUCTION and row_of(lead)[2] != 1:
         return _grid(row_of(lead)[0], brief, "results")
+    if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN, CallKind.REDUCTION):
+        return _rows(lead, brief)
     if lead.kind is CallKind.NORMALIZATION:
         groups, length = group_row(lead)
-        shares = f"{count(lead.source)} / {groups} = {length}"
-        return (
-            f"A group has {shares} elements{'' if brief else '; with a block for each, none is idle'}. "
-            f"{_whole(length, '0', brief)}"
-        )
+        idle = "" if brief else "; with a block for each, none is idle"
+        return f"A group has {count(lead.source)} / {groups} = {length} elements{idle}. {_whole(length, '0', brief)}"
     if lead.kind is CallKind.MATMUL and len(lead.output.shape) >= 2:
         return _tiles(lead, brief)
     return _grid(count(stage.output), brief)
-
-
-def _by_warp(call: Call) -> bool:
-    return not is_whole(call) and row_of(call)[2] == 1
 
 
 def block_size(total: int) -> int:
@@ -75,10 +60,7 @@ def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
         spare = f"{block} − {total} = {idle} of them must do nothing{guard}" if idle else "all of them work"
         each = f"1 {what.rstrip('s')} fits" if total == 1 else f"{total} {what}, a thread for each, fit"
         return f"{each} into one block of {block} threads; {spare}."
-    text = (
-        f"With a thread for each of the {what} and {block} threads a block, ⌈{total} / {block}⌉ = {blocks} blocks "
-        f"start {blocks} × {block} = {blocks * block} threads"
-    )
+    text = say("started_threads", what=what, block=block, total=total, blocks=blocks, started=blocks * block)
     last = total - (blocks - 1) * block
     if last == block and brief:
         return f"{text}: none is idle."
@@ -96,21 +78,15 @@ def _rest(total: int, full: int, each: int) -> str:
 
 def _rows(call: Call, brief: bool) -> str:
     rows, length, _ = row_of(call)
-    identity = (
-        "−inf for the maximum and 0 for the sum" if call.kind is CallKind.SOFTMAX else _IDENTITY.get(call.packet, "0")
-    )
+    identity = _IDENTITY.get("logsumexp" if call.kind is CallKind.SOFTMAX else call.packet, "0")
     there, counted = ("There is", "1 row") if rows == 1 else ("There are", f"{rows} rows")
     if length >= 32:
         steps = -(-length // 32)
         rest = length - 32 * (steps - 1)
-        tail = (
-            f"in the last step {_rest(length, steps - 1, 32)} lanes have an element"
-            if rest < 32
-            else "no lane is idle, which holds for few other sizes"
-        )
-        row = (
-            f"A row of {length} takes ⌈{length} / 32⌉ = {steps} {'step' if steps == 1 else 'steps'} of a warp; {tail}."
-        )
+        partly = f"in the last step {_rest(length, steps - 1, 32)} lanes have an element"
+        tail = partly if rest < 32 else "no lane is idle, which holds for few other sizes"
+        plural = "step" if steps == 1 else "steps"
+        row = f"A row of {length} takes ⌈{length} / 32⌉ = {steps} {plural} of a warp; {tail}."
     else:
         row = f"A row of {length} would keep {length} of the 32 lanes of a warp busy."
     if brief:
@@ -137,11 +113,10 @@ def _tiles(call: Call, brief: bool) -> str:
     for size, name in ((rows, "rows"), (columns, "columns")):
         tiles = -(-size // 16)
         rest = size - 16 * (tiles - 1)
-        edge = f", the last of which has {_rest(size, tiles - 1, 16)} inside" if rest < 16 and tiles > 1 else ""
-        parts.append(
-            f"⌈{size} / 16⌉ = {tiles} {'tile' if tiles == 1 else 'tiles'} of "
-            f"{name}{edge if edge else (', one partly outside' if rest < 16 else '')}"
-        )
+        edge = ", one partly outside" if rest < 16 else ""
+        if rest < 16 and tiles > 1:
+            edge = f", the last of which has {_rest(size, tiles - 1, 16)} inside"
+        parts.append(f"⌈{size} / 16⌉ = {tiles} {'tile' if tiles == 1 else 'tiles'} of {name}{edge}")
     steps = -(-inner // 16)
     padded = steps * 16 - inner
     depth = f"the sum over {inner} is {steps} × 16 = {inner} exactly"

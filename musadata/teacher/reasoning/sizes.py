@@ -193,22 +193,13 @@ def _arguments(analysis: TaskAnalysis) -> str:
     if not differ:
         return "No size of an input differs from the first set."
     if not agree:
-        texts = (say("all_sizes_vary"), say("no_literals"), say("first_sizes_wrong"))
-        text = analysis.choose("sizes", *texts)
+        text = analysis.choose_sentence("sizes", "all_sizes_vary")
         weights = any(fact.role == "parameter" for fact in analysis.trace.tensors)
         return f"{text}{'; the sizes of parameters are fixed, and may be literals' if weights else ''}."
     varying, same = _axes_text(differ), _axes_text(agree)
     one = sum(map(len, agree.values())) == 1
-    rest = (
-        f"{same} {'is' if one else 'are'} the same in every set, so a kernel may hold "
-        f"{'that size as a number' if one else 'those sizes as numbers'} if the host checks {'it' if one else 'them'}"
-    )
-    return analysis.choose(
-        "sizes",
-        f"What differs, {varying}, has to reach the kernels as arguments, with all that follows from it; {rest}.",
-        f"So kernels take {varying} as arguments, and what follows from there; {rest}.",
-        f"A kernel with the first set's {varying} written into it would be wrong here; {rest}.",
-    )
+    rest = say("one_size_stays" if one else "sizes_stay", same=same)
+    return f"{analysis.choose_sentence('sizes', 'some_sizes_vary', varying=varying)} {rest}"
 
 
 def _axes(analysis: TaskAnalysis) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

@@ -8,6 +8,7 @@ from math import prod
 
 from musadata.records import Task, TensorFact, Trace
 from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, plan_stages, read_calls
+from musadata.teacher.reasoning.sentences import say
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
 MOST_STAGES = 5
@@ -62,6 +63,10 @@ class TaskAnalysis:
         """One of several ways to say something, always the same one for this task."""
         digest = hashlib.sha256(f"{self.task.task_id} {place}".encode()).digest()
         return options[digest[0] % len(options)]
+
+    def choose_sentence(self, place: str, name: str, **facts: object) -> str:
+        """One of three ways to say something, `name` with 1 to 3 behind it, as `choose` does."""
+        return self.choose(place, *(say(f"{name}_{number}", **facts) for number in (1, 2, 3)))
 
 
 def _sort_of(stage: Stage) -> tuple[object, ...]:

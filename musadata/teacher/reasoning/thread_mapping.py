@@ -104,20 +104,9 @@ def _matmul(call: Call) -> str:
     bias = ""
     if call.packet in ("addmm", "baddbmm") and len(call.operands) > 2:
         bias = f" `{call.operands[0].name}` {call.operands[0].shape} is added at `n`."
-    is_view = right.stride[-1] != 1 and right.shape[-1] > 1
-    product = say(
-        "matrix_product",
-        batch=batch,
-        out=out,
-        columns=columns,
-        inner=inner,
-        left=left,
-        right=right,
-        a=a,
-        b=b,
-        transposed=f" {say('transposed_view', right=right)}" if is_view else "",
-        bias=bias,
-    )
+    facts = {"out": out, "columns": columns, "inner": inner, "left": left, "right": right, "a": a, "b": b}
+    transposed = f" {say('transposed_view', right=right)}" if right.stride[-1] != 1 and right.shape[-1] > 1 else ""
+    product = say("matrix_product", batch=batch, transposed=transposed, bias=bias, **facts)
     return f"{product} {say('tiles_in_shared_memory')}"
 
 

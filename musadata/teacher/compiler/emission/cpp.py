@@ -42,9 +42,6 @@ C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
-# How the host names a buffer's element type; PyTorch's own half types convert to the device's by pointer.
-HOST_TYPES = {**C_TYPES, "float16": "at::Half", "bfloat16": "at::BFloat16"}
-
 # Printed with `{f}` as the suffix of single-precision functions.
 _FUNCTIONS = {
     **{name: f"{name}{{f}}({{a}})" for name in (*MATH_FUNCTIONS, "floor", "ceil", "trunc")},
@@ -148,12 +145,13 @@ class Printer:
             sign = "-" if coefficient < 0 else "+"
             parts.append(f" {sign} {text}" if parts else ("-" if sign == "-" else "") + text)
         text = "".join(parts)
-        own = SUM if len(parts) > 1 else self._level(index)
-        return f"({text})" if own < level else text
+        return f"({text})" if self._level(index) < level else text
 
     def _level(self, index: Index) -> int:
-        if index in self.positions:
+        if index in self.positions or not index.terms:
             return ATOM
+        if len(index.terms) > 1:
+            return SUM
         monomial, coefficient = index.terms[0]
         if coefficient < 0:
             return UNARY
@@ -201,11 +199,7 @@ class Printer:
             if len(prefix.terms) > 1 and prefix in self.positions:  # the flat position so far has a name
                 text, level = self.positions[prefix], ATOM
                 continue
-            if position in self.positions:
-                position_text, position_level = self.positions[position], ATOM
-            else:
-                position_text = self.index(position, SUM if text else 0)
-                position_level = SUM if len(position.terms) > 1 else self._level(position) if position.terms else ATOM
+            position_text, position_level = self.index(position, SUM if text else 0), self._level(position)
             if text and text != "0":
                 if size.constant != 1:
                     factor = self.index(size, PRODUCT + 1)
@@ -238,10 +232,8 @@ class Printer:
             return ATOM
         if isinstance(value, Named):
             return self._scalar_level(value.value)
-        if isinstance(value, Formula) and value.index in self.positions:
-            return ATOM
         if isinstance(value, Formula):
-            return SUM if len(value.index.terms) > 1 else self._level(value.index) if value.index.terms else ATOM
+            return self._level(value.index)
         if isinstance(value, Compare):
             return RELATION if value.relation != "==" else EQUAL
         if isinstance(value, Choose):

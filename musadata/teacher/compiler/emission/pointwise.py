@@ -144,13 +144,9 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
             arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names])
             block.write(f"result.{part} = {function}({arguments});")
         block.write(f"*reinterpret_cast<float4*>({out} + first) = result;")
-    block.lines[-1] += " else {"
-    block.depth += 1
-    with block.scope(f"for ({INDEX} i = first; i < total; ++i)"):
+    with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total; ++i)"):
         arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names])
         block.write(f"{out}[i] = {function}({arguments});")
-    block.depth -= 1
-    block.write("}")
     setup = linear_setup(block, kernel.axes, threads_for(-(-total // 4)), "(total + 4 * threads - 1) / (4 * threads)")
     return finish(kernel, "float4 vectorised", block, setup, size_names, counts=("total",), helpers=source)
 

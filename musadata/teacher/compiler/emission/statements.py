@@ -49,8 +49,11 @@ class Block:
 
     @contextmanager
     def scope(self, head: str) -> Iterator[None]:
-        """An indented block in braces; variables that are made inside are forgotten after it."""
-        self.write(f"{head} {{")
+        """An indented block in braces; variables that are made inside are forgotten after it. `else` goes on a line."""
+        if head == "else":
+            self.lines[-1] += " else {"
+        else:
+            self.write(f"{head} {{")
         named, positions = dict(self.printer.named), dict(self.printer.positions)
         self.depth += 1
         yield
@@ -219,13 +222,8 @@ class Block:
         with self.scope(f"if ({condition})"):
             self._assign(name, node.yes)
         if not is_plain:
-            self.lines[-1] += " else {"
-            named = dict(self.printer.named)
-            self.depth += 1
-            self._assign(name, node.no)
-            self.depth -= 1
-            self.printer.named = named
-            self.write("}")
+            with self.scope("else"):
+                self._assign(name, node.no)
         self.name(node, name)
 
     def _assign(self, name: str, value: Scalar) -> None:

@@ -111,17 +111,12 @@ class FaultContext:
 
     def in_launch(self, site: KernelSite, old: str, new: str) -> str | None:
         """The candidate with something in a kernel's launch changed."""
-        start, end = self._launch_span(site)
-        if start < 0 or old not in self.source[start:end]:
+        call = self.source.find(f"{site.name}<<<")
+        start = self.source.rfind(site.emitted.launch[0], 0, call)
+        end = self.source.find("C10_CUDA_KERNEL_LAUNCH_CHECK", call)
+        if not 0 <= start < call < end or old not in self.source[start:end]:
             return None
         return self.source[:start] + self.source[start:end].replace(old, new, 1) + self.source[end:]
-
-    def _launch_span(self, site: KernelSite) -> tuple[int, int]:
-        call = self.source.find(f"{site.name}<<<")
-        setup = site.emitted.launch[0]
-        first = self.source.rfind(setup, 0, call)
-        last = self.source.find("C10_CUDA_KERNEL_LAUNCH_CHECK", call)
-        return (first, last) if 0 <= first < call < last else (-1, -1)
 
     def pick(self, items: Sequence[Item]) -> Item | None:
         return self.random.choice(items) if items else None

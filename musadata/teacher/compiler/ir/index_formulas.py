@@ -275,18 +275,14 @@ def _bounds(atom: Atom) -> tuple[Index, Index | None] | None:
 
 
 def _greatest_quotient(atom: Operation) -> Index | None:
-    top = _greatest(atom.left)
-    if top is None:
+    least = _worst_case(-atom.left)
+    if least is None:
         return None
+    top = -least
     whole, rest = _exact_part(top, atom.right)
     if not_negative(-rest - 1) and not_negative(rest + atom.right):
         return whole - 1
     return divide(top, atom.right)[0]
-
-
-def _greatest(formula: Index) -> Index | None:
-    least = _worst_case(-formula)
-    return None if least is None else -least
 
 
 def _is_size_quotient(atom: Atom) -> bool:
@@ -304,7 +300,7 @@ def _collect(terms: Iterable[tuple[Monomial, int]]) -> Index:
         sums[monomial] = sums.get(monomial, 0) + coefficient
     kept = {monomial: coefficient for monomial, coefficient in sums.items() if coefficient}
     _rejoin(kept)
-    return Index(tuple(sorted(kept.items(), key=lambda term: _monomial_key(term[0]))))
+    return Index(tuple(sorted(kept.items(), key=lambda term: (-len(term[0]), tuple(map(_atom_key, term[0]))))))
 
 
 def _rejoin(sums: dict[Monomial, int]) -> None:
@@ -330,7 +326,7 @@ def _rejoin(sums: dict[Monomial, int]) -> None:
 @lru_cache(maxsize=65536)
 def _atom_key(atom: Atom) -> tuple[int, str]:
     order = {Variable: 0, Operation: 1, Opaque: 2, Size: 3}[type(atom)]
-    return order, atom.name if isinstance(atom, (Variable, Size)) else _text(atom)
+    return order, _text(atom)
 
 
 def _text(atom: Atom) -> str:
@@ -341,10 +337,6 @@ def _text(atom: Atom) -> str:
 
 def _index_text(formula: Index) -> str:
     return "+".join(f"{c}*{'*'.join(_text(a) for a in m)}" for m, c in formula.terms)
-
-
-def _monomial_key(monomial: Monomial) -> tuple[Any, ...]:
-    return -len(monomial), tuple(_atom_key(atom) for atom in monomial)
 
 
 _EVALUATED: dict[str, Callable[[int, int], int]] = {"//": floordiv, "%": mod, "min": min, "max": max}

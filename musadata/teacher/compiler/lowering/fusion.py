@@ -63,7 +63,6 @@ class Kernel:
     name: str
     axes: tuple[Variable, ...]
     stages: tuple[Stage, ...]
-    made_from: tuple[str, ...]  # names of the graph's values that it computes
 
     @property
     def reductions(self) -> tuple[Reduce, ...]:
@@ -295,8 +294,7 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
             )
         )
         registers[id(loop.buffer)] = Local(dtype, loop.buffer.name)
-    names = tuple(member.loop.buffer.name for member in group.members)
-    return Kernel(f"{names[-1]}_kernel", group.axes, tuple(stages), names)
+    return Kernel(f"{group.members[-1].loop.buffer.name}_kernel", group.axes, tuple(stages))
 
 
 def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:

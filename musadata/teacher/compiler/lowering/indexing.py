@@ -151,19 +151,18 @@ def _ordered(c: Call) -> Results:
 
 def _larger(one: Scalar, other: Scalar) -> Scalar:
     """one > other, where NaN is larger than any number."""
-    larger = one > other
-    if not one.dtype.startswith("float"):
-        return larger
-    only = call("and", "bool", call("isnan", "bool", one), call("not", "bool", call("isnan", "bool", other)))
-    return call("or", "bool", larger, only)
+    return _or_nan(one > other, one, call("not", "bool", call("isnan", "bool", other)))
 
 
 def _neither_larger(one: Scalar, other: Scalar) -> Scalar:
-    same = call("eq", "bool", one, other)
+    return _or_nan(call("eq", "bool", one, other), one, call("isnan", "bool", other))
+
+
+def _or_nan(test: Scalar, one: Scalar, about_other: Scalar) -> Scalar:
+    """The test, or for floating point also that `one` is NaN and something is true of the other value."""
     if not one.dtype.startswith("float"):
-        return same
-    both_nan = call("and", "bool", call("isnan", "bool", one), call("isnan", "bool", other))
-    return call("or", "bool", same, both_nan)
+        return test
+    return call("or", "bool", test, call("and", "bool", call("isnan", "bool", one), about_other))
 
 
 @rule("masked_fill")
