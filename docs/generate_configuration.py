@@ -8,10 +8,13 @@ import inspect
 import re
 import sys
 import typing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from musadata.config import (
     Config,
@@ -26,7 +29,6 @@ from musadata.config import (
 )
 
 PAGE = Path(__file__).with_name("configuration.md")
-CODE_KEYS = "include exclude license kernels"
 
 
 @dataclass(frozen=True)
@@ -38,76 +40,17 @@ class Guide:
     example: str
 
 
-SOURCES = {
-    SourceType.PACKAGE: Guide(
-        "`nn.Module`s of an installed Python package.",
-        "name! include exclude license",
-        'sources:\n  - kind: package\n    name: torch\n    include: ["nn/modules/*.py"]\n',
-    ),
-    SourceType.DIRECTORY: Guide(
-        "Code below a folder.",
-        f"path! {CODE_KEYS}",
-        'sources:\n  - kind: directory\n    path: ~/models\n    license: MIT\n    exclude: ["tests/*"]\n',
-    ),
-    SourceType.GIT: Guide(
-        "A repository by URL, or a local clone or bare mirror.",
-        f"url! revision {CODE_KEYS}",
-        "sources:\n  - kind: git\n    url: https://github.com/rosinality/stylegan2-pytorch\n"
-        "    revision: bef283a1c24087da704d16c30abc8e36e63efa0e\n",
-    ),
-    SourceType.PYPI: Guide(
-        "A source distribution or wheel of a Python package index.",
-        f"name! revision url {CODE_KEYS}",
-        'sources:\n  - kind: pypi\n    name: timm\n    revision: "1.0.19"\n',
-    ),
-    SourceType.PARQUET: Guide(
-        "Dumps of files in Parquet, such as The Stack.",
-        "path! name columns! include exclude license",
-        "sources:\n  - kind: parquet\n    path: /data/the-stack/python/*.parquet\n"
-        "    columns: {content: content, path: path, repository: repo_name, license: license}\n",
-    ),
-    SourceType.GITHUB: Guide(
-        "Repositories found by a search on GitHub. A token is read from `GITHUB_TOKEN`.",
-        f"name! path! count url {CODE_KEYS}",
-        'sources:\n  - kind: github\n    name: "topic:cuda language:python"\n    path: build/repositories.jsonl\n'
-        "    count: 100\n",
-    ),
-    SourceType.NNSMITH: Guide(
-        "Random graphs, drawn with NNSmith and printed as modules.",
-        "count! nodes",
-        "sources:\n  - kind: nnsmith\n    count: 400\n    nodes: 6\n",
-    ),
-    SourceType.COMPOSITION: Guide(
-        "Fused chains and small blocks, composed of operators; no structure twice.",
-        "count!",
-        "sources:\n  - kind: composition\n    count: 600\n",
-    ),
-    SourceType.OPERATORS: Guide(
-        "PyTorch's operators, one task each.", "count!", "sources:\n  - kind: operators\n    count: 250\n"
-    ),
+_GUIDES = yaml.safe_load(Path(__file__).with_name("configuration_guides.yaml").read_text(encoding="utf-8"))
+SOURCES = {SourceType(kind): Guide(**guide) for kind, guide in _GUIDES["sources"].items()}
+TEACHERS = {TeacherType(kind): Guide(**guide) for kind, guide in _GUIDES["teachers"].items()}
+_SECTION_KINDS = {
+    "tasks": TasksConfig,
+    "tracing": TracingConfig,
+    "verifier": VerifierConfig,
+    "sampling": SamplingConfig,
 }
-TEACHERS = {
-    TeacherType.COMPILER: Guide(
-        "A compiler that lowers a task's aten graph to CUDA C++ in several schedules. Not a language model.",
-        "samples faults",
-        "teacher:\n  kind: compiler\n  samples: 6\n  faults: 2\n",
-    ),
-    TeacherType.OPENAI: Guide(
-        "A model behind any server that speaks OpenAI's chat protocol.",
-        "model! base_url! samples temperature top_p max_tokens concurrency timeout_seconds",
-        'teacher:\n  kind: openai\n  base_url: "http://localhost:8000/v1"\n  model: my-model\n  samples: 8\n',
-    ),
-    TeacherType.REPLAY: Guide(
-        "Answers that were given before: a corpus, a Parquet file, or a journal.",
-        "path! samples",
-        "teacher:\n  kind: replay\n  path: build/quickstart\n  samples: 3\n",
-    ),
-}
-SECTIONS = {
-    "tasks": (TasksConfig, 'tasks:\n  max_lines: 500\n  licenses: ["MIT", "Apache-2.0"]\n  families: {matmul: 0.3}\n'),
-    "tracing": (TracingConfig, "tracing:\n  shape_sets: 3\n"),
-    "verifier": (VerifierConfig, "verifier:\n  backend: cuda\n  timed_runs: 200\n"),
-    "sampling": (SamplingConfig, "sampling:\n  turns: 2\n  keep: 8\n  early_bonus: [0.2, 0.1]\n"),
+SECTIONS: dict[str, tuple[Any, str]] = {
+    name: (kind, _GUIDES["sections"][name]) for name, kind in _SECTION_KINDS.items()
 }
 _HEAD = """# Configuration
 
@@ -180,18 +123,18 @@ def _example(text: str) -> str:
     return f"```yaml\n{text}```"
 
 
+def _render_kinds(instance: Any, guides: Mapping[Any, Guide]) -> Iterator[str]:
+    for kind, guide in guides.items():
+        yield from (f"### kind: {kind.value}", guide.about, render_keys(instance, guide.keys.split(), kind.value))
+        yield _example(guide.example)
+
+
 def render_page() -> str:
     """The whole page."""
     config, source, teacher = Config(sources=()), SourceConfig(kind=SourceType.PACKAGE), TeacherConfig()
     parts = [_HEAD, "## The run", render_keys(config, ["seed", "shards"]), _example("seed: 20260601\nshards: 32\n")]
-    parts += ["## sources", meanings(Config)["sources"].capitalize()]
-    for kind, guide in SOURCES.items():
-        parts += [f"### kind: {kind.value}", guide.about, render_keys(source, guide.keys.split(), kind.value)]
-        parts += [_example(guide.example)]
-    parts += ["## teacher", "Who reasons about tasks and writes kernels."]
-    for kind, guide in TEACHERS.items():
-        parts += [f"### kind: {kind.value}", guide.about, render_keys(teacher, guide.keys.split(), kind.value)]
-        parts += [_example(guide.example)]
+    parts += ["## sources", meanings(Config)["sources"].capitalize(), *_render_kinds(source, SOURCES)]
+    parts += ["## teacher", "Who reasons about tasks and writes kernels.", *_render_kinds(teacher, TEACHERS)]
     for name, (kind, example) in SECTIONS.items():
         parts += [f"## {name}", render_keys(kind(), list(typing.get_type_hints(kind))), _example(example)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"

@@ -19,7 +19,6 @@ from musadata.records import (
     ChatMessage,
     Finding,
     InputSpec,
-    Message,
     PreferenceRow,
     Reject,
     RftRow,
@@ -44,10 +43,9 @@ def draw_row(row: Any) -> RenderableType:
 @draw_row.register
 def _task(row: Task) -> RenderableType:
     where = row.provenance
-    place = f"{where.path}:{where.lines}" if where.path else where.origin
     facts = {
         "from": f"{where.origin} {where.revision}".strip(),
-        "place": place,
+        "place": f"{where.path}:{where.lines}" if where.path else where.origin,
         "license": where.license,
         "family": f"{row.operator_family}, level {row.level}",
         "inputs": "  ".join(describe_input(spec) for spec in row.inputs),
@@ -63,11 +61,9 @@ def _annotation(row: Annotation) -> RenderableType:
     parts += [draw_trace(number, trace) for number, trace in enumerate(row.traces, 1)]
     for step in row.reasoning:
         parts += [Text(f"\n{step.step}", style="bold cyan"), Markdown(step.text, code_theme=_THEME)]
-    verdict = Text("\nthe traces support every claim", style="green")
-    parts.append(
-        verdict if row.grounded else Text("\nnot supported by the traces: " + "; ".join(row.ungrounded), style="red")
-    )
-    return Group(*parts)
+    if row.grounded:
+        return Group(*parts, Text("\nthe traces support every claim", style="green"))
+    return Group(*parts, Text("\nnot supported by the traces: " + "; ".join(row.ungrounded), style="red"))
 
 
 def draw_trace(number: int, trace: Trace) -> RenderableType:
@@ -97,8 +93,11 @@ def _candidate(row: Candidate) -> RenderableType:
         "verdict": f"stage {row.stage} on {row.backend}; {row.test_share:.0%} of tests; speedup {speedup}",
         "reward": f"{row.reward:+.2f}" + (", kept" if row.kept else ""),
     }
-    parts = [_title(row.candidate_id, "", ""), _badge(row.accepted, row.error_class or ""), _facts(facts)]
-    return Group(*parts, _code(row.source), *_findings(row.findings), *_feedback(row.feedback))
+    parts = [_title(row.candidate_id), _badge(row.accepted, row.error_class or ""), _facts(facts), _code(row.source)]
+    parts += [_finding(finding) for finding in row.findings]
+    if row.feedback:
+        parts.append(Panel(Text(row.feedback), title="feedback", title_align="left", border_style="yellow"))
+    return Group(*parts)
 
 
 @draw_row.register
@@ -111,22 +110,25 @@ def _trajectory(row: Trajectory) -> RenderableType:
         "rewards": ", ".join(f"{reward:+.2f}" for reward in row.rewards) + f"; return {row.trajectory_return:+.2f}",
     }
     outcomes = iter(row.outcomes)
-    said = [_message(message, next(outcomes, "") if message.role == "assistant" else "") for message in row.messages]
-    return Group(_title(row.trajectory_id, "", ""), _badge(row.success, ""), _facts(facts), *said)
+    said = []
+    for message in row.messages:
+        outcome = next(outcomes, "") if message.role == "assistant" else ""
+        said.append(_say(message.role, message.content, outcome or ("trained on" if message.loss else "")))
+    return Group(_title(row.trajectory_id), _badge(row.success, ""), _facts(facts), *said)
 
 
 @draw_row.register
 def _sft(row: SftRow) -> RenderableType:
     facts = {"task": row.task_id, "family": f"{row.family}, {row.operator_family}", "license": row.license}
     facts |= {"teacher": row.teacher, "split": row.split}
-    return Group(_title(row.sft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "trained on"))
+    return Group(_title(row.sft_id), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "trained on"))
 
 
 @draw_row.register
 def _rft(row: RftRow) -> RenderableType:
     facts = {"task": row.task_id, "candidate": row.candidate_id, "structure": row.structure}
     facts |= {"reward": f"{row.reward:+.2f}", "license": row.license, "teacher": row.teacher, "split": row.split}
-    return Group(_title(row.rft_id, "", ""), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "trained on"))
+    return Group(_title(row.rft_id), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "trained on"))
 
 
 @draw_row.register
@@ -134,7 +136,7 @@ def _preference(row: PreferenceRow) -> RenderableType:
     facts = {"task": row.task_id, "family": str(row.operator_family), "license": row.license, "split": row.split}
     chosen = _chat(row.chosen, f"chosen, reward {row.chosen_reward:+.2f}")
     rejected = _chat(row.rejected, f"rejected ({row.rejected_error}), reward {row.rejected_reward:+.2f}")
-    return Group(_title(row.preference_id, "", ""), _facts(facts), *_chat(row.prompt), *chosen, *rejected)
+    return Group(_title(row.preference_id), _facts(facts), *_chat(row.prompt), *chosen, *rejected)
 
 
 @draw_row.register
@@ -142,13 +144,13 @@ def _rl(row: RlRow) -> RenderableType:
     truth = row.reward_model.ground_truth
     facts = {"task": row.task_id, "data source": row.data_source, "ability": row.ability, "license": row.license}
     facts |= {"reward": f"{row.reward_model.style}: {truth[:200]} … ({len(truth):,} characters)", "split": row.split}
-    return Group(_title(row.rl_id, "", ""), _facts(facts), *_chat(row.prompt))
+    return Group(_title(row.rl_id), _facts(facts), *_chat(row.prompt))
 
 
 @draw_row.register
 def _reject(row: Reject) -> RenderableType:
     facts = {"dropped from": row.dataset, "by": row.step, "because": row.reason, "detail": row.detail}
-    return Group(_title(row.origin, "", ""), _facts(facts))
+    return Group(_title(row.origin), _facts(facts))
 
 
 def describe_input(spec: InputSpec) -> str:
@@ -161,17 +163,14 @@ def shape(numbers: Sequence[int]) -> str:
     return str(tuple(numbers))
 
 
-def _title(identity: str, name: str, kind: str) -> RenderableType:
+def _title(identity: str, name: str = "", kind: str = "") -> RenderableType:
     title = Text.assemble((identity, "bold"), "  " if name else "", (name, "bold cyan"), "  " if kind else "", kind)
     return Group(Rule(style="dim"), title)
 
 
 def _badge(accepted: bool, error: str) -> Text:
-    return (
-        Text(" accepted ", style="bold white on green")
-        if accepted
-        else Text(f" {error or 'not accepted'} ", style="bold white on red")
-    )
+    text = "accepted" if accepted else error or "not accepted"
+    return Text(f" {text} ", style=f"bold white on {'green' if accepted else 'red'}")
 
 
 def _facts(facts: dict[str, str]) -> RenderableType:
@@ -188,21 +187,10 @@ def _code(source: str) -> RenderableType:
     return Panel(Syntax(source, "python", theme=_THEME, line_numbers=True, word_wrap=True), border_style="dim")
 
 
-def _findings(findings: Sequence[Finding]) -> list[RenderableType]:
-    rows: list[RenderableType] = []
-    for finding in findings:
-        at = f" (line {finding.line})" if finding.line else ""
-        evidence = f" at {finding.index}: expected {finding.expected}, got {finding.got}" if finding.index else ""
-        rows.append(Text.assemble(("✗ ", "red"), (finding.rule, "bold"), at, ": ", finding.message, evidence))
-    return rows
-
-
-def _feedback(text: str) -> list[RenderableType]:
-    return [Panel(Text(text), title="feedback", title_align="left", border_style="yellow")] if text else []
-
-
-def _message(message: Message, outcome: str) -> RenderableType:
-    return _say(message.role, message.content, outcome or ("trained on" if message.loss else ""))
+def _finding(finding: Finding) -> RenderableType:
+    at = f" (line {finding.line})" if finding.line else ""
+    evidence = f" at {finding.index}: expected {finding.expected}, got {finding.got}" if finding.index else ""
+    return Text.assemble(("✗ ", "red"), (finding.rule, "bold"), at, ": ", finding.message, evidence)
 
 
 def _chat(messages: Sequence[ChatMessage], note: str = "") -> list[RenderableType]:

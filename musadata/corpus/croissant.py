@@ -7,6 +7,7 @@ Source: https://docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html
 import json
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,18 +17,14 @@ from musadata.schema import arrow_schema
 
 NAME = "croissant.json"
 _TYPES = {pa.string(): "sc:Text", pa.int64(): "sc:Integer", pa.float64(): "sc:Float", pa.bool_(): "sc:Boolean"}
-_TERMS = (
-    "column data dataType dct:conformsTo examples extract field fileProperty fileObject fileSet format includes "
-    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate "
-    "separator source subField transform citeAs equivalentProperty"
-)
+_CONTEXT = Path(__file__).with_name("croissant_context.json")  # of every file in this format
 
 
 def describe_croissant(manifest: dict[str, Any], licenses: Sequence[str]) -> dict[str, Any]:
     """The description of a corpus from its manifest; files by relative path and SHA-256, columns of every dataset."""
     datasets = {name: manifest["datasets"][name] for name in DATASETS if name in manifest["datasets"]}
     return {
-        "@context": _context(),
+        "@context": json.loads(_CONTEXT.read_text(encoding="utf-8")),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": "musadata-corpus",
@@ -47,24 +44,6 @@ def render_croissant(manifest: dict[str, Any], licenses: Sequence[str]) -> bytes
 def _license(license: str) -> str:
     """A link where the licence is one identifier, the expression itself where it is not."""
     return f"https://spdx.org/licenses/{license}" if re.fullmatch(r"[A-Za-z0-9.+-]+", license) else license
-
-
-def _context() -> dict[str, Any]:
-    context: dict[str, Any] = {
-        "@language": "en",
-        "@vocab": "https://schema.org/",
-        "sc": "https://schema.org/",
-        "cr": "http://mlcommons.org/croissant/",
-        "rai": "http://mlcommons.org/croissant/RAI/",
-        "dct": "http://purl.org/dc/terms/",
-    }
-    for term in _TERMS.split():
-        prefix, _, name = term.rpartition(":")
-        context[name] = f"{prefix or 'cr'}:{name}"
-    context["data"] = {"@id": "cr:data", "@type": "@json"}
-    context["examples"] = {"@id": "cr:examples", "@type": "@json"}
-    context["dataType"] = {"@id": "cr:dataType", "@type": "@vocab"}
-    return context
 
 
 def _describe_files(name: str, dataset: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -99,25 +78,23 @@ def _describe_records(dataset: Dataset) -> dict[str, Any]:
 
 
 def _describe_column(dataset: str, column: pa.Field) -> dict[str, Any]:
-    """One column. The parts of a struct become sub-fields; structs inside structs are left to the JSON Schema."""
     source = {"fileSet": {"@id": f"{dataset}-shards"}, "extract": {"column": column.name}}
-    identity = f"{dataset}/{column.name}"
-    kind = _element(column.type)
-    if not pa.types.is_struct(kind):
-        return _describe_field(identity, column.type, source)
-    parts = [
-        _describe_field(f"{identity}/{part.name}", part.type, {**source, "transform": {"jsonPath": part.name}})
-        for part in kind.fields
-        if not pa.types.is_struct(_element(part.type))
-    ]
-    repeated = {"repeated": True} if pa.types.is_list(column.type) else {}
-    return {"@type": "cr:Field", "@id": identity, "name": identity, **repeated, "subField": parts}
+    return _describe_field(f"{dataset}/{column.name}", column.type, source)
 
 
 def _describe_field(identity: str, kind: pa.DataType, source: dict[str, Any]) -> dict[str, Any]:
-    repeated = {"repeated": True} if pa.types.is_list(kind) else {}
-    data_type = _TYPES[_element(kind)]
-    return {"@type": "cr:Field", "@id": identity, "name": identity, **repeated, "dataType": data_type, "source": source}
+    """A column or a part of one. Parts of a struct become sub-fields; structs in structs are left to JSON Schema."""
+    field: dict[str, Any] = {"@type": "cr:Field", "@id": identity, "name": identity}
+    if pa.types.is_list(kind):
+        field["repeated"] = True
+    if not pa.types.is_struct(_element(kind)):
+        return field | {"dataType": _TYPES[_element(kind)], "source": source}
+    parts = [
+        _describe_field(f"{identity}/{part.name}", part.type, {**source, "transform": {"jsonPath": part.name}})
+        for part in _element(kind).fields
+        if not pa.types.is_struct(_element(part.type))
+    ]
+    return field | {"subField": parts}
 
 
 def _element(kind: pa.DataType) -> pa.DataType:

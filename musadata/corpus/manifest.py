@@ -188,7 +188,7 @@ def write_manifest(corpus: str, config: Any, *, shards: int | None = None) -> di
         "code_version": code_version(("musadata",)),
         "config": plain(config),
         "stages": {stage: _describe_stage(opened.stage(stage)) for stage in _names(opened.commits)},
-        "datasets": {name: _describe_dataset(opened.outputs(name)) for name in DATASETS if opened.outputs(name)},
+        "datasets": {name: _describe_dataset(outputs) for name in DATASETS if (outputs := opened.outputs(name))},
         "funnel": opened.funnel(),
         "balance": _describe_balance(opened.paths("tasks"), config),
     }
@@ -215,22 +215,12 @@ def read_manifest(corpus: str) -> dict[str, Any]:
 
 def _describe_stage(commits: Sequence[Commit]) -> dict[str, Any]:
     count = commits[0].shard.count
-    return {
-        "shards": count,
-        "complete": len(commits) == count,
-        "digests": [commit.digest for commit in commits],
-    }
+    return {"shards": count, "complete": len(commits) == count, "digests": [commit.digest for commit in commits]}
 
 
 def _describe_dataset(outputs: Sequence[Output]) -> dict[str, Any]:
-    return {
-        "rows": sum(output.rows for output in outputs),
-        "bytes": sum(output.bytes for output in outputs),
-        "shards": [
-            {"path": output.path, "rows": output.rows, "bytes": output.bytes, "sha256": output.sha256}
-            for output in outputs
-        ],
-    }
+    shards = [{"path": one.path, "rows": one.rows, "bytes": one.bytes, "sha256": one.sha256} for one in outputs]
+    return {"rows": sum(one.rows for one in outputs), "bytes": sum(one.bytes for one in outputs), "shards": shards}
 
 
 def _describe_balance(paths: Sequence[str], config: Any) -> dict[str, Any]:
@@ -256,22 +246,15 @@ def remove_leftovers(corpus: Corpus, commits: Sequence[Commit] = ()) -> list[str
     Only files of ours are touched: Parquet shards and temporary files, in folders that a commit names or could name.
     """
     named = {output.path for commit in corpus.commits for output in commit.outputs}
-    folders = {*DATASETS, *(output.dataset for commit in commits for output in commit.outputs)}
+    datasets = {*DATASETS, *(output.dataset for commit in commits for output in commit.outputs)}
     doomed = [
         commit_path(corpus.path, commit.stage, commit.shard) for commit in commits if commit not in corpus.commits
     ]
-    for folder in sorted(folders):
+    for folder in (*sorted(datasets), "", COMMITS, *(f"{COMMITS}/{stage}" for stage in _names(commits))):
         for name in files.list_names(files.join(corpus.path, folder)):
-            if f"{folder}/{name}" not in named and _is_ours(name):
-                doomed.append(files.join(corpus.path, folder, name))
-    for folder in ("", COMMITS, *(f"{COMMITS}/{stage}" for stage in _names(commits))):
-        for name in files.list_names(files.join(corpus.path, folder)):
-            if name.startswith(".") and name.endswith(files.TEMPORARY_SUFFIX):
+            unnamed = folder in datasets and name.endswith(".parquet") and f"{folder}/{name}" not in named
+            if unnamed or (name.startswith(".") and name.endswith(files.TEMPORARY_SUFFIX)):
                 doomed.append(files.join(corpus.path, folder, name))
     for path in doomed:
         files.remove(path)
     return doomed
-
-
-def _is_ours(name: str) -> bool:
-    return name.endswith(".parquet") or (name.startswith(".") and name.endswith(files.TEMPORARY_SUFFIX))

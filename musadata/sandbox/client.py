@@ -51,7 +51,7 @@ _started: list[tuple[subprocess.Popen[bytes], socket.socket]] = []  # warm proce
 
 
 def start_ahead(count: int, modules: Iterable[str] = ("torch",)) -> None:
-    """Let `count` processes import `modules` for the sandboxes that this one will open when it knows what they need."""
+    """Let `count` processes import `modules` for sandboxes that this process opens later."""
     _started.extend(_start(modules) for _ in range(count))
 
 
@@ -86,11 +86,11 @@ def _is_plain() -> bool:
 
 
 class _Lost(Exception):
-    """A call was ended from outside, so nobody knows how it would have ended."""
+    """A call was ended from outside, so its own outcome is unknown."""
 
 
 class _Turns:
-    """Any number of calls at a time, or one that is tried again, alone."""
+    """Admits any number of calls at a time, or one call alone that is tried again."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -99,7 +99,7 @@ class _Turns:
 
     @contextlib.contextmanager
     def take(self, alone: bool) -> Iterator[None]:
-        """One turn. Who wants to be alone waits for the others, but not for ever: they may wait for it in turn."""
+        """One turn. A call that must run alone waits for the others, with a limit, since they may wait for it."""
         with self._changed:
             free = lambda: not self._alone and not (alone and self._running)  # noqa: E731
             self._changed.wait_for(free, _ALONE_SECONDS)
@@ -168,7 +168,7 @@ class Sandbox:
                 self._await_ready()
 
     def launch(self) -> None:
-        """Start the warm process without waiting for it: the first call will, or entering."""
+        """Start the warm process without waiting for it; the first call waits, or entering the sandbox."""
         with self._lock:
             if self._process is None:
                 self._spawn()

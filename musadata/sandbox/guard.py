@@ -1,4 +1,4 @@
-"""The trusted process that stands between a call and the rest: furnishes its cell, watches it, ends it, reports.
+"""The trusted process between a call and everything else: it sets up the cell, watches the call, ends it and reports.
 
 In a cell it is the first process, so that everything the call has started dies with it. Where the system has no
 namespaces it adopts the call's orphans instead and hunts them down.
@@ -150,7 +150,7 @@ def _become_call(
 
 
 def _wait(call: _Call) -> tuple[str, int]:
-    """Watch until the call ends or must be ended: how, and its exit code or signal."""
+    """Watch until the call ends or must be ended. Returns how it ended, and its exit code or signal."""
     descriptor = os.pidfd_open(call.pid)
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)

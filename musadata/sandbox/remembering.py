@@ -1,4 +1,4 @@
-"""Calls that are not repeated: how one ended is kept by everything that decides it."""
+"""Calls that are not repeated: each outcome is stored under a hash of everything that determines it."""
 
 import threading
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _NOT_ITS_OWN = ("crash", "memory")
 
 
 class Caller(Protocol):
-    """Whatever carries out calls: a sandbox, or one that remembers."""
+    """Anything that runs calls: a sandbox, or one that remembers their outcomes."""
 
     def call(self, function: str, *arguments: Any, limits: Limits) -> Outcome:
         """How a call of "module:function" ended."""
@@ -21,7 +21,7 @@ class Caller(Protocol):
 
 
 class RememberingSandbox:
-    """Carries out each call once: the same function, arguments and limits end as they did.
+    """Runs each call once; the same function, arguments and limits give the stored outcome.
 
     What a call prints and the files that it leaves are not kept. `sandbox` opens what carries calls out, once a call is
     not known; `journal` gives the journal of a function, which is another one when the function's code has changed.

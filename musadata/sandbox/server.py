@@ -93,7 +93,7 @@ def _try_jail(folders: list[str], devices: list[str], writer: int) -> None:
     try:
         confine.enter_jail(folders, devices)
         for file in (str(importlib.__file__), __file__):
-            Path(file).read_bytes()  # somebody's umask may keep these from nobody
+            Path(file).read_bytes()  # a strict umask may hide these from the user `nobody`
         first = confine.fork_into_cell()
         if first == 0:
             confine.furnish_cell(Limits(file_mb=1), folders)
