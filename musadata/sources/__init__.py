@@ -12,7 +12,7 @@ OPENERS = {
     SourceType.DIRECTORY: "musadata.sources.directory:open_directory",
     SourceType.GIT: "musadata.sources.git:open_git",
     SourceType.PYPI: "musadata.sources.pypi:open_pypi",
-    SourceType.PARQUET: "musadata.sources.parquet:open_parquet",
+    SourceType.PARQUET: "musadata.sources.parquet:ParquetFiles",
     SourceType.GITHUB: "musadata.sources.github:open_github",
     SourceType.NNSMITH: "musadata.sources.nnsmith:NNSmithSource",
     SourceType.COMPOSITION: "musadata.sources.drawn:CompositionSource",

@@ -62,7 +62,11 @@ class Footer:
 
 
 class ParquetFiles:
-    """Units are row groups ("part-0.parquet#3"): one is read at a time, so memory stays flat."""
+    """Units are row groups ("part-0.parquet#3"): one is read at a time, so memory stays flat.
+
+    Raises:
+        MusadataError: no Parquet file there, or a role that is unknown or missing.
+    """
 
     def __init__(self, config: SourceConfig, seed: int):
         self._config, self.seed = config, seed
@@ -223,12 +227,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)
-
-
-def open_parquet(config: SourceConfig, seed: int) -> ParquetFiles:
-    """A dump.
-
-    Raises:
-        MusadataError: no Parquet file there, or a mapped column is missing.
-    """
-    return ParquetFiles(config, seed)

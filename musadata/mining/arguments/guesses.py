@@ -3,31 +3,15 @@
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
 
 from musadata.mining.arguments.normalize_examples import default_text
 
 LARGE = 192  # a default width from this on is too large for a task
 
-RULES: tuple[tuple[str, str], ...] = (
-    (r"(^|_)(act|activation|nonlinearity|act_layer|act_func|act_fn|non_linearity)($|_)", "nn.GELU"),
-    (r"norm_layer|^norm$|normalization", "nn.LayerNorm"),
-    (r"conv_layer", "nn.Conv2d"),
-    (r"kernel|ksize|window_size|patch_size", "3"),
-    (r"heads?$|n_?head|num_heads|nhead", "4"),
-    (r"groups?$|cardinality", "2"),
-    (r"stride|dilation|depth|layers|n_?blocks?|num_?blocks?|repeat|n_iter|expansion|multiplier", "1"),
-    (r"scale_factor|upscale|downscale|block_size|reduction|squeeze|ratio_int|r$|factor", "2"),
-    (r"pad", "1"),
-    (r"dropout|drop|prob|^p$|eps|momentum|margin|temperature|tau", "0.1"),
-    (r"alpha|beta|gamma|slope|lambda|weight_decay|rate|ratio|threshold|scale|init_value", "0.5"),
-    (r"vocab|num_emb|n_class|num_class|classes|n_token|ntoken|nvocab|max_len|num_positions|block_size", "50"),
-    (r"seq_len|seq_length|n_tokens|num_patches|context|length", "18"),
-    (r"img_size|image_size|input_size_hw|resolution|spatial|feat_size|height|width", "16"),
-    (r"shape|output_size|size$", "size"),
-    (r"^(is|use|with|has|do|enable|return)_|bias$", "False"),
-    (r"mode|type|name|method|reduction_type", "text"),
-    (r"hidden|mlp|inner|ffn|intermediate|out_|output|c2|planes_out|filters", "wide"),
-)
+RULES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("guesses.yaml").read_text(encoding="utf-8"))
 MODULES = re.compile(
     r"^(module|model|block|layer|fn|net|encoder|decoder|backbone|head|body|func|function|main|inner|m|f)$"
 )
@@ -70,7 +54,7 @@ def _guess(parameter: inspect.Parameter, variant: int) -> str:
     name, annotation = parameter.name.lower(), str(parameter.annotation)
     if MODULES.match(name):
         return ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")[variant]
-    for pattern, value in RULES:
+    for pattern, value in RULES.items():
         if re.search(pattern, name):
             return _by_rule(value, name, annotation, variant)
     if "bool" in annotation:

@@ -6,19 +6,11 @@ from collections.abc import Mapping
 from musadata.mining.slicing.dotted_names import dotted_name
 
 # Calls that always return False.
-NEVER = frozenset(
-    [
-        "torch.jit.is_scripting",
-        "torch.jit.is_tracing",
-        "torch._jit_internal.is_scripting",
-        "torch.compiler.is_compiling",
-        "torch.onnx.is_in_onnx_export",
-        "torch.overrides.has_torch_function",
-        "torch.cuda.is_available",
-        "is_scripting",
-        "is_tracing",
-    ]
-)
+NEVER = frozenset({
+    "torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch.compiler.is_compiling",
+    "torch.onnx.is_in_onnx_export", "torch.overrides.has_torch_function", "torch.cuda.is_available",
+    "is_scripting", "is_tracing",
+})  # fmt: skip
 
 
 def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:

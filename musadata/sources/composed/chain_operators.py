@@ -2,46 +2,20 @@
 
 from collections.abc import Callable
 from math import inf
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from musadata.sources.composed.builder import ANY, Builder, Range
 
 Step = Callable[[Builder], None]
 
-# Functional and layer form of each activation.
-ACTIVATIONS = {
-    "relu": ("F.relu({})", "nn.ReLU()"),
-    "gelu": ("F.gelu({})", "nn.GELU()"),
-    "silu": ("F.silu({})", "nn.SiLU()"),
-    "sigmoid": ("torch.sigmoid({})", "nn.Sigmoid()"),
-    "tanh": ("torch.tanh({})", "nn.Tanh()"),
-    "leaky_relu": ("F.leaky_relu({}, negative_slope=0.1)", "nn.LeakyReLU(0.1)"),
-    "elu": ("F.elu({})", "nn.ELU()"),
-    "softplus": ("F.softplus({})", "nn.Softplus()"),
-    "hardswish": ("F.hardswish({})", "nn.Hardswish()"),
-    "hardtanh": ("F.hardtanh({}, min_val=-1.0, max_val=1.0)", "nn.Hardtanh(-1.0, 1.0)"),
-    "mish": ("F.mish({})", "nn.Mish()"),
-    "selu": ("F.selu({})", "nn.SELU()"),
-    "swish": ("{0} * torch.sigmoid({0})", ""),
-    "tanh_softplus": ("{0} * torch.tanh(F.softplus({0}))", ""),
-    "square_relu": ("torch.square(F.relu({}))", ""),
-}
+ACTIVATIONS: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("activations.yaml").read_text(encoding="utf-8")
+)
 SMOOTH = ["relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "mish", "hardswish"]  # for the middle of a block
 _POSITIVE, _UNIT, _SIGNED_UNIT, _CLAMPED = (0.0, inf), (0.0, 1.0), (-1.0, 1.0), (-1.0, 2.0)
-BOUNDS: dict[str, Range] = {
-    "relu": _POSITIVE,
-    "softplus": _POSITIVE,
-    "square_relu": _POSITIVE,
-    "sigmoid": _UNIT,
-    "tanh": _SIGNED_UNIT,
-    "hardtanh": _SIGNED_UNIT,
-}
-# Ranges in which an activation is the identity.
-IDENTITY: dict[str, Range] = {
-    "relu": _POSITIVE,
-    "leaky_relu": _POSITIVE,
-    "elu": _POSITIVE,
-    "hardtanh": _SIGNED_UNIT,
-}
 
 
 def dimensions(builder: Builder) -> int:
@@ -77,14 +51,17 @@ def per_channel(builder: Builder) -> str:
 
 def written(name: str, value: str) -> str:
     """An activation of an expression."""
-    return ACTIVATIONS[name][0].format(value)
+    return str(ACTIVATIONS[name]["function"]).format(value)
 
 
 def activation(builder: Builder) -> None:
-    name = builder.pick([name for name in ACTIVATIONS if name not in IDENTITY or not builder.is_within(IDENTITY[name])])
-    functional, layer = ACTIVATIONS[name]
-    written = f"{builder.layer('activation', layer)}(x)" if layer and builder.chance(0.3) else functional.format("x")
-    builder.apply(written, BOUNDS.get(name, ANY))
+    shown = [
+        name for name, row in ACTIVATIONS.items() if "identity" not in row or not builder.is_within(row["identity"])
+    ]
+    name = builder.pick(shown)
+    layer = ACTIVATIONS[name]["layer"]
+    expression = f"{builder.layer('activation', layer)}(x)" if layer and builder.chance(0.3) else written(name, "x")
+    builder.apply(expression, ACTIVATIONS[name].get("bounds", ANY))
 
 
 def normalization(builder: Builder) -> None:
