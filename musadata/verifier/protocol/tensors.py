@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-# torch's name -> numpy's; bfloat16 has none there and is widened on reading.
+# By torch's name. numpy has no bfloat16, which is widened to float32 on reading.
 DTYPES = {
     "float64": np.float64,
     "float32": np.float32,
@@ -34,12 +34,12 @@ _MAX_HEADER = 16 << 20
 
 
 class BadTensors(Exception):
-    """Bytes that are not packed tensors; whoever wrote them is not to be trusted."""
+    """The bytes are not packed tensors."""
 
 
 @dataclass(frozen=True)
 class Array:
-    """One tensor on the trusted side. `values` are numpy's, with bfloat16 widened to float32; `raw` its bytes."""
+    """One tensor on the trusted side: its values, with bfloat16 widened to float32, and its raw bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class Array:
 
 
 def pack(tensors: "Mapping[str, torch.Tensor]") -> bytes:
-    """Named dense CPU tensors as bytes; strides are not kept. Only where torch is loaded."""
+    """Named dense CPU tensors as bytes, without their strides. For processes that have loaded torch."""
     import torch
 
     entries, chunks = [], []
@@ -62,7 +62,7 @@ def pack(tensors: "Mapping[str, torch.Tensor]") -> bytes:
 
 
 def unpack_torch(data: bytes) -> "dict[str, torch.Tensor]":
-    """What `pack` wrote, as CPU tensors that own their memory."""
+    """The packed tensors as CPU tensors that own their memory."""
     import torch
 
     found = {}
@@ -74,10 +74,10 @@ def unpack_torch(data: bytes) -> "dict[str, torch.Tensor]":
 
 
 def unpack(data: bytes) -> dict[str, Array]:
-    """What `pack` wrote, as numpy arrays.
+    """The packed tensors as numpy arrays.
 
     Raises:
-        BadTensors: the bytes are anything else.
+        BadTensors: the bytes are not packed tensors.
     """
     return {name: _array(dtype, tuple(shape), raw) for name, dtype, shape, raw in _entries(data)}
 

@@ -5,11 +5,11 @@ An element may differ from the oracle by
     relative·|oracle| + slack + 8·|reference − oracle| + 16·|oracle of inputs changed by one ulp − oracle|
 
 with slack = 500 ulp of the output's root mean square, plus 8 times the typical error of the reference, plus 16 times
-what inputs changed by one ulp do to the oracle. A sum in another order stays within that; half precision, TF32 or an
-unstable formula does not. A slice of the output, as a row or a column, that is far smaller than the whole is given
-slack by its own size, if the reference is exact on that scale: large values beside it do not hide it. Where all zeros,
-the output's mean, or the result for other inputs would pass, the slack is tightened; where they pass even then, the set
-proves nothing and does not count.
+the typical change of the oracle if inputs change by one ulp. Sums in another order pass; half precision, TF32 and
+unstable formulas do not. A slice of the output, such as a row, that is much smaller than the whole gets slack by its
+own size if the reference is exact on that scale, so that errors in it show beside large values. If all zeros, the
+output's mean, or the result for other inputs would pass, the slack is tightened; if they still pass, the set proves
+nothing and does not count.
 """
 
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ CONDITION_FACTOR = 16.0
 _RELATIVE_ULPS = {"float64": 170.0, "float32": 170.0, "float16": 4.0, "bfloat16": 4.0}
 _SCALE_ULPS = {"float64": 500.0, "float32": 500.0, "float16": 2.0, "bfloat16": 2.0}
 _TIGHT_ULPS = 16.0
-_FEW, _MANY = 8, 4096  # elements of a slice at least, and slices along an axis at most
+_FEW, _MANY = 8, 4096  # least elements of a slice, and most slices along an axis
 _MUCH_SMALLER = 1 / 8  # than the whole output
 _EXACT_ULPS = 32.0
-_LEAST_ULPS = 8.0  # of the whole output: what an intermediate value of its size may lose
-_OUTLIER = 16.0  # a typical error is at most this many medians: steps of round() and the like are no errors
+_LEAST_ULPS = 8.0  # of the whole output: the rounding error of an intermediate value of its size
+_OUTLIER = 16.0  # the typical error is at most this many medians: steps, such as those of round(), do not count
 
 
 @dataclass(frozen=True)
 class Tolerance:
     """For one output tensor; `relative` and `slack` are 0 for integers, which must be equal.
 
-    `tight`: narrower than an honest result in another order of rounding may need, because zeros or a constant would
-    pass else.
+    `discriminating`: zeros, a constant, and the result for other inputs fail. `tight`: the slack was tightened, so that
+    a correct result in another order of rounding may fail.
     """
 
     relative: float
@@ -48,7 +48,7 @@ class Tolerance:
 def measure_tolerance(
     reference: "torch.Tensor", oracle: "torch.Tensor", shaken: "torch.Tensor", other: "torch.Tensor | None"
 ) -> Tolerance:
-    """`oracle` and `shaken` are float64; `shaken` is the oracle of inputs changed by an ulp, `other` of another set."""
+    """`oracle` and `shaken` are float64; `shaken` is the oracle of inputs moved by an ulp, `other` of other inputs."""
     import torch
 
     if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
@@ -82,7 +82,7 @@ def _measure_slices(
     kind: str,
     unit: float,
 ) -> tuple[tuple[int, tuple[float, ...]], ...]:
-    """The slack of slices much smaller than the whole output; `whole` is its slack, and an ulp of its size."""
+    """The slack of slices much smaller than the whole output; `whole` is the output's slack and an ulp of its size."""
     import torch
 
     finite = torch.isfinite(oracle) & torch.isfinite(reference)
@@ -109,8 +109,8 @@ def _measure_slices(
 
 
 def _typical(errors: "torch.Tensor", truth: "torch.Tensor") -> float:
-    """The largest error, steps left out: at most a multiple of the median, to which the exact zeros of a ReLU, a mask
-    or padding say nothing."""
+    """The largest error, but at most a multiple of the median error, which excludes steps. Elements that are exactly
+    zero, as after a ReLU, a mask or padding, do not count."""
     telling = errors[(truth != 0) | (errors != 0)]
     if len(telling) < 8:
         return float(errors.max())
@@ -118,7 +118,7 @@ def _typical(errors: "torch.Tensor", truth: "torch.Tensor") -> float:
 
 
 def _fools_fail(truth: "torch.Tensor", other: "torch.Tensor | None", relative: float, slack: float) -> bool:
-    """Whether zeros, a constant, and the answer to other inputs are all refused."""
+    """Whether zeros, a constant, and the result for other inputs all fail."""
     import torch
 
     zeros = _differs(truth, torch.zeros_like(truth), relative, slack)

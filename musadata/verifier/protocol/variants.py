@@ -1,7 +1,7 @@
-"""How the values of an input set are changed, so that a shortcut that holds for the usual ones shows.
+"""Variants of an input set's values, which detect shortcuts that are right for the usual values only.
 
-A ReLU that returns its input survives positive values, a variance as E[x²] − E[x]² survives values around zero, and
-all zeros survive small ones; see `reference/hacks.md` of the design notes.
+A ReLU that returns its input passes for positive values, a variance computed as E[x²] − E[x]² for values around zero,
+and all zeros for small ones.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     import torch
 
 PLAIN, SCALED, SMALL, OFFSET, INFINITE = "plain", "scaled by -3", "scaled by 0.01", "offset", "partly infinite"
-# exp() of large values overflows, so that a softmax without its maximum shows; far from zero also one with a rounded
-# maximum, or one that starts with 0. The latter is only for functions that ignore a shift of all inputs, which they
-# must cancel, or follow it, as a maximum does: what it takes for less than all values is not.
+# exp() of large values overflows: detects a softmax that does not subtract the maximum. Values far from zero also
+# detect a maximum that is rounded or starts with 0. They are only for functions that ignore a shift of all inputs, or
+# follow it as a maximum does.
 LARGE, FAR = "large", "large and far from zero"
-SHIFTED = "shifted by one"  # never judged: tells which functions those are
-# Equal values, zeros and halves: rounding, comparisons and the first of several maxima show. The second is for
-# functions that are not finite at zero.
+SHIFTED = "shifted by one"  # never judged: shows which functions these are
+# Equal values, zeros and halves: detect wrong rounding, comparisons, and choice among equal maxima. The second variant
+# is for functions that are not finite at zero.
 TIES, NONZERO_TIES = "halves, with ties and zeros", "halves, with ties"
-BELOW = "below zero, with extremes last"  # a maximum that starts with 0 shows, and one that leaves the last value out
+BELOW = "below zero, with extremes last"  # detects a maximum that starts with 0 or leaves out the last value
 _ORDERS = ((PLAIN, SCALED, OFFSET, SMALL), (PLAIN, SMALL, OFFSET, SCALED))
 _LARGE = {"float64": 1000.0, "float32": 100.0, "float16": 30.0, "bfloat16": 100.0}
 _EXTREME = 8.0  # times the usual size; its exponential is still finite
-_LONG = 8  # shorter dimensions have no border: everything would be one
+_LONG = 8  # shorter dimensions have no border, as most of them would be border
 _OFFSETS = {"float64": 100.0, "float32": 100.0, "float16": 8.0, "bfloat16": 8.0}
 
 
@@ -46,17 +46,17 @@ def plan_variants(shape: int, count: int) -> list[str]:
 
 
 def can_be_large(specs: Sequence[InputSpec]) -> bool:
-    """Whether any input has values without bounds."""
+    """Whether any input has unbounded values."""
     return any(spec.kind == "normal" and spec.dtype in _LARGE for spec in specs)
 
 
 def can_tie(specs: Sequence[InputSpec]) -> bool:
-    """Whether any input's values are not already of few kinds."""
+    """Whether any input has continuous values."""
     return any(spec.kind in ("normal", "uniform") and spec.dtype in _LARGE for spec in specs)
 
 
 def apply_variant(specs: Sequence[InputSpec], values: Sequence[Any], variant: str) -> list[Any]:
-    """The values changed within what their specs allow: integers stay, ranges are kept."""
+    """The values changed within their specs: integers stay as they are, and values stay in their range."""
     from musadata.tracing.inputs import keep_structure
 
     return [keep_structure(spec, _change(spec, value, variant)) for spec, value in zip(specs, values, strict=True)]
@@ -97,7 +97,7 @@ def _with_infinities(value: "torch.Tensor") -> "torch.Tensor":
 
 
 def _in_halves(value: "torch.Tensor") -> "torch.Tensor":
-    """Multiples of a half, every third of a sixteenth: `round(4 * x)` meets its halves there."""
+    """Multiples of 1/2, and every third a multiple of 1/16, so that `round(4 * x)` has ties."""
     import torch
 
     fine = torch.arange(value.numel()).reshape(value.shape) % 3 == 2
@@ -117,7 +117,7 @@ def _border(value: "torch.Tensor") -> "torch.Tensor":
 
 
 def _with_extremes(value: "torch.Tensor") -> "torch.Tensor":
-    """The borders are large, and nowhere zero: a mean of many values without the last is visibly another."""
+    """With large values at the borders, so that a mean of many values changes visibly without the last."""
     import torch
 
     large = torch.where(value == 0, torch.ones_like(value), value) * _EXTREME
@@ -125,7 +125,7 @@ def _with_extremes(value: "torch.Tensor") -> "torch.Tensor":
 
 
 def _last_are_extreme(value: "torch.Tensor") -> "torch.Tensor":
-    """In turn the borders are next to zero and large; the very last is next to zero."""
+    """With values at the borders that are alternately near zero and large; the very last is near zero."""
     import torch
 
     from_last = torch.zeros(value.shape, dtype=torch.int32)
@@ -136,14 +136,14 @@ def _last_are_extreme(value: "torch.Tensor") -> "torch.Tensor":
 
 
 def _empty_first(value: "torch.Tensor") -> "torch.Tensor":
-    """The first of several rows, images or the like is all zeros: what divides by its norm shows."""
+    """With zeros as the first of several rows or images: detects a division by its norm."""
     if value.dim() >= 2 and value.shape[0] >= 2:
         value[0] = 0.0
     return value
 
 
 def _on_grid(spec: InputSpec, value: "torch.Tensor", variant: str) -> "torch.Tensor":
-    """Eighths of the range, in halves of them where its lower bound is left out."""
+    """Rounded down to eighths of the range; in the middle of each eighth if the lower bound is excluded."""
     import torch
 
     step = (spec.high - spec.low) / 8.0

@@ -1,6 +1,6 @@
-"""Inside the sandbox: run a candidate as its plan says, and leave its outputs as files for the trusted side.
+"""Inside the sandbox: run a candidate according to its plan and leave its outputs as files for the trusted side.
 
-Everything here is only as trustworthy as the process that it shares with the candidate: it reports, it never judges.
+This code shares its process with the candidate and is not trusted: it reports facts and never judges.
 """
 
 import contextlib
@@ -41,12 +41,12 @@ _BYTES_PER_VALUE = 4  # C++ reports bytes only
 
 
 class CompilationFailed(RuntimeError):
-    """The trusted side could not compile. It has recorded why, whatever becomes of this exception."""
+    """The trusted side could not compile. It has recorded the reason, even if the candidate catches this exception."""
 
 
 @dataclass
 class _Run:
-    """What one candidate's run carries from call to call."""
+    """What stays the same or is collected over all calls of one candidate."""
 
     module: ModuleType
     model: torch.nn.Module
@@ -57,16 +57,16 @@ class _Run:
     outputs: list[tuple[str, list[torch.Tensor], bytes]] = field(default_factory=list)
 
     def synchronize(self) -> None:
-        """Wait until the device is done."""
+        """Wait for the device."""
         getattr(torch, self.backend.DEVICE).synchronize()
 
 
 def run_candidate(source: str, backend_name: str) -> dict[str, object]:
     """Import the candidate, build `ModelNew`, copy the state into it, and carry out the planned calls.
 
-    `backend_name` is the backend's module. The plan is asked for once the candidate is imported. Returns
-    `CandidateFacts`, which are also left in the file `facts` before each call, so that a crash does not take them all.
-    A plan that is timed shows its results first, and goes on if they are found good.
+    `backend_name` is the backend's child module. The process asks for the plan after it has imported the candidate.
+    Returns `CandidateFacts`, which are also written to the file `facts` before each call, so that they survive a crash.
+    If the plan asks for timing, the results are judged first, and timed only if they are right.
     """
     backend = importlib.import_module(backend_name)
     fault_file = os.open("faults", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
@@ -84,13 +84,13 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
 
 @dataclass
 class _Session:
-    """One candidate's run, and what is known of it so far."""
+    """One candidate's run, and the facts about it so far."""
 
     guard: IntegrityGuard
     facts: messages.CandidateFacts = field(default_factory=messages.CandidateFacts)
 
     def run(self, source: str, backend: ModuleType) -> None:
-        """Import the candidate, and call it as planned if it has the reference's interface."""
+        """Import the candidate, and call it according to the plan if it has the reference's interface."""
         module = _load(source)
         kind = getattr(module, "ModelNew", None)
         if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
@@ -114,7 +114,7 @@ class _Session:
             self._have_timed(run, turns, watch)
 
     def _call(self, run: _Run) -> None:
-        """Carry out the calls, until one fails that must not."""
+        """Carry out the calls until one fails that must succeed."""
         for call in run.plan.calls:
             Path("facts").write_text(json.dumps(encode(self.facts)))
             made = _carry_out(run, call)
@@ -125,7 +125,7 @@ class _Session:
         self.facts = replace(self.facts, changed_later=changed)
 
     def _have_timed(self, run: _Run, turns: Turns, watch: Stopwatch) -> None:
-        """Have the candidate judged, and timed if nothing speaks against it."""
+        """Have the candidate judged, and timed if nothing is wrong with it."""
         self.facts = self.guard.check(self.facts)
         names = [call.name for call in run.plan.calls if Path(call.name).exists()]
         outputs = {name: Path(name).read_bytes() for name in (*names, "faults")}
@@ -137,8 +137,8 @@ class _Session:
 
 
 def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:
-    """Allocate everything on the device before timing: allocation is slow while others make their contexts, and a
-    candidate that is timed holds all of them up."""
+    """Allocate all device memory before timing: allocation is slow while other processes make their contexts, and they
+    all wait for a candidate that is being timed."""
     device = run.backend.DEVICE
     sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in timed.sets]
     watch = Stopwatch(device, timed.flush_bytes)
@@ -147,13 +147,13 @@ def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:
 
 
 def import_candidate(source: str, backend: str) -> None:
-    """Only import the candidate, so that its sources get compiled."""
+    """Import the candidate and do no more, so that its sources are compiled."""
     importlib.import_module(backend).activate(_compile)
     _load(source)
 
 
 def _compile(sources: CandidateSources) -> str:
-    """Have the trusted side compile; gives the path of the artifact."""
+    """Have the trusted side compile; returns the path of the library."""
     answer = ask_for(messages.CompileRequest(sources), messages.Compiled, messages.Refused)
     if isinstance(answer, messages.Compiled):
         return answer.path
@@ -175,7 +175,7 @@ def _load(source: str) -> ModuleType:
 
 
 def _carry_out(run: _Run, call: messages.Call) -> messages.CallFacts:
-    """One call of the forward: facts about it; its outputs go to the file that the call names."""
+    """Make one call of the forward; returns facts and writes the outputs to the file that the call names."""
     held = _fill(run, call.set, call.strided)
     values = _arguments(run.plan.sets[call.set].literals, held)
     run_unseen(run, values, call.unseen)
@@ -237,13 +237,13 @@ def _run_forward(run: _Run, values: list[Any], leaves: list[torch.Tensor]) -> me
 
 
 def run_unseen(run: _Run, values: list[Any], most: int) -> None:
-    """Call a forward again and again, for some hundredths of a second: it must not matter.
+    """Call a forward repeatedly, for some hundredths of a second, which must not change its later results.
 
-    How often depends on the machine. No honest candidate's verdict does; one that counts its calls and waits long may
-    be found out on a fast machine only.
+    The number of calls depends on the machine. This changes no honest candidate's verdict, but a candidate that cheats
+    after many calls may be detected on fast machines only.
     """
     host_end, end = time.thread_time() + _UNSEEN_SECONDS, time.perf_counter() + _UNSEEN_WALL_SECONDS
-    with contextlib.suppress(Exception), torch.no_grad():  # what fails here fails again in the call that is checked
+    with contextlib.suppress(Exception), torch.no_grad():  # a failure repeats in the call that is checked
         for _ in range(most):
             run.model(*values)
             run.synchronize()
@@ -254,8 +254,11 @@ def run_unseen(run: _Run, values: list[Any], most: int) -> None:
 def _find_changes(
     run: _Run, call: messages.Call, values: list[Any], held: dict[str, torch.Tensor], before: Snapshot, again: bool
 ) -> tuple[str, ...]:
-    """What the call changed in the program's state. `again`: it may be made once more, which tells scratch memory, that
-    stays as it is, from a count on the device or in tensors on the host."""
+    """What the call changed in the program's state.
+
+    `again`: the call may be repeated. Scratch memory then holds the same values again, while a counter on the device or
+    in a tensor on the host has changed.
+    """
     now = take_snapshot(run.module, run.model, held)
     changed = sorted(name for name, value in now.values.items() if before.values.get(name, value) != value)[:8]
     if again and (run.backend.memory_changed() or now.contents != before.contents):
@@ -272,7 +275,7 @@ def _find_changes(
 
 
 def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRecords:
-    """What the backend's module tells of a call, and what PyTorch dispatched in it."""
+    """A call as the backend's module and the dispatch of PyTorch's operators have recorded it."""
     done = [launch for launch in records.kernels if not launch.error]
     counted = watch.to_host + _values(records.host_bytes)
     return messages.CallRecords(
@@ -292,8 +295,10 @@ def _values(size: int) -> int:
 
 
 def _fill(run: _Run, index: int, strided: bool) -> dict[str, torch.Tensor]:
-    """The input set's values, in the same device tensors for all sets of the same shapes: a cache keyed by address or
-    identity then answers with old results."""
+    """The input set's values, in the same device tensors for all sets of the same shapes.
+
+    A candidate whose cache is keyed by address or identity then returns old results.
+    """
     if strided:
         return {name: _strided_copy(value, run.backend.DEVICE) for name, value in run.inputs[index].items()}
     shape = run.plan.sets[index].shape
@@ -321,7 +326,7 @@ def _arguments(literals: Sequence[messages.Literal | None], held: dict[str, torc
 
 
 def _own_copy(leaf: torch.Tensor) -> torch.Tensor:
-    """A plain tensor apart from the inputs, which the next call fills anew."""
+    """A copy of a plain tensor, since the next call overwrites the inputs."""
     return leaf.clone() if type(leaf) is torch.Tensor else leaf
 
 

@@ -1,7 +1,7 @@
-"""Inside the sandbox: the state in which a candidate could count the calls of its forward.
+"""Inside the sandbox: snapshots of the state in which a candidate could count the calls of its forward.
 
-Covers Python's values, PyTorch's settings, the environment and files; static variables of C++ are found by the backend.
-The values of tensors stand apart, in `contents`: a tensor may be scratch memory, which kernels may fill as they like.
+Covers Python's values, PyTorch's settings, the environment and files; the backend finds static variables of C++. Values
+of tensors are kept apart, in `contents`: a tensor may be scratch memory, which kernels may overwrite.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ import torch
 
 from musadata.sandbox.confine import SCRATCH
 
-_MOST_VALUES = 20_000  # of one program, the nearest first
+_MOST_VALUES = 20_000  # of one program, in breadth-first order
 _MOST_ELEMENTS = 1 << 16  # of one container
 _MOST_BYTES = 1 << 16  # of one tensor on the host
 _PLAIN = (bool, int, float, complex, str, bytes)
-_SHOWN = (*_PLAIN, bytearray, range, slice, PurePath, torch.dtype, torch.device)  # `repr` says all that they hold
+_SHOWN = (*_PLAIN, bytearray, range, slice, PurePath, torch.dtype, torch.device)  # `repr` shows their whole value
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
-# Not followed: they belong to Python or a library, and much in them changes without the candidate.
+# Not followed: they belong to Python or a library and change without the candidate.
 _OTHERS = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, logging.Manager)
 _SETTINGS: dict[str, Callable[[], Any]] = {
     "threads": torch.get_num_threads,
@@ -54,8 +54,8 @@ class Snapshot:
     """A program's state at one moment.
 
     Attributes:
-        values: a value that differs once the state has changed, by a phrase that says where it is.
-        contents: digests of the small tensors on the host, by id.
+        values: comparable values by a phrase that names their place; they differ if the state has changed.
+        contents: digests of small tensors on the host, by id.
     """
 
     values: Mapping[str, object]
@@ -63,7 +63,7 @@ class Snapshot:
 
 
 def take_snapshot(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Snapshot:
-    """`module` is the candidate's program, `tensors` what it is called with."""
+    """The state now. `module` is the candidate's program and `tensors` are the inputs that it is called with."""
     walk = _walk(module, model, tensors)
     values = {
         **walk.found,
@@ -79,7 +79,7 @@ def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str
     places: dict[str, Mapping[str, Any]] = {"the program": vars(module), "ModelNew": vars(type(model))}
     places |= {f"the module {name or 'ModelNew'}": vars(part) for name, part in model.named_modules()}
     places |= {f"input {name}": vars(tensor) for name, tensor in tensors.items()}
-    limit = logging.root.manager.disable  # below it nothing is logged, whatever a logger's own level is
+    limit = logging.root.manager.disable  # nothing below this level is logged, whatever a logger's own level is
     places["Python's loggers"] = {**logging.root.manager.loggerDict, "root": logging.root, "limit": limit}
     walk = _Walk(module.__name__)
     for place, attributes in places.items():
@@ -90,7 +90,7 @@ def _walk(module: types.ModuleType, model: torch.nn.Module, tensors: Mapping[str
 
 
 def _files() -> Iterator[Path]:
-    """All files and folders where a candidate may write, without what is mounted there."""
+    """All files and folders below those where a candidate may write, without mount points."""
     here = Path.cwd()
     tops = ("/tmp", "/dev/shm") if here == Path(SCRATCH) else (here,)  # outside the sandbox those two are shared
     for top in tops:
@@ -102,7 +102,7 @@ def _files() -> Iterator[Path]:
 def _describe_file(path: Path) -> tuple[Any, ...]:
     try:
         about = path.lstat()
-    except OSError:  # it is gone meanwhile
+    except OSError:  # it was removed in the meantime
         return (str(path),)
     return str(path), about.st_mode, *(() if path.is_dir() else (about.st_size, about.st_mtime_ns))
 
@@ -120,7 +120,7 @@ def _settings() -> dict[str, object]:
 
 
 class _Walk:
-    """Visits values and what they hold, each once, the nearest first."""
+    """Visits values and the values that they hold, each once, breadth first."""
 
     def __init__(self, module: str):
         self.found: dict[str, list[Any]] = {}
@@ -130,7 +130,7 @@ class _Walk:
         self._seen: dict[int, Any] = {}  # holds the values, as an id is reused once its value is freed
 
     def begin(self, place: str, value: Any) -> None:
-        """Add a place and what it holds."""
+        """Add a value, and the place where it was found."""
         self._waiting.append((place, value))
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class _Walk:
             self._waiting += [(place, part) for part in itertools.islice(self._parts(value), _MOST_ELEMENTS)]
 
     def _parts(self, value: Any) -> Iterator[Any]:
-        """What a value holds that a candidate could have put there."""
+        """The values that a value holds, as far as a candidate could have put them there."""
         if isinstance(value, types.FunctionType):
             yield from (value.__defaults__ or (), value.__kwdefaults__ or {}, vars(value))
             yield from (cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType())
@@ -163,19 +163,19 @@ class _Walk:
             yield value.grad if value.is_leaf else None
         elif isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools", "collections"):
             with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
-                yield value.__reduce__()  # the only place that tells its position
+                yield value.__reduce__()  # nothing else shows its position
             yield from gc.get_referents(value)
         else:
             yield from gc.get_referents(value)
 
     def _attributes(self, kind: type) -> Iterator[Any]:
-        """All attributes of the candidate's own classes; of others only plain values, as functions lead far."""
+        """All attributes of the candidate's own classes; only plain values of others, whose functions lead too far."""
         values = list(vars(kind).values())
         yield from values if kind.__module__ == self._module else [v for v in values if isinstance(v, _PLAIN)]
 
 
 def _plain_part(value: Any) -> Any:
-    """What of a value can be compared: itself, its size, or its position."""
+    """The part of a value that can be compared: the value itself, its size, or its position; None if there is none."""
     if isinstance(value, _SHOWN):
         return repr(value)  # NaN is not itself
     if isinstance(value, torch.Tensor):

@@ -90,38 +90,30 @@ def describe_plan(
     )
 
 
+@dataclass
 class CandidateSession:
-    """Serves one candidate's process. `timing` is None where times mean nothing.
+    """Serves one candidate's process.
 
-    `lock` is shared while its context is made and while it is executed, and held alone while it is timed. `seat` is its
-    place on the device, from before its context is made until its process ends; `contexts` bounds how many make theirs
-    at a time. `crosscheck` is what the emulator finds, now or later, None where it is not asked.
+    Attributes:
+        lock: on the device: shared while the context is made and the candidate is executed, held alone for timing.
+        seat: the candidate's place on the device, from before its context is made until its process ends.
+        timing: None where times mean nothing.
+        contexts: bounds how many processes make contexts at a time; None once this one was admitted.
+        crosscheck: what the emulator finds, now or later; None where there is no cross-check.
     """
 
-    def __init__(
-        self,
-        config: VerifierConfig,
-        compilations: Compilations,
-        expected: "Future[Expectation]",
-        seed: int,
-        lock: DeviceLock | None,
-        seat: DeviceSeat | None,
-        timing: StartTiming | None,
-        contexts: threading.Semaphore,
-        crosscheck: "Future[Judgement | None] | None" = None,
-    ):
-        self._config = config
-        self._compilations = compilations
-        self._expected = expected
-        self._seed = seed
-        self._lock = lock
-        self._seat = seat
-        self._timing = timing
-        self._contexts: threading.Semaphore | None = contexts  # None once it has had leave
-        self._leave: threading.Semaphore | None = None
-        self._crosscheck = crosscheck
-        self._judgement: Judgement | None = None
-        self._driver: Driver | None = None
+    config: VerifierConfig
+    compilations: Compilations
+    expected: "Future[Expectation]"
+    seed: int
+    lock: DeviceLock | None
+    seat: DeviceSeat | None
+    timing: StartTiming | None
+    contexts: threading.Semaphore | None
+    crosscheck: "Future[Judgement | None] | None" = None
+    _leave: threading.Semaphore | None = None
+    _judgement: Judgement | None = None
+    _driver: Driver | None = None
 
     def serve(self, question: object) -> object:
         """The answer to a message, or to None for what is none: the process may be hostile, and ask in any order."""
@@ -133,76 +125,76 @@ class CandidateSession:
             case messages.ContextMade():
                 return messages.Proceed()
             case messages.RequestPlan():
-                return self._plan(self._expected.result())
+                return self._plan(self.expected.result())
             case messages.RequestDevice():
-                if self._lock is not None:
-                    self._lock.share()
+                if self.lock is not None:
+                    self.lock.share()
                 return messages.Proceed()
-            case messages.JudgeRequest() if self._timing is not None and self._judgement is None:
-                return self._judge(question, self._timing)
+            case messages.JudgeRequest() if self.timing is not None and self._judgement is None:
+                return self._judge(question, self.timing)
         if self._driver is not None and not isinstance(question, messages.CompileRequest):
             return self._time(self._driver, question)
-        return self._compilations.serve(question)
+        return self.compilations.serve(question)
 
     def _wait_for_context(self) -> None:
-        if self._contexts is None:
+        if self.contexts is None:
             return
-        if self._seat is not None:
-            self._seat.take()
-        self._contexts.acquire()
-        self._leave, self._contexts = self._contexts, None
-        if self._lock is not None:  # a candidate that is timed meanwhile would wait for the driver
-            self._lock.share()
+        if self.seat is not None:
+            self.seat.take()
+        self.contexts.acquire()
+        self._leave, self.contexts = self.contexts, None
+        if self.lock is not None:  # a candidate that is timed meanwhile would wait for the driver
+            self.lock.share()
 
     def leave(self) -> None:
         """Its process has made its context, or has ended."""
         if self._leave is not None:
-            if self._lock is not None:
-                self._lock.release()
+            if self.lock is not None:
+                self.lock.release()
             self._leave.release()
             self._leave = None
 
     def _plan(self, expectation: Expectation) -> messages.Plan:
-        flush_bytes = self._compilations.backend.flush_bytes
-        timed = messages.TimedSets(tuple(timed_sets(expectation)), flush_bytes) if self._timing else None
-        return describe_plan(expectation, self._calls(expectation), self._seed, timed)
+        flush_bytes = self.compilations.backend.flush_bytes
+        timed = messages.TimedSets(tuple(timed_sets(expectation)), flush_bytes) if self.timing else None
+        return describe_plan(expectation, self._calls(expectation), self.seed, timed)
 
     def _calls(self, expectation: Expectation) -> list[messages.Call]:
         shapes = [item.plan.shape for item in expectation.sets]
-        return plan_calls(shapes, self._compilations.backend.checks, _UNSEEN_CALLS)
+        return plan_calls(shapes, self.compilations.backend.checks, _UNSEEN_CALLS)
 
     def _judge(self, request: messages.JudgeRequest, timing: StartTiming) -> messages.Proceed | messages.Stop:
-        if self._lock is not None:
-            self._lock.release()
+        if self.lock is not None:
+            self.lock.release()
         self._judgement = self._judge_run(Outcome("ok", files=request.outputs), request.facts)
         if self._judgement.error_class is None:
-            if self._lock is not None:
-                self._lock.take_alone()
-            if self._crosscheck is not None and self._crosscheck.done():  # else `conclude` waits for it
-                self._judgement = add_crosscheck(self._judgement, self._crosscheck.result())
+            if self.lock is not None:
+                self.lock.take_alone()
+            if self.crosscheck is not None and self.crosscheck.done():  # else `conclude` waits for it
+                self._judgement = add_crosscheck(self._judgement, self.crosscheck.result())
         if self._judgement.error_class is not None:
-            if self._lock is not None:
-                self._lock.release()
+            if self.lock is not None:
+                self.lock.release()
             return messages.Stop()
-        self._driver = timing(self._expected.result())
+        self._driver = timing(self.expected.result())
         return messages.Proceed()
 
     def _time(self, driver: Driver, reply: object) -> object:
         """The driver's next command. The end of a process that has been timed takes a third of all that it has the
         device for, so the next one does not wait for it."""
         command = driver.serve(reply)
-        if driver.measured is not None and self._lock is not None:
-            self._lock.release()
+        if driver.measured is not None and self.lock is not None:
+            self.lock.release()
         return command
 
     def _judge_run(self, outcome: Outcome, facts: messages.CandidateFacts) -> Judgement:
-        expectation = self._expected.result()
-        early = self._compilations.judge(not outcome.ok or facts.error is not None)
+        expectation = self.expected.result()
+        early = self.compilations.judge(not outcome.ok or facts.error is not None)
         if early:
             return early
         calls = self._calls(expectation)
         report = read_report(facts, outcome.files, calls)
-        return judge(outcome, report, calls, expectation, self._config.strict)
+        return judge(outcome, report, calls, expectation, self.config.strict)
 
     def conclude(self, outcome: Outcome) -> Judgement:
         """The judgement, now that the process has ended.
@@ -210,12 +202,12 @@ class CandidateSession:
         Raises:
             BadReference: the reference does not run.
         """
-        if self._compilations.findings:  # whatever the reference does
-            return rejected(*self._compilations.findings)
-        self._expected.result()
+        if self.compilations.findings:  # whatever the reference does
+            return rejected(*self.compilations.findings)
+        self.expected.result()
         judgement = self._judgement or self._judge_run(outcome, read_facts(outcome))
-        if self._crosscheck is not None and judgement.error_class is None:
-            judgement = add_crosscheck(judgement, self._crosscheck.result())
+        if self.crosscheck is not None and judgement.error_class is None:
+            judgement = add_crosscheck(judgement, self.crosscheck.result())
         if self._judgement is None or judgement.error_class is not None:
             return judgement
         return _with_times(judgement, outcome, self._driver.measured if self._driver else None)

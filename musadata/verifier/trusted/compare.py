@@ -1,4 +1,4 @@
-"""Comparing a candidate's outputs with what is expected, in the trusted process, on bytes."""
+"""Comparing a candidate's outputs with the expected ones, in the trusted process."""
 
 import math
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def _compare_array(
 
 
 def _swallowed(name: str, got: Array, want: Array, oracle: Array) -> Finding | None:
-    """Finite values where the reference has none. Which of inf and NaN comes out may depend on the formula."""
+    """A finding if values are finite where the reference's are not; inf and NaN may depend on the formula."""
     if want.dtype in _INTEGERS:
         return None
     wrong = ~np.isfinite(want.values) & ~np.isfinite(oracle.values) & np.isfinite(got.values)
@@ -91,7 +91,7 @@ def _wrong_floats(
         allowed = tolerance.relative * np.abs(truth) + _slack(tolerance, want.shape)
         allowed += REFERENCE_ERROR_FACTOR * np.abs(reference - truth) + CONDITION_FACTOR * condition.values
         wrong = finite & ~(np.abs(values - truth) <= allowed)
-        # Where reference and oracle do not agree on what is infinite or NaN, neither is held against the candidate.
+        # Elements where the reference and the oracle disagree on what is infinite or NaN do not count.
         settled = ~finite & (np.isnan(reference) == np.isnan(truth)) & (np.isnan(reference) | (reference == truth))
         same = (np.isnan(values) & np.isnan(reference)) | (values == reference)
     nonfinite = settled & ~same
@@ -101,7 +101,7 @@ def _wrong_floats(
 
 
 def _slack(tolerance: Tolerance, shape: tuple[int, ...]) -> np.ndarray:
-    """Of every element, the least that it is given by itself and by the slices that it is in."""
+    """The slack of every element: the least of the tensor's and of those of the slices that hold it."""
     slack = np.full([1] * len(shape), tolerance.slack)
     for axis, slacks in tolerance.slices:
         slack = np.minimum(slack, np.reshape(slacks, [-1 if at == axis else 1 for at in range(len(shape))]))
@@ -109,7 +109,7 @@ def _slack(tolerance: Tolerance, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _finding(name: str, rule: rules.Rule, wrong: np.ndarray, got: Array, want: Array) -> Finding:
-    """Evidence: the first wrong element, how many there are, and what pattern they follow."""
+    """A finding with the first wrong element, the number of wrong elements, and their pattern."""
     count, total = int(wrong.sum()), wrong.size
     first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape)) if wrong.ndim else ()
     index = "[" + ", ".join(map(str, first)) + "]"
@@ -135,7 +135,7 @@ def _worst(got: Array, want: Array, wrong: np.ndarray) -> str:
 
 
 def _pattern(wrong: np.ndarray, got: Array, want: Array) -> str:
-    """What a person would notice about the wrong elements, as a hint."""
+    """A hint: what is conspicuous about the wrong elements; empty if nothing is."""
     values = got.values
     flat, count, total = wrong.ravel(), int(wrong.sum()), wrong.size
     if got.dtype not in _INTEGERS and np.isnan(values[wrong]).all():

@@ -13,16 +13,27 @@ from typing import IO
 _POLL_SECONDS = 0.01
 
 
-class DeviceLock:
+class _Hold:
+    """A locked file, or none. Each candidate needs an object of its own, since locks belong to open files."""
+
+    _held: IO[bytes] | None = None
+
+    def release(self) -> None:
+        """Release the lock if it is held."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+class DeviceLock(_Hold):
     """A lock in two files. A candidate that wants the device alone holds the gate until the others have left, so that
     newcomers cannot keep it waiting.
 
-    Each candidate needs an object of its own, since locks belong to open files. Locks end with their process.
+    Locks end with their process.
     """
 
     def __init__(self, folder: Path, name: str):
         self._gate_path, self._path = _file(folder, name, "gate"), _file(folder, name, "lock")
-        self._held: IO[bytes] | None = None
 
     def share(self) -> None:
         """Wait until no candidate is being timed; none will be while this is held."""
@@ -31,12 +42,6 @@ class DeviceLock:
     def take_alone(self) -> None:
         """Wait until no other candidate uses the device; none will while this is held."""
         self._take(fcntl.LOCK_EX)
-
-    def release(self) -> None:
-        """Release the lock if it is held."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
 
     def _take(self, kind: int) -> None:
         self.release()
@@ -47,12 +52,11 @@ class DeviceLock:
         self._held = held
 
 
-class DeviceSeat:
-    """One of the places for a process with a context of its own. Each candidate needs an object of its own."""
+class DeviceSeat(_Hold):
+    """One of the places for a process with a context of its own."""
 
     def __init__(self, folder: Path, name: str, seats: int):
         self._paths = [_file(folder, name, f"seat{number}") for number in range(seats)]
-        self._held: IO[bytes] | None = None
 
     def take(self) -> None:
         """Wait until one is free."""
@@ -68,12 +72,6 @@ class DeviceSeat:
             self._held = file
             return
 
-    def release(self) -> None:
-        """Release the seat if one is held."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-
 
 def _file(folder: Path, name: str, purpose: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +80,7 @@ def _file(folder: Path, name: str, purpose: str) -> Path:
 
 
 @contextmanager
-def released(*holds: DeviceLock | DeviceSeat | None) -> Iterator[None]:
+def released(*holds: _Hold | None) -> Iterator[None]:
     """Release all of these at the end of the block."""
     try:
         yield

@@ -27,6 +27,7 @@ from musadata.verifier.trusted.expectation import BadReference, Expectation
 from musadata.verifier.trusted.judge import Judgement, judge
 from musadata.verifier.trusted.plan import plan_once
 
+Shapes = Callable[[], Sequence[Sequence[InputSpec]]]  # gives the sets of shapes; may be slow
 _LIMITS = Limits(seconds=5.0, memory_mb=2048)
 _MOST_ELEMENTS = 1 << 20  # of a set of inputs: kernels over more would take the emulator seconds
 _OWN_LIMIT = "stack overflow"  # a device's threads have more room for local variables
@@ -51,20 +52,13 @@ class EmulatorCrosscheck:
         self._pool = pool
         self._closed = False
         self._sandbox = Sandbox(
-            backend.preload,
-            setup=backend.setup,
-            readable=backend.readable,
-            environment=dict(backend.environment),
+            backend.preload, setup=backend.setup, readable=backend.readable, environment=dict(backend.environment)
         )
         self._sandbox.launch()
 
     @contextmanager
     def start(
-        self,
-        source: str,
-        shapes: Callable[[], Sequence[Sequence[InputSpec]]],
-        expected: "Future[Expectation]",
-        seed: int,
+        self, source: str, shapes: Shapes, expected: "Future[Expectation]", seed: int
     ) -> Iterator["Future[Judgement | None]"]:
         """Begin to run a candidate on the plain inputs of each set of shapes that is small enough. It is cancelled if
         it has not begun when the block is left.
@@ -83,13 +77,7 @@ class EmulatorCrosscheck:
         self._closed = True
         self._sandbox.close()
 
-    def _examine(
-        self,
-        source: str,
-        shapes: Callable[[], Sequence[Sequence[InputSpec]]],
-        expected: "Future[Expectation]",
-        seed: int,
-    ) -> Judgement | None:
+    def _examine(self, source: str, shapes: Shapes, expected: "Future[Expectation]", seed: int) -> Judgement | None:
         try:
             small = {index for index, specs in enumerate(shapes()) if _count(specs) <= _MOST_ELEMENTS}
             return self._run(source, small, expected, seed) if small and not self._closed else None

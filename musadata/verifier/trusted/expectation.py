@@ -1,4 +1,4 @@
-"""What is expected of a candidate: the reference run in a process of its own, which no candidate ever shares."""
+"""The expected results, from the reference, which runs in a process without candidates."""
 
 import hashlib
 import json
@@ -20,8 +20,11 @@ _CACHED_BYTES = 96 << 20
 
 @dataclass(frozen=True)
 class ExpectedSet:
-    """The right answer for one input set, in the order of the result's tensors. `oracle` is in float64; `conditions`
-    say how far it moves when inputs change by one unit in the last place, or at a step by how much it jumps."""
+    """The expected result for one input set; tuples are in the order of the result's tensors.
+
+    `oracle` is in float64. `conditions` are how far it moves if inputs change by one unit in the last place, or the
+    height of the step near which an element is.
+    """
 
     plan: InputSet
     literals: tuple[Literal | None, ...]  # per argument, None for a tensor
@@ -40,7 +43,7 @@ class ExpectedSet:
 
 @dataclass(frozen=True)
 class Expectation:
-    """All that a verification needs of the reference."""
+    """Everything that a verification needs to know about the reference."""
 
     init_arguments: Json
     parameters: tuple[str, ...]
@@ -49,18 +52,18 @@ class Expectation:
 
 
 class BadReference(Exception):
-    """The reference itself cannot be run, so nothing can be said about a candidate."""
+    """The reference cannot be run, so no candidate can be judged."""
 
 
 class ReferenceRunner:
-    """Runs references in a sandbox of their own and remembers the latest answers. Any number of threads may ask."""
+    """Runs references in a sandbox and caches the latest expectations. Safe for any number of threads."""
 
     def __init__(self, sandbox: Sandbox, limits: Limits):
         self._sandbox = sandbox
         self._limits = limits
         self._cache: OrderedDict[str, Expectation] = OrderedDict()
         self._lock = threading.Lock()
-        self._turns: dict[str, threading.Lock] = {}  # so that nothing is computed twice at the same time
+        self._turns: dict[str, threading.Lock] = {}  # by key, so that each expectation is computed once
 
     def expect(
         self, source: str, shape_sets: Sequence[Sequence[InputSpec]], plans: Sequence[InputSet], seed: int
@@ -68,7 +71,7 @@ class ReferenceRunner:
         """The expected results for every planned input set.
 
         Raises:
-            BadReference: it fails, takes too much, or gives nothing that can be compared.
+            BadReference: it fails, exceeds a limit, or returns nothing that can be compared.
         """
         request = encode(ReferenceRequest(source, tuple(map(tuple, shape_sets)), tuple(plans), seed))
         key = hashlib.sha256(json.dumps(request).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a verification will do: which input sets are drawn, and in which order and mode the candidate is called."""
+"""The plan of a verification: the input sets that are drawn, and the order and mode of the candidate's calls."""
 
 import hashlib
 import math
@@ -11,14 +11,14 @@ from musadata.verifier.protocol import variants
 from musadata.verifier.protocol.messages import Call
 from musadata.verifier.protocol.variants import InputSet
 
-# Bytes that fill fresh memory: that of a `Call` by default makes NaN of floats and -1 of integers, this large numbers.
+# The byte that fills fresh memory: the default of `Call` gives NaN and -1, this one large numbers.
 OTHER_POISON = 0x7B
 SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG64 bits"
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """What a candidate is judged against. `shapes` gives the sets of input shapes, and may take its time."""
+    """What a candidate is judged against. `shapes` returns the sets of input shapes and may be slow."""
 
     task_id: str
     reference: str
@@ -26,41 +26,40 @@ class Exercise:
 
 
 def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:
-    """A seed that depends on the secret and on what it is for, never on global state."""
+    """A seed that depends on the secret, the task and its purpose only."""
     text = "/".join(map(str, (config.seed, task_id, *purpose)))
     return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
 
 
 def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tuple[InputSpec, ...]]:
-    """The task's own set of shapes first, then the others, none twice."""
+    """The task's own set of shapes, then the others, without repeats."""
     return list(dict.fromkeys([tuple(task.inputs), *map(tuple, extra)]))
 
 
 def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
-    """All input sets, the sets of shapes taking turns, so that nothing kept from the last call fits the next."""
+    """All input sets. The sets of shapes alternate, so that nothing that a call keeps fits the next one."""
+    count = config.input_sets
+
+    def draw_set(shape: int, variant: str, last: object) -> InputSet:
+        return InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, last))
+
     sets = [
-        InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, index))
-        for index in range(config.input_sets)
-        for shape, variant in (
-            (shape, variants.plan_variants(shape, config.input_sets)[index]) for shape in range(len(shapes))
-        )
+        draw_set(shape, variants.plan_variants(shape, count)[index], index)
+        for index in range(count)
+        for shape in range(len(shapes))
     ]
-    # These are dropped by the reference's side where they prove nothing; see `run_reference`.
-    sets += [
-        InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, variant))
-        for shape in reversed(range(len(shapes)))
-        for variant in ((variants.TIES, variants.BELOW) if variants.can_tie(shapes[shape]) else ())
-    ]
+    # `run_reference` drops those of the following that prove nothing.
+    for shape in reversed(range(len(shapes))):
+        if variants.can_tie(shapes[shape]):
+            sets += [draw_set(shape, variant, variant) for variant in (variants.TIES, variants.BELOW)]
     smallest = min(range(len(shapes)), key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
     if variants.can_be_large(shapes[smallest]):
-        sets.append(
-            InputSet(smallest, variants.LARGE, derive_seed(config, task_id, "inputs", smallest, variants.LARGE))
-        )
-    return [*sets, InputSet(0, variants.INFINITE, derive_seed(config, task_id, "inputs", 0, 0))]
+        sets.append(draw_set(smallest, variants.LARGE, variants.LARGE))
+    return [*sets, draw_set(0, variants.INFINITE, 0)]
 
 
 def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:
-    """Every set once. `shapes` holds each set's shape; a brief check of accesses sees the first set of each."""
+    """One call for each input set. `shapes` are their sets of shapes; a brief check covers the first call of each."""
     return [
         Call(index, f"output{index}", check=_after_first(checks) if shape in shapes[:index] else checks)
         for index, shape in enumerate(shapes)

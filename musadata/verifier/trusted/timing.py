@@ -1,9 +1,10 @@
-"""How fast a candidate is against the reference, from turns that the two take on the device.
+"""The times of a candidate and of the reference, measured in turns on the same device.
 
-Turns alternate, so that a drift of clocks and temperature hits both. Both warm up until two turns agree, and go on
-while their medians are uncertain, within bounds. What a candidate reports is checked in three ways: its results are
-compared again, with fresh inputs, after it has been timed; the wall must not have seen much more than its events; and
-nothing reads memory faster than the device can. A bound by FLOPs would not hold: (A·B).sum() needs no matrix product.
+Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, and are
+measured until their medians are certain, within limits. The times that a candidate reports are checked in three ways:
+its results are compared again, with fresh inputs, after timing; the wall clock must not show much more time than its
+events; and no candidate reads memory faster than the device can. A bound by FLOPs would be wrong: (A·B).sum() needs no
+matrix product.
 """
 
 import math
@@ -26,7 +27,7 @@ Command = messages.MeasureTurn | messages.CheckOutput | messages.MeasureShare | 
 
 @dataclass(frozen=True)
 class Reply:
-    """A candidate's answer to a command, None if it is no message, and the milliseconds until it came."""
+    """A candidate's answer to a command, None if it was no message, and the milliseconds until it arrived."""
 
     answer: object
     wall_ms: float
@@ -37,16 +38,16 @@ class TimingPolicy:
     """How long to measure.
 
     Attributes:
-        repetitions: calls of each side that count.
-        turn: calls in a row before the other side has its turn.
-        steady: how far the medians of two turns may differ for the warm-up to be over, relatively.
-        noisy: half width of a median's confidence interval above which all is measured once more, relatively.
-        clock_ms: the same, absolutely: what two events cannot tell apart ("a resolution of around 0.5 microseconds",
-            says CUDA's documentation of cudaEventElapsedTime), no repetition can.
-        warm_up_turns: the most of them.
-        warm_up_ms: by the wall, the least that they take; clocks rise under load only.
+        repetitions: measured calls of each side.
+        turn: consecutive calls of one side.
+        steady: largest relative difference between the medians of two turns at which the warm-up ends.
+        noisy: relative half width of a median's confidence interval above which all repetitions are measured again.
+        clock_ms: absolute half width below which they are not: the resolution of events is "around 0.5 microseconds"
+            (CUDA's documentation of cudaEventElapsedTime).
+        warm_up_turns: the most turns of the warm-up.
+        warm_up_ms: its least wall-clock time; clocks rise under load only.
         takes: how often all repetitions are measured at most.
-        seconds: what one side may take for one round of repetitions; slow kernels are called less often.
+        seconds: time of one side for one round of repetitions; slow kernels are called less often.
     """
 
     repetitions: int = 100
@@ -62,7 +63,7 @@ class TimingPolicy:
 
 @dataclass
 class Measured:
-    """What was measured; findings speak against the candidate."""
+    """What was measured; findings are reasons to reject the candidate."""
 
     timings: list[Timing] = field(default_factory=list)
     own_share: float | None = None
@@ -76,12 +77,12 @@ class Measured:
 
 
 class _CandidateFailed(Exception):
-    """An exception of the candidate's, or an answer that is none."""
+    """The candidate raised an exception, or its answer is not of the expected kind."""
 
 
 _MOST_SETS = 4
-# A wall that has seen this much more per call than the events, above what it sees of the reference, has seen work. An
-# honest kernel among sixteen others on one host has shown 0.26 ms.
+# Time per call that the wall clock shows beyond the events, compared with the reference's: above these limits it is
+# hidden work. An honest kernel that ran beside sixteen others on one host has reached 0.26 ms.
 _HIDDEN_MS = 1.0
 _HIDDEN_FACTOR = 3.0
 _BELIEVABLE = 0.9  # of the least time; memory clocks are known to a few percent
@@ -92,9 +93,9 @@ _LEAST_SHARE = 0.5
 def time_candidate(
     policy: TimingPolicy, baseline: Baseline | None, compiled: Timing | None, expectation: Expectation, strict: bool
 ) -> Generator[Command, Reply, Measured]:
-    """Drive a candidate's process: yields commands for it, is sent its replies, returns what was measured.
+    """A generator that yields commands for a candidate's process, is sent the replies, and returns what was measured.
 
-    `baseline` is prepared, `compiled` has been timed before; None where there is none.
+    `baseline` is prepared and `compiled` was measured before; either may be None.
     """
     measured = Measured()
     try:
@@ -107,10 +108,10 @@ def time_candidate(
     candidate = _pool(own)
     measured.timings.append(summarise("candidate", candidate))
     if eager:
-        measured.timings.append(_slower_never(summarise("eager", _pool(eager)), baseline, eager))
-        if baseline is not None and baseline.on_device:  # else the two clocks have nothing in common
-            _look_for_hidden_work(measured, own, eager)
-        _look_for_impossible(measured, baseline, expectation)
+        measured.timings.append(_faster_of_both(summarise("eager", _pool(eager)), baseline, eager))
+        if baseline is not None and baseline.on_device:  # else the two clocks cannot be compared
+            _check_hidden_work(measured, own, eager)
+        _check_least_time(measured, baseline, expectation)
     measured.timings += [compiled] if compiled else []
     if not strict and measured.own_share is not None and measured.own_share < _LEAST_SHARE:
         measured.blame(rules.TIMING_SHARE, measured.own_share)
@@ -120,7 +121,7 @@ def time_candidate(
 def _alternate(
     policy: TimingPolicy, baseline: Baseline | None
 ) -> Generator[Command, Reply, tuple[list[Turn], list[Turn]]]:
-    """Turns of the candidate and of the baseline, warm-up left out."""
+    """Turns of the candidate and of the baseline, without the warm-up."""
     first = yield from _turn(1)
     eager_turn = _try_turn(baseline, 1)
     count = _calls_per_turn(policy, max(statistics.median(turn.times) for turn in (first, eager_turn) if turn))
@@ -163,7 +164,7 @@ def _describe(answer: object) -> str:
 
 
 def _try_turn(baseline: Baseline | None, count: int) -> Turn | None:
-    """A turn of the baseline's, or None where there is none any more."""
+    """A turn of the baseline, or None if there is no baseline or it fails."""
     if baseline is None:
         return None
     try:
@@ -173,7 +174,7 @@ def _try_turn(baseline: Baseline | None, count: int) -> Turn | None:
 
 
 def _calls_per_turn(policy: TimingPolicy, milliseconds: float) -> int:
-    """As many as planned, or what fits into the time of one turn."""
+    """The planned number, or as many as fit into the time of one turn."""
     affordable = policy.seconds * 1e3 / max(milliseconds, 1e-3) * policy.turn / policy.repetitions
     return int(min(policy.turn, max(affordable, 2)))
 
@@ -188,7 +189,7 @@ def _is_noisy(turns: Sequence[Turn], policy: TimingPolicy) -> bool:
 
 
 def summarise(name: str, times: Sequence[float]) -> Timing:
-    """Median and a 95 % confidence interval for it, by order statistics; milliseconds."""
+    """The median and its 95 % confidence interval, by order statistics; milliseconds."""
     ordered = sorted(times)
     half = 0.98 * len(ordered) ** 0.5
     low, high = int(len(ordered) / 2 - half), int(len(ordered) / 2 + half)
@@ -196,19 +197,21 @@ def summarise(name: str, times: Sequence[float]) -> Timing:
     return Timing(name, median, ordered[max(0, low)], ordered[min(len(ordered) - 1, high)], len(ordered))
 
 
-def _slower_never(timing: Timing, baseline: Baseline | None, turns: Sequence[Turn]) -> Timing:
-    """The baseline as it was beside the candidate, or alone, if that was faster: a candidate gains nothing by leaving
-    work on the device during its eager_turn's turns."""
+def _faster_of_both(timing: Timing, baseline: Baseline | None, turns: Sequence[Turn]) -> Timing:
+    """The baseline beside the candidate, or alone if that is faster.
+
+    So a candidate gains nothing by leaving work on the device during the baseline's turns.
+    """
     count = len(turns[0].times)
     first = _try_turn(baseline, count)
     if first is None or summarise("", first.times).high_ms >= timing.low_ms:
-        return timing  # no faster than chance would have it
+        return timing  # not significantly faster
     alone = [first, *(_try_turn(baseline, count) for _ in turns[1:])]
     return min(timing, summarise(timing.name, _pool([turn for turn in alone if turn])), key=lambda one: one.median_ms)
 
 
 def time_compiled(policy: TimingPolicy, baseline: Baseline) -> Timing | None:
-    """The reference through torch.compile, prepared and with the device to itself; None if it fails."""
+    """The prepared reference through torch.compile, alone on the device; None if it fails."""
     first = _try_turn(baseline, 3)
     if first is None:
         return None
@@ -219,7 +222,7 @@ def time_compiled(policy: TimingPolicy, baseline: Baseline) -> Timing | None:
 
 
 def _check_again(measured: Measured, expectation: Expectation) -> Generator[Command, Reply, None]:
-    """Whether the results are still right, on every input set that was timed."""
+    """Check that the results are still right on every input set that was timed."""
     sets = timed_sets(expectation)
     for position, index in enumerate(sets):
         answer = (yield messages.CheckOutput(position)).answer
@@ -233,7 +236,7 @@ def _check_again(measured: Measured, expectation: Expectation) -> Generator[Comm
 
 
 def timed_sets(expectation: Expectation) -> list[int]:
-    """The input sets of the first set of shapes that inform; a call never sees the values of the one before."""
+    """The finite input sets of the first set of shapes, at most four: successive calls never see the same values."""
     sets = expectation.sets
     first = sets[0]
     alike = [
@@ -245,41 +248,41 @@ def timed_sets(expectation: Expectation) -> list[int]:
 
 
 def _share(reply: Reply) -> float | None:
-    """Share of device time in own kernels: what is saved when they do nothing."""
+    """The share of device time in the candidate's own kernels: the time that is saved by null kernels."""
     times = reply.answer
     if not isinstance(times, messages.DeviceTimes):
-        return None  # without its kernels it may well fail
+        return None  # with null kernels it may fail
     if not math.isfinite(times.whole + times.rest + times.empty) or times.whole <= times.empty:
         return None
     return min(1.0, max(0.0, (times.whole - times.rest) / (times.whole - times.empty)))
 
 
-def _unseen(turns: Sequence[Turn]) -> list[float]:
-    """Per call, the milliseconds that the wall saw and the events did not."""
+def _beyond_events(turns: Sequence[Turn]) -> list[float]:
+    """Milliseconds per call of the wall clock beyond those of the events."""
     return [(turn.wall_ms - sum(turn.times)) / len(turn.times) for turn in turns]
 
 
-def _look_for_hidden_work(measured: Measured, own: Sequence[Turn], eager: Sequence[Turn]) -> None:
-    least, usual = min(_unseen(own)), statistics.median(_unseen(eager))
+def _check_hidden_work(measured: Measured, own: Sequence[Turn], eager: Sequence[Turn]) -> None:
+    least, usual = min(_beyond_events(own)), statistics.median(_beyond_events(eager))
     if least > max(_HIDDEN_FACTOR * usual, usual + _HIDDEN_MS) and least - usual > 0.5 * measured.timings[0].median_ms:
         measured.blame(rules.TIMING_HIDDEN_WORK, least - usual)
 
 
-def _look_for_impossible(measured: Measured, baseline: Baseline | None, expectation: Expectation) -> None:
-    """Nothing is faster than reading what it depends on; inputs were flushed from the cache."""
+def _check_least_time(measured: Measured, baseline: Baseline | None, expectation: Expectation) -> None:
+    """Check that the time suffices to read what the result depends on; inputs were flushed from the cache."""
     if baseline is None or baseline.bytes_per_ms <= 0:
         return
     claimed = measured.timings[0].median_ms
     item = expectation.sets[0]
     if claimed >= (len(item.inputs) + len(expectation.state)) / baseline.bytes_per_ms:
-        return  # not even if all had to be read; saves the gradient
+        return  # enough to read everything; no gradient is needed
     least = baseline.least_traffic() / baseline.bytes_per_ms
     if claimed < _BELIEVABLE * least:
         measured.blame(rules.TIMING_IMPOSSIBLE, claimed, least)
 
 
 class Driver:
-    """Serves a candidate's process while it is timed: keeps the clock on the wall, turns answers into commands."""
+    """Serves a candidate's process while it is timed: answers with the next command, and measures by the wall clock."""
 
     def __init__(self, schedule: Generator[Command, Reply, Measured]):
         self._schedule = schedule

@@ -95,17 +95,7 @@ def end_call() -> None:
 
 def take_records() -> Records:
     """What happened since the last call, or since `activate`; starts afresh."""
-    runtime = prepare()
-    records = Records(
-        kernels=runtime.take_launches(),
-        operators=runtime.take_operators(),
-        faults=runtime.take_faults(),
-        reports=runtime.take_reports(),
-        host_bytes=runtime.take_host_bytes(),
-        peak_bytes=runtime.peak_bytes(),
-    )
-    runtime.reset_peak()
-    return records
+    return prepare().take_records()
 
 
 def guard_memory(poison: int) -> None:

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from musadata.verifier.backends.device_records import Fault, Launch, read_launches, read_rows
+from musadata.verifier.backends.device_records import Fault, Records, read_launches, read_rows
 from musadata.verifier.backends.emulated.emulated_toolchain import Libraries
 from musadata.verifier.backends.emulated.lines import find_line
 from musadata.verifier.backends.emulated.streams import Order
@@ -47,10 +47,6 @@ class Runtime:
     def live_bytes(self) -> int:
         return int(self._runtime.musadata_device_live())
 
-    def take_host_bytes(self) -> int:
-        """Bytes that candidates copied to the host, or share with it."""
-        return int(self._runtime.musadata_take_host_bytes())
-
     def snapshot_memory(self) -> None:
         """Remember what the device and the candidates' variables hold; see `memory_changed`."""
         self._runtime.musadata_snapshot_memory()
@@ -61,19 +57,17 @@ class Runtime:
     def reset_peak(self) -> None:
         self._runtime.musadata_device_reset_peak()
 
-    def take_operators(self) -> dict[str, int]:
-        """Calls by operator, sorted by name."""
-        rows = read_rows(self._device.musadata_take_operators())
-        return {name: int(calls) for name, calls in rows}
-
-    def take_launches(self) -> list[Launch]:
-        return read_launches(self._runtime.musadata_take_launches())
-
-    def take_faults(self) -> list[Fault]:
-        return [_fault(row) for row in read_rows(self._runtime.musadata_take_faults())]
-
-    def take_reports(self) -> list[Fault]:
-        return [_fault(row) for row in read_rows(self._runtime.musadata_take_reports())]
+    def take_records(self) -> Records:
+        """What happened since the last call; starts afresh."""
+        runtime = self._runtime
+        launches = read_launches(runtime.musadata_take_launches())
+        operators = {name: int(calls) for name, calls in read_rows(self._device.musadata_take_operators())}
+        faults = [_fault(row) for row in read_rows(runtime.musadata_take_faults())]
+        reports = [_fault(row) for row in read_rows(runtime.musadata_take_reports())]
+        host_bytes = int(runtime.musadata_take_host_bytes())
+        records = Records(launches, operators, faults, reports, host_bytes, peak_bytes=self.peak_bytes())
+        self.reset_peak()
+        return records
 
 
 def _fault(row: list[str]) -> Fault:
