@@ -37,42 +37,8 @@ _SCRIPT_NAME = "compile.sh"
 _REMEDY = "none is needed: nvcc compiles the whole file"
 _MODULE_ID = "_00000000_12_candidate_cu_00000000"
 _LIMITS = CompileLimits(seconds=600, memory_mb=16384, output_mb=1024)
-
-# The words of `failed` are those by which `run_contained` knows a limit.
-_SCRIPT = """\
-# nvcc's phases for the file {source} in the current folder. What all candidates share lies beside this script.
-shared=${{0%/*}}
-{variables}
-failed() {{
-  case $1 in
-    137) echo 'Killed signal' >&2 ;;
-    152) echo 'CPU time limit exceeded' >&2 ;;
-    153) echo 'File size limit exceeded' >&2 ;;
-  esac
-  exit "$1"
-}}
-host() {{
-  {preprocess_host} &&
-  cat "$shared/host.ii" own.host.ii > {host_text} &&
-  {cudafe}
-}}
-device() {{
-  {preprocess_device} &&
-  cat "$shared/device.ii" own.device.ii > {device_text} &&
-  {cicc} &&
-  {ptxas} &&
-  {fatbinary}
-}}
-device &
-host || failed $?
-wait $! || failed $?
-if cmp -s -n {bytes} "$shared/host.cpp" {host_code}; then
-  tail -c +{after} {host_code} > own.cpp
-  {compile_own}
-else
-  {compile_all}
-fi || failed $?
-"""
+# The script; the words of its function `failed` are those by which `run_contained` knows a limit.
+_TEMPLATE = Path(__file__).with_name("phases.sh.template")
 
 
 @dataclass(frozen=True)
@@ -101,7 +67,7 @@ def share_phases(toolchain: Toolchain, nvcc: str, command: tuple[str, ...], prel
     Returns:
         A script for sh, to be run in the candidate's folder; None where nvcc's phases are not as they should be.
     """
-    key = hash_of(toolchain.identity, nvcc, *command, repr(prelude), prelude.headers, Path(__file__))
+    key = hash_of(toolchain.identity, nvcc, *command, repr(prelude), prelude.headers, Path(__file__), _TEMPLATE)
 
     def build(partial: Path) -> None:
         try:
@@ -259,7 +225,7 @@ class _Builder:
         compile_all = _replaced(dry_run.phases["object"], {}, f"{_SHARED}/blank")
         at = compile_all.index(host_code)
         compile_own = [*compile_all[:at], "-include", f"{_SHARED}/prelude.h", "own.cpp", *compile_all[at + 1 :]]
-        return _SCRIPT.format(
+        return _TEMPLATE.read_text(encoding="utf-8").format(
             source=SOURCE,
             variables=_exports(dry_run),
             preprocess_host=_shell(self._own_preprocess("host")),

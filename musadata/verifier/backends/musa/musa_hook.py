@@ -1,9 +1,12 @@
 """Inside the sandbox, on a Moore Threads GPU: what `musadata.verifier.backends.cuda.cuda_hook` is on NVIDIA's."""
 
+from functools import partial
+
 from musadata.verifier.backends.loaders import RequestLibrary
 from musadata.verifier.backends.native import native_hook
 
 DEVICE = "musa"
+configure = partial(native_hook.configure, DEVICE)
 begin_call, end_call = native_hook.begin_call, native_hook.end_call
 snapshot_memory, memory_changed = native_hook.snapshot_memory, native_hook.memory_changed
 take_records = native_hook.take_records
@@ -28,8 +31,3 @@ def activate(compile: RequestLibrary, fault_fd: int = -1) -> None:
 
     getattr(torch, DEVICE).init()
     native_hook.activate(compile)
-
-
-def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, null_kernels: bool = False) -> None:
-    """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
-    native_hook.configure(DEVICE, poison, null_kernels)

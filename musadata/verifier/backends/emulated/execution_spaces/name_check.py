@@ -7,6 +7,7 @@ others are given to a front end that knows CUDA, which takes fifty times as long
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 from musadata.verifier.compilation.declarations import ALIGNMENT
 from musadata.verifier.compilation.lexer import (
@@ -19,6 +20,7 @@ from musadata.verifier.compilation.lexer import (
     skip_space,
     split,
 )
+from musadata.verifier.rules.name_lists import read_name_lists
 
 _DEVICE = frozenset({"__global__", "__device__"})
 _MEMORY = frozenset({"__device__", "__constant__", "__managed__", "__shared__"})
@@ -31,26 +33,8 @@ _NUMBERS = frozenset({
     "bool", "char", "short", "int", "long", "unsigned", "float", "double", "size_t", "int64_t", "int32_t", "uint32_t",
     "uint64_t",
 })  # fmt: skip
-# Functions and objects of the host's library that models use in kernels.
-HOST_LIBRARY = frozenset({
-    "atof", "atoi", "cerr", "cout", "drand48", "exit", "fprintf", "getenv", "puts", "rand", "rand_r", "random",
-    "snprintf", "sprintf", "srand", "strtol",
-})  # fmt: skip
-# CUDA's functions that exist on a device only. Others, such as __hadd or rsqrtf, exist on both sides.
-DEVICE_LIBRARY = frozenset({
-    *(f"__shfl{way}_sync" for way in ("", "_up", "_down", "_xor")),
-    *(f"__{vote}_sync" for vote in ("all", "any", "ballot", "match_any", "match_all")),
-    *(f"__reduce_{operation}_sync" for operation in ("add", "min", "max", "and", "or", "xor")),
-    *(f"atomic{name}{scope}" for scope in ("", "_block", "_system")
-      for name in ("Add", "Sub", "Exch", "Max", "Min", "And", "Or", "Xor", "Inc", "Dec", "CAS")),
-    *(f"__ld{hint}" for hint in ("g", "cs", "ca", "cg", "lu", "cv")),
-    *(f"__st{hint}" for hint in ("cs", "cg", "wb", "wt")),
-    *(f"__{name}f" for name in ("exp", "exp10", "log", "log2", "log10", "pow", "sin", "cos", "tan", "sincos")),
-    *(f"__syncthreads{kind}" for kind in ("", "_count", "_and", "_or")),
-    "__activemask", "__brev", "__byte_perm", "__clz", "__clzll", "__fdividef", "__ffs", "__float_as_int",
-    "__float_as_uint", "__int_as_float", "__nanosleep", "__popc", "__popcll", "__saturatef", "__syncwarp",
-    "__threadfence", "__threadfence_block", "__threadfence_system", "__trap", "__uint_as_float", "__umulhi", "clock64",
-})  # fmt: skip
+_LIBRARIES = read_name_lists(Path(__file__).with_name("names.txt"))  # see the comments there
+HOST_LIBRARY, DEVICE_LIBRARY = frozenset(_LIBRARIES["host"]), frozenset(_LIBRARIES["device"])
 _NOT_ON_DEVICES = frozenset({"throw", "try", "catch", "typeid", "dynamic_cast"})
 
 
