@@ -31,7 +31,6 @@ _MOST_BYTES = 1 << 16  # of one tensor on the host
 _PLAIN = (bool, int, float, complex, str, bytes)
 _SHOWN = (*_PLAIN, bytearray, range, slice, PurePath, torch.dtype, torch.device)  # `repr` shows their whole value
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
 # Not followed: they belong to Python or a library and change without the candidate.
 _OTHERS = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, logging.Manager)
 _SETTINGS: dict[str, Callable[[], Any]] = {

@@ -1,6 +1,7 @@
 """Inside the sandbox, on a real device: the replaced `load_inline`, and what a candidate launched and copied."""
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from musadata.verifier.backends.device_records import Fault, Records
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from musadata.verifier.backends.cuda.out_of_bounds import OutOfBoundsWatch
 
 DEVICE = "cuda"
+configure = partial(native_hook.configure, DEVICE)
 begin_call, end_call = native_hook.begin_call, native_hook.end_call
 snapshot_memory, memory_changed = native_hook.snapshot_memory, native_hook.memory_changed
 
@@ -49,11 +51,6 @@ def look_for_device() -> None:
     os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     torch.cuda._device_count_nvml = lambda: -1
     torch.cuda.init()
-
-
-def configure(*, order: str = "forward", seed: int = 0, poison: int = 0xFF, null_kernels: bool = False) -> None:
-    """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
-    native_hook.configure(DEVICE, poison, null_kernels)
 
 
 def guard_memory(poison: int) -> None:

@@ -22,8 +22,10 @@ def _note_library(path: str) -> None:
     _libraries.append(library)
 
 
-def configure(device: str, poison: int, null_kernels: bool) -> None:
-    """How the next call runs: whether launches are left out, and with which byte fresh memory is likely filled."""
+def configure(
+    device: str, *, order: str = "forward", seed: int = 0, poison: int = 0xFF, null_kernels: bool = False
+) -> None:
+    """How the next call runs. The order of threads is the device's own; fresh memory holds `poison` if it can."""
     import torch
 
     for library in _libraries:

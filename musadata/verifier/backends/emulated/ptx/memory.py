@@ -16,38 +16,34 @@ def place(operand: Operand, modifiers: Sequence[str]) -> str:
     return f"emulator::ptx::{space}({operand.text})"
 
 
-def _access(modifiers: Sequence[str]) -> tuple[str, int, bool]:
-    """Type, number of elements, and whether other threads may meet it."""
+def _access(name: str, modifiers: Sequence[str], values: Operand) -> tuple[str, str]:
+    """Type of the elements, and the function that loads or stores as many as `values` has."""
     *middle, kind = modifiers
     count, atomic = 1, False
     for modifier in middle:
         if modifier in ("v2", "v4", "v8"):
             count = int(modifier[1])
-        elif modifier in _ATOMIC:
+        elif modifier in _ATOMIC:  # other threads may access it at the same time
             atomic = True
         elif not _HINTS.fullmatch(modifier):
             raise ValueError
-    return TYPES[kind], count, atomic
+    if len(values.values) != count or (atomic and count > 1):
+        raise ValueError
+    cpp = TYPES[kind]
+    return cpp, f"emulator::ptx::{name}_atomic<{cpp}>" if atomic else f"emulator::ptx::{name}<{cpp}, {count}>"
 
 
 def load(modifiers: list[str], operands: list[Operand]) -> str:
-    cpp, count, atomic = _access(modifiers)
     target, address = operands[:2]
-    if len(target.values) != count or (atomic and count > 1):
-        return ""
-    function = f"load_atomic<{cpp}>" if atomic else f"load<{cpp}, {count}>"
-    return put_all(target, f"emulator::ptx::{function}({place(address, modifiers)})")
+    _, function = _access("load", modifiers, target)
+    return put_all(target, f"{function}({place(address, modifiers)})")
 
 
 def store(modifiers: list[str], operands: list[Operand]) -> str:
-    cpp, count, atomic = _access(modifiers)
     address, source = operands[:2]
-    if len(source.values) != count or (atomic and count > 1):
-        return ""
-    values = listed(source, cpp)
-    function = f"store_atomic<{cpp}>" if atomic else f"store<{cpp}, {count}>"
+    cpp, function = _access("store", modifiers, source)
     fence = "emulator::musadata_note_fence(), " if "release" in modifiers else ""
-    return f"{fence}emulator::ptx::{function}({place(address, modifiers)}, {{{{{values}}}}})"
+    return f"{fence}{function}({place(address, modifiers)}, {{{{{listed(source, cpp)}}}}})"
 
 
 _OF_ATOMICS = re.compile(
