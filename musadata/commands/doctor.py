@@ -16,7 +16,7 @@ from rich.text import Text
 from musadata.corpus.manifest import MANIFEST, open_corpus, read_manifest
 from musadata.errors import MusadataError
 from musadata.storage import files
-from musadata.storage.commits import damage, run_again
+from musadata.storage.commits import run_again
 
 
 class Health(StrEnum):
@@ -155,11 +155,7 @@ def check_corpus(path: str) -> list[Check]:
         MusadataError: this is not a corpus.
     """
     corpus = open_corpus(path)
-    checks = [
-        Check(file, Health.BROKEN, trouble, f"delete it and {run_again(commit.stage, path)} again")
-        for commit in corpus.commits
-        for file, trouble in damage(path, commit, verify=True)
-    ]
+    checks = [Check(one.where, Health.BROKEN, one.what, one.remedy) for one in corpus.damage(verify=True)]
     shards = sum(len(commit.outputs) for commit in corpus.commits)
     if not checks:
         checks.append(Check("corpus", Health.GOOD, f"{shards} shards, all with the committed SHA-256"))

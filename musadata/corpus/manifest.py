@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,14 @@ class Corpus:
     def paths(self, dataset: str) -> list[str]:
         """The shards of a dataset as full paths."""
         return [files.join(self.path, output.path) for output in self.outputs(dataset)]
+
+    def damage(self, stage: str | None = None, *, verify: bool = False) -> Iterator[MusadataError]:
+        """What is wrong with the committed shards of one stage or of all, with the remedy."""
+        for commit in self.commits if stage is None else self.stage(stage):
+            for path, trouble in damage(self.path, commit, verify=verify):
+                yield MusadataError(
+                    trouble, where=path, remedy=f"delete it and {run_again(commit.stage, self.path)} again"
+                )
 
     def funnel(self) -> dict[str, Any]:
         """{stage: {step: {"in", "out", "dropped"}}}."""
@@ -98,9 +106,8 @@ def _check_complete(corpus: Corpus, needs: str, shards: int | None) -> None:
     if not done or len(done) < count:
         state = f"has {len(done)} of {count} shards" if done else "has not been run"
         raise MusadataError(f"{needs} {state}", where=corpus.path, remedy=f"first {run_again(needs, corpus.path)}")
-    for commit in done:
-        for path, trouble in damage(corpus.path, commit):
-            raise MusadataError(trouble, where=path, remedy=f"delete it and {run_again(needs, corpus.path)} again")
+    for error in corpus.damage(needs):
+        raise error
 
 
 def _check_folder(path: str) -> None:

@@ -9,7 +9,6 @@ from musadata.corpus.manifest import Corpus, open_corpus
 from musadata.errors import MusadataError
 from musadata.schema import arrow_schema
 from musadata.storage import files
-from musadata.storage.commits import damage, run_again
 
 
 def connect(path: str) -> duckdb.DuckDBPyConnection:
@@ -19,9 +18,8 @@ def connect(path: str) -> duckdb.DuckDBPyConnection:
         MusadataError: not a corpus, or a shard is absent or truncated.
     """
     corpus = open_corpus(path)
-    for commit in corpus.commits:
-        for file, trouble in damage(path, commit):
-            raise MusadataError(trouble, where=file, remedy=f"delete it and {run_again(commit.stage, path)} again")
+    for error in corpus.damage():
+        raise error
     connection = duckdb.connect()
     for dataset in DATASETS:
         connection.register(dataset, _scan(corpus, dataset))

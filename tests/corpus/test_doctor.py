@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from musadata import sandbox
 from musadata.commands import doctor
 from musadata.commands.cli import main
 from musadata.commands.doctor import Check, Health, check_corpus
@@ -70,6 +71,15 @@ def test_a_missing_compiler_is_broken_and_has_a_remedy(monkeypatch, tmp_path):
     broken.chmod(0o755)
     monkeypatch.setenv("CXX", str(broken))
     assert "does not run" in doctor.check_emulated().detail
+
+
+def test_a_machine_without_namespaces_has_a_remedy(monkeypatch):
+    def refuse(_):
+        raise MusadataError("this system gives no namespaces", where="sandbox", remedy="allow user namespaces")
+
+    monkeypatch.setattr(sandbox.Sandbox, "__enter__", refuse)
+    found = doctor.check_sandbox()
+    assert found.health is Health.MISSING and "no namespaces" in found.detail and "allow" in found.remedy
 
 
 def test_a_backend_that_is_not_there_names_all_that_it_lacks(monkeypatch):
