@@ -20,7 +20,8 @@ def verifier():
 # An instruction that the emulator does not know, so that it has no opinion: timing alone must find what is wrong.
 UNKNOWN_TO_THE_EMULATOR = (
     "__global__ void matmul_tiled(",
-    '__device__ long long where() {\n    long long id;\n    asm("mov.u64 %0, %%gridid;" : "=l"(id));\n    return id;\n}\n'
+    '__device__ long long grid() {\n    long long id;\n    asm("mov.u64 %0, %%gridid;" : "=l"(id));\n'
+    "    return id;\n}\n"
     "__global__ void matmul_tiled(",
 )
 
