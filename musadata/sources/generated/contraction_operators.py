@@ -31,7 +31,7 @@ class Linear(Spec):
         shape = input_shapes[0].shape
         ConstraintCheck.ge(shape[-1], 4)
         out_features = draw_features(MAX_WORK // elements(shape))
-        return [nnsmith_eq(self.in_features, shape[-1]), nnsmith_eq(self.out_features, out_features)]
+        return self.equal(in_features=shape[-1], out_features=out_features)
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([*input_shapes[0].shape[:-1], self.out_features], F32)]
@@ -80,11 +80,8 @@ class Conv1d(Spec, NNSmithConv1d):
         kernel, stride, padding, dilation = _draw_window()
         return [
             *NNSmithConv1d.requires(self, input_shapes),
-            nnsmith_eq(self.out_channels, draw_features(64)),
-            nnsmith_eq(self.kernel_size, kernel),
-            nnsmith_eq(self.stride, stride),
-            nnsmith_eq(self.padding, padding),
-            nnsmith_eq(self.dilation, dilation),
+            *self.equal(out_channels=draw_features(64), kernel_size=kernel),
+            *self.equal(stride=stride, padding=padding, dilation=dilation),
             _bounded_work(elements(input_shapes[0].shape) * kernel, self.out_channels),
         ]
 
@@ -111,13 +108,8 @@ class Conv2d(Spec, NNSmithConv2d):
         width = kernel if random.random() < 0.85 else random.choice([1, 3, 5])
         return [
             *NNSmithConv2d.requires(self, input_shapes),
-            nnsmith_eq(self.out_channels, draw_features(64)),
-            nnsmith_eq(self.kernel_h_size, kernel),
-            nnsmith_eq(self.kernel_w_size, width),
-            nnsmith_eq(self.stride, stride),
-            nnsmith_eq(self.padding, padding),
-            nnsmith_eq(self.dilation_h, dilation),
-            nnsmith_eq(self.dilation_w, dilation),
+            *self.equal(out_channels=draw_features(64), kernel_h_size=kernel, kernel_w_size=width),
+            *self.equal(stride=stride, padding=padding, dilation_h=dilation, dilation_w=dilation),
             _bounded_work(elements(input_shapes[0].shape) * kernel * width // stride**2, self.out_channels),
         ]
 
@@ -154,7 +146,7 @@ class DepthwiseConv2d(SameShape):
         _, channels, height, width = input_shapes[0].shape
         ConstraintCheck.ge(min(height, width), 5)
         ConstraintCheck.ge(channels, 2)
-        return [nnsmith_eq(self.channels, channels), nnsmith_eq(self.kernel_size, random.choice([3, 3, 5]))]
+        return self.equal(channels=channels, kernel_size=random.choice([3, 3, 5]))
 
     def layer(self) -> str:
         channels, kernel = self.channels, self.kernel_size
@@ -177,10 +169,7 @@ class ConvTranspose2d(Spec):
         shape = input_shapes[0].shape
         kernel, stride = random.choice([(2, 2), (3, 1), (3, 2), (4, 2)])
         return [
-            nnsmith_eq(self.in_channels, shape[1]),
-            nnsmith_eq(self.out_channels, draw_features(32)),
-            nnsmith_eq(self.kernel_size, kernel),
-            nnsmith_eq(self.stride, stride),
+            *self.equal(in_channels=shape[1], out_channels=draw_features(32), kernel_size=kernel, stride=stride),
             _bounded_work(elements(shape) * kernel**2, self.out_channels),
         ]
 
@@ -206,10 +195,9 @@ class Conv3d(Spec):
         shape = input_shapes[0].shape
         kernel = random.choice([1, 2, 3, 3])
         ConstraintCheck.ge(min(shape[2:]), kernel + 1)
+        out_channels = random.choice([4, 6, 8, 12, 16])
         return [
-            nnsmith_eq(self.in_channels, shape[1]),
-            nnsmith_eq(self.out_channels, random.choice([4, 6, 8, 12, 16])),
-            nnsmith_eq(self.kernel_size, kernel),
+            *self.equal(in_channels=shape[1], out_channels=out_channels, kernel_size=kernel),
             _bounded_work(elements(shape) * kernel**3, self.out_channels),
         ]
 

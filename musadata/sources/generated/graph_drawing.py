@@ -12,7 +12,7 @@ from nnsmith.gir import GraphIR, InstIR
 from nnsmith.graph_gen import ConcolicGen
 
 from musadata.records import OperatorFamily
-from musadata.sources.generated.opset import OPERATORS, THEMES, operator_weights
+from musadata.sources.generated.opset import GRAPHS, OPERATORS, THEMES, operator_weights
 from musadata.sources.generated.spec import F32, Shape, Spec
 
 MIN_INPUT, MAX_INPUT = 1 << 10, 1 << 16  # elements of the first input
@@ -23,32 +23,6 @@ _SOLVER_STEPS = 2_000_000  # z3's own resource count, which unlike a clock gives
 _NEVER_MS = 1 << 30  # disables NNSmith's time limit, which would not reproduce
 _REUSE = 0.35  # probability that a binary operator takes both operands from the graph
 _NEWEST = 4  # weight of the newest value as an operand, so that graphs get deep
-
-_BATCH = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32)
-_CHANNELS = (3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
-_SPACE = (7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 20, 24, 27, 28, 30, 32)
-_DEPTH = (4, 5, 6, 7, 8)
-_LENGTH = (16, 20, 25, 31, 32, 40, 48, 50, 63, 64, 77, 96, 100, 128)
-_FEATURES = (16, 24, 32, 40, 48, 50, 64, 72, 80, 96, 100, 120, 128, 160, 200, 256, 320, 500, 512)
-
-# Shapes as models have them, with how often each is drawn.
-_MATRICES = (
-    (3, (_BATCH, _FEATURES)),
-    (3, (_BATCH, _LENGTH, _FEATURES)),
-)
-_IMAGES = (
-    (2, (_BATCH, _CHANNELS, _LENGTH)),
-    (5, (_BATCH, _CHANNELS, _SPACE, _SPACE)),
-    (1, (_BATCH, _CHANNELS, _DEPTH, _SPACE, _SPACE)),
-)
-_HEADS = ((2, ((1, 2, 3, 4), (2, 4, 6, 8), _LENGTH, (8, 16, 24, 32))), (1, ((1, 2, 4, 6), _LENGTH, (16, 32, 48, 64))))
-_LAYOUTS = {
-    OperatorFamily.CONVOLUTION: _IMAGES,
-    OperatorFamily.POOLING: _IMAGES,
-    OperatorFamily.MATMUL: _MATRICES,
-    OperatorFamily.ATTENTION: _HEADS,
-    OperatorFamily.INDEXING: _MATRICES,
-}
 
 
 class NoGraph(Exception):
@@ -166,7 +140,7 @@ class _Generator(ConcolicGen):
 
 
 def _draw_shape(theme: OperatorFamily) -> Shape:
-    layouts = _LAYOUTS.get(theme, _MATRICES + _IMAGES)
+    layouts = GRAPHS["layouts"].get(theme) or GRAPHS["matrices"] + GRAPHS["images"]
     weights = [weight for weight, _ in layouts]
     while True:
         _, axes = random.choices(layouts, weights=weights)[0]

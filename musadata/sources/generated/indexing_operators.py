@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-from nnsmith.abstract.arith import nnsmith_eq
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
@@ -109,7 +108,7 @@ class TopK(Spec):
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 8)
-        return [nnsmith_eq(self.k, random.choice([1, 2, 3, 4, 5, 8]))]
+        return self.equal(k=random.choice([1, 2, 3, 4, 5, 8]))
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([*input_shapes[0].shape[:-1], self.k], F32)]

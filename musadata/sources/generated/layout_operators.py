@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from nnsmith.abstract.arith import nnsmith_eq
 from nnsmith.abstract.op import Concat2 as NNSmithConcat2
 from nnsmith.abstract.op import Transpose as NNSmithTranspose
 from nnsmith.abstract.tensor import AbsTensor
@@ -77,7 +76,7 @@ class Slice(Spec):
             [(0, shape[axis] // 2, 1), (shape[axis] // 2, shape[axis], 1), (0, shape[axis], 2), (1, shape[axis] - 1, 1)]
         )
         self.extra_attrs["size"] = shape[axis]
-        return [nnsmith_eq(self.start, start), nnsmith_eq(self.stop, stop), nnsmith_eq(self.step, step)]
+        return self.equal(start=start, stop=stop, step=step)
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         shape = list(input_shapes[0].shape)
@@ -106,7 +105,7 @@ class Pad(Spec):
         ConstraintCheck.ge(min(input_shapes[0].shape[2:]), 4)
         before, after = random.choice([(1, 1), (2, 2), (0, 1), (1, 2), (3, 0)])
         self.extra_attrs.setdefault("mode", random.choice(["constant", "constant", "replicate", "reflect"]))
-        return [nnsmith_eq(self.before, before), nnsmith_eq(self.after, after)]
+        return self.equal(before=before, after=after)
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         shape = list(input_shapes[0].shape)

@@ -1,5 +1,10 @@
 """The frozen set of operators that graphs are drawn from, in a fixed order, and the themes that graphs follow."""
 
+from pathlib import Path
+from typing import Any
+
+import yaml
+
 from musadata.records import OperatorFamily
 from musadata.sources.generated.contraction_operators import CONTRACTIONS
 from musadata.sources.generated.indexing_operators import INDEXINGS
@@ -9,33 +14,14 @@ from musadata.sources.generated.pooling_operators import POOLINGS
 from musadata.sources.generated.reduction_operators import LOSSES, REDUCTIONS
 from musadata.sources.generated.spec import Spec
 
-OPERATORS: tuple[type[Spec], ...] = (
-    *POINTWISE,
-    *BINARY,
-    *CONTRACTIONS,
-    *POOLINGS,
-    *REDUCTIONS,
-    *LOSSES,
-    *INDEXINGS,
-    *LAYOUTS,
-)
+GRAPHS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("graphs.yaml").read_text(encoding="utf-8"))
 
-# How often each family of work dominates a graph. The paper asks for more convolution, reduction, normalisation,
-# softmax, broadcast and indexing, and for less plain elementwise work. Light before heavy.
-THEMES: dict[OperatorFamily, float] = {
-    OperatorFamily.LAYOUT: 0.8,
-    OperatorFamily.ELEMENTWISE: 0.7,
-    OperatorFamily.BROADCAST: 1.0,
-    OperatorFamily.INDEXING: 1.0,
-    OperatorFamily.REDUCTION: 1.2,
-    OperatorFamily.POOLING: 1.0,
-    OperatorFamily.NORMALIZATION: 1.2,
-    OperatorFamily.SOFTMAX: 1.0,
-    OperatorFamily.LOSS: 0.9,
-    OperatorFamily.MATMUL: 1.3,
-    OperatorFamily.CONVOLUTION: 1.3,
-    OperatorFamily.ATTENTION: 1.2,
-}
+OPERATORS: tuple[type[Spec], ...] = (
+    *POINTWISE, *BINARY, *CONTRACTIONS, *POOLINGS, *REDUCTIONS, *LOSSES, *INDEXINGS, *LAYOUTS
+)  # fmt: skip
+
+# How often each family of work dominates a graph, light before heavy.
+THEMES: dict[OperatorFamily, float] = {OperatorFamily(name): weight for name, weight in GRAPHS["themes"].items()}
 _THEME_SHARE = 0.45  # of an operator in its theme's graph; the rest is lighter work around it
 
 

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from nnsmith.abstract.arith import nnsmith_div, nnsmith_eq
+from nnsmith.abstract.arith import nnsmith_div
 from nnsmith.abstract.op import AvgPool2d as NNSmithAvgPool2d
 from nnsmith.abstract.op import MaxPool2d as NNSmithMaxPool2d
 from nnsmith.abstract.op import Pool2d as NNSmithPool2d
@@ -28,10 +28,8 @@ class Pool2d(Spec, NNSmithPool2d):
         kernel = random.choice([2, 2, 3, 3, 4])
         return [
             *NNSmithPool2d.requires(self, input_shapes),
-            nnsmith_eq(self.kernel_h_size, kernel),
-            nnsmith_eq(self.kernel_w_size, kernel),
-            nnsmith_eq(self.stride, random.choice([1, 2, kernel])),
-            nnsmith_eq(self.padding, random.choice([0, 0, kernel // 2])),
+            *self.equal(kernel_h_size=kernel, kernel_w_size=kernel, stride=random.choice([1, 2, kernel])),
+            *self.equal(padding=random.choice([0, 0, kernel // 2])),
         ]
 
     def layer(self) -> str:
@@ -60,7 +58,7 @@ class AdaptiveAvgPool2d(Spec):
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         sizes = [size for size in (1, 2, 3, 4, 5, 7) if size < min(input_shapes[0].shape[2:])]
         ConstraintCheck.ge(len(sizes), 1)
-        return [nnsmith_eq(self.size, random.choice(sizes))]
+        return self.equal(size=random.choice(sizes))
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([*input_shapes[0].shape[:2], self.size, self.size], F32)]
@@ -77,7 +75,7 @@ class MaxPool1d(Spec):
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[2], 8)
-        return [nnsmith_eq(self.kernel_size, random.choice([2, 3, 4]))]
+        return self.equal(kernel_size=random.choice([2, 3, 4]))
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         batch, channels, length = input_shapes[0].shape

@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from nnsmith.abstract.arith import nnsmith_eq
 from nnsmith.abstract.op import BatchNorm2d as NNSmithBatchNorm2d
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
@@ -71,7 +70,7 @@ class LayerNorm(SameShape):
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 4)
-        return [nnsmith_eq(self.features, input_shapes[0].shape[-1])]
+        return self.equal(features=input_shapes[0].shape[-1])
 
 
 class GroupNorm(SameShape):
@@ -88,7 +87,7 @@ class GroupNorm(SameShape):
         channels = input_shapes[0].shape[1]
         ConstraintCheck.ge(channels, 4)
         groups = random.choice([count for count in (1, 2, 3, 4, 5, 8) if channels % count == 0 and count < channels])
-        return [nnsmith_eq(self.groups, groups), nnsmith_eq(self.channels, channels)]
+        return self.equal(groups=groups, channels=channels)
 
 
 class BatchNorm2d(Spec, NNSmithBatchNorm2d):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
+from nnsmith.abstract.arith import nnsmith_eq
 from nnsmith.abstract.dtype import DType
 from nnsmith.abstract.op import AbsOpBase, UnaryOpBase, mark_abstract
 from nnsmith.abstract.tensor import AbsTensor
@@ -121,6 +122,10 @@ class Spec(AbsOpBase):
     def work(self) -> int:
         """Multiply-adds of the concrete operator."""
         return 0
+
+    def equal(self, **values: Any) -> list[Any]:
+        """Constraints that give numbers of the constructor these values."""
+        return [nnsmith_eq(getattr(self, name), value) for name, value in values.items()]
 
     def input_shape(self, index: int = 0) -> Shape:
         return tuple(self.input_like[index].shape)
