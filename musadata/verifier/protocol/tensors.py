@@ -95,15 +95,15 @@ def _entries(data: bytes) -> list[tuple[str, str, list[int], bytes]]:
         if size > _MAX_HEADER:
             raise BadTensors("the header is too long")
         header: Any = json.loads(data[4 : 4 + size])
+        if not isinstance(header, list):
+            raise BadTensors("the header is no list")
         return _slices(data, 4 + size, header)
     except (struct.error, ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadTensors("not packed tensors") from error
 
 
-def _slices(data: bytes, position: int, header: Any) -> list[tuple[str, str, list[int], bytes]]:
+def _slices(data: bytes, position: int, header: list[Any]) -> list[tuple[str, str, list[int], bytes]]:
     entries = []
-    if not isinstance(header, list):
-        raise BadTensors("the header is no list")
     for name, dtype, shape, length in header:
         if not isinstance(name, str) or dtype not in DTYPES or not all(type(n) is int and n >= 0 for n in shape):
             raise BadTensors("a tensor is badly described")

@@ -35,8 +35,9 @@ def measure_conditioning(
         moves[at] = torch.where(steps > 0, steps / CONDITION_FACTOR, moves[at])
     if exact:
         for moved in (oracle(_shake(values, sign, ALTERNATE, _TINY)) for sign in (1.0, -1.0)):
-            moves = [_settle(move, *pair) for move, *pair in zip(moves, moved, truth, strict=True)]
-            shaken = [torch.where(_jumps(*pair), pair[1], far) for far, *pair in zip(shaken, moved, truth, strict=True)]
+            jumps = [_jumps(*pair) for pair in zip(moved, truth, strict=True)]
+            moves = [torch.where(jump, 0.0, move) for jump, move in zip(jumps, moves, strict=True)]
+            shaken = [torch.where(*choice) for choice in zip(jumps, truth, shaken, strict=True)]
     else:
         for errors in (_rounding(reference, oracle, values, alternate) for alternate in (ALTERNATE, ALIKE)):
             moves = [torch.maximum(*pair) for pair in zip(moves, errors or moves, strict=True)]
@@ -86,10 +87,6 @@ def _jumps(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Where a tiny shake moves the result by more than rounding."""
     size = right.abs().double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
     return _distance(moved, right) > _SMOOTH * size
-
-
-def _settle(move: torch.Tensor, moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    return torch.where(_jumps(moved, right), 0.0, move)
 
 
 def _distance(moved: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

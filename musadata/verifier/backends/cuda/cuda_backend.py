@@ -49,11 +49,8 @@ class Device:
 @cache
 def find_device() -> Device | None:
     """The first device that this process may use, without making a CUDA context; None without one."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return None
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-    lines = _ask_driver(tool, "name,compute_cap,driver_version,uuid,memory.total", chosen)
+    lines = _ask_driver("name,compute_cap,driver_version,uuid,memory.total", chosen)
     if not lines:
         return None
     name, capability, driver, uuid, *memory = (part.strip() for part in lines[0].split(","))
@@ -68,8 +65,11 @@ def _megabytes(text: str) -> float:
         return 0.0
 
 
-def _ask_driver(tool: str, query: str, device: str) -> list[str]:
-    """Lines about one device, or about all; none if there is none, or it does not answer."""
+def _ask_driver(query: str, device: str) -> list[str]:
+    """Lines about one device, or about all; none if there is no device or driver, or it does not answer."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
     command = [tool, f"--query-gpu={query}", "--format=csv,noheader", *([f"--id={device}"] if device else [])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST_ANSWER_SECONDS)
@@ -86,9 +86,7 @@ def watch_device(uuid: str) -> Callable[[], bool]:
         nonlocal seen
         if time.monotonic() - seen < _BELIEVED_SECONDS:
             return False
-        tool = shutil.which("nvidia-smi")
-        found = _ask_driver(tool, "uuid", uuid) if tool else []
-        if found != [uuid]:
+        if _ask_driver("uuid", uuid) != [uuid]:
             return True
         seen = time.monotonic()
         return False
@@ -100,8 +98,7 @@ def watch_memory(uuid: str) -> Callable[[], bool]:
     """A function that says whether almost none of a device's memory is free."""
 
     def is_full() -> bool:
-        tool = shutil.which("nvidia-smi")
-        lines = _ask_driver(tool, "memory.free,memory.total", uuid) if tool else []
+        lines = _ask_driver("memory.free,memory.total", uuid)
         free, total = [*map(_megabytes, lines[0].split(",")), 0.0, 0.0][:2] if lines else (0.0, 0.0)
         return free < _FULL * total
 

@@ -13,20 +13,19 @@ class StringPrefixes:
 
     def of(self, node: ast.expr) -> frozenset[str]:
         """All prefixes that the value of an expression may have; empty if they are unknown."""
-        if isinstance(node, ast.Constant):
-            return frozenset({node.value}) if isinstance(node.value, str) else _UNKNOWN
-        if isinstance(node, ast.Name):
-            return self._values.get(node.id, _UNKNOWN)
-        if isinstance(node, ast.JoinedStr) and node.values:
-            return self.of(node.values[0])
-        if isinstance(node, ast.FormattedValue) and node.conversion == -1 and node.format_spec is None:
-            return self.of(node.value)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            return self.of(node.left)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            return _until(node.left, "%")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-            return _until(node.func.value, "{")
+        match node:
+            case ast.Constant(str(text)):
+                return frozenset({text})
+            case ast.Name(name):
+                return self._values.get(name, _UNKNOWN)
+            case ast.JoinedStr([start, *_]) | ast.BinOp(start, ast.Add()):
+                return self.of(start)
+            case ast.FormattedValue(value, -1, None):
+                return self.of(value)
+            case ast.BinOp(template, ast.Mod()):
+                return _until(template, "%")
+            case ast.Call(ast.Attribute(template, "format")):
+                return _until(template, "{")
         return _UNKNOWN
 
 
@@ -56,16 +55,15 @@ def _bound_names(tree: ast.AST, except_for: set[int]) -> set[str]:
     """Names that the program binds anywhere else than at the nodes with these ids."""
     bound: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and id(node) not in except_for:
-            bound.add(node.id)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) or (isinstance(node, ast.ExceptHandler) and node.name):
-            bound.add(str(node.name))
-        elif isinstance(node, ast.alias):
-            bound.add(node.asname or node.name.split(".")[0])
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
-            bound.add(node.name)
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            bound.update(node.names)
+        match node:
+            case ast.Name(name, ast.Store() | ast.Del()) if id(node) not in except_for:
+                bound.add(name)
+            case ast.alias(name, asname):
+                bound.add(asname or name.split(".")[0])
+            case ast.Global(names) | ast.Nonlocal(names):
+                bound.update(names)
+            case ast.arg(str(name)) | ast.FunctionDef(str(name)) | ast.ClassDef(str(name)):
+                bound.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(str(name)):
+                bound.add(name)
     return bound

@@ -82,17 +82,14 @@ def _is_super_forward(node: ast.expr) -> bool:
 
 def _is_empty(function: ast.FunctionDef) -> bool:
     """Whether a body holds nothing but docstrings, pass, and returns of names or constants."""
-    for statement in function.body:
-        if isinstance(statement, ast.Pass):
-            continue
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            continue
-        if isinstance(statement, ast.Return) and (
-            statement.value is None or isinstance(statement.value, (ast.Name, ast.Constant))
-        ):
-            continue
-        return False
-    return True
+    return all(map(_does_nothing, function.body))
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Pass() | ast.Expr(ast.Constant()) | ast.Return(None | ast.Name() | ast.Constant()):
+            return True
+    return False
 
 
 def _check_fallback(function: ast.FunctionDef) -> Iterator[Finding]:
