@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections import OrderedDict
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from musadata.config import TeacherConfig
@@ -39,7 +37,7 @@ class CompilerTeacher:
     def __init__(self, config: TeacherConfig, seed: int, sandbox: Sandbox | None = None):
         self._config, self._seed = config, seed
         self._sandbox, self._owns_sandbox = sandbox, sandbox is None
-        self._candidate_sets: OrderedDict[str, CandidateSet | str] = OrderedDict()
+        self._opened = lru_cache(REMEMBERED_TASKS)(self._open)
 
     def __enter__(self) -> CompilerTeacher:
         return self
@@ -91,26 +89,20 @@ class CompilerTeacher:
         return [Attempt(candidate, candidate.source)]
 
     def _candidate_set(self, request: Request) -> CandidateSet:
-        sets = [trace.inputs for trace in request.traces] or [request.task.inputs]
-        key = _hash(request.task.task_id, request.task.reference, plain(sets), self._seed)
-        if key not in self._candidate_sets:
-            self._candidate_sets[key] = self._open(request.task.reference, sets, f"{self._seed}:{request.task.task_id}")
-            while len(self._candidate_sets) > REMEMBERED_TASKS:
-                self._candidate_sets.popitem(last=False)
-        self._candidate_sets.move_to_end(key)
-        found = self._candidate_sets[key]
+        sets = tuple(trace.inputs for trace in request.traces) or (request.task.inputs,)
+        found = self._opened(request.task.reference, sets, f"{self._seed}:{request.task.task_id}")
         if isinstance(found, str):
             raise Unsupported(found)
         return found
 
-    def _open(self, reference: str, sets: list[tuple[InputSpec, ...]], key: str) -> CandidateSet | str:
+    def _open(self, reference: str, sets: tuple[tuple[InputSpec, ...], ...], key: str) -> CandidateSet | str:
         """The task's candidates, or the reason why there are none."""
         if self._sandbox is None:
             self._sandbox = Sandbox(PRELOAD).__enter__()
         outcome = self._sandbox.call(
             "musadata.teacher.compiler.capturing.capture:capture",
             reference,
-            plain(sets),
+            plain(list(sets)),
             self._seed,
             limits=CAPTURE_LIMITS,
         )
@@ -129,7 +121,3 @@ class CompilerTeacher:
 def _answer(text: str, attempt: Attempt) -> Answer:
     fault = "+".join(kind.name for kind in attempt.faults)
     return Answer(f"{text}\n\n```python\n{attempt.source}```\n", attempt.candidate.schedule, fault)
-
-
-def _hash(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -21,14 +21,13 @@ def coordinates(shape: Sequence[int]) -> str:
     return f"For {shape}: {join(parts)}. {example(shape)}"
 
 
+_AXES = {2: "rc", 3: "nrc", 4: "nchw"}
+
+
 def axis_names(rank: int) -> list[str]:
     """Names of a tensor's axes."""
-    if rank == 2:
-        return ["r", "c"]
-    if rank == 3:
-        return ["n", "r", "c"]
-    if rank == 4:
-        return ["n", "c", "h", "w"]
+    if rank in _AXES:
+        return list(_AXES[rank])
     return [f"i{letter}" for letter in ascii_lowercase[:rank]]
 
 

@@ -86,10 +86,6 @@ def _triangle(names: list[str], call: Call) -> str:
 
 
 _PLACES: dict[str, _Places] = {
-    "roll": _roll,
-    "flip": _flip,
-    "repeat": _repeat,
-    "channel_shuffle": _channel_shuffle,
-    "pixel_shuffle": _pixel_shuffle,
-    "pixel_unshuffle": _pixel_unshuffle,
+    write.__name__.removeprefix("_"): write
+    for write in (_roll, _flip, _repeat, _channel_shuffle, _pixel_shuffle, _pixel_unshuffle)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,14 +98,13 @@ def _holders(state: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _children(state: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    children: dict[str, list[str]] = {}
+    """The names directly inside of each module, in order."""
+    children: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for entry in state:
         parts = entry["name"].split(".")
         for depth in range(1, len(parts)):
-            names = children.setdefault(".".join(parts[:depth]), [])
-            if parts[depth] not in names:
-                names.append(parts[depth])
-    return children
+            children[".".join(parts[:depth])][parts[depth]] = None
+    return {path: list(names) for path, names in children.items()}
 
 
 def _holder(path: str, children: Sequence[str]) -> str:

@@ -79,10 +79,6 @@ def stored(text: str, dtype: str) -> str:
     return {"float16": f"__float2half({text})", "bfloat16": f"__float2bfloat16({text})"}.get(dtype, text)
 
 
-def can_emit_rows(kernel: Kernel) -> bool:
-    return len(kernel.axes) >= 2
-
-
 def emit_rows(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
     """A two-dimensional grid: threads along x for the last axis, along y for all others together."""
     block = Block([*names_in(kernel, size_names), "rows", "outer"])

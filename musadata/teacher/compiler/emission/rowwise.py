@@ -200,7 +200,10 @@ def _reduce(
         axes = _bounded(block, stage.axes)
         block.write(f"{kind} {name} = {identity(stage.kind, stage.dtype)};")
         with _loops(block, axes, team):
-            _accumulate(block, stage, name)
+            text = block.value(stage.value)
+            if stage.kind in ("max", "min"):
+                block.functions[f"{stage.kind}imum", stage.dtype] = None
+            block.write(_update(stage.kind, stage.dtype, name, text))
         if team.collective:
             memory = ""
             if team.memory:
@@ -209,13 +212,6 @@ def _reduce(
             block.write(f"{name} = {function}({name}{memory});")
     if stage.buffer is not None:
         _store_once(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
-
-
-def _accumulate(block: Block, stage: Reduce, name: str) -> None:
-    text = block.value(stage.value)
-    if stage.kind in ("max", "min"):
-        block.functions[f"{stage.kind}imum", stage.dtype] = None
-    block.write(_update(stage.kind, stage.dtype, name, text))
 
 
 def _reduce_position(block: Block, stage: Reduce, name: str) -> None:

@@ -69,7 +69,7 @@ def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[
 def _elements(kernel: Kernel, plan: Plan, size_names: Sequence[str], total: int) -> EmittedKernel:
     if plan.elements == "vector" and pointwise.can_vectorise(kernel):
         return pointwise.emit_vectorised(kernel, size_names, total)
-    if plan.elements == "rows" and pointwise.can_emit_rows(kernel):
+    if plan.elements == "rows" and len(kernel.axes) >= 2:
         return pointwise.emit_rows(kernel, size_names, total)
     return pointwise.emit_elements(kernel, size_names, total, stride=plan.elements in ("stride", "vector"))
 

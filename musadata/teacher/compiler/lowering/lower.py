@@ -23,7 +23,6 @@ LONGEST_COST = 24  # and every value from this one on
 class Lowered:
     """A graph as loops: what the host passes in, the loops in order, and the values that are returned."""
 
-    graph: Graph
     inputs: tuple[tuple[GraphInput, Buffer], ...]  # only those that are read
     program: Program
     outputs: tuple[Value, ...]
@@ -56,7 +55,7 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
             finishing.add(node.name)
         if _keep(results, len(readers[node.name]), fuse) or _ends_kernel(node, results, finishing, readers):
             program.materialize(results)
-    return Lowered(graph, tuple(inputs), program, _outputs(graph, values, program))
+    return Lowered(tuple(inputs), program, _outputs(graph, values, program))
 
 
 def _rule_of(node: Node) -> Rule:
