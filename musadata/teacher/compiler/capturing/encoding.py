@@ -61,7 +61,9 @@ class GraphEncoder:
         """Constants, nodes in order and outputs; `placeholders` gives (role, name) of each graph input."""
         graph = self._traced.graph
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
-        wanted = self._wanted(graph.output_node())
+        wanted = {graph.output_node()}  # and the nodes that it depends on
+        for node in reversed(graph.nodes):
+            wanted.update(node.all_input_nodes if node in wanted else ())
         named = dict(zip(inputs, placeholders, strict=True))
         constants, nodes, tensors = [], [], []
         for node in graph.nodes:
@@ -75,18 +77,6 @@ class GraphEncoder:
         returned: Any = graph.output_node().args[0]
         outputs = [self._output(node) for node in returned]
         return {"inputs": tensors, "constants": constants, "nodes": nodes, "outputs": outputs}
-
-    @staticmethod
-    def _wanted(output: Node) -> set[Node]:
-        """The nodes that an output depends on."""
-        seen: set[Node] = set()
-        stack = [output]
-        while stack:
-            node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-                stack.extend(node.all_input_nodes)
-        return seen
 
     def _node(self, node: Node) -> dict[str, Any]:
         value = node.meta["val"]

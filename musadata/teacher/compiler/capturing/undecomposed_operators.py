@@ -149,29 +149,25 @@ def _gaussian_nll_loss(
     return reduced[reduction]()
 
 
-def _replacements() -> list[tuple[Any, str, Callable[..., torch.Tensor]]]:
-    native = torch._C._nn
-    table: list[tuple[Any, str, Callable[..., torch.Tensor]]] = [
-        (torch.nn.functional, "linear", _undecomposed_linear),
-        (native, "linear", _undecomposed_linear),
-        (native, "pad", _undecomposed_pad),
-        (torch, "rrelu", _rrelu),
-        (torch.nn.functional, "embedding_bag", _embedding_bag),
-        (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),
-        (torch, "max_pool1d", _max_pool1d),
-    ]
-    for rank in (1, 2, 3):
-        table.append((native, f"upsample_nearest{rank}d", _undecomposed_nearest(False)))
-        table.append((native, f"_upsample_nearest_exact{rank}d", _undecomposed_nearest(True)))
-    return table
+_REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
+    (torch.nn.functional, "linear", _undecomposed_linear),
+    (torch._C._nn, "linear", _undecomposed_linear),
+    (torch._C._nn, "pad", _undecomposed_pad),
+    (torch, "rrelu", _rrelu),
+    (torch.nn.functional, "embedding_bag", _embedding_bag),
+    (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),
+    (torch, "max_pool1d", _max_pool1d),
+    *((torch._C._nn, f"upsample_nearest{rank}d", _undecomposed_nearest(False)) for rank in (1, 2, 3)),
+    *((torch._C._nn, f"_upsample_nearest_exact{rank}d", _undecomposed_nearest(True)) for rank in (1, 2, 3)),
+)
 
 
 @contextmanager
 def undecomposed_operators() -> Iterator[None]:
     """Replaces PyTorch's functions while it is entered; references must be loaded inside of it too."""
-    replaced = [(owner, name, getattr(owner, name)) for owner, name, _ in _replacements()]
+    replaced = [(owner, name, getattr(owner, name)) for owner, name, _ in _REPLACEMENTS]
     try:
-        for owner, name, function in _replacements():
+        for owner, name, function in _REPLACEMENTS:
             setattr(owner, name, function)
         yield
     finally:
