@@ -1,7 +1,7 @@
 """Realistic faults: small edits of an honest candidate, each at a place where it matters for the task's shapes.
 
-`KINDS` holds all kinds by name. Each module registers some of them with `catalogue.fault`; `FaultContext` has the edits
-that they are made of.
+`KINDS` holds all kinds by name, with the words of `kinds.yaml`. Kinds that a pattern describes stand there whole; the
+modules register the others with `catalogue.fault`. `FaultContext` has the edits that they are made of.
 """
 
 from musadata.teacher.compiler.faults import arithmetic_faults, cooperation_faults, indexing_faults, language_faults
