@@ -17,12 +17,14 @@ from apache_beam.transforms.environments import Environment, SubprocessSDKEnviro
 
 from musadata.config import Config, load_config
 from musadata.errors import MusadataError, Outage
+from musadata.sandbox import allow_plain
 from musadata.storage.files import absolute
 from pipelines.supervision import await_restart, leave, own_scratch_folder, stop_supervising, supervise
 
 # What Beam's local runner says about itself, and each failure of a worker a second and third time: the exception that
 # ends the run holds it all.
 NOISE = ("apache_beam", "root")
+UNSANDBOXED = "where the system gives no namespaces, run foreign code under resource limits alone"
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,10 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     parser = argparse.ArgumentParser(description=description, epilog="All other options go to Apache Beam.")
     parser.add_argument("--config", required=True, help="YAML file; configs/ has commented examples")
     parser.add_argument("--corpus", required=True, help="folder or URL of the corpus; made if absent")
+    parser.add_argument("--unsandboxed", action="store_true", help=UNSANDBOXED)
     known, rest = parser.parse_known_args(argv)
+    if known.unsandboxed:
+        allow_plain()
     _refuse_unknown(PipelineOptions(rest))
     return RunOptions(load_config(known.config), absolute(known.corpus), tuple(rest))
 

@@ -55,6 +55,11 @@ def _run(argv: list[str]) -> int:
         description="Inspects and judges training data for models that write GPU kernels. "
         "`python -m pipelines.all` makes a corpus.",
     )
+    parser.add_argument(
+        "--unsandboxed",
+        action="store_true",
+        help="where the system gives no namespaces, run foreign code under resource limits alone",
+    )
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     for command_name, command in COMMANDS.items():
         summary = command.summary
@@ -64,5 +69,9 @@ def _run(argv: list[str]) -> int:
             getattr(module, command.add_arguments)(sub)
             sub.set_defaults(run=getattr(module, command.run))
     arguments = parser.parse_args(argv)
+    if arguments.unsandboxed:
+        from musadata.sandbox import allow_plain
+
+        allow_plain()
     code: int = arguments.run(arguments)
     return code

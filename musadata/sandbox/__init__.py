@@ -12,8 +12,8 @@ Statuses: ok, error, timeout, memory, crash, output. `MUSADATA_SANDBOX=plain` sw
 """
 
 from musadata.sandbox.child import ask
-from musadata.sandbox.client import Sandbox, start_ahead
+from musadata.sandbox.client import Sandbox, allow_plain, start_ahead
 from musadata.sandbox.limits import Limits, Outcome
 from musadata.sandbox.remembering import Caller, RememberingSandbox
 
-__all__ = ["Caller", "Limits", "Outcome", "RememberingSandbox", "Sandbox", "ask", "start_ahead"]
+__all__ = ["Caller", "Limits", "Outcome", "RememberingSandbox", "Sandbox", "allow_plain", "ask", "start_ahead"]

@@ -75,9 +75,14 @@ def _start(modules: Iterable[str] = ()) -> tuple[subprocess.Popen[bytes], socket
 
 _REMEDY = (
     "foreign code can be locked in where user namespaces are allowed (in a container: docker run --cap-add SYS_ADMIN "
-    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined); to run it under resource limits alone, set "
-    "MUSADATA_SANDBOX=plain"
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined); to run it under resource limits alone, say "
+    "--unsandboxed or set MUSADATA_SANDBOX=plain"
 )
+
+
+def allow_plain() -> None:
+    """Let calls of this process, and of those that it starts, run under resource limits alone: `--unsandboxed`."""
+    os.environ["MUSADATA_SANDBOX"] = "plain"
 
 
 def _is_plain() -> bool:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from musadata.errors import Cancelled, MusadataError, Outage
-from musadata.sandbox import Limits, Sandbox, client
+from musadata.sandbox import Limits, Sandbox, allow_plain, client
 from tests.sandbox.conftest import SMALL
 
 PATIENT = replace(SMALL, seconds=60)
@@ -94,8 +94,9 @@ def test_closing_cancels_calls_and_gives_no_outcome():
 def test_without_namespaces_foreign_code_is_not_run_unless_the_user_says_so(monkeypatch):
     monkeypatch.setattr(client, "_BOOT", client._BOOT.replace("main(int", REFUSED))
     monkeypatch.delenv("MUSADATA_SANDBOX", raising=False)
-    with pytest.raises(MusadataError, match=r"no namespaces \(refused here\).*MUSADATA_SANDBOX=plain"):
+    with pytest.raises(MusadataError, match=r"no namespaces \(refused here\).*--unsandboxed"):
         Sandbox(preload=()).__enter__()
-    monkeypatch.setenv("MUSADATA_SANDBOX", "plain")
+    monkeypatch.setenv("MUSADATA_SANDBOX", "")
+    allow_plain()
     with Sandbox(preload=()) as sandbox:
         assert sandbox.call("hostile_calls:echo", 1).value == 1
