@@ -279,14 +279,16 @@ def killing(bench: Bench, place: Place, after: float, moment: Moment) -> Iterato
     process = bench.start(place)
 
     def kill() -> None:
-        with contextlib.suppress(psutil.Error):
-            main = psutil.Process(process.pid)
-            by_kind: dict[str, list[psutil.Process]] = {}
-            for one in [main, *main.children(recursive=True)]:
-                with contextlib.suppress(psutil.Error):
-                    by_kind.setdefault(kind_of(one), []).append(one)
-            moment.what = bench.random.choice(sorted(by_kind))
-            bench.random.choice(by_kind[moment.what]).send_signal(signal.SIGKILL)
+        while not moment.what and process.poll() is None:  # processes come and go while they are looked at
+            with contextlib.suppress(psutil.Error):
+                main = psutil.Process(process.pid)
+                by_kind: dict[str, list[psutil.Process]] = {}
+                for one in [main, *main.children(recursive=True)]:
+                    with contextlib.suppress(psutil.Error):
+                        by_kind.setdefault(kind_of(one), []).append(one)
+                kind = bench.random.choice(sorted(by_kind))
+                bench.random.choice(by_kind[kind]).send_signal(signal.SIGKILL)
+                moment.what = kind
 
     timer = threading.Timer(after, kill)
     timer.start()

@@ -160,8 +160,9 @@ def _end_interrupted() -> NoReturn:
 
 def _mendable(report: str) -> str | None:
     """The message of a `MusadataError` inside the traceback that a Beam worker sent back as text."""
-    marker = f"{MusadataError.__module__}.{MusadataError.__name__}: "
     for line in report.splitlines():
-        if marker in line:
-            return line.split(marker, 1)[1].split(" [while running", 1)[0].strip()
+        for kind in (MusadataError, Outage):
+            _, marker, message = line.partition(f"{kind.__module__}.{kind.__name__}: ")
+            if marker:
+                return message.split(" [while running", 1)[0].strip()
     return None

@@ -16,6 +16,7 @@ from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.shared_compile import SharedCompile
 from musadata.verifier.extract import extract
 from musadata.verifier.feedback import write_feedback
+from musadata.verifier.protocol.entry_points import IMPORT_CANDIDATE, RUN_REFERENCE, module_of
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.reward import reward
 from musadata.verifier.rules import catalogue as rules
@@ -28,7 +29,7 @@ from musadata.verifier.trusted.judge import Judgement, rejected
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, collect_shapes
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
-REFERENCE_PRELOAD = (*PRELOAD, "musadata.verifier.sandboxed.oracle")  # what a sandbox for references should import once
+REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE))  # what a sandbox for references should import once
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Verifier:
         backend = self._opened.backend
         compilations = Compilations(backend, self._config.strict)
         outcome = self._opened.candidates.call(
-            "musadata.verifier.sandboxed.execute:import_candidate",
+            IMPORT_CANDIDATE,
             program.ported,
             backend.child,
             serve=serve_candidate(compilations.serve),

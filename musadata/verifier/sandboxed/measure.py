@@ -3,7 +3,7 @@
 Events enclose each call. Before it the inputs are overwritten with other values than the last time and the L2 cache is
 flushed, so that cached data and results do not help. The device starts a little later than the host (the lead), so that
 it does not wait for the host: a host that is busy compiling does not make a reference look slow. The trusted side
-checks the times that a candidate's process reports against the wall clock (`musadata.verifier.trusted.timing`).
+checks the times that a candidate's process reports against the wall clock (`timing`).
 """
 
 import importlib

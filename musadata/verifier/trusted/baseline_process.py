@@ -14,6 +14,7 @@ from typing import TypeVar
 from musadata.errors import MusadataError
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.protocol import messages
+from musadata.verifier.protocol.entry_points import TIME_REFERENCE
 from musadata.verifier.protocol.message_encoding import decode, encode
 
 _MOST_REFERENCES = 100
@@ -83,9 +84,7 @@ class Baseline:
 
         limits = Limits(seconds=_CPU_SECONDS, memory_mb=0)
         try:
-            outcome = self._sandbox.call(
-                "musadata.verifier.sandboxed.measure:serve_reference", self._device, limits=limits, serve=serve
-            )
+            outcome = self._sandbox.call(TIME_REFERENCE, self._device, limits=limits, serve=serve)
             answers.put(_Ended(f"{outcome.status} {outcome.error_type} {outcome.message}".strip()))
         except MusadataError as error:
             answers.put(_Ended(str(error)))

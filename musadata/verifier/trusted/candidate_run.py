@@ -7,6 +7,7 @@ from functools import partial
 from musadata.errors import Cancelled, Outage
 from musadata.records import ErrorClass
 from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
@@ -72,7 +73,7 @@ def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) ->
         with released(lock, seat):
             try:
                 outcome = opened.candidates.call(
-                    "musadata.verifier.sandboxed.execute:run_candidate",
+                    RUN_CANDIDATE,
                     ported,
                     opened.backend.child,
                     serve=serve_candidate(session.serve),

@@ -17,6 +17,7 @@ from musadata.records import Finding, InputSpec
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backends.emulated.emulated_backend import open_emulated
 from musadata.verifier.compilation.shared_compile import SharedCompile
+from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.messages import Call, ContextMade, Proceed, RequestContext, RequestDevice, RequestPlan
 from musadata.verifier.protocol.variants import PLAIN
@@ -102,7 +103,7 @@ class EmulatorCrosscheck:
             return Proceed() if wants_device else compilations.serve(question)
 
         outcome = self._sandbox.call(
-            "musadata.verifier.sandboxed.execute:run_candidate",
+            RUN_CANDIDATE,
             source,
             self._backend.child,
             limits=_LIMITS,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from musadata.records import InputSpec
 from musadata.sandbox import Limits, Outcome, Sandbox
+from musadata.verifier.protocol.entry_points import RUN_REFERENCE
 from musadata.verifier.protocol.message_encoding import decode, encode
 from musadata.verifier.protocol.messages import Json, Literal, ReferenceFacts, ReferenceRequest, ReferenceSet
 from musadata.verifier.protocol.tensors import Array, BadTensors, unpack
@@ -91,7 +92,7 @@ class ReferenceRunner:
             return self._cache.get(key)
 
     def _run(self, request: dict[str, object]) -> Expectation:
-        outcome = self._sandbox.call("musadata.verifier.sandboxed.oracle:run_reference", request, limits=self._limits)
+        outcome = self._sandbox.call(RUN_REFERENCE, request, limits=self._limits)
         if not outcome.ok:
             what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
             raise BadReference(f"The reference does not run ({outcome.status}): {what}"[:400])

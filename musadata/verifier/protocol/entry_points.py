@@ -1,0 +1,11 @@
+"""The functions of the sandboxed side that the trusted side has called, by name: it never imports them."""
+
+IMPORT_CANDIDATE = "musadata.verifier.sandboxed.execute:import_candidate"
+RUN_CANDIDATE = "musadata.verifier.sandboxed.execute:run_candidate"
+RUN_REFERENCE = "musadata.verifier.sandboxed.oracle:run_reference"
+TIME_REFERENCE = "musadata.verifier.sandboxed.measure:serve_reference"
+
+
+def module_of(entry_point: str) -> str:
+    """The module to import once, before processes are forked for calls."""
+    return entry_point.partition(":")[0]
