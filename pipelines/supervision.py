@@ -7,6 +7,7 @@ left of its workers and starts itself anew, a bounded number of times.
 
 import atexit
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from grpc import RpcError
 
@@ -29,6 +30,7 @@ _WORKER_THREAD = "run_worker"  # as Beam names the thread that waits for a worke
 _REMEDY = "free some memory and run the same command again: what is done is kept"
 
 _over = threading.Event()
+_held: list[IO[bytes] | None] = []  # keeps the lock on the scratch folder until this process ends
 
 
 def supervise() -> None:
@@ -96,17 +98,27 @@ def own_scratch_folder() -> None:
     if shared.name.startswith(_SCRATCH):  # this process has started itself anew
         shared = shared.parent
     for folder in shared.glob(f"{_SCRATCH}*"):
-        if not Path(f"/proc/{folder.name.removeprefix(_SCRATCH)}").exists():
+        if _hold(folder) is not None:
             shutil.rmtree(folder, ignore_errors=True)
-    own = shared / f"{_SCRATCH}{os.getpid()}"
-    shutil.rmtree(own, ignore_errors=True)
     try:
-        own.mkdir(mode=0o711)
+        own = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=shared))
+        own.chmod(0o711)
     except OSError as error:
         text = f"no temporary folder can be made ({error.strerror})"
         raise MusadataError(text, where=str(shared), remedy="make room there, or name another in TMPDIR") from error
+    _held.append(_hold(own))
     tempfile.tempdir = os.environ["TMPDIR"] = str(own)
     atexit.register(_remove, own, os.getpid())
+
+
+def _hold(folder: Path) -> IO[bytes] | None:
+    """A lock on a folder, which its owner holds while it lives; None if somebody else has it."""
+    try:
+        file = (folder / ".lock").open("wb")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None
+    return file
 
 
 def leave(code: int) -> NoReturn:

@@ -9,7 +9,7 @@ import pytest
 
 from musadata.errors import Cancelled, Outage
 from musadata.storage.shards import Shard
-from pipelines import steps
+from pipelines import steps, supervision
 from pipelines.steps import Undone, UnlessUndone
 from tests.conftest import ROOT
 
@@ -64,7 +64,10 @@ def test_scratch_files_of_this_run_and_of_dead_runs_are_removed(tmp_path):
     script = tmp_path / "scratch.py"
     script.write_text(RUN)
     (scratch / f"musadata-run-{dead.pid}" / "old").mkdir(parents=True)
-    (scratch / f"musadata-run-{os.getpid()}").mkdir()  # of a run that is alive
+    alive = scratch / f"musadata-run-{os.getpid()}"
+    alive.mkdir()
+    held = supervision._hold(alive)
+    assert held is not None
     environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, str(script), "1"], env=environment, check=True, timeout=120)
     assert [path.name for path in scratch.iterdir()] == [f"musadata-run-{os.getpid()}"]
