@@ -161,13 +161,13 @@ def test_wrong_values_are_no_matter_of_the_emulator(blind: Verifier, relu_task: 
     assert "emulation" not in verdict.feedback
 
 
-def test_emulator_that_does_not_start_is_warned_of(
+def test_without_the_cross_check_there_is_no_verdict(
     blind: Verifier, relu_task: Task, faulty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert blind._opened.crosscheck is not None
     monkeypatch.setattr(blind._opened.crosscheck._sandbox, "call", Mock(side_effect=MusadataError("no")))
-    with pytest.warns(RuntimeWarning, match="no emulator cross-check: no"):
-        assert blind.verify(relu_task, faulty).accepted
+    with pytest.raises(MusadataError, match="no"):
+        blind.verify(relu_task, faulty)
 
 
 def test_candidate_that_is_rejected_first_is_not_run_again(
