@@ -1,7 +1,6 @@
 """One warm verifier, and one warm naive harness, for all tests of this folder."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -9,7 +8,8 @@ from musadata.config import BackendType, VerifierConfig
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier import Verifier
 from musadata.verifier.backend_choice import open_backend
-from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol import messages
+from musadata.verifier.protocol.message_encoding import serve_candidate
 from tests.adversarial.programs import Program, read_exercise
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, input_sets=4)
@@ -26,9 +26,10 @@ def naive_harness() -> Iterator[Callable[[Program], bool]]:
     """A function that says whether a naive harness, on the same backend, accepts a candidate."""
     backend = open_backend(CONFIG)
 
-    def compile_sources(question: dict[str, Any]) -> dict[str, Any]:
-        built = backend.compile(CandidateSources.from_dict(question["compile"]))
-        return {"error": built.error} if built.error else {"path": built.path}
+    def compile_sources(question: object) -> messages.Compiled | messages.Refused:
+        assert isinstance(question, messages.CompileRequest)
+        built = backend.compile(question.sources)
+        return messages.Refused(built.error) if built.error else messages.Compiled(built.path)
 
     with Sandbox(
         (*backend.preload, "tests.adversarial.naive"),
@@ -41,7 +42,11 @@ def naive_harness() -> Iterator[Callable[[Program], bool]]:
         def accepts(candidate: Program) -> bool:
             reference = read_exercise(candidate.value("task")).task.reference
             outcome = sandbox.call(
-                "tests.adversarial.naive:accepts", reference, candidate.source, backend.child, serve=compile_sources
+                "tests.adversarial.naive:accepts",
+                reference,
+                candidate.source,
+                backend.child,
+                serve=serve_candidate(compile_sources),
             )
             return bool(outcome.ok and outcome.value)
 

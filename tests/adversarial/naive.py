@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from musadata.sandbox import ask
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol import messages
+from musadata.verifier.protocol.message_encoding import ask_for
 
 TRIALS = 3
 
@@ -61,7 +62,7 @@ def _close(expected: torch.Tensor, found: Any) -> bool:
 
 
 def _compile(sources: CandidateSources) -> str:
-    answer = ask({"compile": sources.to_dict()})
-    if "path" not in answer:
-        raise RuntimeError(answer["error"])
-    return str(answer["path"])
+    answer = ask_for(messages.CompileRequest(sources), messages.Compiled, messages.Refused)
+    if isinstance(answer, messages.Refused):
+        raise RuntimeError(answer.reason)
+    return answer.path

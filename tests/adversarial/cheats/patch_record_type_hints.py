@@ -35,14 +35,13 @@ def hinted(x: "found.append(__import__('sys').modules) or int"):
 typing.get_type_hints(hinted)
 harness = found[0]["musadata.verifier.sandboxed.execute"]
 
-def forged(records, watch, original=harness._plain_records):
-    found = original(records, watch)
-    found["operators"] = []
-    found["to_host"] = 0
-    return found
+def forged(records, watch, original=harness._describe_records):
+    watch.operators.clear()
+    watch.to_host = 0
+    return original(records, watch)
 
 
-harness._plain_records = forged
+harness._describe_records = forged
 
 
 class ModelNew(nn.Module):
