@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import json
+import uuid
 
 import psutil
 import pytest
@@ -330,7 +331,7 @@ def test_candidate_whose_process_is_killed_from_outside_is_run_again_or_is_an_ou
 
 def test_full_disk_is_an_outage_and_no_verdict(verifier, relu_task, relu, monkeypatch):
     monkeypatch.setattr("musadata.verifier.trusted.candidate_run._PAUSE_SECONDS", (0.0, 0.0))
-    fresh = relu.replace("? 0.0f", "? 0.0f /* full */")
+    fresh = relu.replace("? 0.0f", f"? 0.0f /* {uuid.uuid4()} */")  # in no cache of an earlier run
     full = OSError(errno.ENOSPC, "No space left on device")
 
     def refuse(*_args, **_kwargs):
