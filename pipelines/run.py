@@ -82,15 +82,15 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
         open_corpus(corpus, stages[0].needs, shards=config.shards)
     else:
         create_corpus(corpus)
-    for stage in stages:
-        stage.prepare()
-    if all(stage.is_done() for stage in stages):
+    with lock_corpus(corpus):
         for stage in stages:
-            print(f"{stage.name}: up to date", file=sys.stderr)
-    else:
-        with lock_corpus(corpus):
+            stage.prepare()
+        if all(stage.is_done() for stage in stages):
+            for stage in stages:
+                print(f"{stage.name}: up to date", file=sys.stderr)
+        else:
             _run(stages, options)
-    publish(corpus, config, shards=config.shards)
+        publish(corpus, config, shards=config.shards)
     for stage in stages:
         for remark in stage.remarks():
             print(f"{stage.name}: {remark}", file=sys.stderr)

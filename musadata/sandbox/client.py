@@ -109,13 +109,13 @@ class _Turns:
             free = lambda: not self._alone and not (alone and self._running)  # noqa: E731
             self._changed.wait_for(free, _ALONE_SECONDS)
             self._running += 1
-            self._alone = was_alone = alone
+            self._alone = self._alone or alone
         try:
             yield
         finally:
             with self._changed:
                 self._running -= 1
-                self._alone = self._alone and not was_alone
+                self._alone = self._alone and not alone
                 self._changed.notify_all()
 
 

@@ -5,6 +5,7 @@ Elsewhere a file is created under the condition that there is none, where the st
 rewritten every few seconds: one that has not been for a while was left by a run that died, and is taken over.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -27,10 +28,10 @@ _STALE_SECONDS = 120.0
 
 @contextmanager
 def lock_corpus(corpus: str) -> Iterator[None]:
-    """Hold a corpus for this run.
+    """Hold a corpus for this run. One that nobody may write to, such as a read-only mount, needs no lock.
 
     Raises:
-        MusadataError: another run holds it (host, process, since when), or nothing can be written there.
+        MusadataError: another run holds it (host, process, since when).
     """
     local = files.local_name(corpus)
     with _lock_local(local) if local is not None else _lock_remote(corpus):
@@ -41,9 +42,15 @@ def lock_corpus(corpus: str) -> Iterator[None]:
 def _lock_local(corpus: str) -> Iterator[None]:
     path = Path(corpus, *_NAME)
     while True:
-        with files.explain(str(path), "cannot be written"):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("a+b", buffering=0)
+        except OSError as error:
+            if error.errno in (errno.EROFS, errno.EACCES):
+                yield
+                return
+            with files.explain(str(path), "cannot be written"):
+                raise
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,7 @@
 """Two runs never work on one corpus, and a run that died locks nobody out."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -79,3 +80,13 @@ def test_lock_on_an_object_store_is_renewed_while_the_run_goes_on(store, monkeyp
         first = json.loads(files.read_bytes(files.join(store, *lock._NAME)))["seen"]
         time.sleep(0.5)
         assert json.loads(files.read_bytes(files.join(store, *lock._NAME)))["seen"] > first
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_corpus_on_a_read_only_mount_needs_no_lock(tmp_path):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(tmp_path)], check=True, capture_output=True)
+    try:
+        with lock_corpus(str(tmp_path)):
+            assert not list(tmp_path.iterdir())
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
