@@ -5,10 +5,11 @@ Each is imported where it is opened, so that a worker of stage 1 carries no veri
 
 import atexit
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, update_wrapper
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from musadata.config import BackendType, Config, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
 from musadata.sampling.request_cache import RequestCache
@@ -25,7 +26,25 @@ if TYPE_CHECKING:
 
 DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _open = ExitStack()
+_opening = threading.RLock()
+
+
+class OpenedOnce(Generic[P, R]):
+    """`functools.cache` for what must not be open twice: of threads that ask at once, the later ones wait."""
+
+    def __init__(self, opening: Callable[P, R]):
+        cached = cache(opening)
+        self.cache_clear, self.cache_info = cached.cache_clear, cached.cache_info
+        self._cached: Callable[P, R] = cached
+        update_wrapper(self, opening)
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        with _opening:
+            return self._cached(*arguments, **named)
 
 
 def close() -> None:
@@ -36,14 +55,14 @@ def close() -> None:
 atexit.register(close)
 
 
-@cache
+@OpenedOnce
 def source(config: SourceConfig, seed: int) -> "Source":
     from musadata.sources import open_source
 
     return open_source(config, seed)
 
 
-@cache
+@OpenedOnce
 def miner(config: SourceConfig, seed: int) -> "Miner":
     """What turns a source's units into drafts."""
     from musadata.mining.miner import Miner
@@ -51,7 +70,7 @@ def miner(config: SourceConfig, seed: int) -> "Miner":
     return Miner(source(config, seed))
 
 
-@cache
+@OpenedOnce
 def probing() -> "Sandbox":
     """A warm sandbox for drafts, with all imported that probing needs: no fork pays for it again."""
     from musadata.tasks import probe
@@ -59,7 +78,7 @@ def probing() -> "Sandbox":
     return _warm(probe.PRELOAD, "musadata.mining.search:warm_up")
 
 
-@cache
+@OpenedOnce
 def references(teacher: TeacherType) -> "Sandbox":
     """A warm sandbox for references: tracing, a compiling teacher and the verifier share it, to hold torch once.
 
@@ -80,7 +99,7 @@ def _warm(preload: tuple[str, ...], setup: str | None = None) -> "Sandbox":
     return _open.enter_context(Sandbox(tuple(dict.fromkeys(preload)), setup=setup))
 
 
-@cache
+@OpenedOnce
 def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
     """The verifier, its backend loaded."""
     from musadata.verifier import Verifier
@@ -88,7 +107,7 @@ def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
     return _open.enter_context(Verifier(config, references(teacher)))
 
 
-@cache
+@OpenedOnce
 def teacher(config: TeacherConfig, seed: int) -> "Teacher":
     """The teacher, kept open for all shards of this process."""
     from musadata.teacher import open_teacher
@@ -112,7 +131,7 @@ def verdicts_at_once(config: VerifierConfig, workers: int) -> int:
     return max(2, len(os.sched_getaffinity(0)) // workers) if config.backend in DEVICE_BACKENDS else 2
 
 
-@cache
+@OpenedOnce
 def journal(corpus: str, stage: str, name: str) -> Journal:
     """One of a stage's journals, for all shards. Those that older versions wrote below shards are read too."""
     return _open.enter_context(Journal(join(corpus, "_journal", stage), name))

@@ -1,5 +1,9 @@
 """What a worker opens, and for how long."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
 from musadata.config import Config
@@ -31,3 +35,23 @@ def test_a_journal_is_opened_once_for_all_shards(tmp_path):
     assert resources.journal(str(tmp_path), "stage3", "answers") is resources.journal(
         str(tmp_path), "stage3", "answers"
     )
+
+
+def test_a_journal_is_opened_once_though_threads_ask_for_it_at_once(tmp_path, monkeypatch):
+    barrier, opened = Barrier(8), []
+
+    class SlowJournal(Journal):
+        def __init__(self, folder, name):
+            opened.append(name)
+            time.sleep(0.05)
+            super().__init__(folder, name)
+
+    def ask(_):
+        barrier.wait()
+        return resources.journal(str(tmp_path), "stage1", "executions")
+
+    monkeypatch.setattr(resources, "Journal", SlowJournal)
+    with ThreadPoolExecutor(8) as pool:
+        journals = list(pool.map(ask, range(8)))
+    assert len(opened) == 1
+    assert all(journal is journals[0] for journal in journals)
