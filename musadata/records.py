@@ -161,7 +161,12 @@ class KernelDraft:
 
 @dataclass(frozen=True)
 class Task:
-    """A PyTorch reference that has been executed and passed every filter."""
+    """A PyTorch reference that has been executed and passed every filter.
+
+    `inputs` are the proof sizes: small, for every backend, and what proof sets are made from. `measure` are the same
+    arguments at the measure size, which keeps a data-centre GPU busy: only shapes differ, and ranges that follow from
+    sizes, such as bounds of indices. Where the sizes cannot be scaled, `measure` is empty and `measure_note` says why.
+    """
 
     task_id: str
     schema_version: int
@@ -176,6 +181,8 @@ class Task:
     split: str
     text_signature: tuple[int, ...]  # MinHash over source shingles
     graph_fingerprint: str  # hash of the traced graph with shapes abstracted
+    measure: tuple[InputSpec, ...] = ()
+    measure_note: str = ""
 
 
 @dataclass(frozen=True)
