@@ -11,18 +11,10 @@ from nnsmith.abstract.op import NCHWConv2d as NNSmithConv2d
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
-from musadata.records import OperatorFamily
 from musadata.sources.generated.spec import F32, MAX_WORK, Fresh, SameShape, Shape, Spec, draw_features, elements
 
 
 class Linear(Spec):
-    family = OperatorFamily.MATMUL
-    weight = 5.0
-    result = "hidden"
-    layer_name = "linear"
-    ranks = ((2, 3),)
-    number_names = ("in_features", "out_features")
-
     def __init__(self, *numbers: Any):
         super().__init__(*numbers)
         self.extra_attrs["bias"] = random.random() < 0.8
@@ -45,13 +37,7 @@ class Linear(Spec):
 
 
 class MatMul(Spec, NNSmithMatMul):
-    family = OperatorFamily.MATMUL
-    weight = 5.0
-    template = "torch.matmul({0}, {1})"
-    result = "product"
-    constant_names = ("weight",)
     in_dtypes = ((F32, F32),)
-    ranks = ((2, 3), (2, 3))
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         left, right = (tuple(tensor.shape) for tensor in input_shapes)
@@ -69,13 +55,6 @@ class MatMul(Spec, NNSmithMatMul):
 
 
 class Conv1d(Spec, NNSmithConv1d):
-    family = OperatorFamily.CONVOLUTION
-    weight = 3.0
-    result = "features"
-    layer_name = "conv"
-    ranks = ((3,),)
-    number_names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation")
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         kernel, stride, padding, dilation = _draw_window()
         return [
@@ -94,15 +73,6 @@ class Conv1d(Spec, NNSmithConv1d):
 
 
 class Conv2d(Spec, NNSmithConv2d):
-    family = OperatorFamily.CONVOLUTION
-    weight = 5.0
-    result = "features"
-    layer_name = "conv"
-    ranks = ((4,),)
-    number_names = (
-        "in_channels", "out_channels", "kernel_h_size", "kernel_w_size", "stride", "padding", "dilation_h", "dilation_w"
-    )  # fmt: skip
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         kernel, stride, padding, dilation = _draw_window()
         width = kernel if random.random() < 0.85 else random.choice([1, 3, 5])
@@ -135,13 +105,6 @@ def _draw_window() -> tuple[int, int, int, int]:
 class DepthwiseConv2d(SameShape):
     """One small filter per channel."""
 
-    family = OperatorFamily.CONVOLUTION
-    weight = 1.5
-    result = "filtered"
-    layer_name = "depthwise"
-    ranks = ((4,),)
-    number_names = ("channels", "kernel_size")
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         _, channels, height, width = input_shapes[0].shape
         ConstraintCheck.ge(min(height, width), 5)
@@ -157,14 +120,6 @@ class DepthwiseConv2d(SameShape):
 
 
 class ConvTranspose2d(Spec):
-    family = OperatorFamily.CONVOLUTION
-    weight = 2.0
-    result = "upsampled"
-    layer_name = "deconv"
-    layer_template = "nn.ConvTranspose2d({in_channels}, {out_channels}, kernel_size={kernel_size}, stride={stride})"
-    ranks = ((4,),)
-    number_names = ("in_channels", "out_channels", "kernel_size", "stride")
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
         kernel, stride = random.choice([(2, 2), (3, 1), (3, 2), (4, 2)])
@@ -183,14 +138,6 @@ class ConvTranspose2d(Spec):
 
 
 class Conv3d(Spec):
-    family = OperatorFamily.CONVOLUTION
-    weight = 2.0
-    result = "volume"
-    layer_name = "conv"
-    layer_template = "nn.Conv3d({in_channels}, {out_channels}, kernel_size={kernel_size})"
-    ranks = ((5,),)
-    number_names = ("in_channels", "out_channels", "kernel_size")
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
         kernel = random.choice([1, 2, 3, 3])
@@ -213,13 +160,7 @@ class Conv3d(Spec):
 class Attention(Spec):
     """Scaled dot-product attention of a value to new keys and values, over heads where it has four axes."""
 
-    family = OperatorFamily.ATTENTION
-    weight = 3.0
-    result = "attended"
-    constant_names = ("key", "value")
     in_dtypes = ((F32, F32, F32),)
-    ranks = ((3, 4), (3, 4), (3, 4))
-    needs_fresh = True
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         query, key, value = (tuple(tensor.shape) for tensor in input_shapes)

@@ -6,7 +6,6 @@ from typing import Any
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
-from musadata.records import OperatorFamily
 from musadata.sources.generated.reduction_operators import AlongAxis
 from musadata.sources.generated.spec import F32, I64, Fresh, SameShape, Shape, Spec, listed
 
@@ -14,19 +13,11 @@ from musadata.sources.generated.spec import F32, I64, Fresh, SameShape, Shape, S
 class ByIndex(Spec):
     """A value and a new index tensor."""
 
-    family = OperatorFamily.INDEXING
-    result = "picked"
-    constant_names = ("index",)
     in_dtypes = ((F32, I64),)
-    needs_fresh = True
 
 
 class IndexSelect(ByIndex):
     """Rows by number, some of them more than once."""
-
-    template = "torch.index_select({0}, 0, {1})"
-    weight = 2.0
-    ranks = ((2, 3), (1,))
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([input_shapes[1].shape[0], *input_shapes[0].shape[1:]], F32)]
@@ -42,12 +33,6 @@ class IndexSelect(ByIndex):
 class Embedding(ByIndex):
     """The value is the table."""
 
-    template = "F.embedding({1}, {0})"
-    weight = 2.0
-    result = "embedded"
-    constant_names = ("tokens",)
-    ranks = ((2,), (2,))
-
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([*input_shapes[1].shape, input_shapes[0].shape[1]], F32)]
 
@@ -61,10 +46,6 @@ class Embedding(ByIndex):
 
 class Gather(ByIndex):
     """Per row its own choice of columns."""
-
-    template = "torch.gather({0}, -1, {1})"
-    weight = 2.0
-    ranks = ((2, 3), (2, 3))
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor(list(input_shapes[1].shape), F32)]
@@ -82,11 +63,6 @@ class Gather(ByIndex):
 class ScatterAdd(ByIndex, SameShape):
     """Each element is added to the column that its index names."""
 
-    template = "torch.zeros_like({0}).scatter_add(-1, {1}, {0})"
-    weight = 1.5
-    result = "collected"
-    ranks = ((2, 3), (2, 3))
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 4)
         ConstraintCheck.eq(tuple(input_shapes[0].shape), tuple(input_shapes[1].shape))
@@ -99,13 +75,6 @@ class ScatterAdd(ByIndex, SameShape):
 class TopK(Spec):
     """The largest values of the last axis, in order."""
 
-    family = OperatorFamily.REDUCTION
-    template = "torch.topk({0}, k={k}, dim=-1).values"
-    result = "best"
-    ranks = ((2, 3),)
-    repeats = False
-    number_names = ("k",)
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 8)
         return self.equal(k=random.choice([1, 2, 3, 4, 5, 8]))
@@ -115,18 +84,10 @@ class TopK(Spec):
 
 
 class Rearrangement(AlongAxis):
-    family = OperatorFamily.INDEXING
-    weight = 1.0
-    ranks = ((2, 3, 4),)
+    """The elements of one axis in another order."""
 
 
 class Tril(SameShape):
-    family = OperatorFamily.INDEXING
-    template = "torch.tril({0})"
-    result = "lower"
-    ranks = ((2, 3),)
-    repeats = False
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(min(input_shapes[0].shape[-2:]), 3)
         return []

@@ -9,17 +9,10 @@ from nnsmith.abstract.op import Transpose as NNSmithTranspose
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
-from musadata.records import OperatorFamily
 from musadata.sources.generated.spec import F32, Fresh, Shape, Spec, elements
 
 
 class Transpose(Spec, NNSmithTranspose):
-    family = OperatorFamily.LAYOUT
-    weight = 1.5
-    result = "x"
-    ranks = ((2, 3, 4),)
-    repeats = False
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
         constraints: list[Any] = NNSmithTranspose.requires(self, input_shapes)
@@ -33,24 +26,13 @@ class Transpose(Spec, NNSmithTranspose):
 
 
 class Flatten(Spec):
-    family = OperatorFamily.LAYOUT
-    weight = 1.5
-    template = "torch.flatten({0}, start_dim=1)"
-    result = "flat"
-    ranks = ((3, 4, 5),)
-
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         shape = input_shapes[0].shape
         return [AbsTensor([shape[0], elements(shape[1:])], F32)]
 
 
 class Concat(Spec, NNSmithConcat2):
-    family = OperatorFamily.LAYOUT
-    weight = 1.5
-    result = "joined"
-    constant_names = ("extra",)
     in_dtypes = ((F32, F32),)
-    ranks = ((2, 3, 4), (2, 3, 4))
 
     def expression(self, operands: Sequence[str]) -> str:
         return f"torch.cat([{', '.join(operands)}], dim={self.extra_attrs['axis']})"
@@ -60,13 +42,6 @@ class Concat(Spec, NNSmithConcat2):
 
 
 class Slice(Spec):
-    family = OperatorFamily.LAYOUT
-    weight = 1.0
-    result = "part"
-    ranks = ((2, 3, 4),)
-    repeats = False
-    number_names = ("start", "stop", "step")
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         shape = input_shapes[0].shape
         axes = [axis for axis, size in enumerate(shape) if size >= 6]
@@ -93,13 +68,6 @@ class Slice(Spec):
 
 class Pad(Spec):
     """Zeros, edge values or a mirror image around the last axis or the last two."""
-
-    family = OperatorFamily.LAYOUT
-    weight = 1.0
-    result = "padded"
-    ranks = ((3, 4),)
-    repeats = False
-    number_names = ("before", "after")
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(min(input_shapes[0].shape[2:]), 4)

@@ -4,15 +4,11 @@ import random
 
 from nnsmith.abstract.op import BcastBinaryOp1
 
-from musadata.records import OperatorFamily
 from musadata.sources.generated.spec import F32, Fresh, SameShape, Shape, Spec, listed
 
 
 class Pointwise(SameShape):
     """One operand in, the same shape out."""
-
-    family = OperatorFamily.ELEMENTWISE
-    repeats = False
 
 
 POINTWISE = listed(Pointwise)
@@ -21,9 +17,7 @@ POINTWISE = listed(Pointwise)
 class Binary(Spec, BcastBinaryOp1):
     """Two operands that broadcast; the second is often a new bias, scale or mask."""
 
-    family = OperatorFamily.BROADCAST
     in_dtypes = ((F32, F32),)
-    ranks = ((1, 2, 3, 4, 5), (1, 2, 3, 4, 5))
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
         return (Fresh(draw_partner(first)),)

@@ -10,18 +10,10 @@ from nnsmith.abstract.op import Pool2d as NNSmithPool2d
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
-from musadata.records import OperatorFamily
 from musadata.sources.generated.spec import F32, Spec
 
 
 class Pool2d(Spec, NNSmithPool2d):
-    family = OperatorFamily.POOLING
-    result = "pooled"
-    layer_name = "pool"
-    ranks = ((4,),)
-    repeats = False
-    number_names = ("kernel_h_size", "kernel_w_size", "stride", "padding")
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         height, width = input_shapes[0].shape[2:]
         ConstraintCheck.ge(min(height, width), 4)
@@ -38,23 +30,14 @@ class Pool2d(Spec, NNSmithPool2d):
 
 
 class MaxPool2d(Pool2d, NNSmithMaxPool2d):
-    weight = 3.0
+    pass
 
 
 class AvgPool2d(Pool2d, NNSmithAvgPool2d):
-    weight = 3.0
+    pass
 
 
 class AdaptiveAvgPool2d(Spec):
-    family = OperatorFamily.POOLING
-    weight = 1.5
-    result = "pooled"
-    layer_name = "pool"
-    layer_template = "nn.AdaptiveAvgPool2d({size})"
-    ranks = ((4,),)
-    repeats = False
-    number_names = ("size",)
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         sizes = [size for size in (1, 2, 3, 4, 5, 7) if size < min(input_shapes[0].shape[2:])]
         ConstraintCheck.ge(len(sizes), 1)
@@ -65,14 +48,6 @@ class AdaptiveAvgPool2d(Spec):
 
 
 class MaxPool1d(Spec):
-    family = OperatorFamily.POOLING
-    weight = 1.5
-    result = "pooled"
-    layer_name = "pool"
-    ranks = ((3,),)
-    repeats = False
-    number_names = ("kernel_size",)
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[2], 8)
         return self.equal(kernel_size=random.choice([2, 3, 4]))

@@ -2,22 +2,17 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from nnsmith.abstract.op import BatchNorm2d as NNSmithBatchNorm2d
 from nnsmith.abstract.tensor import AbsTensor
 from nnsmith.error import ConstraintCheck
 
-from musadata.records import OperatorFamily
 from musadata.sources.generated.spec import F32, Fresh, SameShape, Shape, Spec, listed
 
 
 class AlongAxis(SameShape):
     """One operand and one axis, which is drawn when the operand's rank is known."""
-
-    family = OperatorFamily.REDUCTION
-    ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((2, 3, 4, 5),)
-    repeats = False
 
     def axis(self, shape: Sequence[int]) -> int:
         """The axis counted from the end; the last one in half of the cases, since models reduce features most."""
@@ -55,34 +50,16 @@ class Reduction(AlongAxis):
 
 
 class SoftmaxLike(AlongAxis):
-    family = OperatorFamily.SOFTMAX
+    """A softmax, or its logarithm."""
 
 
 class LayerNorm(SameShape):
-    family = OperatorFamily.NORMALIZATION
-    weight = 3.0
-    result = "normed"
-    layer_name = "norm"
-    layer_template = "nn.LayerNorm({features})"
-    ranks = ((2, 3),)
-    repeats = False
-    number_names = ("features",)
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.ge(input_shapes[0].shape[-1], 4)
         return self.equal(features=input_shapes[0].shape[-1])
 
 
 class GroupNorm(SameShape):
-    family = OperatorFamily.NORMALIZATION
-    weight = 2.0
-    result = "normed"
-    layer_name = "norm"
-    layer_template = "nn.GroupNorm({groups}, {channels})"
-    ranks = ((3, 4, 5),)
-    repeats = False
-    number_names = ("groups", "channels")
-
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         channels = input_shapes[0].shape[1]
         ConstraintCheck.ge(channels, 4)
@@ -91,25 +68,13 @@ class GroupNorm(SameShape):
 
 
 class BatchNorm2d(Spec, NNSmithBatchNorm2d):
-    family = OperatorFamily.NORMALIZATION
-    weight = 2.5
-    result = "normed"
-    layer_name = "norm"
-    layer_template = "nn.BatchNorm2d({nfeat})"
-    ranks = ((4,),)
-    repeats = False
-    number_names = ("nfeat",)
+    """With the running statistics of a new module."""
 
 
 class Loss(Spec):
     """One number that compares a value with a target."""
 
-    family = OperatorFamily.LOSS
-    result = "loss"
-    constant_names = ("target",)
     in_dtypes = ((F32, F32),)
-    ranks = ((1, 2, 3, 4), (1, 2, 3, 4))
-    needs_fresh = True
 
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         ConstraintCheck.eq(tuple(input_shapes[0].shape), tuple(input_shapes[1].shape))

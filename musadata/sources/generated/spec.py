@@ -27,6 +27,7 @@ MAX_WORK = 1 << 21  # multiply-adds of one operator: a CPU emulates about 1e7 of
 _LISTED: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
     Path(__file__).with_name("operators.yaml").read_text(encoding="utf-8")
 )
+_ATTRIBUTES = {name: members for listed in _LISTED.values() for name, members in listed.items()}
 Shape = tuple[int, ...]
 Range = tuple[float, float]
 
@@ -45,7 +46,7 @@ class Fresh:
 
 @mark_abstract("musadata")
 class Spec(AbsOpBase):
-    """An operator of the generator.
+    """An operator of the generator. `operators.yaml` gives each class its attributes.
 
     Attributes:
         family: its operator family.
@@ -79,6 +80,10 @@ class Spec(AbsOpBase):
     in_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
     out_dtypes: tuple[tuple[DType, ...], ...] = ((F32,),)
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((1, 2, 3, 4, 5),)
+
+    def __init_subclass__(cls) -> None:
+        for name, value in _ATTRIBUTES.get(cls.__name__, {}).items():
+            setattr(cls, name, OperatorFamily(value) if name == "family" else value)
 
     def __init__(self, *numbers: Any) -> None:
         super().__init__(*(numbers if isinstance(self, UnaryOpBase) else ()))  # NNSmith's own operators take them
@@ -143,8 +148,7 @@ class SameShape(Spec):
 
 def listed(base: type[Spec]) -> tuple[type[Spec], ...]:
     """The operators of `operators.yaml` that differ from a base only in class attributes."""
-    module = {"__module__": base.__module__}
-    return tuple(type(name, (base,), members | module) for name, members in _LISTED[base.__name__].items())
+    return tuple(type(name, (base,), {"__module__": base.__module__}) for name in _LISTED[base.__name__])
 
 
 def draw_features(limit: int = 256) -> int:
