@@ -4,19 +4,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from string import Template
 from typing import Any
 
 import duckdb
 
 from musadata.corpus.datasets import DATASETS
+from musadata.corpus.pages import PAGES
 from musadata.corpus.summary import DATASET_HEADINGS, FUNNEL_HEADINGS, list_datasets, list_funnel
 from musadata.storage.shards import parse_shard_name
 
 CARD, DATASET_INFO = "README.md", "dataset_info.json"
 _SPLITS = ("train", "validation", "test")
-_TEMPLATE = Path(__file__).parent / "card.md"
 _HUB_LICENSES = ("apache-2.0", "bsd-2-clause", "bsd-3-clause", "mit", "isc", "cc0-1.0", "unlicense")
 
 
@@ -53,47 +51,28 @@ def collect_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
 
 
 def render_card(manifest: dict[str, Any], facts: Facts) -> str:
-    """README.md: YAML for the `datasets` loader, then what a reader should know before training on it."""
-    splits = [(name, _splits(found)) for name, found in manifest["datasets"].items() if DATASETS[name].trainable]
-    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        header=_render_header(manifest, facts),
-        datasets=_table(DATASET_HEADINGS, [(f"`{name}`", *rest) for name, *rest in list_datasets(manifest)]),
-        splits=_table(
-            ("dataset", *_SPLITS), [(f"`{name}`", *(counts[split] for split in _SPLITS)) for name, counts in splits]
-        ),
-        licenses=_table(("licence", "tasks"), facts.licenses),
-        origins=_table(("origin", "revision", "tasks"), facts.origins),
-        families=_table(("operator family", "tasks"), facts.families),
-        teachers=_table(("teacher", "backend", "candidates", "accepted"), facts.teachers),
-        funnel=_table(FUNNEL_HEADINGS, list_funnel(manifest)),
-        speed=_render_speed(facts),
-        seed=manifest["config"].get("seed", "") if isinstance(manifest["config"], dict) else "",
-        code_version=manifest["code_version"],
-        schema_version=manifest["schema_version"],
-        llama_factory=",".join(name for name in describe_dataset_info(manifest) if "_sft_" in name) or "(none yet)",
-    )
+    """README.md: YAML for the `datasets` loader, then what a reader should know before training on it.
 
-
-def _render_header(manifest: dict[str, Any], facts: Facts) -> str:
-    """The YAML that the Hub and `datasets.load_dataset` read: one config per dataset, its files by split.
-
-    Without datasets and splits that hold no row: the loader fails on them.
+    The YAML lists one config per dataset, its files by split; without datasets and splits that hold no row, on which
+    the loader fails.
     """
+    datasets = manifest["datasets"]
+    split_rows = {name: _splits(found) for name, found in datasets.items() if DATASETS[name].trainable}
     licenses = {license.lower() for license, _ in facts.licenses}
-    single = licenses.pop() if len(licenses) == 1 else ""
-    lines = [
-        "---",
-        f"license: {single if single in _HUB_LICENSES else 'other'}",
-        "pretty_name: musadata corpus",
-        "tags: [code, cuda, gpu-kernels, pytorch, synthetic]",
-        "configs:",
-    ]
-    for name in DATASETS:
-        if manifest["datasets"].get(name, {"rows": 0})["rows"]:
-            lines += [f"- config_name: {name}", *(["  default: true"] if name == "sft" else []), "  data_files:"]
-            for split, pattern in _patterns(name, manifest["datasets"][name]):
-                lines += [f"  - split: {split}", f"    path: {pattern}"]
-    return "\n".join([*lines, "---"])
+    return PAGES.get_template("card.md").render(
+        manifest=manifest,
+        facts=facts,
+        license=licenses.pop() if len(licenses) == 1 and licenses.issubset(_HUB_LICENSES) else "other",
+        configs={name: _patterns(name, datasets[name]) for name in DATASETS if datasets.get(name, {"rows": 0})["rows"]},
+        table=_table,
+        dataset_headings=DATASET_HEADINGS,
+        datasets=[(f"`{name}`", *rest) for name, *rest in list_datasets(manifest)],
+        split_headings=("dataset", *_SPLITS),
+        splits=[(f"`{name}`", *map(splits.get, _SPLITS)) for name, splits in split_rows.items()],
+        funnel_headings=FUNNEL_HEADINGS,
+        funnel=list_funnel(manifest),
+        sft_entries=[name for name in describe_dataset_info(manifest) if "_sft_" in name],
+    )
 
 
 def _patterns(name: str, dataset: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -119,20 +98,6 @@ def _shards(dataset: dict[str, Any]) -> Iterator[tuple[str, int, dict[str, Any]]
         parsed = parse_shard_name(shard["path"].rpartition("/")[2])
         if parsed is not None:
             yield parsed[0], parsed[1].index, shard
-
-
-def _render_speed(facts: Facts) -> str:
-    if facts.timed:
-        return (
-            f"{facts.timed:,} candidates were timed on a device; `speedup` is null for all others. It compares the "
-            "device's time and leaves out the host's."
-        )
-    emulated = "emulated" in {backend for _, backend, _, _ in facts.teachers}
-    how = "The emulated backend compiles and executes CUDA C++, but on the CPU: it proves function, never speed. "
-    return (
-        f"**Nothing here was timed.** {how if emulated else ''}`speedup` is null in every row, and a reward of 1 means "
-        "correct and legal, not fast."
-    )
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

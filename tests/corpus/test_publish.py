@@ -15,6 +15,7 @@ from musadata.config import Config, SourceConfig, SourceType
 from musadata.corpus.card import Facts, describe_dataset_info, render_card
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import create_corpus
+from musadata.corpus.pages import PAGES as templates
 from musadata.corpus.publish import publish
 
 CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=5, shards=2)
@@ -167,11 +168,11 @@ def test_the_report_shows_the_numbers_of_the_corpus(published):
 
 
 def test_data_is_escaped_in_the_report():
-    from musadata.corpus import charts
-
+    charts = templates.get_template("charts.html").module
     assert "<script>" not in charts.prose("<script>x</script>```\n<script>```")
-    assert "<b>" not in charts.table(("<b>",), [("<b>",)]) and "<b>" not in charts.bars([("<b>", 1, "<b>")])
-    assert "<b>" not in charts.conversation([("<b>", "<b>", "<b>")]) + charts.shares([("<b>", 1, 1, "<b>")], "a", "b")
+    assert "<b>" not in charts.table(("<b>",), [("<b>",)]) + charts.bars([("<b>", 1)])
+    assert "<b>" not in charts.conversation([("<b>", "<b>")], ["<b>"]) + charts.shares([("<b>", 1, 1, "<b>")], "a", "b")
+    assert "<b>" not in charts.conversation([("assistant", "<b>")], ["<b>"])
 
 
 def test_the_report_can_be_written_elsewhere(published, tmp_path, capsys):
