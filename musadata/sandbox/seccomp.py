@@ -7,32 +7,20 @@ import ctypes
 import os
 import platform
 import struct
+from pathlib import Path
 
-_X86_64 = {
-    "socket": 41, "connect": 42, "accept": 43, "bind": 49, "listen": 50, "ptrace": 101, "syslog": 103,
-    "pivot_root": 155, "adjtimex": 159, "chroot": 161, "acct": 163, "settimeofday": 164, "mount": 165,
-    "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "sethostname": 170, "setdomainname": 171,
-    "iopl": 172, "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179, "clock_settime": 227,
-    "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "accept4": 288,
-    "perf_event_open": 298, "open_by_handle_at": 304, "clock_adjtime": 305, "setns": 308, "process_vm_readv": 310,
-    "process_vm_writev": 311, "kcmp": 312, "finit_module": 313, "kexec_file_load": 320, "bpf": 321,
-    "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
-    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438,
-    "mount_setattr": 442, "quotactl_fd": 443,
-}  # fmt: skip
-_AARCH64 = {
-    "socket": 198, "connect": 203, "accept": 202, "bind": 200, "listen": 201, "ptrace": 117, "syslog": 116,
-    "pivot_root": 41, "adjtimex": 171, "chroot": 51, "acct": 89, "settimeofday": 170, "mount": 40, "umount2": 39,
-    "swapon": 224, "swapoff": 225, "reboot": 142, "sethostname": 161, "setdomainname": 162, "init_module": 105,
-    "delete_module": 106, "quotactl": 60, "clock_settime": 112, "kexec_load": 104, "add_key": 217,
-    "request_key": 218, "keyctl": 219, "unshare": 97, "accept4": 242, "perf_event_open": 241,
-    "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268, "process_vm_readv": 270,
-    "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "kexec_file_load": 294, "bpf": 280,
-    "userfaultfd": 282, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
-    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438,
-    "mount_setattr": 442, "quotactl_fd": 443,
-}  # fmt: skip
-_TABLES = {"x86_64": (0xC000003E, _X86_64, 56), "aarch64": (0xC00000B7, _AARCH64, 220)}
+
+def _read_denied() -> dict[str, dict[str, int]]:
+    text = Path(__file__).with_name("system_calls.txt").read_text(encoding="utf-8")
+    heading, *rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return {
+        machine: {row[0]: int(row[at]) for row in rows if row[at] != "-"} for at, machine in enumerate(heading) if at
+    }
+
+
+_DENIED = _read_denied()  # numbers by machine and name; read before this process locks itself in
+# The architecture as the filter sees it, and the number of clone.
+_MACHINES = {"x86_64": (0xC000003E, 56), "aarch64": (0xC00000B7, 220)}
 # (system call, which argument, value that is refused), by the number of clone: SIGKILL to anybody and the end of a CPU
 # time limit of its own choice, so that a call that dies of SIGKILL was killed from outside.
 _SIGKILL, _RLIMIT_CPU = 9, 0
@@ -63,20 +51,19 @@ def deny_system_calls(local_sockets: bool = False) -> None:
     """
     if _libc.prctl(38, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "no_new_privs")
-    table = _TABLES.get(platform.machine())
-    if table is None:
+    machine = platform.machine()
+    if machine not in _MACHINES:
         return
-    code = b"".join(struct.pack("HBBI", *line) for line in _program(*table, local_sockets))
+    code = b"".join(struct.pack("HBBI", *line) for line in _program(machine, local_sockets))
     instructions = ctypes.create_string_buffer(code)
     program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(instructions))
     if _libc.prctl(22, 2, ctypes.create_string_buffer(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "seccomp: " + os.strerror(ctypes.get_errno()))
 
 
-def _program(
-    architecture: int, denied: dict[str, int], clone: int, local_sockets: bool
-) -> list[tuple[int, int, int, int]]:
+def _program(machine: str, local_sockets: bool) -> list[tuple[int, int, int, int]]:
     """The filter as (code, jump if true, jump if false, operand)."""
+    (architecture, clone), denied = _MACHINES[machine], _DENIED[machine]
     lines: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         (_EQUAL, 1, 0, architecture),
