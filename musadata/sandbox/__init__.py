@@ -13,7 +13,20 @@ Statuses: ok, error, timeout, memory, crash, output. `MUSADATA_SANDBOX=plain` sw
 
 from musadata.sandbox.child import ask
 from musadata.sandbox.client import Sandbox, allow_plain, start_ahead
+from musadata.sandbox.conversation import Conversation
 from musadata.sandbox.limits import Limits, Outcome
 from musadata.sandbox.remembering import Caller, RememberingSandbox
+from musadata.sandbox.wire import Descriptor
 
-__all__ = ["Caller", "Limits", "Outcome", "RememberingSandbox", "Sandbox", "allow_plain", "ask", "start_ahead"]
+__all__ = [
+    "Caller",
+    "Conversation",
+    "Descriptor",
+    "Limits",
+    "Outcome",
+    "RememberingSandbox",
+    "Sandbox",
+    "allow_plain",
+    "ask",
+    "start_ahead",
+]

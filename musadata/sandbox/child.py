@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from musadata.sandbox.wire import receive_frame, send_frame, split_bytes
+from musadata.sandbox.wire import receive_attachments, send_frame, split_bytes
 
 OUT_OF_MEMORY_EXIT = 71
 _MAX_ANSWER = 1 << 30
+_MOST_FILES = 4
 _FRAMES_SHOWN = 12
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _PROJECT = str(Path(__file__).resolve().parents[2])
@@ -26,17 +27,18 @@ _channel: socket.socket | None = None
 def ask(request: Mapping[str, Any]) -> dict[str, Any]:
     """Ask the trusted side, which answers with the `serve` function of this call.
 
-    Values are plain JSON, or bytes: those of a request may hold as much as the call may leave in files.
+    Values are plain JSON, or bytes: those of a request may hold as much as the call may leave in files. A value may be
+    an open file (`wire.Descriptor`); a request may hold as many as the call's `files_asked` says.
 
     Raises:
         RuntimeError: not inside a sandboxed call.
     """
     if _channel is None:
         raise RuntimeError("ask() works only inside a sandboxed call")
-    plain, blobs = split_bytes(request)
-    send_frame(_channel, {"ask": plain}, blobs)
-    header, blobs = receive_frame(_channel, max_blobs=_MAX_ANSWER)
-    return {**header["answer"], **blobs}
+    plain, attached = split_bytes(request)
+    send_frame(_channel, {"ask": plain}, attached)
+    header, attached = receive_attachments(_channel, max_blobs=_MAX_ANSWER, max_files=_MOST_FILES)
+    return {**header["answer"], **attached}
 
 
 def resolve(name: str) -> Callable[..., Any]:

@@ -4,22 +4,20 @@ import contextlib
 import dataclasses
 import json
 import os
-import selectors
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from musadata.errors import Cancelled, MusadataError, Outage
+from musadata.sandbox.conversation import GRACE_SECONDS, Conversation, Serve, converse
 from musadata.sandbox.limits import Limits, Outcome
-from musadata.sandbox.wire import WireError, receive_frame, send_frame, split_bytes
-
-Serve = Callable[[dict[str, Any]], dict[str, Any]]
+from musadata.sandbox.wire import WireError, receive_frame, send_frame
 
 _BOOT = """
 import json, sys
@@ -43,7 +41,6 @@ _SET = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # else looking for a device before the fork forbids it after
 }
 _START_SECONDS = 300.0
-_GRACE_SECONDS = 30.0
 _PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of a call that the machine, not the call, has ended
 _ALONE_SECONDS = 30.0  # how long a second try waits for the other calls to end
 
@@ -241,12 +238,12 @@ class Sandbox:
         *arguments: Any,
         limits: Limits | None = None,
         files: Mapping[str, bytes] | None = None,
-        serve: Serve | None = None,
+        serve: Serve | Conversation | None = None,
     ) -> Outcome:
         """Run "module:function" with plain JSON arguments in a fresh locked-in process.
 
         `files` lie in its working directory; what it leaves there comes back in `Outcome.files`. `serve` answers what
-        the call asks by `musadata.sandbox.ask`; bytes in an answer travel as they are.
+        the call asks by `musadata.sandbox.ask`; bytes and open files in an answer travel as they are.
 
         A call that something outside has ended is carried out again, alone and after a pause; so is one that has run
         out of memory, once, since others may have held it. A call with `serve` is not: what was answered cannot be
@@ -258,13 +255,14 @@ class Sandbox:
             MusadataError: the sandbox cannot be set up.
         """
         limits = limits or self._limits
+        conversation = serve if isinstance(serve, Conversation) else Conversation(serve)
         closed, confirmed = self._closed, serve is not None
         cause = ""
         for attempt, pause in enumerate(_PAUSE_SECONDS):
             with self._turns.take(alone=attempt > 0):
                 time.sleep(pause)
                 try:
-                    outcome = self._try(function, list(arguments), limits, dict(files or {}), serve)
+                    outcome = self._try(function, list(arguments), limits, dict(files or {}), conversation)
                 except _Lost as error:
                     cause = str(error)
                     if self._closed != closed:
@@ -278,7 +276,7 @@ class Sandbox:
         raise _outage(cause)
 
     def _try(
-        self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Serve | None
+        self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Conversation
     ) -> Outcome:
         """One try. Raises `_Lost` where something outside has ended it."""
         self._make_ready()
@@ -292,7 +290,7 @@ class Sandbox:
             raise _Lost(f"lost its warm process ({error})") from error
 
     def _call(
-        self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Serve | None
+        self, function: str, arguments: list[Any], limits: Limits, files: dict[str, bytes], serve: Conversation
     ) -> Outcome:
         channel, far_channel = socket.socketpair()
         control, far_control = socket.socketpair()
@@ -308,51 +306,20 @@ class Sandbox:
                     raise WireError("the warm process has ended")
                 socket.send_fds(self._sock, [b"c"], [far_channel.fileno(), far_control.fileno()])
                 send_frame(self._sock, request)
-            control.settimeout(limits.wall_seconds + _GRACE_SECONDS)
+            control.settimeout(limits.wall_seconds + GRACE_SECONDS)
             with contextlib.suppress(BrokenPipeError):
                 send_frame(control, {}, files)
-            result = _converse(channel, control, serve, limits.file_mb << 20)
+            result, is_late = converse(channel, control, serve, limits.file_mb << 20)
+            if is_late:
+                control.shutdown(socket.SHUT_WR)  # the guard takes it for our end, and ends the call
             report, left = receive_frame(control, max_blobs=limits.file_mb << 20)
+        if is_late:
+            report["how"] = "timeout"
         if report["how"] == "infra":
             raise _Lost(f"could not carry out a call ({report['output']})")
         if report["how"] == "killed":
             raise _Lost("a process of a call was killed from outside")
         return _outcome(report, result, left)
-
-
-def _converse(channel: socket.socket, control: socket.socket, serve: Serve | None, max_blobs: int) -> dict[str, Any]:
-    """Answer the call's questions until its result, its end, or its guard's report is there."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(channel, selectors.EVENT_READ)
-        selector.register(control, selectors.EVENT_READ)
-        while True:
-            ready = {key.fileobj for key, _ in selector.select(control.gettimeout())}
-            if not ready:
-                raise WireError("the guard does not answer")
-            if channel not in ready:
-                return {}
-            channel.settimeout(_GRACE_SECONDS)  # it may send half a frame and stop
-            try:
-                message, blobs = receive_frame(channel, max_blobs)
-            except (WireError, OSError):
-                return {}
-            if "ask" not in message or serve is None:
-                result = message.get("result")
-                return result if isinstance(result, dict) else {}
-            question = message["ask"]
-            _answer(channel, control, serve, {**question, **blobs} if isinstance(question, dict) else question)
-
-
-def _answer(channel: socket.socket, control: socket.socket, serve: Serve, question: Any) -> None:
-    control.sendall(b"P")
-    try:
-        answer = serve(question)
-    except OSError as error:  # of whoever answers: the warm process is not lost
-        raise Outage(f"cannot answer a call ({error.strerror or error})", where="sandbox") from error
-    plain, blobs = split_bytes(answer)
-    control.sendall(b"R")
-    with contextlib.suppress(OSError):
-        send_frame(channel, {"answer": plain}, blobs)
 
 
 def _outage(cause: str) -> Outage:

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from musadata.sandbox import ask
+from musadata.sandbox import Descriptor, ask
 
 
 def echo(value):
@@ -242,3 +242,20 @@ def work_for_a_while():
 
 def ask_once():
     return ask({"what": 1})
+
+
+def write_into_given_file():
+    file = ask({"wants": "file"})["file"]
+    return os.write(file.number, b"from inside")
+
+
+def hand_out_a_file():
+    reader, writer = os.pipe()
+    os.write(writer, b"from inside")
+    return ask({"file": Descriptor(reader)})
+
+
+def ask_and_then_hang():
+    ask({"number": 1})
+    while True:
+        time.sleep(0.01)

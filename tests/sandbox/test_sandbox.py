@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from musadata.errors import MusadataError
-from musadata.sandbox import Limits, Sandbox, client, server, start_ahead
+from musadata.sandbox import Conversation, Descriptor, Limits, Sandbox, client, server, start_ahead
 from tests.sandbox.conftest import SMALL
 
 # What runs into another limit must get there on a slow, busy machine too.
@@ -37,6 +37,46 @@ def test_files_go_in_and_out_but_what_was_given_does_not_come_back(sandbox):
 def test_call_can_ask_the_trusted_side(sandbox):
     answers = {1: {"number": 10}, 2: {"data": b"bytes"}}
     assert sandbox.call("hostile_calls:ask_twice", serve=lambda q: answers[q["number"]]).value == [10, "bytes"]
+
+
+def test_an_answer_may_carry_an_open_file(sandbox, tmp_path):
+    file = tmp_path / "shared"
+    file.touch()
+
+    def serve(question):
+        return {"file": Descriptor(os.open(file, os.O_WRONLY))}
+
+    assert sandbox.call("hostile_calls:write_into_given_file", serve=serve).value == 11
+    assert file.read_bytes() == b"from inside"
+
+
+def test_a_question_may_carry_open_files_only_if_the_trusted_side_says_so(sandbox):
+    read = []
+
+    def serve(question):
+        read.append(os.read(question["file"].number, 100))
+        return {"ok": True}
+
+    name = "hostile_calls:hand_out_a_file"
+    assert sandbox.call(name, serve=Conversation(serve, files_asked=1)).value == {"ok": True}
+    assert read == [b"from inside"]
+    assert not sandbox.call(name, serve=serve).ok
+    assert len(read) == 1
+
+
+def test_a_call_that_is_silent_beyond_its_deadline_is_ended(sandbox):
+    answered = []
+
+    def serve(question):
+        answered.append(time.monotonic())
+        return {"number": 1}
+
+    conversation = Conversation(serve, lambda: answered[0] + 0.5 if answered else None)
+    start = time.monotonic()
+    outcome = sandbox.call("hostile_calls:ask_and_then_hang", serve=conversation, limits=PATIENT)
+    assert outcome.status == "timeout"
+    assert 0.5 < time.monotonic() - start < SLACK
+    assert sandbox.call("hostile_calls:echo", 1).value == 1
 
 
 def test_time_spent_by_the_trusted_side_is_not_the_calls(sandbox):
