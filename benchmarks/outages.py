@@ -8,6 +8,8 @@ Each moment is a run of a small corpus by `pipelines.all` that is disturbed once
 it succeeds. A moment is good if no command hangs, exit code 0 is only given for a complete corpus, the bytes in the end
 are those of the undisturbed run, no process, shared memory or scratch file is left, and nothing was asked or judged
 twice but what was under way.
+
+Hours of moments need not be made in one go: `--moments-file` keeps each as a JSON line, and goes on behind the last.
 """
 
 import argparse
@@ -40,11 +42,11 @@ MOST_RERUNS = 6
 IN_FLIGHT = 8  # two workers, two verdicts and two answers each
 CONFIG = """\
 seed: 7
-shards: 4
+shards: 3
 sources:
   - {kind: directory, path: SOURCE, license: Apache-2.0}
-  - {kind: nnsmith, count: 6, nodes: 3}
-teacher: {kind: compiler, samples: 2, faults: 1}
+  - {kind: nnsmith, count: 3, nodes: 3}
+teacher: {kind: compiler, samples: 1, faults: 1}
 verifier: {backend: emulated}
 tasks: {licenses: [Apache-2.0]}
 """
@@ -124,7 +126,7 @@ class Bench:
     """Runs the small corpus, undisturbed first, and disturbed at random moments."""
 
     def __init__(self, folder: Path, seed: int):
-        self.folder, self.random = folder, random.Random(seed)
+        self.folder, self.seed, self.random = folder, seed, random.Random(seed)
         source = folder / "source"
         source.mkdir(parents=True, exist_ok=True)
         (source / "modules.py").write_text(MODULES)
@@ -179,6 +181,7 @@ class Bench:
     def moment(self, number: int, disturb: Callable[[Place, float, Moment], Any]) -> Moment:
         """One run, disturbed, and the same command until it succeeds."""
         moment, place = Moment(number), self.place("moment")
+        self.random = random.Random(f"{self.seed}-{number}")
         moment.after_seconds = round(self.random.uniform(0.0, self.seconds), 2)
         shared = set(Path("/dev/shm").iterdir())
         with disturb(place, moment.after_seconds, moment) as process:
@@ -364,20 +367,28 @@ def starving(bench: Bench, place: Place, after: float, moment: Moment) -> Iterat
             time.sleep(0.1)
 
 
+def read_moments(path: Path | None) -> list[Moment]:
+    """The moments that were made before."""
+    if path is None or not path.exists():
+        return []
+    return [Moment(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=["kill", "corpus", "cache", "scratch", "memory"], required=True)
     parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--moments-file", type=Path, help="of one kind, and one revision")
     arguments = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what the command leaves behind becomes ours
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), arguments.seed)
         print(f"undisturbed: {bench.seconds:.1f} s", flush=True)
         disturb: dict[str, Any] = {"kill": killing, "memory": starving}
-        moments = []
-        for number in range(arguments.moments):
+        moments = read_moments(arguments.moments_file)
+        for number in range(len(moments), arguments.moments):
 
             def disturbance(place: Place, after: float, moment: Moment) -> Any:
                 if arguments.kind in disturb:
@@ -386,6 +397,9 @@ def main() -> None:
 
             moments.append(bench.moment(number, disturbance))
             print(json.dumps(asdict(moments[-1])), flush=True)
+            if arguments.moments_file:
+                with arguments.moments_file.open("a") as file:
+                    file.write(json.dumps(asdict(moments[-1])) + "\n")
     good = sum(not moment.wrong for moment in moments)
     rows = [(f"{arguments.kind}: moments as they should be", f"{len(moments)}", f"{good}", good == len(moments))]
     details = {"seconds_undisturbed": bench.seconds, "moments": [asdict(moment) for moment in moments]}
