@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from musadata.corpus.datasets import DATASETS
-from musadata.corpus.pages import PAGES
+from musadata.corpus.page_templates import PAGES
 from musadata.corpus.summary import DATASET_HEADINGS, FUNNEL_HEADINGS, list_datasets, list_funnel
 from musadata.storage.shards import parse_shard_name
 

@@ -69,8 +69,10 @@ def find_commit(corpus: str, stage: str, shard: Shard, digest: str, *, verify: b
 def read_commit(corpus: str, stage: str, shard: Shard) -> Commit | None:
     """The commit of a shard whatever its digest; None where there is none, or only a torn one."""
     path = commit_path(corpus, stage, shard)
-    if not files.exists(path):
-        return None
+    return _read_untorn(path) if files.exists(path) else None
+
+
+def _read_untorn(path: str) -> Commit | None:
     try:
         return parse_commit(files.read_bytes(path))
     except (ValueError, TypeError, KeyError):
@@ -142,14 +144,13 @@ def withdraw_commit(corpus: str, stage: str, shard: Shard) -> None:
 
 def list_commits(corpus: str) -> list[Commit]:
     """All readable commits, by stage and shard; torn records count as not there."""
-    commits = []
-    for stage in files.list_names(files.join(corpus, COMMITS)):
-        for name in files.list_names(files.join(corpus, COMMITS, stage)):
-            if name.endswith(".json"):
-                try:
-                    commits.append(parse_commit(files.read_bytes(files.join(corpus, COMMITS, stage, name))))
-                except (ValueError, TypeError, KeyError):
-                    continue
+    found = [
+        _read_untorn(files.join(corpus, COMMITS, stage, name))
+        for stage in files.list_names(files.join(corpus, COMMITS))
+        for name in files.list_names(files.join(corpus, COMMITS, stage))
+        if name.endswith(".json")
+    ]
+    commits = [commit for commit in found if commit is not None]
     return sorted(commits, key=lambda commit: (commit.stage, commit.shard.count, commit.shard.index))
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -140,26 +139,22 @@ class ShardWriter:
         self._written += len(table)
         self._batches = []
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is None:
-            try:
-                self._finish()
-            except BaseException as own:
-                self._abandon(type(own), own, own.__traceback__)
-                raise
-            self._creation.__exit__(None, None, None)
-        else:
-            self._abandon(kind, error, traceback)
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None:
+            self._abandon(error)
+            return
+        try:
+            self._finish()
+        except BaseException as own:
+            self._abandon(own)
+            raise
+        self._creation.__exit__(None, None, None)
 
-    def _abandon(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _abandon(self, error: BaseException) -> None:
         with suppress(Exception):  # it writes its footer into a file that is about to be deleted
             self._parquet.close()
         with suppress(BaseException):  # the caller raises the error itself
-            self._creation.__exit__(kind, error, traceback)
+            self._creation.__exit__(type(error), error, error.__traceback__)
 
     def _finish(self) -> None:
         if self._rows:
@@ -197,11 +192,9 @@ class SplitWriter:
             self._writers[split] = self._open.enter_context(self._make(split))
         return self._writers[split]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, traceback)
-        if error is None:
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+        if error[0] is None:
             self.outputs = tuple(self._writers[split].output for split in sorted(self._writers))
 
 

@@ -15,7 +15,7 @@ from musadata.config import Config, SourceConfig, SourceType
 from musadata.corpus.card import Facts, describe_dataset_info, render_card
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import create_corpus
-from musadata.corpus.pages import PAGES as templates
+from musadata.corpus.page_templates import PAGES as templates
 from musadata.corpus.publish import publish
 
 CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=5, shards=2)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
+import yaml
+
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.diagnostics import Diagnostic, render_diagnostics
 from musadata.verifier.compilation.host_toolchain import find_toolchain
@@ -16,20 +18,8 @@ from musadata.verifier.compilation.lexer import Kind, Token, split
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.compilation.units import translation_units
 
-# The header that declares each name, and what else has declared it in some version of PyTorch.
-_HEADERS_OF = {
-    "CUDAStream|(getCurrent|getDefault|setCurrent)CUDAStream|getStreamFromPool|getStreamFromExternal": (
-        "c10/cuda/CUDAStream.h",
-    ),
-    "(Optional)?CUDA(Stream)?Guard|CUDAMultiStreamGuard": ("c10/cuda/CUDAGuard.h",),
-    "CUDAEvent": ("ATen/cuda/CUDAEvent.h", "c10/cuda/CUDAEvent.h"),
-    "C10_CUDA_(CHECK|CHECK_WARN|KERNEL_LAUNCH_CHECK)": ("c10/cuda/CUDAException.h",),
-    "AT_CUDA_CHECK": ("ATen/cuda/Exceptions.h",),
-    "getCurrentDeviceProperties|getDeviceProperties": ("ATen/cuda/CUDAContextLight.h", "ATen/cuda/CUDAContext.h"),
-    "CUDA_KERNEL_LOOP(_TYPE)?": ("ATen/cuda/detail/KernelUtils.h",),
-    "PYBIND11_MODULE|pybind11": ("pybind11/pybind11.h",),
-    r"CUDART_(?!VERSION|CB)\w*?(?<!_FP16)(?<!_BF16)": ("math_constants.h",),
-}
+# The headers that declare each name; the first is the one to include.
+_HEADERS_OF: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _NAME = re.compile("|".join(f"(?P<group{at}>{names})" for at, names in enumerate(_HEADERS_OF)))
 _MAY_NAME = re.compile(rf"\b(?:{'|'.join(_HEADERS_OF)})\b")
 _HEADERS_OF_GROUP = {f"group{at}": declaring for at, declaring in enumerate(_HEADERS_OF.values())}

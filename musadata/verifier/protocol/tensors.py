@@ -16,20 +16,10 @@ if TYPE_CHECKING:
     import torch
 
 # By torch's name. numpy has no bfloat16, which is widened to float32 on reading.
-DTYPES = {
-    "float64": np.float64,
-    "float32": np.float32,
-    "float16": np.float16,
-    "bfloat16": np.uint16,
-    "int64": np.int64,
-    "int32": np.int32,
-    "int16": np.int16,
-    "int8": np.int8,
-    "uint8": np.uint8,
-    "bool": np.uint8,
-    "complex64": np.complex64,
-    "complex128": np.complex128,
-}
+_SAME_IN_NUMPY = (
+    "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "complex64", "complex128",
+)  # fmt: skip
+DTYPES = {name: getattr(np, name) for name in _SAME_IN_NUMPY} | {"bfloat16": np.uint16, "bool": np.uint8}
 _MAX_HEADER = 16 << 20
 
 

@@ -158,19 +158,9 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
         nvcc.path,
         f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
         "-O1",  # of host code; device code is optimised in full whatever stands here
-        "-std=c++20",
-        "--expt-relaxed-constexpr",
-        "-ccbin",
-        toolchain.compiler,
-        "-Xcompiler",
-        "-fPIC",
-        "-w",
-        "-I.",
+        *("-std=c++20", "--expt-relaxed-constexpr", "-ccbin", toolchain.compiler, "-Xcompiler", "-fPIC", "-w", "-I."),
         *flags,
-        "-c",
-        SOURCE,
-        "-o",
-        "candidate.o",
+        *("-c", SOURCE, "-o", "candidate.o"),
     ]
 
 

@@ -22,15 +22,8 @@ _INCLUDE = _HERE / "include"
 
 # No contraction and no undefined overflow or aliasing: a candidate's result must not depend on this optimiser.
 CANDIDATE_FLAGS = (
-    "-O1",
-    "-std=gnu++20",
-    "-fPIC",
-    "-w",
-    "-fno-strict-aliasing",
-    "-fwrapv",
-    "-ffp-contract=off",
-    "-fvisibility=hidden",
-    "-fno-gnu-unique",
+    *("-O1", "-std=gnu++20", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off"),
+    *("-fvisibility=hidden", "-fno-gnu-unique"),
     "-fstack-protector-strong",  # a local array that is overrun; see emulator/launch.h
 )
 # An uninitialised variable holds a pattern that spoils every result, if the compiler is g++ 12 or later.

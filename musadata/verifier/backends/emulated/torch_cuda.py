@@ -3,35 +3,21 @@
 Properties are those of a compute capability 9.0 device, because candidates choose their launch geometry from them.
 """
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+import yaml
 
 from musadata.verifier.backends.emulated import streams
 from musadata.verifier.backends.emulated.runtime import Runtime
 
-_MEMORY_BYTES = 8 << 30
-
 # Those of a real device, so that no candidate can tell the emulator from it.
 PROPERTIES = SimpleNamespace(
-    name="NVIDIA H100 80GB HBM3",
-    major=9,
-    minor=0,
-    total_memory=_MEMORY_BYTES,
-    multi_processor_count=132,
-    warp_size=32,
-    max_threads_per_block=1024,
-    max_threads_per_multi_processor=2048,
-    regs_per_multiprocessor=65536,
-    shared_memory_per_block=48 * 1024,
-    shared_memory_per_block_optin=227 * 1024,
-    shared_memory_per_multiprocessor=228 * 1024,
-    L2_cache_size=50 << 20,
-    is_integrated=0,
-    is_multi_gpu_board=0,
-    gcnArchName="",
+    **yaml.safe_load(Path(__file__).with_name("device_properties.yaml").read_text(encoding="utf-8"))
 )
+_MEMORY_BYTES: int = PROPERTIES.total_memory
 
 
 class _NoChange:

@@ -22,20 +22,9 @@ _SUPPORT = _HERE / "csrc/support"
 
 # The ABI's letters for types, in the words of an operator schema.
 _SCHEMA_TYPES = {
-    "t": "Tensor",
-    "i": "int",
-    "j": "int",
-    "u": "int",
-    "d": "float",
-    "b": "bool",
-    "s": "str",
-    "e": "ScalarType",
-    "v": "Device",
-    "S": "Scalar",
-    "I": "int[]",
-    "D": "float[]",
-    "T": "Tensor[]",
-}
+    "t": "Tensor", "i": "int", "j": "int", "u": "int", "d": "float", "b": "bool", "s": "str", "e": "ScalarType",
+    "v": "Device", "S": "Scalar", "I": "int[]", "D": "float[]", "T": "Tensor[]",
+}  # fmt: skip
 
 
 def include_folder() -> Path:

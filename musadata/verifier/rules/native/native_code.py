@@ -10,25 +10,13 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from musadata.records import Finding
+from musadata.verifier.compilation.lexer import Kind, Token, split
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.name_lists import read_name_lists
 
-_TOKEN = re.compile(
-    r"""
-    (?P<comment>//[^\n]*(?:\\\n[^\n]*)*|/\*.*?(?:\*/|\Z))
-  | (?P<raw>(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)")
-  | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*")
-  | (?P<character>'(?:\\.|[^'\\\n])+')
-  | (?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*)
-  | (?P<word>[A-Za-z_]\w*)
-  | (?P<mark>::|->|\#\#|<<<|>>>|[^\s\w])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 _OTHER_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|embed)[ \t]+(?![<\"])", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 
@@ -65,27 +53,16 @@ _ATEN = {"at", "torch", "aten"}
 _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 
 
-class Token(NamedTuple):
-    kind: str  # word, mark, number, string
-    text: str
-    line: int
-
-
-def tokens(source: str) -> Iterator[Token]:
-    """The tokens of C++ or CUDA source, without comments; lines that end in a backslash are joined first."""
+def tokens(source: str) -> list[Token]:
+    """The tokens of a source without space and comments; lines that end in a backslash are joined first."""
     pieces = source.split("\\\n")
-    text = "".join(pieces)
-    splices = list(accumulate(len(piece) for piece in pieces[:-1]))
-    line, position = 1, 0
-    for match in _TOKEN.finditer(text):
-        line += text.count("\n", position, match.start())
-        position = match.start()
-        kind = _KINDS.get(match.lastgroup or "mark", "string")
-        if kind != "comment":
-            yield Token(kind, match[0], line + bisect_right(splices, position))
-
-
-_KINDS = {"comment": "comment", "number": "number", "word": "word", "mark": "mark"}
+    splices = list(accumulate(map(len, pieces[:-1])))
+    found, position = [], 0
+    for token in split("".join(pieces)):
+        if token.kind is not Kind.SPACE:
+            found.append(token._replace(line=token.line + bisect_right(splices, position)))
+        position += len(token.text)
+    return found
 
 
 def check_native_code(sources: Sequence[str], strict: bool) -> tuple[Finding, ...]:
@@ -99,7 +76,7 @@ def _check(sources: tuple[str, ...], strict: bool) -> tuple[Finding, ...]:
     kernels = False
     for source in sources:
         findings += _check_includes(source, strict)
-        stream = list(tokens(source))
+        stream = tokens(source)
         kernels = kernels or any(token.text == "__global__" for token in stream)
         findings += _check_tokens(stream, strict)
     if not kernels and strict:
@@ -129,9 +106,9 @@ def _check_includes(source: str, strict: bool) -> Iterator[Finding]:
 def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
     opened = _opened_names(stream) if strict else frozenset()
     for index, token in enumerate(stream):
-        if token.kind == "string" and ".incbin" in token.text:
+        if token.kind is Kind.STRING and ".incbin" in token.text:
             yield rules.LEGALITY_SYSTEM.worded(".incbin reads a file of the host.", token.line)
-        if token.kind != "word":
+        if token.kind is not Kind.WORD:
             continue
         before = stream[index - 1].text if index else ""
         qualifier = stream[index - 2].text if before == "::" and index > 1 else ""
@@ -154,7 +131,7 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
 
 def _defines_attribute(following: list[Token]) -> bool:
     """Whether `attr` is followed by `("name") =`, which defines an attribute of the candidate's own module."""
-    return len(following) == 4 and following[1].kind == "string" and [t.text for t in following[2:]] == [")", "="]
+    return len(following) == 4 and following[1].kind is Kind.STRING and [t.text for t in following[2:]] == [")", "="]
 
 
 def _opened_names(stream: list[Token]) -> frozenset[str]:
@@ -166,7 +143,7 @@ def _opened_names(stream: list[Token]) -> frozenset[str]:
     own = {
         name
         for kind, name, mark in zip((t.kind for t in stream), texts[1:], texts[2:], strict=False)
-        if kind == "word" and mark == "("
+        if kind is Kind.WORD and mark == "("
     }
     called = {name for before, name in pairwise(texts) if before in ("return", "else")}
     return (_PLAIN_METHODS | _TENSOR_FUNCTIONS) - (own - called)
