@@ -1,8 +1,6 @@
 """From the units of a source to drafts: files are mined for modules and kernels, ready drafts are passed on."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
 from musadata.mining.kernels.kernel_rows import KernelMiner
 from musadata.mining.slicing.class_slicing import Slicer
@@ -22,7 +20,7 @@ class Miner:
 
     def __init__(self, source: Source):
         self._source = source
-        self._known: _Tools | None = None
+        self._tools: tuple[CodeSource, Slicer, KernelMiner] | None = None
 
     def drafts(self, unit: str, sandbox: Caller) -> Iterator[Draft | KernelDraft | Reject]:
         """The drafts in a unit, in a fixed order, and a reject for everything that was left out."""
@@ -34,28 +32,10 @@ class Miner:
 
     def _mine(self, file: CodeFile, sandbox: Caller) -> Iterator[Draft | KernelDraft | Reject]:
         """The modules of one file, and the kernels that its wrappers call."""
-        tools = self._tools(file.source)
-        yield from draft_file(file.source, tools.slicer, file.path, sandbox)
-        if file.source.kernels:
-            yield from tools.kernels.rows(file.path, sandbox)
-
-    def _tools(self, source: CodeSource) -> "_Tools":
-        known = self._known
-        if known is None or known.source is not source:
-            known = self._known = _Tools(source)
-        return known
-
-
-@dataclass
-class _Tools:
-    """The slicer and the kernel miner of one tree, each created on first use."""
-
-    source: CodeSource
-
-    @cached_property
-    def slicer(self) -> Slicer:
-        return Slicer(PackageIndex(self.source.tree, self.source.importable))
-
-    @cached_property
-    def kernels(self) -> KernelMiner:
-        return KernelMiner(self.source)
+        source = file.source
+        if self._tools is None or self._tools[0] is not source:
+            self._tools = source, Slicer(PackageIndex(source.tree, source.importable)), KernelMiner(source)
+        _, slicer, kernels = self._tools
+        yield from draft_file(source, slicer, file.path, sandbox)
+        if source.kernels:
+            yield from kernels.rows(file.path, sandbox)

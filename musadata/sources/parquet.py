@@ -19,7 +19,7 @@ from musadata.errors import MusadataError
 from musadata.records import Reject
 from musadata.sources.code import CodeFiles
 from musadata.sources.protocol import CodeFile, UnreadableFile, reject_draft
-from musadata.sources.trees import check_size
+from musadata.sources.trees import MemoryTree
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
@@ -28,29 +28,21 @@ BROKEN = "unreadable_parquet"
 ROLES = ("content", "path", "repository", "revision", "license")
 
 
-class RowsTree:
+class RowsTree(MemoryTree):
     """The rows of one repository in one row group. Of two rows of one path, the first is read."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, Any] = {}
+        self._rows: dict[str, bytes | UnreadableFile] = {}
+        super().__init__(self._rows)
         self.repeated: list[str] = []
 
     def add(self, path: str, content: Any) -> None:
         if path in self._rows:
             self.repeated.append(path)
+        elif isinstance(content, str):
+            self._rows[path] = content.encode("utf-8", "surrogatepass")
         else:
-            self._rows[path] = content
-
-    def paths(self) -> list[str]:
-        return sorted(self._rows)
-
-    def read(self, path: str) -> bytes:
-        content = self._rows.get(path)
-        if isinstance(content, str):
-            return check_size(content.encode("utf-8", "surrogatepass"))
-        if isinstance(content, bytes):
-            return check_size(content)
-        raise UnreadableFile("unreadable", "no content")
+            self._rows[path] = content if isinstance(content, bytes) else UnreadableFile("unreadable", "no content")
 
 
 @dataclass(frozen=True)

@@ -73,20 +73,11 @@ class CodeSource(Protocol):
         kernels: whether native code is linked to the Python that calls it.
     """
 
-    @property
-    def origin(self) -> str: ...
-
-    @property
-    def tree(self) -> Tree: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def importable(self) -> frozenset[str]: ...
-
-    @property
-    def kernels(self) -> bool: ...
+    origin: str
+    tree: Tree
+    seed: int
+    importable: frozenset[str]
+    kernels: bool
 
     def provenance(self, path: str, lines: str) -> Provenance:
         """Where a piece of a file comes from, its licence included."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-DTYPES = {"float32": "", "int64": "", "bool": ""}  # these need no `dtype=`
-
 
 @dataclass(frozen=True)
 class Draw:

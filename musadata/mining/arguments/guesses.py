@@ -11,7 +11,7 @@ from musadata.mining.arguments.normalize_examples import default_text
 
 LARGE = 192  # a default width from this on is too large for a task
 
-RULES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("guesses.yaml").read_text(encoding="utf-8"))
+RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("guesses.yaml").read_text(encoding="utf-8"))
 MODULES = re.compile(
     r"^(module|model|block|layer|fn|net|encoder|decoder|backbone|head|body|func|function|main|inner|m|f)$"
 )
@@ -72,22 +72,14 @@ def _guess(parameter: inspect.Parameter, variant: int) -> str:
     return "24" if variant != 1 else str(_distinct(name))
 
 
-def _by_rule(value: str, name: str, annotation: str, variant: int) -> str:
+def _by_rule(value: str | list[str], name: str, annotation: str, variant: int) -> str:
     if value == "size":
         return ("24", "(16, 16)", "(24,)")[variant] if "uple" not in annotation else "(16, 16)"
     if value == "wide":
         return "24" if variant == 0 else str(_distinct(name))
     if value == "text":
         return "'relu'" if "act" in name else "'mean'"
-    if value in ("3", "1", "2") and variant == 2:
-        return f"({value}, {value})"
-    if value == "nn.GELU" and variant == 1:
-        return "nn.ReLU()"
-    if value == "nn.GELU" and variant == 2:
-        return "'relu'"
-    if value == "nn.LayerNorm" and variant:
-        return "nn.BatchNorm2d"
-    return value
+    return value if isinstance(value, str) else value[variant]
 
 
 def _distinct(name: str) -> int:
@@ -97,9 +89,5 @@ def _distinct(name: str) -> int:
 
 def guess_config(attributes: dict[str, None]) -> str:
     """A `SimpleNamespace` with the attributes that the code reads from its configuration object."""
-    empty = inspect.Parameter.empty
-    values = {
-        name: _guess(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=empty), 0)
-        for name in attributes
-    }
-    return f"SimpleNamespace({', '.join(f'{name}={value}' for name, value in values.items())})"
+    items = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in attributes]
+    return f"SimpleNamespace({', '.join(f'{item.name}={_guess(item, 0)}' for item in items)})"

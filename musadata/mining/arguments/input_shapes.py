@@ -79,11 +79,8 @@ def _draw(name: str, shape: tuple[int, ...], source: str) -> Draw:
     lowered = name.lower()
     if INTEGER_NAMES.search(lowered) and not TARGET_NAMES.search(lowered):
         return Draw("randint", shape[:2], 16, "int64")
-    if MASK_NAMES.search(lowered):
-        return Draw("rand", shape)
-    if TARGET_NAMES.search(lowered) and re.search(r"bce|binary|sigmoid|dice|bceloss", source, re.I):
-        return Draw("rand", shape)
-    return Draw("randn", shape)
+    between = TARGET_NAMES.search(lowered) and re.search(r"bce|binary|sigmoid|dice|bceloss", source, re.I)
+    return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape)
 
 
 def _mixed(required: list[inspect.Parameter], width: int, source: str) -> list[tuple[Draw, ...]]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from musadata.mining.kernels.equivalents import Equivalent, write_module
 from musadata.mining.kernels.native_slicing import NativeSlice, flatten, slice_native
 from musadata.mining.kernels.pairs import Link, Linker, Use
-from musadata.mining.kernels.rebinding import RebuiltTree
+from musadata.mining.kernels.rebinding import ExtendedTree, RebuiltTree
 from musadata.mining.kernels.repository import Alias
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.drafting import rejecting_unwritable, write_slice
 from musadata.mining.slicing.parsing import Definition
-from musadata.mining.slicing.rewriting import write_definitions
 from musadata.sources.protocol import Tree
 
 PAIR = "MusadataPair"  # the module that is appended to a file to call one of its functions
@@ -32,19 +32,14 @@ def cut_module(tree: Tree, node_name: str, path: str) -> tuple[str, Slice, Slice
     """A class of a tree, renamed to `Model`, with all the Python code that it needs.
 
     Raises:
-        Unsliceable: it needs something that a reference may not have.
-        libcst.ParserSyntaxError, SyntaxError: it cannot be written.
+        Unsliceable: it needs something that a reference may not have, or cannot be written.
     """
     slicer = Slicer(PackageIndex(tree))
-    module = slicer.index.parse(path)
-    root = module.bindings.get(node_name)
+    with rejecting_unwritable():
+        root = slicer.index.parse(path).bindings.get(node_name)
     if not isinstance(root, Definition):
         raise Unsliceable("unresolved_name", node_name)
-    cut = slicer.slice(root)
-    parsed = {piece.definition.module: slicer.module_of(piece.definition) for piece in cut.pieces}
-    text = write_definitions(cut, parsed)
-    compile(text, "<slice>", "exec", dont_inherit=True)
-    return text, cut, slicer
+    return *write_slice(slicer, root), slicer
 
 
 def cut_reference(tree: Tree, equivalent: Equivalent) -> str:
@@ -53,7 +48,7 @@ def cut_reference(tree: Tree, equivalent: Equivalent) -> str:
     Raises:
         Unsliceable: as `cut_module`; also where the plain version needs native code itself.
     """
-    text, cut, _ = cut_module(_Extended(tree, _additions(equivalent, plain=True)), *_root(equivalent, plain=True))
+    text, cut, _ = cut_module(ExtendedTree(tree, _additions(equivalent, plain=True)), *_root(equivalent, plain=True))
     if any(piece.is_extension for piece in cut.pieces) or REGISTERED.search(text):
         raise Unsliceable("needs_native_code", equivalent.plain.name)
     return text
@@ -93,19 +88,6 @@ def _additions(equivalent: Equivalent, *, plain: bool) -> dict[str, str]:
         module = write_module(PAIR, equivalent.plain, equivalent.shared, equivalent.plain.name)
         return {equivalent.plain_path: equivalent.plain_text + module}
     return {equivalent.wrapper_path: write_module(PAIR, equivalent.wrapper, equivalent.shared, equivalent.wrapper.name)}
-
-
-class _Extended:
-    """A tree with text appended to some files."""
-
-    def __init__(self, tree: Tree, additions: dict[str, str]):
-        self._tree, self._additions = tree, additions
-
-    def paths(self) -> list[str]:
-        return self._tree.paths()
-
-    def read(self, path: str) -> bytes:
-        return self._tree.read(path) + self._additions.get(path, "").encode()
 
 
 def _find_extensions(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from musadata.mining.kernels.native_parsing import SUFFIXES
+from musadata.mining.slicing.dotted_names import last_name
 
 BUILDERS = frozenset({"CUDAExtension", "CppExtension", "Extension", "SYCLExtension", "load", "load_inline"})
 
@@ -41,8 +42,7 @@ def find_extensions(path: str, tree: ast.Module, files: frozenset[str]) -> Itera
 
 
 def _builder(call: ast.Call) -> str:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    described = {item.arg for item in call.keywords} >= {"name", "sources"}
+    name, described = last_name(call.func), {item.arg for item in call.keywords} >= {"name", "sources"}
     return name if name in BUILDERS or described else ""
 
 

@@ -3,10 +3,8 @@
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
-import libcst as cst
-
+from musadata.errors import Rejection
 from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
 from musadata.mining.kernels.extension_candidates import PAIR, ExtensionCandidate, cut_candidate, cut_reference
@@ -16,14 +14,14 @@ from musadata.mining.kernels.rebinding import GRADIENTS
 from musadata.mining.kernels.repository import Definition, Repository, wrapper_kind
 from musadata.mining.kernels.usage import find_examples
 from musadata.mining.slicing.class_slicing import Unsliceable
-from musadata.mining.slicing.drafting import LIMITS, write_reference
+from musadata.mining.slicing.drafting import find_arguments, write_reference
+from musadata.mining.slicing.parsing import first_line
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, NativeSource, Reject, SourceKind, Task
 from musadata.rows import content_id
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource
 
 STEP = "pair"
-UNCUT = (Unsliceable, cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError, RecursionError)
 
 
 class KernelMiner:
@@ -74,10 +72,10 @@ class KernelMiner:
         where = f"{self._source.origin}/{equivalent.wrapper_path}:{_lines(equivalent.wrapper)}"
         try:
             candidate = cut_candidate(self._source.tree, self._linker, equivalent)
-        except UNCUT as error:
+        except Unsliceable as error:
             linked = [link.use.wrapper.name for link in self._linker.links(equivalent.wrapper_path)]
             if equivalent.wrapper.name in linked:  # a wrapper that calls no kernel is no loss
-                yield _reject("tasks", f"wrapper_{_reason(error)}", _detail(error), where)
+                yield _reject("tasks", f"wrapper_{error.reason}", error.detail, where)
             return
         except TooMuchNativeCode as error:
             yield _reject("kernels", "native_too_large", str(error), where)
@@ -96,21 +94,15 @@ class KernelMiner:
         name = equivalent.plain.name
         try:
             definitions = cut_reference(self._source.tree, equivalent)
-        except UNCUT as error:
-            return _reject("tasks", f"equivalent_{_reason(error)}", _detail(error), where)
-        outcome = sandbox.call(
-            "musadata.mining.search:search_arguments",
-            definitions,
-            name if equivalent.is_module else PAIR,
-            [dataclasses.asdict(example) for example in find_examples(self._repository, equivalent)],
-            f"{self._source.seed}/pair/{name}",
-            limits=LIMITS,
-        )
-        if not outcome.ok:
-            return _reject("tasks", f"search_{outcome.status}", outcome.error_type or "", where)
-        found: dict[str, Any] = outcome.value
-        if "reason" in found:
-            return _reject("tasks", str(found["reason"]), str(found["detail"]), where)
+        except Unsliceable as error:
+            return _reject("tasks", f"equivalent_{error.reason}", error.detail, where)
+        called = name if equivalent.is_module else PAIR
+        examples, salt = find_examples(self._repository, equivalent), f"{self._source.seed}/pair/{name}"
+        try:
+            search = "musadata.mining.search:search_arguments"
+            found = find_arguments(sandbox, search, definitions, called, examples, salt)
+        except Rejection as error:
+            return _reject("tasks", error.reason, error.detail, where)
         reference = write_reference(definitions, found["init"], found["inputs"])
         place = self._source.provenance(equivalent.plain_path, _lines(equivalent.plain))
         return Draft(SourceKind.PAIRED, name, reference, place)
@@ -195,21 +187,12 @@ def _form(link: Link, native: NativeSlice) -> str:
 
 
 def _source_of(repository: Repository, node: Definition, path: str) -> str:
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     lines = repository.text(path).splitlines(keepends=True)
-    return "".join(lines[first - 1 : node.end_lineno])
+    return "".join(lines[first_line(node) - 1 : node.end_lineno])
 
 
 def _lines(node: Definition) -> str:
     return f"{node.lineno}-{node.end_lineno}"
-
-
-def _reason(error: Exception) -> str:
-    return error.reason if isinstance(error, Unsliceable) else "unwritable"
-
-
-def _detail(error: Exception) -> str:
-    return error.detail if isinstance(error, Unsliceable) else f"{type(error).__name__}: {error}"[:200]
 
 
 def _reject(dataset: str, reason: str, detail: str, origin: str) -> Reject:

@@ -232,27 +232,17 @@ def _scopes(path: str, text: str) -> Iterator[tuple[BindingBlock, list[Binding]]
 def _binding(name: str, rest: str, library: str, path: str, line: int) -> list[Binding]:
     """What a name is bound to, by the text behind it: a lambda or a function; [] for anything else."""
     if re.match(r",\s*(?:py::\w+[^,\[]*,\s*)*\[", rest):
-        inner = rest[: _statement_end(rest)]
+        inner = rest[: _closing(rest, 0, "({", ")}", depth=1)]
         calls = re.findall(r"([A-Za-z_][\w:]*)\s*(?:<[^<>;]*>)?\s*\(", inner)
         return [Binding(name, f"<{name}>", library, path, line, frozenset(map(plain_name, calls)))]
     target = re.match(r",\s*(?:torch::dispatch\([^,]*,\s*)?(?:TORCH_BOX\(\s*)?" + NAME, rest)
     return [Binding(name, plain_name(target[1]), library, path, line)] if target else []
 
 
-def _closing(text: str, start: int, opening: str, closing: str) -> int:
-    """Where the first bracket after `start` is closed; the end of the text if it is not."""
-    depth = 0
+def _closing(text: str, start: int, opening: str, closing: str, depth: int = 0) -> int:
+    """Where the brackets that are open at `start` are closed, or the first after it; the text's end if they are not."""
     for found in re.finditer(f"[{re.escape(opening + closing)}]", text[start:]):
-        depth += 1 if found.group() == opening else -1
+        depth += 1 if found.group() in opening else -1
         if depth == 0:
             return start + found.start()
-    return len(text)
-
-
-def _statement_end(text: str) -> int:
-    depth = 0
-    for found in re.finditer(r"[({})]", text):
-        depth += 1 if found.group() in "({" else -1
-        if depth < 0:
-            return found.start()
     return len(text)

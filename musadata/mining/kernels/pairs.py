@@ -113,8 +113,6 @@ class Linker:
             if binding.name == use.name
             for extension in self._extensions_of(binding, use)
         ]
-        if not candidates:
-            return None
         reached = []
         for binding, extension in candidates:
             functions = self._reach(binding, extension)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from musadata.mining.kernels.repository import Alias, Repository
+from musadata.mining.slicing.parsing import first_line
 from musadata.sources.protocol import Tree
 from musadata.sources.trees import decode_source
 
@@ -15,14 +16,25 @@ BUILT = 'load_inline(name="{name}", cpp_sources="")'
 GRADIENTS = frozenset({"backward", "jvp", "vmap"})  # of an `autograd.Function`: a candidate only runs forward
 
 
-class RebuiltTree:
-    """`tree` with imports of extensions replaced, and `additions` (path -> text) appended to some files."""
+class ExtendedTree:
+    """`tree` with `additions` (path -> text) appended to some files."""
 
-    def __init__(self, tree: Tree, repository: Repository, additions: Mapping[str, str] | None = None):
-        self._tree, self._repository, self._additions = tree, repository, dict(additions or {})
+    def __init__(self, tree: Tree, additions: Mapping[str, str]):
+        self._tree, self._additions = tree, additions
 
     def paths(self) -> list[str]:
         return self._tree.paths()
+
+    def read(self, path: str) -> bytes:
+        return self._tree.read(path) + self._additions.get(path, "").encode()
+
+
+class RebuiltTree(ExtendedTree):
+    """An extended tree in which imports of extensions are replaced."""
+
+    def __init__(self, tree: Tree, repository: Repository, additions: Mapping[str, str]):
+        super().__init__(tree, additions)
+        self._repository = repository
 
     def read(self, path: str) -> bytes:
         data = self._tree.read(path)
@@ -87,8 +99,7 @@ def _forward_only(module: ast.Module) -> Iterator[Edit]:
         if isinstance(node, ast.ClassDef) and any("Function" in ast.unparse(base) for base in node.bases):
             for item in node.body:
                 if isinstance(item, ast.FunctionDef) and item.name in GRADIENTS:
-                    first = min([item.lineno, *(decorator.lineno for decorator in item.decorator_list)])
-                    yield first, item.end_lineno or item.lineno, "", frozenset()
+                    yield first_line(item), item.end_lineno or item.lineno, "", frozenset()
 
 
 def _imports(module: ast.Module, aliases: Mapping[str, Alias]) -> Iterator[Edit]:

@@ -9,7 +9,8 @@ import ast
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.cutting import Cutter
 from musadata.mining.pruning.reachability import Reachability
-from musadata.mining.pruning.survey import FUNCTIONS, entries, first_line
+from musadata.mining.pruning.survey import FUNCTIONS, entries
+from musadata.mining.slicing.parsing import first_line
 
 
 def prune(source: str, seen: Observations) -> str:
@@ -19,7 +20,7 @@ def prune(source: str, seen: Observations) -> str:
 
 class _Pruner:
     def __init__(self, source: str, seen: Observations, reachable: Reachability):
-        self._reachability = reachable
+        self._reachability, self._conditions = reachable, reachable.conditions
         self._tree = seen.tree
         self._cutter = Cutter(source, seen.survey.texts)
 
@@ -45,7 +46,7 @@ class _Pruner:
         if isinstance(node, ast.If):
             self._if(node, is_head=True)
             return
-        if isinstance(node, ast.Try) and self._reachability.never_fails(node):
+        if isinstance(node, ast.Try) and self._conditions.never_fails(node):
             self._without_handlers(node)
             return
         if isinstance(node, ast.Assign) and self._reachability.unread_entries(node):
@@ -89,7 +90,7 @@ class _Pruner:
 
     def _if(self, node: ast.If, is_head: bool) -> None:
         """`is_head`: the branches before it are removed, so that it must begin with `if`."""
-        answer = self._reachability.answer(node.test)
+        answer = self._conditions.answer(node.test)
         if answer is None:
             self._keep(node, is_head)
         elif answer:
@@ -182,7 +183,7 @@ class _Pruner:
         if isinstance(node, FUNCTIONS):
             return
         if isinstance(node, ast.IfExp):
-            answer = self._reachability.answer(node.test)
+            answer = self._conditions.answer(node.test)
             if answer is not None:
                 part = node.body if answer else node.orelse
                 self._cutter.keep_only(node, part)
@@ -200,7 +201,7 @@ class _Pruner:
         if not isinstance(test, ast.BoolOp):
             self._expressions(test)
             return
-        left = [value for value in test.values if self._reachability.answer(value) is None]
+        left = [value for value in test.values if self._conditions.answer(value) is None]
         if len(left) == 1:
             self._cutter.keep_only(test, left[0])
         elif len(left) < len(test.values):

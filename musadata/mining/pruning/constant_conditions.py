@@ -12,6 +12,7 @@ from typing import Any
 
 from musadata.mining.pruning.execution_watch import Log
 from musadata.mining.pruning.survey import CHANGING, FUNCTIONS, Function, Survey
+from musadata.mining.slicing.dotted_names import last_name
 from musadata.mining.slicing.known_conditions import known_answer
 
 ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "callable", "len", "type", "bool", "any", "all"})
@@ -220,12 +221,10 @@ class ConstantConditions:
 
 
 def _asks_for_none(node: ast.Compare) -> bool:
-    return (
-        len(node.ops) == 1
-        and isinstance(node.ops[0], (ast.Is, ast.IsNot))
-        and isinstance(node.comparators[0], ast.Constant)
-        and node.comparators[0].value is None
-    )
+    match node:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(None)]):
+            return True
+    return False
 
 
 def has_effect(node: ast.expr) -> bool:
@@ -234,7 +233,7 @@ def has_effect(node: ast.expr) -> bool:
         if isinstance(item, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
             return True
         if isinstance(item, ast.Call):
-            name = item.func.attr if isinstance(item.func, ast.Attribute) else getattr(item.func, "id", "")
+            name = last_name(item.func)
             if name in CHANGING or name.endswith("_"):
                 return True
     return False

@@ -8,7 +8,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from musadata.mining.pruning.survey import FUNCTIONS, Survey, first_line
+from musadata.mining.pruning.survey import FUNCTIONS, Survey
+from musadata.mining.slicing.parsing import first_line
 
 PLAIN = (bool, str, type(None))
 _ENTERED, _TEST, _TABLE = "_musadata_entered", "_musadata_test", "_musadata_table"

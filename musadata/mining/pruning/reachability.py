@@ -15,7 +15,7 @@ MAX_ROUNDS = 5
 class Reachability:
     """The code that stays.
 
-    `dropped`: ids of the functions, classes and constants that nothing needs.
+    `dropped`: ids of the functions, classes and constants that nothing needs. `conditions`: those that are constant.
     """
 
     def __init__(self, source: str, seen: Observations):
@@ -25,7 +25,7 @@ class Reachability:
         self.dropped: set[int] = set()
         self._families = _families(seen.tree)
         self._reached = frozenset(WORD.findall(source))
-        self._conditions = ConstantConditions(seen, self._reached)
+        self.conditions = ConstantConditions(seen, self._reached)
         for number in range(MAX_ROUNDS):
             if not self._narrow() and number:
                 break
@@ -35,26 +35,20 @@ class Reachability:
         """Repeat the decision until the names in code that may run no longer get fewer; whether they did."""
         rounds = 0
         while (reached := self._reach()) != self._reached and rounds < MAX_ROUNDS:
-            self._reached, self._conditions = reached, ConstantConditions(self._seen, reached)
+            self._reached, self.conditions = reached, ConstantConditions(self._seen, reached)
             rounds += 1
         return rounds > 0
-
-    def answer(self, test: ast.expr) -> bool | None:
-        return self._conditions.answer(test)
-
-    def never_fails(self, node: ast.Try) -> bool:
-        return self._conditions.never_fails(node)
 
     def is_gone(self, statement: ast.stmt) -> bool:
         """Whether a statement is removed completely."""
         if isinstance(statement, ast.If):
-            answer = self.answer(statement.test)
+            answer = self.conditions.answer(statement.test)
             if answer is not None:
                 return all(map(self.is_gone, statement.body if answer else statement.orelse))
             both = [*statement.body, *statement.orelse]
             return all(map(self.is_gone, both)) and not has_effect(statement.test)
         if isinstance(statement, ast.For):
-            return self._conditions.never_loops(statement)
+            return self.conditions.never_loops(statement)
         return id(statement) in self.dropped
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -73,7 +67,7 @@ class Reachability:
 
     def _ends(self, statement: ast.stmt) -> bool:
         if isinstance(statement, ast.If):
-            answer = self.answer(statement.test)
+            answer = self.conditions.answer(statement.test)
             if answer is not None:
                 return any(map(self._ends, statement.body if answer else statement.orelse))
             return any(map(self._ends, statement.body)) and any(map(self._ends, statement.orelse))
@@ -149,18 +143,16 @@ class Reachability:
             self._collect_all(kept, found, ran, owner)
         elif isinstance(node, SIMPLE):
             self._collect_header(node, [node], found, ran, owner)
-        elif isinstance(node, ast.If):
-            self._collect_if(node, found, ran, owner)
-        elif isinstance(node, ast.IfExp):
+        elif isinstance(node, (ast.If, ast.IfExp)):
             self._collect_choice(node, found, ran, owner)
         elif isinstance(node, ast.For):
-            if not self._conditions.never_loops(node):
+            if not self.conditions.never_loops(node):
                 self._collect_header(node, [node.target, node.iter], found, ran, owner)
                 self._collect_block(node.body, found, ran and True in self._seen.outcomes(node), owner)
                 self._collect_block(node.orelse, found, ran, owner)
         elif isinstance(node, ast.Try):
             self._collect_block(node.body, found, ran, owner)
-            if not self.never_fails(node):
+            if not self.conditions.never_fails(node):
                 self._collect_all(node.handlers, found, ran, owner)
             self._collect_block([*node.orelse, *node.finalbody], found, ran, owner)
         elif isinstance(node, FUNCTIONS):
@@ -221,34 +213,29 @@ class Reachability:
 
     def _was_left(self, statement: ast.stmt) -> bool:
         """Whether every observed outcome of a condition that is not constant exited the block."""
-        if not isinstance(statement, ast.If) or self.answer(statement.test) is not None:
+        if not isinstance(statement, ast.If) or self.conditions.answer(statement.test) is not None:
             return False
         outcomes = self._seen.outcomes(statement.test)
         taken = [block for answer, block in ((True, statement.body), (False, statement.orelse)) if answer in outcomes]
         return all(any(map(self._ends, block)) for block in taken)
 
-    def _collect_if(self, node: ast.If, found: References, ran: bool, owner: str) -> None:
-        answer, outcomes = self.answer(node.test), self._seen.outcomes(node.test)
-        if answer is None:
-            for part in self.doubtful_operands(node.test):
-                self._collect_header(node, [part], found, ran and bool(self._seen.outcomes(part)), owner)
-        for value, block in ((True, node.body), (False, node.orelse)):
-            if answer in (value, None):
-                self._collect_block(block, found, ran and value in outcomes, owner)
-
-    def _collect_choice(self, node: ast.IfExp, found: References, ran: bool, owner: str) -> None:
-        answer, outcomes = self.answer(node.test), self._seen.outcomes(node.test)
-        if answer is None:
-            for part in self.doubtful_operands(node.test):
-                self._collect(part, found, ran and bool(self._seen.outcomes(part)), owner)
+    def _collect_choice(self, node: ast.If | ast.IfExp, found: References, ran: bool, owner: str) -> None:
+        answer, outcomes = self.conditions.answer(node.test), self._seen.outcomes(node.test)
+        for operand in self.doubtful_operands(node.test) if answer is None else ():
+            may_run = ran and bool(self._seen.outcomes(operand))
+            if isinstance(node, ast.If):
+                self._collect_header(node, [operand], found, may_run, owner)
+            else:
+                self._collect(operand, found, may_run, owner)
         for value, part in ((True, node.body), (False, node.orelse)):
             if answer in (value, None):
-                self._collect(part, found, ran and value in outcomes, owner)
+                collect = self._collect_block if isinstance(part, list) else self._collect
+                collect(part, found, ran and value in outcomes, owner)  # type: ignore[arg-type]
 
     def doubtful_operands(self, test: ast.expr) -> list[ast.expr]:
         """The innermost operands of a condition that are not constant."""
         if isinstance(test, ast.BoolOp):
-            left = [value for value in test.values if self.answer(value) is None]
+            left = [value for value in test.values if self.conditions.answer(value) is None]
             return [item for value in left for item in self.doubtful_operands(value)]
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.doubtful_operands(test.operand)

@@ -149,11 +149,6 @@ def entries(value: ast.expr) -> list[tuple[object, ast.AST, ast.AST]]:
     return []
 
 
-def first_line(node: ast.stmt) -> int:
-    """The first line of a statement, including its decorators."""
-    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
-
-
 def defined_names(node: ast.stmt) -> list[str]:
     """The names that a top-level statement defines; [] for a statement that must stay."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):

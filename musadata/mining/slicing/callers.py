@@ -2,7 +2,6 @@
 
 import ast
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -15,14 +14,6 @@ MAX_TEST_FILES = 500  # read in search of examples, in one tree
 MAX_FILES = 3  # looked at for one class
 TEST_FILE = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$)")
 CALLED = re.compile(r"\b([A-Z]\w*)\(")
-
-
-@dataclass(frozen=True)
-class _Test:
-    """A test function's statements, and the names that they call."""
-
-    body: list[ast.stmt]
-    called: frozenset[str]
 
 
 class Callers:
@@ -38,9 +29,9 @@ class Callers:
         name = definition.names[0]
         found = read_examples(module.main, name, "main") if module.main else []
         for path in self._test_files().get(name, [])[:MAX_FILES]:
-            for test in self._tests(path):
-                if name in test.called:
-                    found += read_examples(test.body, name, "test")
+            for body, called in self._tests(path):
+                if name in called:
+                    found += read_examples(body, name, "test")
         return [item for item in found if item.inputs or item.input_keywords] or found
 
     def _test_files(self) -> dict[str, list[str]]:
@@ -58,7 +49,8 @@ class Callers:
         except UnreadableFile:
             return ""
 
-    def _read_tests(self, path: str) -> list[_Test]:
+    def _read_tests(self, path: str) -> list[tuple[list[ast.stmt], set[str]]]:
+        """The statements of each test function, and the names that they call."""
         try:
             tree = ast.parse(self._text(path))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -66,4 +58,4 @@ class Callers:
         functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
         tests = [node for node in functions if node.name.startswith("test")]
         called = [{called_name(node) for node in ast.walk(test) if isinstance(node, ast.Call)} for test in tests]
-        return [_Test(test.body, frozenset(names)) for test, names in zip(tests, called, strict=True)]
+        return [(test.body, names) for test, names in zip(tests, called, strict=True)]

@@ -1,21 +1,18 @@
-"""Decorators that are dropped from a reference."""
+"""Names that slicing knows, from `names.yaml`, and the decorators that are dropped from a reference."""
 
 import ast
+from pathlib import Path
 
-# For scripting, registries and documentation; they do not change what the code computes.
-DROPPED_DECORATORS = frozenset(
-    [
-        "ignore", "export", "unused", "script", "script_method", "script_if_tracing", "_overload", "_overload_method",
-        "_copy_to_script_wrapper", "deprecated", "compatibility", "overload", "final", "override",
-        "add_start_docstrings", "add_code_sample_docstrings", "add_end_docstrings",
-        "add_start_docstrings_to_model_forward", "replace_return_docstrings", "wraps_docstring", "exportable_method",
-        "substitute_in_graph", "set_module",
-    ]
-)  # fmt: skip
+import yaml
+
+from musadata.mining.slicing.dotted_names import last_name
+
+NAMES: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"))
+DROPPED_DECORATORS = frozenset(NAMES["dropped_decorators"])
 
 
 def is_kept(decorator: ast.expr) -> bool:
     """Whether a decorator may change what the code computes."""
     target = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+    name = last_name(target)
     return name not in DROPPED_DECORATORS and not name.startswith("register")

@@ -151,17 +151,12 @@ class PackageIndex:
     def _from_star(self, star: str, importer: str, name: str, hops: int) -> Meaning | None:
         located = self.locate(star, importer)
         if located is None:
-            return _from_installed(star, name)
+            known = star in sys.stdlib_module_names and hasattr(sys.modules.get(star), name)  # if it is loaded
+            return External(star, name) if known else None
         parsed = self.module(located)
         if parsed is None or name.startswith("_"):
             return None
         return self.resolve(parsed, name, hops + 1)
-
-
-def _from_installed(star: str, name: str) -> External | None:
-    """A name from `from math import *`: only for modules of the standard library that are loaded."""
-    loaded = sys.modules.get(star)
-    return External(star, name) if star in sys.stdlib_module_names and hasattr(loaded, name) else None
 
 
 def module_name(path: str) -> str:

@@ -3,6 +3,11 @@
 import ast
 
 
+def last_name(node: ast.expr) -> str:
+    """ "Module" for `nn.Module` or `Module`, "" for what is neither a name nor an attribute."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 def dotted_name(node: ast.expr) -> str:
     """ "nn.Module" for the expression of that name, "" for anything else."""
     parts: list[str] = []

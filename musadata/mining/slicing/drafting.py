@@ -3,16 +3,18 @@
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import libcst as cst
 
-from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
+from musadata.errors import Rejection
+from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.docstrings import docstring_text
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.naming import sort_imports
-from musadata.mining.slicing.parsing import Definition, ParsedModule
+from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits
@@ -46,40 +48,62 @@ def draft_class(
     lines = f"{definition.first}-{definition.last}"
     where = f"{source.origin}/{module.path}:{lines}"
     try:
-        cut = slicer.slice(definition)
-        parsed = {piece.definition.module: slicer.module_of(piece.definition) for piece in cut.pieces}
-        definitions = write_definitions(cut, parsed)
-        compile(definitions, "<slice>", "exec", dont_inherit=True)
-    except Unsliceable as error:
+        definitions, _ = write_slice(slicer, definition)
+        shown = [*find_examples(definition), *slicer.callers.examples(definition, module)][:MAX_EXAMPLES]
+        search = "musadata.mining.search:search_and_prune"
+        found = find_arguments(sandbox, search, definitions, name, shown, f"{source.seed}/{name}")
+    except Rejection as error:
         return reject_draft(error.reason, error.detail, where)
-    except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError, RecursionError) as error:
-        return reject_draft("unwritable", f"{type(error).__name__}: {error}"[:200], where)
-    shown = [*find_examples(definition), *slicer.callers.examples(definition, module)]
-    examples = [dataclasses.asdict(example) for example in shown[:MAX_EXAMPLES]]
-    outcome = sandbox.call(
-        "musadata.mining.search:search_and_prune", definitions, name, examples, f"{source.seed}/{name}", limits=LIMITS
-    )
-    if not outcome.ok:
-        return reject_draft(f"search_{outcome.status}", outcome.error_type or "", where)
-    found: dict[str, Any] = outcome.value
-    if "reason" in found:
-        return reject_draft(str(found["reason"]), str(found["detail"]), where)
     reference = write_reference(found["definitions"], found["init"], found["inputs"])
     return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines))
+
+
+@contextmanager
+def rejecting_unwritable() -> Iterator[None]:
+    """Raise `Unsliceable` for code that cannot be parsed or written."""
+    try:
+        yield
+    except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError, RecursionError) as error:
+        raise Unsliceable("unwritable", f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def write_slice(slicer: Slicer, definition: Definition) -> tuple[str, Slice]:
+    """The text of a class with all the Python code that it needs, and its slice.
+
+    Raises:
+        Unsliceable: it needs something that a reference may not have, or cannot be written.
+    """
+    with rejecting_unwritable():
+        cut = slicer.slice(definition)
+        parsed = {piece.definition.module: slicer.module_of(piece.definition) for piece in cut.pieces}
+        text = write_definitions(cut, parsed)
+        compile(text, "<slice>", "exec", dont_inherit=True)
+    return text, cut
+
+
+def find_arguments(
+    sandbox: Caller, search: str, definitions: str, name: str, examples: Sequence[Example], salt: str
+) -> dict[str, Any]:
+    """The result of a search for arguments inside the sandbox. `search`: its "module:function".
+
+    Raises:
+        Rejection: it finds none, or does not end.
+    """
+    outcome = sandbox.call(search, definitions, name, list(map(dataclasses.asdict, examples)), salt, limits=LIMITS)
+    if not outcome.ok:
+        raise Rejection(f"search_{outcome.status}", outcome.error_type or "")
+    found: dict[str, Any] = outcome.value
+    if "reason" in found:
+        raise Rejection(str(found["reason"]), str(found["detail"]))
+    return found
 
 
 def find_examples(definition: Definition) -> list[Example]:
     """Examples in a class's docstring."""
     assert isinstance(definition.node, ast.ClassDef)
-    documented = [item for item in definition.node.body if _documents(item)]
-    text = "\n".join(docstring_text(item) for item in documented)
-    return docstring_examples(text, definition.names[0])
-
-
-def _documents(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Name) and target.id == "__doc__" for target in node.targets)
-    return isinstance(node, ast.Expr)
+    stated = [item for item in definition.node.body if isinstance(item, (ast.Expr, ast.Assign))]
+    documented = [item for item in stated if isinstance(item, ast.Expr) or "__doc__" in bound_names(item)]
+    return docstring_examples("\n".join(map(docstring_text, documented)), definition.names[0])
 
 
 USUAL_IMPORTS = {

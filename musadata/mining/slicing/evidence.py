@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from musadata.mining.slicing.dotted_names import last_name
+
 Node = TypeVar("Node", bound=ast.expr)
 MAX_EXAMPLES = 6
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?(.*)$")
@@ -89,8 +91,7 @@ def _unrolled(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.stm
 
 
 def _names_class(call: ast.Call, class_name: str) -> bool:
-    function = call.func
-    return class_name == (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", ""))
+    return class_name == last_name(call.func)
 
 
 def _constructions_of(call: ast.Call, scene: _Scene) -> list[ast.Call]:
@@ -171,4 +172,4 @@ def called_name(call: ast.Call) -> str:
     function = call.func
     if isinstance(function, ast.Attribute) and function.attr == "apply":
         function = function.value
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return last_name(function)

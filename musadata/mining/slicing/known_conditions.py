@@ -3,14 +3,10 @@
 import ast
 from collections.abc import Mapping
 
-from musadata.mining.slicing.dotted_names import dotted_name
+from musadata.mining.slicing.decorators import NAMES
+from musadata.mining.slicing.dotted_names import dotted_name, last_name
 
-# Calls that always return False.
-NEVER = frozenset({
-    "torch.jit.is_scripting", "torch.jit.is_tracing", "torch._jit_internal.is_scripting", "torch.compiler.is_compiling",
-    "torch.onnx.is_in_onnx_export", "torch.overrides.has_torch_function", "torch.cuda.is_available",
-    "is_scripting", "is_tracing",
-})  # fmt: skip
+NEVER_TRUE = frozenset(NAMES["never_true"])
 
 
 def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
@@ -32,7 +28,7 @@ def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
     if isinstance(test, ast.Name):
         return flags.get(test.id)
     if isinstance(test, ast.Call):
-        return False if dotted_name(test.func) in NEVER else None
+        return False if dotted_name(test.func) in NEVER_TRUE else None
     if isinstance(test, ast.Attribute):
         return False if test.attr == "is_cuda" else None
     return _device_answer(test)
@@ -40,14 +36,11 @@ def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
 
 def _device_answer(test: ast.expr) -> bool | None:
     """`x.device.type == "cpu"` and similar comparisons."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.comparators[0], ast.Constant):
-        return None
-    value, left = test.comparators[0].value, test.left
-    if not isinstance(left, ast.Attribute) or left.attr != "type" or value not in ("cpu", "cuda"):
-        return None
-    owner = left.value.attr if isinstance(left.value, ast.Attribute) else getattr(left.value, "id", "")
-    if not owner.endswith("device"):
-        return None
-    if isinstance(test.ops[0], ast.Eq):
-        return value == "cpu"
-    return value != "cpu" if isinstance(test.ops[0], ast.NotEq) else None
+    match test:
+        case ast.Compare(
+            left=ast.Attribute(owner, "type"),
+            ops=[ast.Eq() | ast.NotEq() as operator],
+            comparators=[ast.Constant("cpu" | "cuda" as kind)],
+        ) if last_name(owner).endswith("device"):
+            return (kind == "cpu") is isinstance(operator, ast.Eq)
+    return None

@@ -6,6 +6,7 @@ import libcst as cst
 
 LINE_LENGTH = 110
 SHORT = 76  # calls shorter than this stand on one line
+COMMA = cst.MaybeSentinel.DEFAULT  # none after the last item, and a space after all others
 NO_SPACE = cst.SimpleWhitespace("")
 
 
@@ -16,10 +17,7 @@ def join_call(node: cst.Call) -> cst.Call:
         node.whitespace_before_args
     ):
         return node
-    args = [
-        item.with_changes(comma=_comma(place < last), whitespace_after_arg=NO_SPACE)
-        for place, item in enumerate(node.args)
-    ]
+    args = [item.with_changes(comma=COMMA, whitespace_after_arg=NO_SPACE) for item in node.args]
     flat = node.with_changes(args=args, whitespace_before_args=NO_SPACE)
     code = cst.Module([]).code_for_node(flat)
     return flat if "\n" not in code and len(code) <= SHORT else node
@@ -39,16 +37,11 @@ def _is_bare(space: cst.BaseParenthesizableWhitespace, text: str = "") -> bool:
     return isinstance(space, cst.SimpleWhitespace) and space.value == text
 
 
-def _comma(wanted: bool) -> cst.Comma | cst.MaybeSentinel:
-    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if wanted else cst.MaybeSentinel.DEFAULT
-
-
 def join_signature(node: cst.FunctionDef) -> cst.FunctionDef:
     """The signature on one line, if it fits without its annotations."""
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
     def drawn(params: Sequence[cst.Param]) -> list[cst.Param]:
-        return [item.with_changes(comma=comma, whitespace_after_param=cst.SimpleWhitespace("")) for item in params]
+        return [item.with_changes(comma=COMMA, whitespace_after_param=NO_SPACE) for item in params]
 
     params = node.params
     every = [*params.posonly_params, *params.params, *params.kwonly_params]
@@ -56,7 +49,7 @@ def join_signature(node: cst.FunctionDef) -> cst.FunctionDef:
         return node
     star = params.star_arg
     if isinstance(star, cst.ParamStar):
-        star = cst.ParamStar(comma=comma)
+        star = cst.ParamStar()
     elif isinstance(star, cst.Param):
         star = drawn([star])[0]
     flat = params.with_changes(
@@ -65,20 +58,6 @@ def join_signature(node: cst.FunctionDef) -> cst.FunctionDef:
         star_arg=star,
         star_kwarg=drawn([params.star_kwarg])[0] if params.star_kwarg else None,
     )
-    flat = _without_last_comma(flat)
     bare = node.with_changes(params=flat, whitespace_before_params=cst.SimpleWhitespace(""))
     head = cst.Module([]).code_for_node(bare.with_changes(body=cst.SimpleStatementSuite([cst.Pass()]), decorators=[]))
     return bare if len(head.strip()) - len(" pass") <= LINE_LENGTH - 4 else node
-
-
-def _without_last_comma(params: cst.Parameters) -> cst.Parameters:
-    last = cst.MaybeSentinel.DEFAULT
-    if params.star_kwarg is not None:
-        return params.with_changes(star_kwarg=params.star_kwarg.with_changes(comma=last))
-    for group in ("kwonly_params", "params"):
-        items = getattr(params, group)
-        if items:
-            return params.with_changes(**{group: [*items[:-1], items[-1].with_changes(comma=last)]})
-        if group == "kwonly_params" and isinstance(params.star_arg, cst.Param):
-            return params.with_changes(star_arg=params.star_arg.with_changes(comma=last))
-    return params

@@ -4,16 +4,11 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 
-from musadata.mining.slicing.parsing import bound_names
+from musadata.mining.slicing.decorators import NAMES
+from musadata.mining.slicing.dotted_names import last_name
+from musadata.mining.slicing.parsing import bound_names, first_line
 
-# Called by Python itself while a module is built or run.
-CALLED_BY_PYTHON = frozenset(
-    [
-        "__init__", "__new__", "__call__", "__len__", "__getitem__", "__iter__", "__next__", "__getattr__",
-        "__setattr__", "__contains__", "__post_init__", "__enter__", "__exit__", "__init_subclass__",
-        "__class_getitem__", "__hash__", "__eq__", "__torch_function__",
-    ]
-)  # fmt: skip
+CALLED_BY_PYTHON = frozenset(NAMES["called_by_python"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +30,7 @@ class Member:
     @cached_property
     def _never(self) -> bool:
         decorators = getattr(self.node, "decorator_list", [])
-        names = {item.attr if isinstance(item, ast.Attribute) else getattr(item, "id", "") for item in decorators}
+        names = set(map(last_name, decorators))
         if names & {"overload", "_overload_method"} or is_docstring(self.node):
             return True
         return "__doc__" in self.names or "__constants__" in self.names
@@ -43,12 +38,9 @@ class Member:
 
 def class_members(node: ast.ClassDef) -> list[Member]:
     """A class's body, statement by statement."""
-    members = []
-    for item in node.body:
-        decorators = getattr(item, "decorator_list", [])
-        first = min([item.lineno, *(decorator.lineno for decorator in decorators)])
-        members.append(Member(item, tuple(bound_names(item)), first, item.end_lineno or item.lineno))
-    return members
+    return [
+        Member(item, tuple(bound_names(item)), first_line(item), item.end_lineno or item.lineno) for item in node.body
+    ]
 
 
 def replaced_names(node: ast.ClassDef) -> frozenset[str]:

@@ -148,10 +148,13 @@ def _bind(module: ParsedModule, node: ast.stmt) -> None:
         return
     names = tuple(dict.fromkeys(bound_names(node)))
     if names:
-        decorators = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(item.lineno for item in decorators)])
-        definition = Definition(module.name, names, node, first, node.end_lineno or node.lineno)
+        definition = Definition(module.name, names, node, first_line(node), node.end_lineno or node.lineno)
         module.bindings.update(dict.fromkeys(names, definition))
+
+
+def first_line(node: ast.stmt) -> int:
+    """The first line of a statement, including its decorators."""
+    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
 
 
 def absolute_module(current: str, is_package: bool, module: str | None, level: int) -> str:
@@ -236,7 +239,9 @@ class _UsageWalker:
             elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
                 self.statement(value, local, deferred=deferred)
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, local: frozenset[str], deferred: bool) -> None:
+    def visit_FunctionDef(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, local: frozenset[str], deferred: bool
+    ) -> None:
         decorators = [item for item in node.decorator_list if is_kept(item)]
         for item in [*decorators, *node.args.defaults, *node.args.kw_defaults]:
             if item is not None:
@@ -245,14 +250,16 @@ class _UsageWalker:
         for statement in node.body:
             self.statement(statement, inner, deferred=True)
 
-    def _lambda(self, node: ast.Lambda, local: frozenset[str], deferred: bool) -> None:
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda, local: frozenset[str], deferred: bool) -> None:
         for default in [*node.args.defaults, *node.args.kw_defaults]:
             if default is not None:
                 self.statement(default, local, deferred=deferred)
         inner = local | frozenset(item.arg for item in _arguments(node.args))
         self.statement(node.body, inner, deferred=True)
 
-    def _if(self, node: ast.If, local: frozenset[str], deferred: bool) -> None:
+    def visit_If(self, node: ast.If, local: frozenset[str], deferred: bool) -> None:
         answer = known_answer(node.test, self._flags)
         if answer is None:
             self._children(node, local, deferred)
@@ -260,27 +267,27 @@ class _UsageWalker:
             for statement in node.body if answer else node.orelse:
                 self.statement(statement, local, deferred=deferred)
 
-    def _call(self, node: ast.Call, local: frozenset[str], deferred: bool) -> None:
+    def visit_Call(self, node: ast.Call, local: frozenset[str], deferred: bool) -> None:
         if self._einops and call_name(node, self._einops):
             for item in [*node.args, *(keyword.value for keyword in node.keywords)]:
                 self.statement(item, local, deferred=deferred)
         else:
             self._children(node, local, deferred)
 
-    def _annotated(self, node: ast.AnnAssign, local: frozenset[str], deferred: bool) -> None:
+    def visit_AnnAssign(self, node: ast.AnnAssign, local: frozenset[str], deferred: bool) -> None:
         if node.value is not None:
             self.statement(node.value, local, deferred=deferred)
         if not isinstance(node.target, ast.Name):
             self.statement(node.target, local, deferred=deferred)
 
-    def _name(self, node: ast.Name, local: frozenset[str], deferred: bool) -> None:
+    def visit_Name(self, node: ast.Name, local: frozenset[str], deferred: bool) -> None:
         self._chain(node.id, node.id, local, deferred=deferred)
 
-    def _constant(self, node: ast.Constant, local: frozenset[str], deferred: bool) -> None:
+    def visit_Constant(self, node: ast.Constant, local: frozenset[str], deferred: bool) -> None:
         if isinstance(node.value, str) and node.value.isidentifier():
             self.attributes.add(node.value)
 
-    def _comprehension(
+    def visit_ListComp(
         self,
         node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
         local: frozenset[str],
@@ -290,7 +297,9 @@ class _UsageWalker:
         bound = frozenset(item.id for item in targets if isinstance(item, ast.Name))
         self._children(node, local | bound, deferred)
 
-    def _attribute(self, node: ast.Attribute, local: frozenset[str], deferred: bool) -> None:
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
+
+    def visit_Attribute(self, node: ast.Attribute, local: frozenset[str], deferred: bool) -> None:
         parts: list[str] = []
         value: ast.expr = node
         while isinstance(value, ast.Attribute):
@@ -310,19 +319,9 @@ class _UsageWalker:
 
 
 _SPECIAL: dict[type[ast.AST], Callable[..., None]] = {
-    ast.FunctionDef: _UsageWalker._function,
-    ast.AsyncFunctionDef: _UsageWalker._function,
-    ast.Lambda: _UsageWalker._lambda,
-    ast.If: _UsageWalker._if,
-    ast.Call: _UsageWalker._call,
-    ast.AnnAssign: _UsageWalker._annotated,
-    ast.Attribute: _UsageWalker._attribute,
-    ast.Name: _UsageWalker._name,
-    ast.Constant: _UsageWalker._constant,
-    ast.ListComp: _UsageWalker._comprehension,
-    ast.SetComp: _UsageWalker._comprehension,
-    ast.DictComp: _UsageWalker._comprehension,
-    ast.GeneratorExp: _UsageWalker._comprehension,
+    getattr(ast, name.removeprefix("visit_")): method
+    for name, method in vars(_UsageWalker).items()
+    if name.startswith("visit_")
 }
 
 

@@ -3,8 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import libcst as cst
+import libcst.matchers as m
 
 from musadata.mining.slicing import dotted_names
 
@@ -23,16 +25,11 @@ def rename_text(text: str, renames: dict[str, str]) -> str:
     try:
         edits = sorted(_Places(text, renames).edits, reverse=True)
     except NoPosition:
-        return rename_tree(cst.parse_module(text), renames).code
+        return cst.parse_module(text).visit(_Renamer(renames)).code
     data = text.encode()
     for start, end, new in edits:
         data = data[:start] + new.encode() + data[end:]
     return data.decode()
-
-
-def rename_tree(tree: cst.Module, renames: dict[str, str]) -> cst.Module:
-    """`rename_text` for a libcst tree."""
-    return tree.visit(_Renamer(renames)) if renames else tree
 
 
 class _Places(ast.NodeVisitor):
@@ -57,9 +54,8 @@ class _Places(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        new = self._renames.get(node.name)
-        if new is not None and "." not in new and not self._locals:
-            self._rename_head(node, new)
+        if not self._locals:
+            self._rename_head(node)
         self._locals.append({*_bound_names(node)})
         self.generic_visit(node)
         self._locals.pop()
@@ -67,9 +63,7 @@ class _Places(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        new = self._renames.get(node.name)
-        if new is not None and "." not in new:
-            self._rename_head(node, new)
+        self._rename_head(node)
         self.generic_visit(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
@@ -94,7 +88,10 @@ class _Places(ast.NodeVisitor):
         self.edits.append((self._starts[node.lineno - 1] + node.col_offset, end, new))
         return True
 
-    def _rename_head(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, new: str) -> None:
+    def _rename_head(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        new = self._renames.get(node.name)
+        if new is None or "." in new:
+            return
         start = self._starts[node.lineno - 1] + node.col_offset
         head = re.compile(rb"(?:async\s+)?(?:def|class)\s+").match(self._data, start)
         if head is None or not self._data.startswith(node.name.encode(), head.end()):
@@ -129,10 +126,7 @@ class _Renamer(cst.CSTTransformer):
         self._locals: list[set[str]] = []
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        finder = _LocalNames()
-        node.params.visit(finder)
-        node.body.visit(finder)
-        self._locals.append(finder.names)
+        self._locals.append(_local_names(node))
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         self._locals.pop()
@@ -166,30 +160,19 @@ class _Renamer(cst.CSTTransformer):
         return any(root in names for names in self._locals)
 
 
-class _LocalNames(cst.CSTVisitor):
+def _local_names(function: cst.FunctionDef) -> set[str]:
     """Names that a function binds."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self.names.add(node.name.value)
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._bind(node.target)
-
-    def visit_For(self, node: cst.For) -> None:
-        self._bind(node.target)
-
-    def visit_CompFor(self, node: cst.CompFor) -> None:
-        self._bind(node.target)
-
-    def _bind(self, target: cst.BaseExpression) -> None:
+    binding = m.Param() | m.AssignTarget() | m.For() | m.CompFor()
+    found: list[Any] = [item for part in (function.params, function.body) for item in m.findall(part, binding)]
+    targets: list[cst.CSTNode] = [item.name if isinstance(item, cst.Param) else item.target for item in found]
+    names = set()
+    while targets:
+        target = targets.pop()
         if isinstance(target, cst.Name):
-            self.names.add(target.value)
+            names.add(target.value)
         elif isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                self._bind(element.value)
+            targets += [element.value for element in target.elements]
+    return names
 
 
 def dotted_name(node: cst.CSTNode) -> str:

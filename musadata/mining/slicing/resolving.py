@@ -1,8 +1,10 @@
 """Cached answers about names and classes of a tree: many modules share the same base classes and helpers."""
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.members import Member, class_members, replaced_names
@@ -12,6 +14,8 @@ from musadata.mining.slicing.parsing import Definition, ParsedModule, usage
 WITHOUT_FORWARD = frozenset({"Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
 MAX_REMEMBERED = 20_000  # answers of each kind before the cache is cleared
 Key = tuple[str, int]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -58,39 +62,32 @@ class Resolver:
         return module
 
     def lineage(self, definition: Definition) -> "Lineage":
-        if definition.key not in self._lineages:
-            _bound(self._lineages)
-            self._lineages[definition.key] = trace_lineage(self.index, definition, frozenset())
-        return self._lineages[definition.key]
+        return _known(self._lineages, definition.key, lambda: trace_lineage(self.index, definition, frozenset()))
 
     def members(self, definition: Definition) -> list[Member]:
-        assert isinstance(definition.node, ast.ClassDef)
-        if definition.key not in self._members:
-            _bound(self._members)
-            self._members[definition.key] = class_members(definition.node)
-        return self._members[definition.key]
+        node = definition.node
+        assert isinstance(node, ast.ClassDef)
+        return _known(self._members, definition.key, lambda: class_members(node))
 
     def replaced(self, definition: Definition) -> frozenset[str]:
         """Methods that a class overrides without calling the overridden one."""
-        assert isinstance(definition.node, ast.ClassDef)
-        if definition.key not in self._replaced:
-            _bound(self._replaced)
-            self._replaced[definition.key] = replaced_names(definition.node)
-        return self._replaced[definition.key]
+        node = definition.node
+        assert isinstance(node, ast.ClassDef)
+        return _known(self._replaced, definition.key, lambda: replaced_names(node))
 
     def uses(self, module_name: str, nodes: tuple[ast.AST, ...]) -> Uses:
         """The names that code of a module uses, with public names of importable packages resolved."""
         first, last = nodes[0], nodes[-1]
         key = (module_name, getattr(first, "lineno", 0), getattr(last, "end_lineno", 0) or 0)
-        if key not in self._uses:
-            _bound(self._uses)
-            module = self.index.module(module_name)
-            assert module is not None
-            found = usage(nodes, module.flags, module.einops)
-            hard = found.hard
-            names = tuple(self._use(module, chain, chain.partition(".")[0] in hard) for chain in sorted(found.chains))
-            self._uses[key] = Uses(names, found.attributes)
-        return self._uses[key]
+        return _known(self._uses, key, lambda: self._find_uses(module_name, nodes))
+
+    def _find_uses(self, module_name: str, nodes: tuple[ast.AST, ...]) -> Uses:
+        module = self.index.module(module_name)
+        assert module is not None
+        found = usage(nodes, module.flags, module.einops)
+        hard = found.hard
+        names = tuple(self._use(module, chain, chain.partition(".")[0] in hard) for chain in sorted(found.chains))
+        return Uses(names, found.attributes)
 
     def _use(self, module: ParsedModule, chain: str, hard: bool) -> Use:
         meaning, length = follow_chain(self.index, module, chain)
@@ -116,9 +113,13 @@ class Resolver:
         return None
 
 
-def _bound(memory: dict) -> None:  # type: ignore[type-arg]
-    if len(memory) > MAX_REMEMBERED:
-        memory.clear()
+def _known(memory: dict[K, V], key: K, compute: Callable[[], V]) -> V:
+    """The remembered answer for a key; computed the first time."""
+    if key not in memory:
+        if len(memory) > MAX_REMEMBERED:
+            memory.clear()
+        memory[key] = compute()
+    return memory[key]
 
 
 @dataclass(frozen=True)
@@ -167,13 +168,7 @@ def follow_chain(index: PackageIndex, module: ParsedModule, chain: str) -> tuple
     if isinstance(meaning, External) and not meaning.name:
         while used < len(parts) and f"{meaning.module}.{parts[used]}" in module.submodules:
             meaning, used = External(f"{meaning.module}.{parts[used]}"), used + 1
-    if isinstance(meaning, External) and used < len(parts):
-        meaning, used = _join(meaning, parts, used)
-    return meaning, used
-
-
-def _join(meaning: External, parts: list[str], used: int) -> tuple[External, int]:
-    """`torch.nn.functional` and the like reached by attributes of a customary module."""
-    while used < len(parts) and f"{meaning.dotted}.{parts[used]}" in CUSTOMARY:
-        meaning, used = External(f"{meaning.dotted}.{parts[used]}"), used + 1
+    if isinstance(meaning, External):  # `torch.nn.functional` and the like by attributes of a customary module
+        while used < len(parts) and f"{meaning.dotted}.{parts[used]}" in CUSTOMARY:
+            meaning, used = External(f"{meaning.dotted}.{parts[used]}"), used + 1
     return meaning, used

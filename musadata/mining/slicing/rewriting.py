@@ -9,6 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 import libcst as cst
+import libcst.matchers as m
 
 from musadata.mining.slicing.class_slicing import Piece, Slice
 from musadata.mining.slicing.decorators import DROPPED_DECORATORS
@@ -20,9 +21,10 @@ from musadata.mining.slicing.line_joining import join_signature
 from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.parsing import Import, ParsedModule
-from musadata.mining.slicing.renaming import dotted_name, rename_text, rename_tree
+from musadata.mining.slicing.renaming import dotted_name, rename_text
 
 PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
+DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
 PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|fmt:)")
 
 
@@ -112,10 +114,9 @@ def _rewrite(
     words = frozenset(re.findall(r"[^\W\d]\w*", text))
     unfolder = _EinopsWriter({name: kind for name, kind in einops if name.partition(".")[0] in words})
     if unfolder.names:
-        tree = rename_tree(cst.parse_module(text).visit(unfolder), dict(renames))
-    else:
-        wanted = {old: new for old, new in renames if old.partition(".")[0] in words}
-        tree = cst.parse_module(rename_text(text, wanted))
+        text = cst.parse_module(text).visit(unfolder).code
+    wanted = {old: new for old, new in renames if old.partition(".")[0] in words}
+    tree = cst.parse_module(rename_text(text, wanted))
     tidier = _Tidier(dict(flags), keep_fields=keep_fields, pragmas=PRAGMA.search(text) is not None)
     code = tree.visit(tidier).code
     return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
@@ -218,16 +219,16 @@ class _Tidier(cst.CSTTransformer):
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         self._in_function -= 1
-        kept = [item for item in updated_node.decorators if not _is_dropped(item)]
         body = updated_node.body
         if isinstance(body, cst.IndentedBlock):
-            body = body.with_changes(body=[item for item in body.body if not _is_docstring(item)] or [_pass()])
+            body = body.with_changes(body=[item for item in body.body if not m.matches(item, DOCSTRING)] or [_pass()])
         returns = updated_node.returns if _is_plain(updated_node.returns) else None
-        return join_signature(updated_node.with_changes(decorators=kept, body=body, returns=returns))
+        return join_signature(updated_node.with_changes(body=body, returns=returns))
 
-    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
-        kept = [item for item in updated_node.decorators if not _is_dropped(item)]
-        return updated_node.with_changes(decorators=kept)
+    def leave_Decorator(
+        self, original_node: cst.Decorator, updated_node: cst.Decorator
+    ) -> cst.Decorator | cst.RemovalSentinel:
+        return cst.RemoveFromParent() if _is_dropped(updated_node) else updated_node
 
     def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
         if updated_node.annotation is None or _is_plain(updated_node.annotation):
@@ -256,13 +257,10 @@ class _Tidier(cst.CSTTransformer):
             return updated_node
         if answer:
             return cst.FlattenSentinel(_statements(updated_node.body))
-        if updated_node.orelse is None:
+        rest = updated_node.orelse
+        if rest is None:
             return cst.RemoveFromParent()
-        return (
-            updated_node.orelse
-            if isinstance(updated_node.orelse, cst.If)
-            else cst.FlattenSentinel(_statements(updated_node.orelse.body))
-        )
+        return rest if isinstance(rest, cst.If) else cst.FlattenSentinel(_statements(rest.body))
 
     def leave_TrailingWhitespace(
         self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
@@ -301,13 +299,6 @@ def _is_dropped(decorator: cst.Decorator) -> bool:
     target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
     name = dotted_name(target).rpartition(".")[2]
     return name in DROPPED_DECORATORS or name.startswith("register")
-
-
-def _is_docstring(node: cst.CSTNode) -> bool:
-    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
-        return False
-    item = node.body[0]
-    return isinstance(item, cst.Expr) and isinstance(item.value, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _pass() -> cst.SimpleStatementLine:

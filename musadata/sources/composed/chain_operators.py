@@ -11,9 +11,11 @@ from musadata.sources.composed.builder import ANY, Builder, Range
 
 Step = Callable[[Builder], None]
 
-ACTIVATIONS: dict[str, dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_name("activations.yaml").read_text(encoding="utf-8")
+OPERATORS: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("chain_operators.yaml").read_text(encoding="utf-8")
 )
+ACTIVATIONS = OPERATORS["activations"]
+AXES = {1: ["length"], 2: ["height", "width"], 3: ["depth", "height", "width"]}
 SMOOTH = ["relu", "gelu", "silu", "tanh", "leaky_relu", "elu", "mish", "hardswish"]  # for the middle of a block
 _POSITIVE, _UNIT, _SIGNED_UNIT, _CLAMPED = (0.0, inf), (0.0, 1.0), (-1.0, 1.0), (-1.0, 2.0)
 
@@ -34,8 +36,7 @@ def channels_name(builder: Builder) -> str:
 def axis_names(builder: Builder) -> list[str]:
     """The sizes of the value by name, as numbers where none was given to them."""
     wide = ["in_channels", "out_channels"] if builder.spatial else ["in_features", "out_features"]
-    space = {1: ["length"], 2: ["height", "width"], 3: ["depth", "height", "width"]}
-    places = [[name] for name in space[dimensions(builder)]] if builder.spatial else [["length"]] * dimensions(builder)
+    places = [[name] for name in AXES[dimensions(builder)]] if builder.spatial else [["length"]] * dimensions(builder)
     options = [["batch_size"], wide, *places] if builder.spatial else [["batch_size"], *places, wide]
     return [
         next((name for name in names if builder.constants.get(name) == size), str(size))
@@ -93,13 +94,8 @@ def broadcast(builder: Builder) -> None:
     """A learned value per channel, or a plain number."""
     names = ["bias", "scale", "affine", "subtract", "clamp", "gate", "temperature", "floor"]
     name = builder.pick([name for name in names if name != "clamp" or not builder.is_within(_CLAMPED)])
-    if name in ("bias", "subtract", "scale", "floor"):
-        stem, form = {
-            "bias": ("bias", "x + {}"),
-            "subtract": ("offset", "x - {}"),
-            "scale": ("scale", "x * {}"),
-            "floor": ("floor", "torch.maximum(x, {})"),
-        }[name]
+    if name in OPERATORS["learned"]:
+        stem, form = OPERATORS["learned"][name]
         builder.apply(form.format(builder.parameter(stem, per_channel(builder))))
     elif name == "affine":
         scale, shift = (builder.parameter(stem, per_channel(builder)) for stem in ("scale", "shift"))
@@ -144,12 +140,7 @@ def pooling(builder: Builder) -> None:
 def softmax(builder: Builder) -> None:
     name = builder.pick(["softmax", "softmax", "log_softmax", "scaled_softmax"])
     axis = 1 if builder.spatial else -1
-    forms = {
-        "softmax": "torch.softmax(x, dim={})",
-        "log_softmax": "F.log_softmax(x, dim={})",
-        "scaled_softmax": "torch.softmax(x * 0.5, dim={})",
-    }
-    builder.apply(forms[name].format(axis), ANY if name == "log_softmax" else _UNIT)
+    builder.apply(OPERATORS["softmaxes"][name].format(axis), ANY if name == "log_softmax" else _UNIT)
 
 
 def reduction(builder: Builder) -> None:
@@ -177,23 +168,13 @@ def residual(builder: Builder, inner: Step) -> None:
 
 def skip_input(builder: Builder) -> None:
     """A second argument that is combined with the value elementwise."""
-    name = builder.pick(["add_skip", "multiply_gate", "maximum_skip"])
+    name = builder.pick(list(OPERATORS["skips"]))
     second = builder.input("gate" if name == "multiply_gate" else "skip", axis_names(builder))
-    form = {"add_skip": "x + {}", "multiply_gate": "x * torch.sigmoid({})", "maximum_skip": "torch.maximum(x, {})"}
-    builder.apply(form[name].format(second), _with_zero(builder) if name == "multiply_gate" else ANY)
+    builder.apply(OPERATORS["skips"][name].format(second), _with_zero(builder) if name == "multiply_gate" else ANY)
 
 
 def scan(builder: Builder) -> None:
-    name = builder.pick(["cumsum", "cummax", "topk", "sort", "flip", "roll", "tril"])
-    forms = {
-        "cumsum": "torch.cumsum(x, dim=-1)",
-        "cummax": "torch.cummax(x, dim=-1).values",
-        "topk": "torch.topk(x, k=4, dim=-1).values",
-        "sort": "torch.sort(x, dim=-1, descending=True).values",
-        "flip": "x + torch.flip(x, dims=[-1])",
-        "roll": "x - torch.roll(x, shifts=1, dims=-1)",
-        "tril": "torch.tril(x)",
-    }
-    builder.apply(forms[name])
+    name = builder.pick(list(OPERATORS["scans"]))
+    builder.apply(OPERATORS["scans"][name])
     if name == "topk":
         builder.shape = (*builder.shape[:-1], 4)

@@ -2,6 +2,8 @@
 
 from musadata.sources.composed.builder import Builder
 from musadata.sources.composed.chain_operators import (
+    AXES,
+    OPERATORS,
     activation,
     broadcast,
     channels_name,
@@ -19,25 +21,13 @@ BATCH = (2, 4, 8, 16)
 CHANNELS = (8, 12, 16, 24, 32)
 FEATURES = (32, 48, 64, 96, 128, 192, 256)
 SPACE = {1: (32, 48, 64, 100, 128), 2: (12, 14, 16, 20, 24, 28, 32), 3: (6, 8, 10, 12)}
-AXES = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 KINDS = {1: "sequence", 2: "image", 3: "volume"}
-FOLLOWING = {
-    activation: 3.0,
-    normalization: 2.0,
-    broadcast: 3.0,
-    pooling: 1.5,
-    softmax: 0.7,
-    skip_input: 0.7,
-    reduction: 0.6,
-}
+_LIGHT = (activation, normalization, broadcast, pooling, softmax, skip_input, reduction, scan)
 
 
 def start_space(builder: Builder, rank: int = 0) -> None:
     """An input of images, sequences or volumes."""
-    if not rank:
-        rank = {"image": 2, "sequence": 1, "volume": 3}[
-            builder.structure.choices(["image", "sequence", "volume"], [6, 2, 2])[0]
-        ]
+    rank = rank or builder.structure.choices([2, 1, 3], [6, 2, 2])[0]
     builder.note(KINDS[rank])
     builder.spatial = True
     space = [builder.size(SPACE[rank]) for _ in range(rank)]
@@ -116,6 +106,10 @@ def linear(builder: Builder) -> None:
     builder.shape = (*builder.shape[:-1], value)
 
 
+STEPS = {step.__name__: step for step in (*_LIGHT, convolution)}
+FOLLOWING = {STEPS[name]: weight for name, weight in OPERATORS["following"].items()}
+
+
 def follow(builder: Builder, least: int, most: int) -> None:
     """Several light steps, no kind twice in a row."""
     before = None
@@ -132,49 +126,12 @@ def follow(builder: Builder, least: int, most: int) -> None:
         before = step
 
 
-def convolution_chain(builder: Builder) -> None:
-    start_space(builder)
-    convolution(builder)
-    follow(builder, 2, 4)
-
-
 def matrix_chain(builder: Builder) -> None:
     start_rows(builder)
     linear(builder)
     follow(builder, 2, 4)
     if "reduced" not in builder.steps and builder.chance(0.3):
         reduction(builder)
-
-
-def two_convolutions(builder: Builder) -> None:
-    start_space(builder, 2)
-    convolution(builder)
-    normalization(builder)
-    activation(builder)
-    convolution(builder)
-    follow(builder, 1, 2)
-
-
-def normalization_chain(builder: Builder) -> None:
-    """Before the norm comes no scale or shift, since the norm would cancel it."""
-    start_space(builder) if builder.chance(0.5) else start_rows(builder)
-    if builder.chance(0.5):
-        activation(builder)
-    if builder.chance(0.4):
-        skip_input(builder)
-    normalization(builder)
-    activation(builder)
-    broadcast(builder)
-
-
-def softmax_chain(builder: Builder) -> None:
-    start_space(builder, 2) if builder.chance(0.3) else start_rows(builder)
-    broadcast(builder)
-    if builder.chance(0.5):
-        skip_input(builder)
-    softmax(builder)
-    if builder.chance(0.5):
-        broadcast(builder)
 
 
 def pooling_chain(builder: Builder) -> None:
@@ -189,30 +146,17 @@ def pooling_chain(builder: Builder) -> None:
         skip_input(builder)
 
 
-def reduction_chain(builder: Builder) -> None:
-    start_space(builder) if builder.chance(0.4) else start_rows(builder)
-    activation(builder)
-    broadcast(builder)
-    if builder.chance(0.5):
-        skip_input(builder)
-    reduction(builder)
-    activation(builder)
-
-
-def scan_chain(builder: Builder) -> None:
-    start_rows(builder)
-    broadcast(builder)
-    scan(builder)
-    if builder.chance(0.5):
-        activation(builder)
-    if builder.chance(0.3):
-        reduction(builder)
-
-
-def pointwise_chain(builder: Builder) -> None:
-    start_space(builder) if builder.chance(0.5) else start_rows(builder)
-    activation(builder)
-    skip_input(builder)
-    activation(builder)
-    if builder.chance(0.7):
-        broadcast(builder)
+def listed_chain(name: str, builder: Builder) -> None:
+    """A chain of the table."""
+    chain = OPERATORS["chains"][name]
+    space = chain.get("space", 0.0)
+    if space == 1.0 or (space and builder.chance(space)):
+        start_space(builder, chain.get("rank", 0))
+    else:
+        start_rows(builder)
+    for step in chain["steps"]:
+        step, probability = step if isinstance(step, list) else (step, 1.0)
+        if probability == 1.0 or builder.chance(probability):
+            STEPS[step](builder)
+    if "follow" in chain:
+        follow(builder, *chain["follow"])

@@ -11,20 +11,16 @@ _OF_ROWS = ("rotary", "token_shift", "interleave", "shift")
 def mixing(builder: Builder) -> None:
     """One rearrangement of a sequence or an image, and the usual steps after it."""
     name = builder.pick(list(SNIPPETS["mixing"]))
-    if name in _OF_ROWS:
-        _mix_rows(builder, name)
-    else:
+    if name not in _OF_ROWS:
         _mix_image(builder, name)
+    else:
+        start_rows(builder, tokens=True)
+        write_snippet(builder, "mixing", name, features=channels_name(builder))
+        if name == "interleave":
+            builder.shape = (builder.shape[0], 2 * builder.shape[1], builder.shape[2])
     activation(builder)
     if builder.chance(0.5):
         normalization(builder)
-
-
-def _mix_rows(builder: Builder, name: str) -> None:
-    start_rows(builder, tokens=True)
-    write_snippet(builder, "mixing", name, features=channels_name(builder))
-    if name == "interleave":
-        builder.shape = (builder.shape[0], 2 * builder.shape[1], builder.shape[2])
 
 
 def _mix_image(builder: Builder, name: str) -> None:

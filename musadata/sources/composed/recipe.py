@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 from musadata.sources.composed import blocks, chains, images, mixing, recurrence
@@ -15,15 +16,15 @@ MAX_STRUCTURES = 200  # structures drawn for one number before it is given up
 
 # How often each is drawn; chosen so that no family of operators is rare among the tasks.
 RECIPES: dict[Callable[[Builder], None], float] = {
-    chains.convolution_chain: 5.0,
-    chains.two_convolutions: 1.0,
+    partial(chains.listed_chain, "convolution"): 5.0,
+    partial(chains.listed_chain, "two_convolutions"): 1.0,
     chains.matrix_chain: 5.0,
-    chains.normalization_chain: 2.5,
-    chains.softmax_chain: 2.5,
+    partial(chains.listed_chain, "normalization"): 2.5,
+    partial(chains.listed_chain, "softmax"): 2.5,
     chains.pooling_chain: 3.0,
-    chains.reduction_chain: 2.0,
-    chains.scan_chain: 1.5,
-    chains.pointwise_chain: 4.5,
+    partial(chains.listed_chain, "reduction"): 2.0,
+    partial(chains.listed_chain, "scan"): 1.5,
+    partial(chains.listed_chain, "pointwise"): 4.5,
     blocks.feed_forward: 2.0,
     blocks.attention: 3.5,
     images.convolution_block: 2.5,

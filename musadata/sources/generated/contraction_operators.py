@@ -202,12 +202,5 @@ def _arguments(channels: list[int], kernel: Any, stride: int, padding: int, dila
 
 
 CONTRACTIONS: tuple[type[Spec], ...] = (
-    Linear,
-    MatMul,
-    Conv1d,
-    Conv2d,
-    DepthwiseConv2d,
-    ConvTranspose2d,
-    Conv3d,
-    Attention,
-)
+    Linear, MatMul, Conv1d, Conv2d, DepthwiseConv2d, ConvTranspose2d, Conv3d, Attention
+)  # fmt: skip

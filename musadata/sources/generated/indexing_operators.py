@@ -15,16 +15,16 @@ class ByIndex(Spec):
 
     in_dtypes = ((F32, I64),)
 
+    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
+        ConstraintCheck.ge(input_shapes[0].shape[0], 3)
+        return []
+
 
 class IndexSelect(ByIndex):
     """Rows by number, some of them more than once."""
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([input_shapes[1].shape[0], *input_shapes[0].shape[1:]], F32)]
-
-    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
-        ConstraintCheck.ge(input_shapes[0].shape[0], 3)
-        return []
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
         return (Fresh((random.choice([5, 8, 12, 20, 32]),), high=first[0]),)
@@ -35,10 +35,6 @@ class Embedding(ByIndex):
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         return [AbsTensor([*input_shapes[1].shape, input_shapes[0].shape[1]], F32)]
-
-    def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
-        ConstraintCheck.ge(input_shapes[0].shape[0], 3)
-        return []
 
     def fresh_operands(self, first: Shape) -> tuple[Fresh, ...]:
         return (Fresh((random.choice([2, 3, 4, 8]), random.choice([7, 12, 16, 20])), high=first[0]),)

@@ -56,9 +56,6 @@ class MaxPool1d(Spec):
         batch, channels, length = input_shapes[0].shape
         return [AbsTensor([batch, channels, nnsmith_div(length, self.kernel_size)], F32)]
 
-    def layer(self) -> str:
-        return f"nn.{type(self).__name__}(kernel_size={self.kernel_size})"
-
 
 class AvgPool1d(MaxPool1d):
     pass

@@ -8,7 +8,8 @@ import yaml
 _LISTED: dict[str, dict[str, str]] = yaml.safe_load(
     Path(__file__).with_name("licenses.yaml").read_text(encoding="utf-8")
 )
-PHRASES, CLASSIFIERS, NAMES = _LISTED["phrases"], _LISTED["classifiers"], _LISTED["names"]
+PHRASES, HEADERS = _LISTED["phrases"], _LISTED["headers"]
+CLASSIFIERS, NAMES = _LISTED["classifiers"], _LISTED["names"]
 NON_COMMERCIAL = re.compile(r"non-?commercial(ly)?\b|research (or evaluation )?purposes only", re.I)
 SPDX_HEADER = re.compile(r"SPDX-License-Identifier:\s*([\w.+\- ()]+?)\s*(?:\*/|-->|#|\"|$)", re.MULTILINE)
 LICENSE_FILE = re.compile(r"^(LICEN[CS]E|COPYING|UNLICENSE|LICENSE-\w+)(\.(txt|md|rst))?$", re.I)
@@ -34,13 +35,9 @@ def header_license(text: str) -> str:
     comment = "\n".join(
         line.lstrip("#/* ") for line in head.splitlines() if line.lstrip().startswith(("#", "//", "*", "/*"))
     )
-    if re.search(r"licensed under the apache license,? version 2\.0", " ".join(comment.split()), re.I):
-        return "Apache-2.0"
-    if re.search(r"licensed under the mit license|\bMIT licen[cs]e\b", " ".join(comment.split()), re.I):
-        return "MIT"
-    if NON_COMMERCIAL.search(" ".join(comment.split())):
-        return UNKNOWN
-    return ""
+    flat = " ".join(comment.split())
+    stated = next((name for name, phrase in HEADERS.items() if re.search(phrase, flat, re.I)), "")
+    return stated or (UNKNOWN if NON_COMMERCIAL.search(flat) else "")
 
 
 def license_of(path: str, header: str, by_folder: dict[str, str], fallback: str) -> str:

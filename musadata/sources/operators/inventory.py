@@ -44,6 +44,4 @@ def _read(line: str, family: OperatorFamily) -> Operator:
     inputs, expression, *layer = (part.strip() for part in line.split(" | "))
     named = layer[0] if layer else expression
     name = named.partition("(")[0].removeprefix("nn.").removeprefix("F.").removeprefix("torch.")
-    return Operator(
-        name, family, tuple(part.strip() for part in inputs.split(",")), expression, layer[0] if layer else ""
-    )
+    return Operator(name, family, tuple(part.strip() for part in inputs.split(",")), expression, *layer)

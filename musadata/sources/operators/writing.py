@@ -35,9 +35,8 @@ def write_operator(operator: Operator, seed: int) -> str:
         constructor = f"    def __init__(self{parameters}):\n        super().__init__()\n"
         constructor += f"        self.{stem[1] if stem else 'layer'} = {layer}\n\n"
     typed = ", ".join(f"{name}: torch.Tensor" for name in names)
-    imports = "import torch\nimport torch.nn as nn\n" + (
-        "import torch.nn.functional as F\n" if "F." in expression else ""
-    )
+    imports = "import torch\nimport torch.nn as nn\n"
+    imports += "import torch.nn.functional as F\n" if "F." in expression else ""
     constants = "".join(f"{name} = {chosen[name]}\n" for name in used)
     return (
         f"{imports}\n\nclass Model(nn.Module):\n{constructor}"
