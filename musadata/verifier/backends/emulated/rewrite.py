@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from musadata.verifier.backends.emulated import ptx
 from musadata.verifier.backends.emulated.shared import rewrite_shared
 from musadata.verifier.backends.emulated.variables import announce_variables
@@ -32,17 +34,9 @@ _FOREIGN_HEADERS = re.compile(
     r"|cuda_pipeline_cub|texture|surface|cudaGL|nvml|npp|cub/)"
 )
 _INCLUDE = Path(__file__).with_name("include")
-_FOREIGN_NAMES = {
-    "cudaTextureObject_t": "textures",
-    "cudaSurfaceObject_t": "surfaces",
-    "tex1Dfetch": "textures",
-    "tex2D": "textures",
-    "tex3D": "textures",
-    "cudaGraphLaunch": "CUDA graphs",
-    "cudaStreamBeginCapture": "CUDA graphs",
-    "this_cluster": "thread block clusters",
-    "CUtensorMap": "tensor maps",
-}
+_FOREIGN_NAMES: dict[str, str] = yaml.safe_load(
+    Path(__file__).with_name("foreign_names.yaml").read_text(encoding="utf-8")
+)
 
 
 def rewrite(source: str) -> str:

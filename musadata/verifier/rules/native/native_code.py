@@ -11,6 +11,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+import yaml
+
 from musadata.records import Finding
 from musadata.verifier.compilation.lexer import Kind, Token, split
 from musadata.verifier.rules import catalogue as rules
@@ -20,13 +22,7 @@ from musadata.verifier.rules.name_lists import read_name_lists
 _OTHER_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|embed)[ \t]+(?![<\"])", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 
-_LIBRARIES = {
-    "cublas": "cuBLAS", "cudnn": "cuDNN", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "cufft": "cuFFT",
-    "cutensor": "cuTENSOR", "cub/": "CUB", "thrust/": "Thrust", "cutlass": "CUTLASS", "cute/": "CuTe",
-    "nvrtc": "NVRTC", "mublas": "muBLAS", "mudnn": "muDNN",
-    "ATen/core/dispatch": "PyTorch's dispatcher", "torch/csrc/jit": "PyTorch's interpreter",
-    "ATen/native": "ATen's own kernels", "ATen/cudnn": "cuDNN", "ATen/cuda/CUDABlas": "cuBLAS",
-}  # fmt: skip
+_LIBRARIES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("libraries.yaml").read_text(encoding="utf-8"))
 _NAMES = read_name_lists(Path(__file__).with_name("names.txt"))  # see the comments there
 _SYSTEM_HEADERS = frozenset(_NAMES["system_headers"])
 _LIBRARY_CALL = re.compile(r"^(cublas|cudnn|cusparse|cusolver|cufft|cutensor|nvrtc|mublas|mudnn)([A-Z_]\w*)?$")

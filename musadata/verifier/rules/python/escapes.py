@@ -6,6 +6,9 @@ stand, and by name alone where the object that they are read from is not known.
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
 
 from musadata.records import Finding
 from musadata.verifier.rules import catalogue as rules
@@ -19,17 +22,9 @@ _TORCH_PRIVATE = NAMES["torch_private"]
 _SYSTEM_MODULES = frozenset(NAMES["system_modules"])
 _FRAMES = frozenset(NAMES["frames"])
 _COUNTS = frozenset(NAMES["counts"])
-_FORBIDDEN_CALLS = {
-    "exec": "runs code that cannot be read",
-    "eval": "runs code that cannot be read",
-    "compile": "makes code that cannot be read",
-    "__import__": "imports past the list of allowed modules",
-    "globals": "reaches into the program itself",
-    "locals": "reaches into the program itself",
-    "vars": "reaches into the program itself",
-    "breakpoint": "runs what the environment names",
-    "help": "imports what a string names",
-}
+_FORBIDDEN_CALLS: dict[str, str] = yaml.safe_load(
+    Path(__file__).with_name("forbidden_calls.yaml").read_text(encoding="utf-8")
+)
 _ALLOWED_DUNDERS = frozenset(NAMES["allowed_dunders"])
 # Functions that may be called, but not passed on: `reduce(getattr, names, torch)` hides what is read.
 _CALLED_ONLY = frozenset({*_FORBIDDEN_CALLS, "getattr", "setattr", "delattr"})
