@@ -1,7 +1,5 @@
 """The teacher that needs no language model: a compiler that lowers the reference's aten graph to CUDA C++."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -39,7 +37,7 @@ class CompilerTeacher:
         self._sandbox, self._owns_sandbox = sandbox, sandbox is None
         self._opened = lru_cache(REMEMBERED_TASKS)(self._open)
 
-    def __enter__(self) -> CompilerTeacher:
+    def __enter__(self) -> "CompilerTeacher":
         return self
 
     def __exit__(self, *exception: Any) -> None:

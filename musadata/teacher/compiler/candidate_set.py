@@ -4,8 +4,6 @@ All choices are drawn from the teacher's seed, the task and the sample's index. 
 although each is requested on its own.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The text before a candidate: what was done, and for a repair what the feedback said, the cause and the change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher

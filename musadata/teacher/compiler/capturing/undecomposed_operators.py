@@ -4,8 +4,6 @@ Runs inside the sandbox. Importing this module registers the operators. Inside o
 functions are replaced by calls of these operators, under the names by which modules look them up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

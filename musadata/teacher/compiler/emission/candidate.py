@@ -1,7 +1,5 @@
 """A whole candidate from a graph and a plan."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from dataclasses import dataclass

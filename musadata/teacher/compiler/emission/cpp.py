@@ -1,7 +1,5 @@
 """Printing index formulas and scalars as C++ expressions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

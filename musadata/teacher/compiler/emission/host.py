@@ -1,7 +1,5 @@
 """The host side of a candidate: checks, sizes, allocation, launches and the result."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What an emitted kernel is: its source, and how the host launches it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The Python side of a candidate: state under the reference's names, and a forward that calls the host function."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Kernels without inner loops: every element on its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES

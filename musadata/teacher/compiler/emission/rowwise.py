@@ -1,7 +1,5 @@
 """Kernels with inner loops: each point of the axes is worked on by a thread, a warp or a block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Plans, and the schedule that each kernel of a candidate gets by its plan."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

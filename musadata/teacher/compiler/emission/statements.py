@@ -1,7 +1,5 @@
 """Writing the body of a kernel: variables with readable names, guarded loads as `if`, no overlong lines."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

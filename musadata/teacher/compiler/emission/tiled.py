@@ -1,7 +1,5 @@
 """Matrix products, and convolutions written as such, in shared-memory tiles."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Faults of what is computed: identities, scales, casts, conditions, constants."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The kinds of fault that the teacher can seed, each with the explanation that its repair gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Faults of threads that work together: barriers, shared memory, shuffles, combining."""
 
-from __future__ import annotations
-
 import re
 
 from musadata.teacher.compiler.faults.catalogue import fault

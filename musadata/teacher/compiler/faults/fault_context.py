@@ -1,7 +1,5 @@
 """What a fault is inserted into: a candidate, its kernels with their sizes, and a seeded random choice."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

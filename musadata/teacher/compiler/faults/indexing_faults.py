@@ -1,7 +1,5 @@
 """Faults of bounds, strides, axes and launch geometry."""
 
-from __future__ import annotations
-
 import re
 
 from musadata.teacher.compiler.faults.catalogue import fault

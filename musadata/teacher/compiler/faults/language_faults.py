@@ -1,7 +1,5 @@
 """Faults of the language and the interface: names, types, bindings, returns."""
 
-from __future__ import annotations
-
 import re
 
 from musadata.teacher.compiler.faults.catalogue import fault

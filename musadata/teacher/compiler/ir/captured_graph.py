@@ -1,7 +1,5 @@
 """The captured graph as dataclasses, with every size a formula over a few named sizes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A `Value` computes one element as a function of its index; a view changes the in
 loop that stores every element of a value to a buffer; from then on the value is read from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +33,7 @@ class Value:
     body: Body
     cost: int = 0
     buffer: Buffer | None = None
-    viewed: Value | None = None
+    viewed: "Value | None" = None
     _loaded: dict[Indices, Scalar] = field(default_factory=dict)
 
     @property

@@ -1,7 +1,5 @@
 """Lowering of matrix products, convolution and distances: sums of products of two operands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType

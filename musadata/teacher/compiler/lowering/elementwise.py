@@ -1,7 +1,5 @@
 """Lowering of operators that compute each element from the elements at the same place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lowering of operators that read at places which other tensors name."""
 
-from __future__ import annotations
-
 from musadata.teacher.compiler.ir.captured_graph import Reference, TensorType
 from musadata.teacher.compiler.ir.index_formulas import Index
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported

@@ -1,7 +1,5 @@
 """Lowering of operators that only move elements: every one is a change of the index."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """Lowering a whole graph: node by node, deciding which values are kept in memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, Node, Reference

@@ -1,7 +1,5 @@
 """Lowering of pooling and nearest-neighbour resizing: windows of the input."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Callable
@@ -61,7 +59,7 @@ def _max_pool(c: Call) -> Results:
     return best, Value(f"{c.node.name}_indices", kind, lambda index: _position(window, offsets, index), 4)
 
 
-def _position(window: _Window, offsets: Value, index: Indices) -> Scalar:
+def _position(window: "_Window", offsets: Value, index: Indices) -> Scalar:
     """The flat position in the input's plane of a window's maximum, from its position in the window."""
     rest = opaque(offsets.load(index))
     loops: list[Index] = []

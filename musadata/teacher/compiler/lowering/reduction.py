@@ -1,7 +1,5 @@
 """Lowering of reductions, softmax and norms: inner loops, and pointwise work on their results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

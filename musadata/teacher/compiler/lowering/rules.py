@@ -1,7 +1,5 @@
 """What the lowering rules share: the registry, an operator's arguments as values, and broadcasting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
