@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from musadata.teacher.compiler.faults.catalogue import fault
+from musadata.teacher.compiler.faults.catalogue import WORDS, fault
 from musadata.teacher.compiler.faults.fault_context import FaultContext, first
 
 _DIVISOR = r" / static_cast<(?:float|double)>\(((?:[^()]|\([^()]*\))*)\)"
@@ -50,14 +50,7 @@ def inverted_condition(context: FaultContext) -> str | None:
     return context.replace_in_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", _turned)
 
 
-_CONSTANTS = (
-    ("x * 0.70710677f", "x * 0.7978846f"),
-    ("0.044715f", "0.44715f"),
-    ("1.0f / (1.0f + expf(-x))", "1.0f / (1.0f - expf(-x))"),
-    ("x / (1.0f + expf(-x))", "x / (1.0f + expf(x))"),
-)
-
-
 @fault
 def wrong_constant(context: FaultContext) -> str | None:
-    return first(context.source.replace(right, wrong, 1) for right, wrong in _CONSTANTS if right in context.source)
+    constants = WORDS["wrong_constant"].items()
+    return first(context.source.replace(right, wrong, 1) for right, wrong in constants if right in context.source)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from musadata.teacher.compiler.faults.fault_context import FaultContext
+from musadata.teacher.compiler.faults.fault_context import Condition, FaultContext
 
 Insert = Callable[[FaultContext], str | None]
 
@@ -39,17 +39,38 @@ def _kind(name: str, insert: Insert) -> FaultKind:
     return FaultKind(name, insert, entry["cause"], entry["mend"], entry.get("compiles", True))
 
 
-def _replacing(entry: dict[str, Any]) -> Insert:
-    if "replace" in entry:
-        return lambda context: context.replace_in_kernel(*entry["replace"])
-    return lambda context: context.replace_one(context.source, *entry["replace_in_source"])
+WORDS: dict[str, dict[str, str]] = {name: entry["words"] for name, entry in _TABLE.items() if "words" in entry}
 
-
-KINDS = {
-    name: _kind(name, _replacing(entry))
-    for name, entry in _TABLE.items()
-    if "replace" in entry or "replace_in_source" in entry
+_CONDITIONS: dict[str, Condition] = {
+    "": lambda site: True,
+    "has an inner loop": lambda site: max(site.inner) > 1,
+    "has a tail of less than four": lambda site: site.ragged(4),
+    "shuffles more than half a warp": lambda site: (
+        max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function)
+    ),
+    "shares a loop of more than half a block": lambda site: (
+        max(site.inner) > site.threads // 2 and "block_" in site.function
+    ),
+    "reduces in a loop": lambda site: bool(site.emitted.kernel.reductions) and "_tile[" not in site.function,
 }
+
+
+def _replacing(entry: dict[str, Any]) -> Insert | None:
+    """The edit that an entry of the table describes, if it describes one."""
+    where = _CONDITIONS[entry.get("where", "")]
+    match entry:
+        case {"replace": [pattern, new]}:
+            return lambda context: context.replace_in_kernel(pattern, new, where)
+        case {"replace_in_source": [pattern, new]}:
+            return lambda context: context.replace_one(context.source, pattern, new)
+        case {"replace_text": [old, new]}:
+            return lambda context: context.in_some_kernel(lambda text: text.replace(old, new, 1), where)
+        case {"replace_in_helper": [old, new]}:
+            return lambda context: context.replace_in_helper(old, new, where)
+    return None
+
+
+KINDS = {name: _kind(name, insert) for name, entry in _TABLE.items() if (insert := _replacing(entry))}
 
 
 def fault(insert: Insert) -> Insert:

@@ -2,8 +2,8 @@
 
 import re
 
-from musadata.teacher.compiler.faults.catalogue import fault
-from musadata.teacher.compiler.faults.fault_context import Condition, FaultContext, KernelSite, first
+from musadata.teacher.compiler.faults.catalogue import WORDS, fault
+from musadata.teacher.compiler.faults.fault_context import FaultContext, first
 
 
 @fault
@@ -34,43 +34,6 @@ def _smaller(match: re.Match[str]) -> str:
 
 
 @fault
-def partial_result_stored(context: FaultContext) -> str | None:
-    return context.replace_in_kernel(
-        r"\n    (\w+) = (?:block|warp)_\w+\(\1(?:, \w+)?\);", "", lambda site: max(site.inner) > 1
-    )
-
-
-@fault
-def wrong_shuffle_range(context: FaultContext) -> str | None:
-    def is_long(site: KernelSite) -> bool:
-        return max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function)
-
-    return _replace_in_helper(context, "int offset = 16;", "int offset = 8;", is_long)
-
-
-@fault
-def wrong_tree_start(context: FaultContext) -> str | None:
-    def is_wide(site: KernelSite) -> bool:
-        return max(site.inner) > site.threads // 2 and "block_" in site.function
-
-    start = "int stride = blockDim.x / {}; stride > 0"
-    return _replace_in_helper(context, start.format(2), start.format(4), is_wide)
-
-
-def _replace_in_helper(context: FaultContext, old: str, new: str, where: Condition) -> str | None:
-    """The candidate with a device function changed, if some kernel for which it matters meets the condition."""
-    matters = any(where(site) for site in context.sites()) and old in context.source
-    return context.source.replace(old, new, 1) if matters else None
-
-
-@fault
-def wrong_tile_index(context: FaultContext) -> str | None:
-    return context.in_some_kernel(
-        lambda text: text.replace("right_tile[k][threadIdx.x]", "right_tile[threadIdx.x][k]", 1)
-    )
-
-
-@fault
 def race_without_atomics(context: FaultContext) -> str | None:
     start = "    partial[threadIdx.x] = value;\n    __syncthreads();\n    for (int stride"
     end = "    const float result = partial[0];"
@@ -79,13 +42,4 @@ def race_without_atomics(context: FaultContext) -> str | None:
     tree = context.source[first:last] if 0 <= first < last else ""
     if "+= partial" not in tree or max(max(site.inner) for site in context.sites()) < 2:
         return None
-    return context.source[:first] + _RACE + context.source[last:]
-
-
-_RACE = """    if (threadIdx.x == 0) partial[0] = 0.0f;
-    __syncthreads();
-    const float before = partial[0];
-    __syncthreads();
-    partial[0] = before + value;
-    __syncthreads();
-"""
+    return context.source[:first] + WORDS["race_without_atomics"]["tree"] + context.source[last:]

@@ -107,6 +107,11 @@ class FaultContext:
         """One accepted match of a pattern replaced, in the first kernel that meets the condition and has one."""
         return self.in_some_kernel(lambda text: self.replace_one(text, pattern, new, accepts), where)
 
+    def replace_in_helper(self, old: str, new: str, where: Condition) -> str | None:
+        """The candidate with a device function changed, if some kernel meets the condition."""
+        matters = any(where(site) for site in self.sites()) and old in self.source
+        return self.source.replace(old, new, 1) if matters else None
+
     def in_launch(self, site: KernelSite, old: str, new: str) -> str | None:
         """The candidate with something in a kernel's launch changed."""
         call = self.source.find(f"{site.name}<<<")

@@ -40,15 +40,6 @@ def too_many_threads(context: FaultContext) -> str | None:
 
 
 @fault
-def off_by_one(context: FaultContext) -> str | None:
-    return context.replace_in_kernel(
-        r"(for \(int (\w+) = (?:0|lane|threadIdx\.x); \2 < )([\w* ]+)(; )",
-        r"\1\3 - 1\4",
-        lambda site: bool(site.emitted.kernel.reductions) and "_tile[" not in site.function,
-    )
-
-
-@fault
 def wrong_stride(context: FaultContext) -> str | None:
     def change(text: str) -> str | None:
         used = sorted(set(re.findall(r"(?:< |% |/ |\* )(\w+)", text)) - {"0"})
@@ -105,10 +96,3 @@ def wrong_output_shape(context: FaultContext) -> str | None:
         return None
     swapped = f"torch::empty({{{match[2]}, {match[1]}{match[3]}}}"
     return context.source[: match.start()] + swapped + context.source[match.end() :]
-
-
-@fault
-def missing_vector_tail(context: FaultContext) -> str | None:
-    return context.in_some_kernel(
-        lambda text: text.replace("if (first + 3 < total)", "if (first < total)"), lambda site: site.ragged(4)
-    )

@@ -2,7 +2,7 @@
 
 import re
 
-from musadata.teacher.compiler.faults.catalogue import fault
+from musadata.teacher.compiler.faults.catalogue import WORDS, fault
 from musadata.teacher.compiler.faults.fault_context import FaultContext, KernelSite, first
 
 
@@ -14,23 +14,10 @@ def undeclared_name(context: FaultContext) -> str | None:
 
 @fault
 def misspelt_intrinsic(context: FaultContext) -> str | None:
-    right = [name for name in _MISSPELT if re.search(rf"\b{name}\(", context.source)]
+    misspelt = WORDS["misspelt_intrinsic"]
+    right = [name for name in misspelt if re.search(rf"\b{name}\(", context.source)]
     chosen = context.pick(right)
-    return None if chosen is None else re.sub(rf"\b{chosen}\(", f"{_MISSPELT[chosen]}(", context.source, count=1)
-
-
-_MISSPELT = {
-    "__shfl_xor_sync": "__shfl_xor_synch",
-    "__syncthreads": "__sync_threads",
-    "expf": "exp_f",
-    "fmaxf": "fmax_f",
-    "rsqrtf": "rsqrt_f",
-    "sqrtf": "sqrt_f",
-    "tanhf": "tanh_f",
-    "erff": "erf_f",
-    "logf": "log_f",
-    "fabsf": "fabs_f",
-}
+    return None if chosen is None else re.sub(rf"\b{chosen}\(", f"{misspelt[chosen]}(", context.source, count=1)
 
 
 @fault
