@@ -20,7 +20,10 @@ from musadata.teacher.compiler.lowering import lower_graph
 from musadata.teacher.compiler.lowering.fusion import group_loops, variables_of
 from musadata.teacher.compiler.lowering.layout import flatten
 
-TEMPLATE = Template(Path(__file__).parent.joinpath("templates/cuda_source.txt").read_text(encoding="utf-8"))
+_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
+# Operators that say little about what a candidate does.
+_UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read_text(encoding="utf-8").split())
 _CUDA_HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
 _STANDARD_HEADERS = {"std::min": "algorithm", "INT64_M": "cstdint", "INFINITY": "cmath", "SCHAR_M": "climits"}
 
@@ -91,15 +94,6 @@ def _title(graph: Graph) -> str:
     plain = [re.sub(r"_?\d+$", "", node.name) for node in graph.nodes]
     telling = [name for name in dict.fromkeys(plain) if name not in _UNNAMED_OPERATORS]
     return "_".join(telling[:3]) or "forward"
-
-
-# Operators that say little about what a candidate does.
-_UNNAMED_OPERATORS = frozenset(
-    """
-    view permute transpose t expand squeeze unsqueeze slice select getitem clone alias split_with_sizes full copy
-    unsafe_view cat detach arange lift_fresh_copy
-    """.split()  # noqa: SIM905 - as everywhere for a long list of names
-)
 
 
 def _returned(value: Value, output: GraphOutput, program: Program) -> Returned:

@@ -26,58 +26,19 @@ from musadata.teacher.compiler.ir.scalar import (
 )
 from musadata.teacher.compiler.lowering.layout import flatten
 
-ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BITS, BOTH, EITHER, TERNARY = 100, 90, 80, 70, 60, 55, 50, 40, 30, 10
+ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BOTH, TERNARY = 100, 90, 80, 70, 60, 55, 40, 10
 
-C_TYPES = {
-    "bool": "bool",
-    "uint8": "uint8_t",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int",
-    "int64": "int64_t",
-    "float16": "__half",
-    "bfloat16": "__nv_bfloat16",
-    "float32": "float",
-    "float64": "double",
-}
-# Printed with `{f}` as the suffix of single-precision functions.
-_FUNCTIONS = {
-    **{name: f"{name}{{f}}({{a}})" for name in (*MATH_FUNCTIONS, "floor", "ceil", "trunc")},
-    **{name: f"{name}{{f}}({{a}}, {{b}})" for name in ("atan2", "fmod", "hypot", "copysign", "fmax", "fmin", "pow")},
-    **{name: f"{name}({{a}})" for name in ("isnan", "isinf", "isfinite")},
-    "round": "rint{f}({a})",
-}
-_INFIX = {
-    "add": ("+", SUM),
-    "sub": ("-", SUM),
-    "mul": ("*", PRODUCT),
-    "div": ("/", PRODUCT),
-    "eq": ("==", EQUAL),
-    "ne": ("!=", EQUAL),
-    "lt": ("<", RELATION),
-    "le": ("<=", RELATION),
-    "gt": (">", RELATION),
-    "ge": (">=", RELATION),
-    "and": ("&&", BOTH),
-    "or": ("||", EITHER),
-    "bitwise_and": ("&", BITS - 1),
-    "bitwise_xor": ("^", BITS - 2),
-    "bitwise_or": ("|", BITS - 3),
-}
-_PREFIX = {"neg": "-", "not": "!", "bitwise_not": "~"}
-_LEVELS = {**dict.fromkeys(_PREFIX, UNARY), "reciprocal": PRODUCT, "trunc_divide": PRODUCT}
-_TEMPLATES = yaml.safe_load(
-    Path(__file__).parent.joinpath("templates/device_functions.yaml").read_text(encoding="utf-8")
-)
-DEVICE_FUNCTIONS = {name: Template(text) for name, text in _TEMPLATES["functions"].items()}
-REDUCTIONS = {name: Template(text) for name, text in _TEMPLATES["reductions"].items()}
-_CONSTANTS = {
-    "sqrt_half": math.sqrt(0.5),
-    "sqrt_2_over_pi": math.sqrt(2 / math.pi),
-    "cubic": 0.044715,
-    "half": 0.5,
-    "one": 1.0,
-}
+_TEMPLATES = Path(__file__).parent / "templates"
+_DEVICE = yaml.safe_load(_TEMPLATES.joinpath("device_functions.yaml").read_text(encoding="utf-8"))
+DEVICE_FUNCTIONS = {name: Template(text) for name, text in _DEVICE["functions"].items()}
+REDUCTIONS = {name: Template(text) for name, text in _DEVICE["reductions"].items()}
+_WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
+C_TYPES: dict[str, str] = _WRITTEN["types"]
+_INFIX: dict[str, tuple[str, int]] = _WRITTEN["infix"]
+_PREFIX: dict[str, str] = _WRITTEN["prefix"]
+_CONSTANTS: dict[str, float] = _WRITTEN["constants"]
+_FUNCTIONS = dict.fromkeys(MATH_FUNCTIONS, "{name}{f}({a})")
+_FUNCTIONS |= {name: text for text, names in _WRITTEN["functions"].items() for name in names.split()}
 
 
 def device_function(name: str, dtype: str) -> str:
@@ -158,7 +119,7 @@ class Printer:
         atom = index.atom
         if isinstance(atom, Operation) and atom.kind in ("//", "%"):
             return PRODUCT
-        return ATOM if not isinstance(atom, Opaque) else self._scalar_level(atom.scalar)
+        return ATOM if not isinstance(atom, Opaque) else self._printed(atom.scalar)[1]
 
     def _monomial(self, monomial: tuple[Atom, ...], coefficient: int, nested: bool) -> str:
         if not monomial:
@@ -220,46 +181,33 @@ class Printer:
 
     def scalar(self, value: Scalar, level: int = 0) -> str:
         """A scalar expression; values that were given a variable appear by its name."""
-        if id(value) in self.named:
-            return self.named[id(value)]
-        text = self._text(value)
-        return f"({text})" if self._scalar_level(value) < level else text
+        text, own_level = self._printed(value)
+        return f"({text})" if own_level < level else text
 
-    def _scalar_level(self, value: Scalar) -> int:
+    def _printed(self, value: Scalar) -> tuple[str, int]:
+        """The expression without brackets around it, and its precedence."""
         if id(value) in self.named:
-            return ATOM
-        if isinstance(value, Named):
-            return self._scalar_level(value.value)
-        if isinstance(value, Formula):
-            return self._level(value.index)
-        if isinstance(value, Compare):
-            return RELATION if value.relation != "==" else EQUAL
-        if isinstance(value, Choose):
-            return TERNARY
-        if isinstance(value, Literal):
-            return ATOM if isinstance(value.value, bool) or not value.value < 0 else UNARY
-        if isinstance(value, Call):
-            return _INFIX[value.operation][1] if value.operation in _INFIX else _LEVELS.get(value.operation, ATOM)
-        return ATOM
-
-    def _text(self, value: Scalar) -> str:
-        if isinstance(value, Named):
-            return self._text(value.value) if id(value.value) not in self.named else self.named[id(value.value)]
-        if isinstance(value, Literal):
-            return number_text(value.value, value.dtype)
-        if isinstance(value, Load):
-            return self.load(value)
-        if isinstance(value, Local):
-            return (self.rename or {}).get(value.name, value.name)
-        if isinstance(value, Formula):
-            return self.index(value.index)
-        if isinstance(value, Compare):
-            return f"{self.index(value.left, SUM)} {value.relation} {self.index(value.right, SUM)}"
-        if isinstance(value, Cast):
-            return self._cast(value)
-        if isinstance(value, Choose):
-            condition = self.scalar(value.condition, TERNARY + 1)
-            return f"{condition} ? {self.scalar(value.yes, TERNARY)} : {self.scalar(value.no, TERNARY)}"
+            return self.named[id(value)], ATOM
+        match value:
+            case Named():
+                return self._printed(value.value)
+            case Literal():
+                is_signed = not isinstance(value.value, bool) and value.value < 0
+                return number_text(value.value, value.dtype), UNARY if is_signed else ATOM
+            case Load():
+                return self.load(value), ATOM
+            case Local():
+                return (self.rename or {}).get(value.name, value.name), ATOM
+            case Formula():
+                return self.index(value.index), self._level(value.index)
+            case Compare():
+                text = f"{self.index(value.left, SUM)} {value.relation} {self.index(value.right, SUM)}"
+                return text, EQUAL if value.relation == "==" else RELATION
+            case Cast():
+                return self._cast(value), ATOM
+            case Choose():
+                condition = self.scalar(value.condition, TERNARY + 1)
+                return f"{condition} ? {self.scalar(value.yes, TERNARY)} : {self.scalar(value.no, TERNARY)}", TERNARY
         assert isinstance(value, Call)
         return self._call(value)
 
@@ -275,39 +223,41 @@ class Printer:
             return f"({self.scalar(inner, EQUAL + 1)} != 0)"
         return f"static_cast<{C_TYPES[value.dtype]}>({self.scalar(inner)})"
 
-    def _call(self, value: Call) -> str:
+    def _call(self, value: Call) -> tuple[str, int]:
         operation, dtype = value.operation, value.dtype
-        first = value.arguments[0]
+        first, floating = value.arguments[0], dtype.startswith("float")
         if operation in _INFIX:
             return self._infix(value)
         if operation in _PREFIX:
-            return f"{_PREFIX[operation]}{self.scalar(first, UNARY)}"
+            return f"{_PREFIX[operation]}{self.scalar(first, UNARY)}", UNARY
         if operation == "reciprocal":
-            return f"{number_text(1.0, dtype)} / {self.scalar(first, PRODUCT + 1)}"
+            return f"{number_text(1.0, dtype)} / {self.scalar(first, PRODUCT + 1)}", PRODUCT
         if operation == "abs":
-            return f"{'fabsf' if dtype == 'float32' else 'fabs' if dtype == 'float64' else 'abs'}({self.scalar(first)})"
-        if operation in ("floor", "ceil", "trunc", "round") and not dtype.startswith("float"):
-            return self.scalar(first)
+            name = {"float32": "fabsf", "float64": "fabs"}.get(dtype, "abs")
+            return f"{name}({self.scalar(first)})", ATOM
+        if operation in ("floor", "ceil", "trunc", "round") and not floating:
+            return self.scalar(first), ATOM
         if operation == "trunc_divide":
             text = f"{self.scalar(first, PRODUCT)} / {self.scalar(value.arguments[1], PRODUCT + 1)}"
-            return f"{'truncf' if dtype == 'float32' else 'trunc'}({text})" if dtype.startswith("float") else text
-        if operation == "fmod" and not dtype.startswith("float"):
-            return f"({self.scalar(first, PRODUCT)} % {self.scalar(value.arguments[1], PRODUCT + 1)})"
+            return f"{'truncf' if dtype == 'float32' else 'trunc'}({text})" if floating else text, PRODUCT
+        if operation == "fmod" and not floating:
+            return f"({self.scalar(first, PRODUCT)} % {self.scalar(value.arguments[1], PRODUCT + 1)})", ATOM
         names = dict(zip("ab", (self.scalar(a) for a in value.arguments), strict=False))
         if operation in DEVICE_FUNCTIONS:
             self.functions[operation, dtype] = None
-            return f"{operation}({', '.join(names.values())})"
-        return _FUNCTIONS[operation].format(f="f" if dtype == "float32" else "", **names)
+            return f"{operation}({', '.join(names.values())})", ATOM
+        return _FUNCTIONS[operation].format(name=operation, f="f" if dtype == "float32" else "", **names), ATOM
 
-    def _infix(self, value: Call) -> str:
+    def _infix(self, value: Call) -> tuple[str, int]:
         sign, level = _INFIX[value.operation]
         left, right = value.arguments
         if value.operation in ("and", "or"):
             # Brackets where `&&` and `||` are mixed, so that readers need not know their precedence.
             mixed = {"and": level, "or": BOTH + 1}[value.operation]
-            texts = [self.scalar(x, level if self._scalar_level(x) == level else mixed) for x in (left, right)]
-            return f"{texts[0]} {sign} {texts[1]}"
-        return f"{self.scalar(left, level)} {sign} {self.scalar(right, level + 1)}"
+            printed = [self._printed(x) for x in (left, right)]
+            texts = [f"({text})" if own != level and own < mixed else text for text, own in printed]
+            return f"{texts[0]} {sign} {texts[1]}", level
+        return f"{self.scalar(left, level)} {sign} {self.scalar(right, level + 1)}", level
 
 
 def _computed(index: Index) -> bool:
