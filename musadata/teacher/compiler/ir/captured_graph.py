@@ -164,19 +164,14 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return [_renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
-_DIMENSION_NAMES = {
-    0: (),
-    1: ("length",),
-    2: ("rows", "cols"),
-    3: ("batch", "rows", "cols"),
-    4: ("batch", "channels", "height", "width"),
-    5: ("batch", "channels", "depth", "height", "width"),
-}
+_MATRIX, _IMAGE, _VOLUME = "batch rows cols", "batch channels height width", "batch channels depth height width"
+_DIMENSION_NAMES = ("", "length", "rows cols", _MATRIX, _IMAGE, _VOLUME)
 
 
 def dimension_names(rank: int) -> tuple[str, ...]:
     """Usual names of a tensor's sizes."""
-    return _DIMENSION_NAMES.get(rank) or tuple(f"size{i}" for i in range(rank))
+    known = _DIMENSION_NAMES[rank].split() if rank < len(_DIMENSION_NAMES) else [f"size{i}" for i in range(rank)]
+    return tuple(known)
 
 
 @dataclass

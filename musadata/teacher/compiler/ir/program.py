@@ -109,18 +109,11 @@ _LOOP_NAMES = frozenset("i j k n c d h w b g row col oc ic oh ow od kh kw kd lan
 # Spatial axes of convolution and pooling, and the axes of their windows, by the number of dimensions.
 SPATIAL_AXES = {1: ("ow",), 2: ("oh", "ow"), 3: ("od", "oh", "ow")}
 KERNEL_AXES = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}
-AXIS_NAMES: dict[int, tuple[str, ...]] = {
-    0: (),
-    1: ("i",),
-    2: ("row", "col"),
-    3: ("b", "row", "col"),
-    4: ("n", "c", "h", "w"),
-    5: ("n", "c", "d", "h", "w"),
-}
+_AXIS_NAMES = ("", "i", "row col", "b row col", "n c h w", "n c d h w")
 
 
 def axis_names(rank: int) -> tuple[str, ...]:
-    return AXIS_NAMES.get(rank) or tuple(f"d{i}" for i in range(rank))
+    return tuple(_AXIS_NAMES[rank].split() if rank < len(_AXIS_NAMES) else [f"d{i}" for i in range(rank)])
 
 
 @dataclass(eq=False)

@@ -1,6 +1,7 @@
 """What one thread computes: a directed acyclic graph of scalar operations over loads from buffers.
 
-Nodes are compared by identity, so a value that is used twice is one node and is printed once. `+ - * / < >` make nodes.
+Nodes are compared by identity, so a value that is used twice is one node and is printed once. `+ - * / < >` make nodes;
+the right side may be a plain number.
 """
 
 from __future__ import annotations
@@ -30,8 +31,14 @@ class Buffer:
     values: tuple[float | int | bool, ...] = ()
 
 
-def _arithmetic(operation: str, dtype: str = "") -> Callable[[Scalar, Scalar], Call]:
-    return lambda left, right: Call(dtype or left.dtype, operation, (left, right))
+def _arithmetic(operation: str, dtype: str = "") -> Callable[[Scalar, Scalar | float], Scalar]:
+    def operate(left: Scalar, right: Scalar | float) -> Scalar:
+        if right == 1 and operation in ("mul", "div"):
+            return left
+        other = right if isinstance(right, Scalar) else literal(right, left.dtype)
+        return Call(dtype or left.dtype, operation, (left, other))
+
+    return operate
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +192,16 @@ def call(operation: str, dtype: str, *arguments: Scalar) -> Call:
     return Call(dtype, operation, arguments)
 
 
-def choose(condition: Scalar, yes: Scalar, no: Scalar) -> Choose:
-    return Choose(no.dtype, condition, yes, no)
+def apply(operation: str, value: Scalar, *others: Scalar) -> Call:
+    """A call whose result is of the type of its first argument."""
+    return Call(value.dtype, operation, (value, *others))
 
 
-def scaled(value: Scalar, factor: float) -> Scalar:
-    """The value times a number; the value itself for 1."""
-    return value if factor == 1 else value * literal(factor, value.dtype)
+def choose(condition: Scalar, yes: Scalar | float, no: Scalar | float) -> Choose:
+    """`yes` where the condition holds, else `no`; one of the two may be a plain number."""
+    dtype = next(side.dtype for side in (no, yes) if isinstance(side, Scalar))
+    yes, no = (side if isinstance(side, Scalar) else literal(side, dtype) for side in (yes, no))
+    return Choose(dtype, condition, yes, no)
 
 
 def count_as(count: Index, dtype: str) -> Scalar:
@@ -219,4 +229,4 @@ def guarded(conditions: Sequence[Scalar], value: Scalar, otherwise: float | int)
     if not conditions:
         return value
     condition = reduce(lambda one, other: call("and", "bool", one, other), conditions)
-    return Choose(value.dtype, condition, value, literal(otherwise, value.dtype))
+    return choose(condition, value, otherwise)

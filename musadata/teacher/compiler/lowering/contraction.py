@@ -14,7 +14,7 @@ from musadata.teacher.compiler.ir.program import (
     axis_names,
     fixed,
 )
-from musadata.teacher.compiler.ir.scalar import Compare, Scalar, cast, guarded, scaled, within
+from musadata.teacher.compiler.ir.scalar import Compare, Scalar, cast, guarded, within
 from musadata.teacher.compiler.lowering.reduction import norm_kind, raised, rooted
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
 
@@ -99,7 +99,7 @@ def _add_product(c: Call) -> Results:
 
     def body(index: Indices) -> Scalar:
         bias = c.scalar(c.node.arguments["self"], index, c.type.shape, c.dtype)
-        return scaled(product.load(index), alpha) + scaled(bias, beta)
+        return product.load(index) * alpha + bias * beta
 
     return c.new(body, 1)
 

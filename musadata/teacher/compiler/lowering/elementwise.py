@@ -1,6 +1,8 @@
 """Lowering of operators that compute each element from the elements at the same place."""
 
+import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from musadata.teacher.compiler.ir.captured_graph import Reference
@@ -9,16 +11,15 @@ from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices
 from musadata.teacher.compiler.ir.scalar import (
     MATH_FUNCTIONS,
-    Choose,
     Compare,
     Scalar,
+    apply,
     call,
     cast,
     choose,
     compute_type,
     count_as,
     literal,
-    scaled,
 )
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, cost_of, promote, replaced, rule
 
@@ -56,31 +57,14 @@ def _device_operation(c: Call) -> Results:
     return pointwise(c, names, lambda *xs: call(c.operator, c.dtype, *xs), cost)
 
 
-@rule("round")
-def _round(c: Call) -> Results:
-    digits = 10.0 ** int(c.number("decimals"))
-
-    def compute(x: Scalar) -> Scalar:
-        if digits == 1:
-            return call("round", c.dtype, x)
-        return call("round", c.dtype, x * literal(digits, c.dtype)) / literal(digits, c.dtype)
-
-    return pointwise(c, _UNARY, compute, 1)
-
-
 @rule("add", "sub")
 def _add(c: Call) -> Results:
     alpha = c.number("alpha", 1)
 
     def compute(x: Scalar, y: Scalar) -> Scalar:
-        return call("or" if c.dtype == "bool" else c.operator, c.dtype, x, scaled(y, alpha))
+        return call("or" if c.dtype == "bool" else c.operator, c.dtype, x, y * alpha)
 
     return pointwise(c, _BINARY, compute, 1)
-
-
-@rule("rsub")
-def _rsub(c: Call) -> Results:
-    return pointwise(c, _BINARY, lambda x, y: y - x, 1)
 
 
 @rule("div")
@@ -98,28 +82,19 @@ def _pow(c: Call) -> Results:
         if exponent in (2, 3):
             return x * x if exponent == 2 else x * x * x
         if exponent in (0.5, -0.5, -1):
-            return call({0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}[exponent], c.dtype, x)
-        return call("pow", c.dtype, x, y)
+            return apply({0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}[exponent], x)
+        return apply("pow", x, y)
 
     return pointwise(c, ("self", "exponent"), compute, 2 if exponent in (2, 3) else HEAVY)
 
 
-@rule("eq", "ne", "lt", "le", "gt", "ge")
-def _compare(c: Call) -> Results:
-    dtypes = [c.resolve(x).dtype for x in _operands(c, _BINARY) if isinstance(x, Reference)]
-    if isinstance(c.node.arguments["other"], float):
-        dtypes.append("float32")
-    return pointwise(c, _BINARY, lambda x, y: call(c.operator, "bool", x, y), 1, promote(*dtypes))
-
-
-@rule("isnan", "isinf", "isfinite")
+@rule("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite")
 def _test(c: Call) -> Results:
-    return pointwise(c, _UNARY, lambda x: call(c.operator, "bool", x), 1, compute_type(c.value("self").dtype))
-
-
-@rule("bitwise_not")
-def _bitwise_not(c: Call) -> Results:
-    return pointwise(c, _UNARY, lambda x: call("not" if c.dtype == "bool" else "bitwise_not", c.dtype, x), 1)
+    names = _UNARY if c.operator.startswith("is") else _BINARY
+    dtypes = [c.resolve(x).dtype for x in _operands(c, names) if isinstance(x, Reference)]
+    if isinstance(c.node.arguments.get("other"), float):
+        dtypes.append("float32")
+    return pointwise(c, names, lambda *xs: call(c.operator, "bool", *xs), 1, promote(*dtypes))
 
 
 _LOGICAL = {"logical_not": "not", "logical_and": "and", "logical_or": "or", "logical_xor": "ne"}
@@ -129,30 +104,6 @@ _LOGICAL = {"logical_not": "not", "logical_and": "and", "logical_or": "or", "log
 def _logical(c: Call) -> Results:
     names = _UNARY if c.operator == "logical_not" else _BINARY
     return pointwise(c, names, lambda *xs: call(_LOGICAL[c.operator], "bool", *xs), 1, "bool")
-
-
-@rule("relu")
-def _relu(c: Call) -> Results:
-    # Written so that a NaN stays one, as PyTorch's does; fmaxf(x, 0) would turn it into 0.
-    return pointwise(c, _UNARY, lambda x: choose(x < literal(0, c.dtype), literal(0, c.dtype), x), 1)
-
-
-@rule("leaky_relu")
-def _leaky_relu(c: Call) -> Results:
-    slope, zero = literal(c.number("negative_slope", 0.01), c.dtype), literal(0, c.dtype)
-    return pointwise(c, _UNARY, lambda x: choose(x > zero, x, x * slope), 2)
-
-
-@rule("clamp", "hardtanh", "clamp_min", "clamp_max")
-def _clamp(c: Call) -> Results:
-    names = ("self", "min_val", "max_val") if c.operator == "hardtanh" else ("self", "min", "max")
-
-    def compute(x: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
-        if low is not None:
-            x = choose(x < low, low, x)
-        return x if high is None else choose(x > high, high, x)
-
-    return pointwise(c, names, compute, 2)
 
 
 @rule("where")
@@ -168,70 +119,64 @@ def _where(c: Call) -> Results:
     return c.new(body, 1 + cost_of(condition, *tensors))
 
 
-@rule("mish")
-def _mish(c: Call) -> Results:
-    return pointwise(c, _UNARY, lambda x: x * call("tanh", c.dtype, _softplus_of(x, 1.0, 20.0)), 9)
+def _softplus(x: Scalar, beta: float, threshold: float) -> Scalar:
+    inner = x * beta
+    return choose(inner > threshold, x, apply("log1p", apply("exp", inner)) / beta)
 
 
-def _softplus_of(x: Scalar, beta: float, threshold: float) -> Scalar:
-    inner = scaled(x, beta)
-    soft: Scalar = call("log1p", x.dtype, call("exp", x.dtype, inner))
-    soft = soft if beta == 1 else soft / literal(beta, x.dtype)
-    return choose(inner > literal(threshold, x.dtype), x, soft)
+def _clamped(x: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
+    if low is not None:
+        x = choose(x < low, low, x)
+    return x if high is None else choose(x > high, high, x)
 
 
-@rule("softplus")
-def _softplus(c: Call) -> Results:
-    beta, threshold = float(c.number("beta", 1)), float(c.number("threshold", 20))
-    return pointwise(c, _UNARY, lambda x: _softplus_of(x, beta, threshold), 2 * HEAVY)
+def _hardsigmoid(x: Scalar, factor: Scalar | None = None) -> Scalar:
+    zero, six = literal(0, x.dtype), literal(6, x.dtype)
+    shifted = x + 3
+    capped = choose(shifted > six, six, shifted)
+    clipped = choose(capped < zero, zero, capped)
+    return (clipped if factor is None else factor * clipped) / six
 
 
-@rule("gelu")
-def _gelu(c: Call) -> Results:
-    operation = "gelu" if c.node.arguments.get("approximate", "none") == "none" else "gelu_tanh"
-    return pointwise(c, _UNARY, lambda x: call(operation, c.dtype, x), HEAVY)
+def _elu(x: Scalar, alpha: float, scale: float, input_scale: float) -> Scalar:
+    return choose(x > 0, x * scale, apply("expm1", x * input_scale) * (alpha * scale))
 
 
-@rule("elu")
-def _elu(c: Call) -> Results:
-    alpha, scale, inner = (float(c.number(name, 1)) for name in ("alpha", "scale", "input_scale"))
-
-    def compute(x: Scalar) -> Scalar:
-        low = scaled(call("expm1", c.dtype, scaled(x, inner)), alpha * scale)
-        return choose(x > literal(0, c.dtype), scaled(x, scale), low)
-
-    return pointwise(c, _UNARY, compute, HEAVY)
+def _xlogy(x: Scalar, y: Scalar) -> Scalar:
+    zero = literal(0, x.dtype)
+    return choose(call("eq", "bool", x, zero), zero, x * apply("log", y))
 
 
-@rule("hardsigmoid", "hardswish")
-def _hardsigmoid(c: Call) -> Results:
-    def compute(x: Scalar) -> Scalar:
-        zero, six = literal(0, c.dtype), literal(6, c.dtype)
-        shifted = x + literal(3, c.dtype)
-        capped = choose(shifted > six, six, shifted)
-        clipped = choose(capped < zero, zero, capped)
-        return (clipped if c.operator == "hardsigmoid" else x * clipped) / six
+# Operators that are a formula of one element, with its cost. Its parameters have the names that aten gives them:
+# elements before the star, plain numbers behind it.
+_FORMULAS: dict[str, tuple[int, Callable[..., Scalar]]] = {
+    "rsub": (1, lambda self, other: other - self),
+    "round": (1, lambda self, *, decimals: apply("round", self * 10.0**decimals) / 10.0**decimals),
+    "bitwise_not": (1, lambda self: apply("not" if self.dtype == "bool" else "bitwise_not", self)),
+    # Written so that a NaN stays one, as PyTorch's does; fmaxf(x, 0) would turn it into 0.
+    "relu": (1, lambda self: choose(self < 0, 0, self)),
+    "leaky_relu": (2, lambda self, *, negative_slope: choose(self > 0, self, self * negative_slope)),
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), (2, lambda self, min, max: _clamped(self, min, max))),
+    "hardtanh": (2, lambda self, min_val, max_val: _clamped(self, min_val, max_val)),
+    "addcmul": (3, lambda self, tensor1, tensor2, *, value: self + tensor1 * tensor2 * value),
+    "addcdiv": (3, lambda self, tensor1, tensor2, *, value: self + tensor1 / tensor2 * value),
+    "hardsigmoid": (4, lambda self: _hardsigmoid(self)),
+    "hardswish": (4, lambda self: _hardsigmoid(self, self)),
+    "elu": (HEAVY, lambda self, *, alpha, scale, input_scale: _elu(self, alpha, scale, input_scale)),
+    "gelu": (HEAVY, lambda self, *, approximate: apply("gelu_tanh" if approximate == "tanh" else "gelu", self)),
+    "xlogy": (HEAVY, lambda self, other: _xlogy(self, other)),
+    "softplus": (2 * HEAVY, lambda self, *, beta, threshold: _softplus(self, beta, threshold)),
+    "mish": (9, lambda self: self * apply("tanh", _softplus(self, 1, 20))),
+}
 
-    return pointwise(c, _UNARY, compute, 4)
 
-
-@rule("addcmul", "addcdiv")
-def _addc(c: Call) -> Results:
-    operation, factor = "mul" if c.operator == "addcmul" else "div", float(c.number("value", 1))
-
-    def compute(x: Scalar, one: Scalar, two: Scalar) -> Scalar:
-        return x + scaled(call(operation, c.dtype, one, two), factor)
-
-    return pointwise(c, ("self", "tensor1", "tensor2"), compute, 3)
-
-
-@rule("xlogy")
-def _xlogy(c: Call) -> Results:
-    def compute(x: Scalar, y: Scalar) -> Scalar:
-        zero = literal(0, c.dtype)
-        return choose(call("eq", "bool", x, zero), zero, x * call("log", c.dtype, y))
-
-    return pointwise(c, _BINARY, compute, HEAVY)
+@rule(*_FORMULAS)
+def _formula(c: Call) -> Results:
+    cost, formula = _FORMULAS[c.operator]
+    parameters = inspect.signature(formula).parameters.values()
+    numbers = {p.name: c.number(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    elements = tuple(p.name for p in parameters if p.name not in numbers)
+    return pointwise(c, elements, partial(formula, **numbers), cost)
 
 
 @rule("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "lift_fresh", "copy")
@@ -287,7 +232,6 @@ def _triangle(c: Call) -> Results:
     def body(index: Indices) -> Scalar:
         row, col = index[-2], index[-1]
         edges = (col, row + diagonal) if c.operator == "tril" else (row + diagonal, col)
-        value = source.load(index)
-        return Choose(value.dtype, Compare("bool", "<=", *edges), value, literal(0, value.dtype))
+        return choose(Compare("bool", "<=", *edges), source.load(index), 0)
 
     return c.new(body, 1 + source.cost)

@@ -5,7 +5,6 @@ from musadata.teacher.compiler.ir.index_formulas import Index
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
 from musadata.teacher.compiler.ir.scalar import (
-    Choose,
     Compare,
     Formula,
     Named,
@@ -15,7 +14,6 @@ from musadata.teacher.compiler.ir.scalar import (
     choose,
     compute_type,
     guarded,
-    literal,
     opaque,
     within,
 )
@@ -28,7 +26,7 @@ def position(value: Scalar, size: Index, *, may_be_negative: bool) -> Index:
     if not may_be_negative:
         return opaque(value)
     wrapped = value + Formula("int64", size)
-    return opaque(choose(value < literal(0, "int64"), wrapped, value))
+    return opaque(choose(value < 0, wrapped, value))
 
 
 @rule("embedding")
@@ -141,7 +139,7 @@ def _ordered(c: Call) -> Results:
         def found(axes: Indices, loops: Indices, part: str = part, dtype: str = dtype) -> Scalar:
             ranked = call("eq", "bool", ranks.load(replaced(axes, dim, loops[0])), Formula("int64", axes[dim]))
             element = source.load(replaced(axes, dim, loops[0])) if part == "values" else Formula("int64", loops[0])
-            return Choose(dtype, ranked, cast(element, dtype), literal(0, dtype))
+            return choose(ranked, cast(element, dtype), 0)
 
         results.append(c.program.reduce(f"{name}_{part}", kind, names, along, found))
     return tuple(results)

@@ -6,7 +6,7 @@ from itertools import accumulate
 from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, as_index, divide, maximum, minimum, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices
-from musadata.teacher.compiler.ir.scalar import Choose, Compare, Scalar, cast, choose, guarded, literal, within
+from musadata.teacher.compiler.ir.scalar import Choose, Compare, Scalar, cast, choose, guarded, within
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, replaced, rule
 
 
@@ -318,7 +318,6 @@ def _diag_embed(c: Call) -> Results:
         raise Unsupported("diag_embed off the main diagonal")
 
     def body(index: Indices) -> Scalar:
-        value = source.load(index[:-1])
-        return Choose(value.dtype, Compare("bool", "==", index[-2], index[-1]), value, literal(0, value.dtype))
+        return choose(Compare("bool", "==", index[-2], index[-1]), source.load(index[:-1]), 0)
 
     return c.new(body, 1 + source.cost)

@@ -229,6 +229,6 @@ def _nearest(axis: Index, size: Index, out: Index, scale: float | None, exact: b
     factor = sizes[0] / sizes[1] if scale is None else literal(1.0 / scale, "float32")
     position = count_as(axis, "float32")
     if exact:
-        position = position + literal(0.5, "float32")
+        position = position + 0.5
     place = cast(call("floor", "float32", position * factor), "int64")
     return minimum(opaque(place), size - 1)

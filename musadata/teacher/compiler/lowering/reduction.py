@@ -8,7 +8,7 @@ from musadata.teacher.compiler.ir.captured_graph import TensorType
 from musadata.teacher.compiler.ir.index_formulas import Index, divide, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
-from musadata.teacher.compiler.ir.scalar import Scalar, call, cast, compute_type, count_as, literal
+from musadata.teacher.compiler.ir.scalar import Scalar, apply, call, cast, compute_type, count_as, literal
 from musadata.teacher.compiler.lowering.elementwise import HEAVY
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, replaced, rule
 
@@ -134,7 +134,7 @@ def moments(
 
     def variance(squares: Scalar) -> Scalar:
         divisor = count_as(count, dtype)
-        return squares / (divisor - literal(correction, dtype) if correction else divisor)
+        return squares / (divisor - correction if correction else divisor)
 
     return mean, squares, variance
 
@@ -148,7 +148,7 @@ def _var(c: Call) -> Results:
 
     def compute(value: Scalar) -> Scalar:
         found = variance(value)
-        return call("sqrt", found.dtype, found) if c.operator.startswith("std") else found
+        return apply("sqrt", found) if c.operator.startswith("std") else found
 
     spread = restored(c, squares, dims, compute, 2)
     return (spread, restored(c, mean, dims, cost=1)) if "mean" in c.operator else spread
@@ -221,7 +221,7 @@ def _normalised(
 
 def _inverse_root(c: Call, variance: Scalar) -> Scalar:
     """1 / sqrt(variance + eps)."""
-    return call("rsqrt", c.dtype, call("add", c.dtype, variance, literal(float(c.number("eps")), c.dtype)))
+    return apply("rsqrt", variance + float(c.number("eps")))
 
 
 def affine(c: Call, value: Scalar, index: Indices) -> Scalar:
@@ -292,17 +292,17 @@ def raised(value: Scalar, order: float) -> Scalar:
         return value * value
     if order == 0:
         return cast(call("ne", "bool", value, literal(0, value.dtype)), value.dtype)
-    size = call("abs", value.dtype, value)
-    return size if order in (1, math.inf, -math.inf) else call("pow", value.dtype, size, literal(order, value.dtype))
+    size = apply("abs", value)
+    return size if order in (1, math.inf, -math.inf) else apply("pow", size, literal(order, value.dtype))
 
 
 def rooted(value: Scalar, order: float) -> Scalar:
     """The norm from the sum of powers."""
     if order == 2:
-        return call("sqrt", value.dtype, value)
+        return apply("sqrt", value)
     if order in (0, 1, math.inf, -math.inf):
         return value
-    return call("pow", value.dtype, value, literal(1 / order, value.dtype))
+    return apply("pow", value, literal(1 / order, value.dtype))
 
 
 @rule("cumsum", "cumprod")
