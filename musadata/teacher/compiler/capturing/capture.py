@@ -10,6 +10,7 @@ import math
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,17 +32,8 @@ from musadata.teacher.compiler.capturing.undecomposed_operators import undecompo
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.tracing.inputs import draw
 
-# Operators that are not decomposed: here for one, two and three dimensions ...
-_FOR_EVERY_RANK = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pad{}d", "replication_pad{}d")
-UNDECOMPOSED = frozenset(
-    [name.format(rank) for name in _FOR_EVERY_RANK for rank in (1, 2, 3)]
-    + """
-    silu softplus hardswish hardsigmoid elu mish glu baddbmm addmv tril triu linalg_vector_norm native_layer_norm
-    native_group_norm _softmax _log_softmax adaptive_max_pool2d adaptive_max_pool3d _adaptive_avg_pool2d
-    _adaptive_avg_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool2d avg_pool3d im2col col2im
-    _cdist_forward _pdist_forward std_mean var_mean
-    """.split()  # noqa: SIM905 - ... and here by name
-)
+# Names of core aten's operators that are not decomposed.
+UNDECOMPOSED = frozenset(Path(__file__).with_name("undecomposed_operators.txt").read_text(encoding="utf-8").split())
 
 
 def capture(source: str, shape_sets: Sequence[Sequence[dict[str, Any]]], seed: int) -> dict[str, Any]:

@@ -47,15 +47,11 @@ class GraphEncoder:
 
     def sizes(self, shape_sets: Sequence[Sequence[InputSpec]]) -> list[dict[str, Any]]:
         """Every symbolic size: its name, where it stands, and its value in each set of shapes."""
-        return [
-            {
-                "name": self._names[symbol],
-                "argument": argument,
-                "dim": dim,
-                "values": [specs[argument].shape[dim] for specs in shape_sets],
-            }
-            for symbol, (argument, dim) in self._symbols.items()
-        ]
+        found = []
+        for symbol, (argument, dim) in self._symbols.items():
+            values = [specs[argument].shape[dim] for specs in shape_sets]
+            found.append({"name": self._names[symbol], "argument": argument, "dim": dim, "values": values})
+        return found
 
     def graph(self, placeholders: list[tuple[str, str]]) -> dict[str, Any]:
         """Constants, nodes in order and outputs; `placeholders` gives (role, name) of each graph input."""

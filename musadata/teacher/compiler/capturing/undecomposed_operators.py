@@ -19,12 +19,12 @@ _pad = torch._C._nn.pad
 
 
 @torch.library.custom_op("musadata::linear", mutates_args=())
-def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     return _linear(input, weight, bias).clone()
 
 
 @linear.register_fake
-def _(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def _(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     return input.new_empty([*input.shape[:-1], *weight.shape[:-1]])
 
 
@@ -56,10 +56,6 @@ def _(input: torch.Tensor, padding: list[int]) -> torch.Tensor:
     for place in range(len(padding) // 2):
         shape[-1 - place] += padding[2 * place] + padding[2 * place + 1]
     return input.new_empty(shape)
-
-
-def _undecomposed_linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    return torch.ops.musadata.linear(input, weight, bias)
 
 
 def _undecomposed_nearest(exact: bool) -> Callable[..., torch.Tensor]:
@@ -148,8 +144,8 @@ def _gaussian_nll_loss(
 
 
 _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
-    (torch.nn.functional, "linear", _undecomposed_linear),
-    (torch._C._nn, "linear", _undecomposed_linear),
+    (torch.nn.functional, "linear", linear),
+    (torch._C._nn, "linear", linear),
     (torch._C._nn, "pad", _undecomposed_pad),
     (torch, "rrelu", _rrelu),
     (torch.nn.functional, "embedding_bag", _embedding_bag),
