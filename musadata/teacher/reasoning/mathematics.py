@@ -265,18 +265,10 @@ def _other(call: Call) -> str:
     names = ", ".join(operands)
     if call.packet in _LOOPS:
         falls = call.argument("largest", "True") if call.packet == "topk" else call.argument("descending")
-        template = _LOOPS[call.packet].replace("{order}", "largest" if falls == "True" else "smallest")
-        return f"{result} = {_filled(template, call, operands)}"
-    if call.packet == "glu":
-        return f"{result}[j] = {names}[j] / (1 + exp(−{names}[j + half])): the first half, gated by the second"
-    if call.packet == "_trilinear" and len(operands) == 3:
-        a, weight, b = operands
-        return f"{result}[n, o] = Σ {a}[n, i]·{weight}[o, i, j]·{b}[n, j] over i and j"
-    if call.packet == "_cdist_forward" and len(operands) == 2:
-        return f"{result}[i, j] = distance of row i of {operands[0]} and row j of {operands[1]}"
-    if call.packet == "_embedding_bag":
-        what = {"1": "mean", "2": "max"}.get(call.argument("mode"), "sum")
-        return f"{result}[bag, d] = {what} of {operands[0]}[idx, d] over the indices idx of the bag"
+        order = "largest" if falls == "True" else "smallest"
+        combined = {"1": "mean", "2": "max"}.get(call.argument("mode"), "sum")
+        template = _LOOPS[call.packet].replace("{order}", order).replace("{combined}", combined)
+        return f"{result}{_filled(template, call, operands)}"
     if call.packet.startswith("_scaled_dot_product"):
         return f"{result} = softmax(q·kᵀ / √{call.source.shape[-1]})·v with q, k, v = {names}, row by row of q"
     return f"{result} = {call.packet}({names})"
