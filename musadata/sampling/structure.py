@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 
 import tree_sitter_cuda
+import yaml
 from tree_sitter import Language, Node, Parser
 
+_TECHNIQUES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("techniques.yaml").read_text(encoding="utf-8"))
 SHINGLE = 5  # tokens; as in MOSS-style plagiarism detection, long enough that common idioms do not dominate
 
 
@@ -40,7 +43,7 @@ def describe_structure(source: str) -> Structure:
         root = _parser().parse(code.encode()).root_node
         tokens += [_abstract(node) for node in _leaves(root)]
         kernels += len(re.findall(r"\b__global__\b", _without_comments(code)))
-        features |= _techniques(_without_comments(code))
+        features |= {name for name, pattern in _TECHNIQUES.items() if re.search(pattern, _without_comments(code))}
     return Structure((f"kernels={kernels}", *sorted(features)), _shingle(tokens))
 
 
@@ -58,26 +61,6 @@ def similarity(one: Structure, other: Structure) -> float:
     """Jaccard similarity of the shingles, 0 to 1."""
     union = len(one.shingles | other.shingles)
     return len(one.shingles & other.shingles) / union if union else 1.0
-
-
-_TECHNIQUES = {
-    "shared-memory": r"\b__shared__\b",
-    "warp-shuffle": r"\b__shfl\w*_sync\b|\b__reduce_\w+_sync\b",
-    "barrier": r"\b__syncthreads\b",
-    "atomics": r"\batomic[A-Z]\w*",
-    "vectorised": r"\b(?:float|int|uint|double|half|char|short)[248]\b|\bbfloat162\b",
-    "grid-stride": r"\+=\s*(?:\w*\s*)?(?:gridDim\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*gridDim\.x|stride\b|step\b)",
-    "tensor-cores": r"\bwmma\b|\bmma_sync\b",
-    "cooperative-groups": r"\bcooperative_groups\b",
-    "unrolled": r"#pragma\s+unroll",
-    "two-dimensional-blocks": r"\bthreadIdx\.y\b",
-    "constant-memory": r"\b__constant__\b",
-    "templated": r"\btemplate\s*<",
-}
-
-
-def _techniques(code: str) -> set[str]:
-    return {name for name, pattern in _TECHNIQUES.items() if re.search(pattern, code)}
 
 
 def _without_comments(code: str) -> str:

@@ -136,12 +136,6 @@ def _check_range(spec: InputSpec) -> None:
 
 
 _KINDS = {
-    "normal": _normal,
-    "uniform": _uniform,
-    "integers": _integers,
-    "offsets": _offsets,
-    "segments": _segments,
-    "permutation": _permutation,
-    "choice": _choice,
-    "bool": _bool,
+    draw_values.__name__.removeprefix("_"): draw_values
+    for draw_values in (_normal, _uniform, _integers, _offsets, _segments, _permutation, _choice, _bool)
 }
