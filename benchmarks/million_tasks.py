@@ -95,6 +95,8 @@ def make_rows(draw: "np.random.Generator", first: int, rows: int, tasks: int) ->
             np.arange(0, (rows + 1) * PERMUTATIONS, PERMUTATIONS, dtype=np.int32), texts.ravel()
         ),
         "graph_fingerprint": [f"graph-{number:016x}" for number in graphs],
+        "measure": [inputs] * rows,
+        "measure_note": [""] * rows,
     }
     schema = arrow_schema(Task)
     arrays = [

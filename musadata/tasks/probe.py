@@ -5,13 +5,17 @@ from typing import Any
 
 from musadata.config import TasksConfig
 from musadata.records import SCHEMA_VERSION, Draft, InputSpec, OperatorFamily, Reject, SourceKind, Task
-from musadata.rows import content_id
+from musadata.rows import content_id, restore
 from musadata.sandbox import Caller, Limits, Outcome
 from musadata.tasks.decontaminate import contamination
 from musadata.tasks.family import level, operator_family
 from musadata.tasks.text import text_signature
 
-PRELOAD = ("torch", "musadata.tasks.probe_preload")  # what a sandbox for probing should import once
+PRELOAD = (
+    "torch",
+    "musadata.tasks.probe_preload",
+    "musadata.tasks.sizing.measure_preload",
+)  # what a sandbox for probing should import once
 _SPLIT = {"validation": 5, "test": 5}  # per cent; the rest trains
 
 
@@ -38,14 +42,22 @@ def probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task
     match = contamination(draft.reference, outcome.value["graph_fingerprint"], config.decontaminate)
     if match:
         return _reject(draft, "benchmark", match)
-    return _task(draft, outcome.value)
+    return _task(draft, outcome.value, _measure(draft, outcome.value["inputs"], sandbox, limits))
 
 
-def _task(draft: Draft, facts: dict[str, Any]) -> Task:
+def _measure(draft: Draft, inputs: list[dict[str, Any]], sandbox: Caller, limits: Limits) -> dict[str, Any]:
+    """The measure size, and the reference whose `get_inputs` gives it; see `sizing.measure.find_measure`."""
+    outcome = sandbox.call("musadata.tasks.sizing.measure:find_measure", draft.reference, inputs, limits=limits)
+    if outcome.ok:
+        return dict(outcome.value)
+    return {"measure": [], "note": f"cannot be tried at other sizes: {outcome.status}", "reference": draft.reference}
+
+
+def _task(draft: Draft, facts: dict[str, Any], measured: dict[str, Any]) -> Task:
     operators = tuple(facts["operators"])
     fingerprint = facts["graph_fingerprint"]
     return Task(
-        task_id=_task_id(draft),
+        task_id=_task_id(draft, draft.reference),
         schema_version=SCHEMA_VERSION,
         source_kind=draft.source_kind,
         name=draft.name,
@@ -55,18 +67,20 @@ def _task(draft: Draft, facts: dict[str, Any]) -> Task:
             operators, facts["broadcasts"], [OperatorFamily(name) for name in facts["recognized"]]
         ),
         level=level(operators),
-        inputs=tuple(InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in facts["inputs"]),
+        inputs=tuple(restore(InputSpec, spec) for spec in facts["inputs"]),
         provenance=draft.provenance,
         split=split_of(fingerprint),
         text_signature=text_signature(draft.reference),
         graph_fingerprint=fingerprint,
+        measure=tuple(restore(InputSpec, spec) for spec in measured["measure"]),
+        measure_note=measured["note"],
     )
 
 
-def _task_id(draft: Draft) -> str:
+def _task_id(draft: Draft, reference: str) -> str:
     """A paired task has an id of its own: its reference may also have been mined alone."""
     kind = [draft.source_kind] if draft.source_kind is SourceKind.PAIRED else []
-    return content_id("task", draft.reference, draft.provenance, *kind)
+    return content_id("task", reference, draft.provenance, *kind)
 
 
 def split_of(graph_fingerprint: str) -> str:

@@ -1,0 +1,165 @@
+"""Executing a reference on tensors that have shapes and no memory, and what the same would cost a GPU."""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+
+from musadata.dispatch import DispatchMode
+from musadata.errors import Rejection
+from musadata.tasks.operator_recording import tensors_in
+
+# An H200: HBM3e, and FP32 without tensor cores.
+BYTES_PER_SECOND = 4.8e12
+FLOPS_PER_SECOND = 67e12
+_READ_SCALAR = torch.ops.aten._local_scalar_dense.default
+
+logging.getLogger("torch._subclasses.fake_tensor").disabled = True  # reports every size that is refused
+
+
+class Unscalable(Rejection):
+    """A reference of which it cannot be told what it does at other sizes."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one call costs when every operator reads its operands from memory and writes its results there.
+
+    Attributes:
+        seconds: by the roofline of an H200, operator by operator.
+        bytes: inputs, outputs and the largest intermediate together.
+        work: FLOPs of products, and one for each element that an operator reads or writes.
+        operators: how many were dispatched.
+    """
+
+    seconds: float
+    bytes: int
+    work: int
+    operators: int
+
+
+@dataclass
+class OperatorBudget:
+    """How many operators all fake executions together may dispatch: a bound on time that no machine changes."""
+
+    left: int
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Unscalable("too_many_operators", "its operators are too many to be tried at several sizes")
+
+
+class _BranchRecorder(DispatchMode):
+    """Notes the truth values that a real execution reads from tensors, in order: conditions such as a check of ranges.
+
+    Sizes read from tensors are not noted: what follows from them cannot be told at other sizes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[bool] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is _READ_SCALAR and args[0].dtype is torch.bool:
+            self.found.append(result)
+        return result
+
+
+def record_branches(model: Callable[..., Any], values: Sequence[Any]) -> tuple[bool, ...]:
+    """The truth values that `model` reads from tensors when it runs on real `values`."""
+    with torch.no_grad(), _BranchRecorder() as recorder:
+        model(*values)
+    return tuple(recorder.found)
+
+
+class _CostRecorder(DispatchMode):
+    """Adds up the work of every operator; no fake tensor of it stays alive."""
+
+    def __init__(self, budget: OperatorBudget, branches: Sequence[bool]) -> None:
+        super().__init__()
+        self.seconds, self.work, self.operators, self.largest = 0.0, 0, 0, 0
+        self._budget, self._branches = budget, iter(branches)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        self._budget.spend()
+        self.operators += 1
+        if func is _READ_SCALAR and args[0].dtype is torch.bool:
+            for value in self._branches:
+                return value
+        result = func(*args, **keywords)
+        if not func.is_view:
+            produced = tensors_in(result)
+            flops = _product_flops(func, args, keywords, result)
+            moved = sum(map(_bytes, tensors_in((args, keywords)))) + sum(map(_bytes, produced))
+            self.seconds += max(moved / BYTES_PER_SECOND, flops / FLOPS_PER_SECOND)
+            self.work += flops + sum(one.numel() for one in (*tensors_in((args, keywords)), *produced))
+            self.largest = max([self.largest, *map(_bytes, produced)])
+        return result
+
+
+def _product_flops(func: Any, args: Any, keywords: dict[str, Any], result: Any) -> int:
+    formula = flop_registry.get(func.overloadpacket)
+    if formula is not None:
+        return int(formula(*args, **keywords, out_val=result))
+    if func.overloadpacket.__name__.startswith("_scaled_dot_product"):
+        return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
+    return 0
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    """Of memory that it takes up: a broadcast one has more elements than that."""
+    memory = tensor.untyped_storage().nbytes() if tensor.layout == torch.strided else tensor.numel()
+    return min(tensor.numel() * tensor.itemsize, int(memory))
+
+
+@contextmanager
+def fake_tensors() -> Iterator[FakeTensorMode]:
+    """Tensors that are made here have no memory. Real ones, such as small parameters, may take part.
+
+    Fused operators that PyTorch chooses by machine are off, so that the same operators run everywhere.
+
+    Raises:
+        Unscalable: in place of PyTorch's exception, where a size or a branch depends on values.
+    """
+    fast, onednn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+            yield mode
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise Unscalable("depends_on_values", f"{error.func} depends on values") from error
+    finally:
+        torch._C._set_mkldnn_enabled(onednn)
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def measure_cost(
+    model: Callable[..., Any], values: Sequence[Any], budget: OperatorBudget, branches: Sequence[bool] = ()
+) -> Cost:
+    """The cost of one call of `model` on fake `values`, which takes `branches`; call it under `fake_tensors`.
+
+    Raises:
+        Unscalable: too many operators, or no tensor comes back.
+        Exception: whatever the reference raises.
+    """
+    inputs = sum(map(_bytes, tensors_in(values)))
+    with _CostRecorder(budget, branches) as recorder:
+        outputs = tensors_in(model(*values))
+    if not outputs or any(one.numel() == 0 for one in (*outputs, *tensors_in(values))):
+        raise Unscalable("empty_output", "at other sizes it returns no elements")
+    total = inputs + sum(map(_bytes, outputs)) + recorder.largest
+    return Cost(recorder.seconds, total, recorder.work + math.ceil(total / 4), recorder.operators)

@@ -1,0 +1,224 @@
+"""The measure size of a task: what keeps an H200 busy. Runs inside the sandbox: `find_measure` is the child's side."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from musadata.errors import Rejection
+from musadata.records import InputSpec
+from musadata.rows import restore
+from musadata.tasks.checked_reference import describe
+from musadata.tasks.operator_recording import tensors_in
+from musadata.tasks.reference_loading import build_model, load_reference, set_seed
+from musadata.tasks.sizing.fake_execution import (
+    Cost,
+    OperatorBudget,
+    Unscalable,
+    fake_tensors,
+    measure_cost,
+    record_branches,
+)
+from musadata.tasks.sizing.inputs_text import replace_inputs, write_inputs
+from musadata.tasks.sizing.sizes import FreeSize, Specs, find_free, size_at
+
+LEAST_SECONDS, MOST_SECONDS = 0.2e-3, 20e-3  # of one eager call, by the roofline
+_WANTED_SECONDS = 0.4e-3  # what is aimed at: well inside, and small enough to judge many a minute
+MOST_BYTES = 4_000_000_000  # inputs, outputs and the largest intermediate
+_MOST_FAKE_OPERATORS = 6000  # of all fake executions of a reference, at 30 to 60 µs each
+_TRIALS_TO_GROW = 8  # that a reference of many operators has in any case
+_ALWAYS_SMALL = 1 << 20  # elements that a real execution may have
+# How far sizes grow in each round, until the work is enough: people take many rows before they take endless ones.
+_CAPS = (
+    {"batch": 64, "channels": 128, "spatial": 128, "other": 2048},
+    {"batch": 1024, "channels": 512, "spatial": 512, "other": 8192},
+    {"batch": 1 << 16, "channels": 2048, "spatial": 2048, "other": 1 << 17},
+    {"batch": 1 << 28, "channels": 1 << 28, "spatial": 1 << 14, "other": 1 << 28},
+)
+_RANGES = frozenset({"integers", "offsets", "segments"})
+
+TryCost = Callable[[Specs], Cost | None]
+
+
+def find_measure(source: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The measure size of a reference whose proof size is `inputs`, as plain values.
+
+    Returns:
+        `{"measure": specs, "note": "", "reference": text}`, the text with a `get_inputs` of that size; without specs
+        the note says why, and with them where they are less work than wanted.
+    """
+    specs = tuple(restore(InputSpec, spec) for spec in inputs)
+    try:
+        measure, note = _find(source, specs)
+        text = replace_inputs(source, measure)
+    except Rejection as why:
+        return {"measure": [], "note": f"{why.reason}: {why.detail}".strip(": "), "reference": source}
+    except Exception as error:  # whatever the reference raises at other sizes
+        return {"measure": [], "note": f"does not run on fake tensors: {describe(error)}", "reference": source}
+    return {"measure": [dataclasses.asdict(spec) for spec in measure], "note": note, "reference": text}
+
+
+class Subject:
+    """A reference's model, and what a call of it costs at any size."""
+
+    def __init__(self, source: str):
+        self.reference = load_reference(source)
+        self.model = build_model(self.reference, 0)
+        set_seed(0)
+        self._examples = list(self.reference.get_inputs())
+        self._branches: tuple[bool, ...] = ()
+        self.budget = OperatorBudget(_MOST_FAKE_OPERATORS)
+
+    def begin(self, specs: Specs) -> Cost:
+        """The cost at the proof size, which says how the reference branches.
+
+        Raises:
+            Unscalable: its operators depend on values.
+        """
+        try:
+            with fake_tensors():
+                return self.cost(specs)
+        except Unscalable as why:
+            if why.reason != "depends_on_values":
+                raise
+        self._branches = record_branches(self.model, self._examples)
+        with fake_tensors():
+            return self.cost(specs)
+
+    def cost(self, specs: Specs) -> Cost:
+        """The cost at a size; literals come from the examples."""
+        values = [
+            torch.empty(spec.shape, dtype=getattr(torch, spec.dtype)) if spec.kind != "literal" else example
+            for spec, example in zip(specs, self._examples, strict=True)
+        ]
+        return measure_cost(self.model, values, self.budget, self._branches)
+
+    def try_cost(self, specs: Specs) -> Cost | None:
+        """The cost at a size; None if the reference does not accept it, and once the budget is spent."""
+        if any(spec.kind == "offsets" and math.prod(spec.shape) > spec.high - spec.low for spec in specs):
+            return None
+        try:
+            return self.cost(specs)
+        except Exception:  # the reference may raise anything; that is the answer
+            return None
+
+    def runs(self, specs: Specs) -> bool:
+        """Whether it runs on real values, among them the largest indices, and returns finite ones."""
+        namespace = dict(vars(self.reference))
+        set_seed(0)
+        try:
+            exec(write_inputs(specs), namespace)
+            values = namespace["get_inputs"]()
+            for value, spec in zip(values, specs, strict=True):
+                if spec.kind == "integers":
+                    value.flatten()[-1:] = int(spec.high) - 1
+            with torch.no_grad():
+                outputs = tensors_in(self.model(*values))
+            return all(bool(torch.isfinite(one).all()) for one in outputs)
+        except Exception:  # the reference may raise anything; that is the answer
+            return False
+
+
+def _find(source: str, specs: Specs) -> tuple[Specs, str]:
+    subject = Subject(source)
+    cost = subject.begin(specs)
+
+    def accepts(trial: Specs) -> bool:
+        """More operators than before are a loop over a size, unrolled: no size that a kernel would have."""
+        found = subject.try_cost(trial)
+        return found is not None and found.operators <= cost.operators
+
+    with fake_tensors():
+        free = find_free(specs, accepts)
+    free = _prove(subject, specs, free)
+    if not free:
+        raise Unscalable("sizes_are_fixed", "its parameters or literals fix every size of its inputs")
+    subject.budget.left = max(subject.budget.left, _TRIALS_TO_GROW * cost.operators)
+    with fake_tensors():
+        return _grow(subject.try_cost, specs, cost, free)
+
+
+def _prove(subject: Subject, specs: Specs, free: Sequence[FreeSize]) -> list[FreeSize]:
+    """The free sizes with which the reference also runs on real values: fake ones do not show an index out of range.
+
+    Bounds of integers that follow from a size are found on the way.
+    """
+    proved: list[FreeSize] = []
+    for one in free:
+        for bounds in (*_possible_bounds(specs, one), frozenset[int]()):
+            trial = replace(one, bounds=bounds)
+            grown = trial.resize(specs, one.next_size)
+            if _elements(grown) > _ALWAYS_SMALL or subject.runs(grown):
+                proved.append(trial)
+                break
+    together = specs
+    for one in proved:
+        together = one.resize(together, one.next_size)
+    return proved if _elements(together) > _ALWAYS_SMALL or subject.runs(together) else proved[:1]
+
+
+def _possible_bounds(specs: Specs, free: FreeSize) -> list[frozenset[int]]:
+    """The arguments whose integers may be bounded by a size: indices, and offsets, which may equal it."""
+    near = [
+        index for index, spec in enumerate(specs) if spec.kind in _RANGES and spec.high in (free.size, free.size + 1)
+    ]
+    return [frozenset(near), *(frozenset([index]) for index in near)] if near else []
+
+
+def _elements(specs: Specs) -> int:
+    return sum(math.prod(spec.shape) for spec in specs)
+
+
+def _grow(try_cost: TryCost, specs: Specs, cost: Cost, free: Sequence[FreeSize]) -> tuple[Specs, str]:
+    """The size that is aimed at, or the largest below it, and a note where that is less work than wanted."""
+    order = sorted(free, key=lambda one: (one.size == 1, not one.batch))
+    current = specs
+    for one in order:  # uneven sizes are for proofs
+        if one.powers and one.size > 1:
+            current = one.resize(current, 1 << (one.size - 1).bit_length())
+    found = _try(try_cost, current)
+    current, cost = (current, found) if found else (specs, cost)
+    for caps in _CAPS:
+        for one in order:
+            if cost.seconds < _WANTED_SECONDS:
+                current, cost = _grow_one(try_cost, current, cost, one, caps[_role(one)])
+    if current == specs:
+        raise Unscalable("too_many_operators", "its operators are too many to be tried at several sizes")
+    if cost.seconds < LEAST_SECONDS:
+        return current, f"no more than {1000 * cost.seconds:.2g} ms of work at any size"
+    return current, ""
+
+
+def _role(free: FreeSize) -> str:
+    return "batch" if free.batch else "spatial" if free.spatial else "channels" if free.channels else "other"
+
+
+def _grow_one(try_cost: TryCost, current: Specs, cost: Cost, free: FreeSize, cap: int) -> tuple[Specs, Cost]:
+    """The specs with one size as large as is wanted, and as its cap and the memory allow."""
+    old = size_at(current, min(free.places))
+    enough = old * _WANTED_SECONDS / max(cost.seconds, 1e-12)  # at the least: some work grows faster than sizes
+    sizes = [size for size in free.sizes(cap) if size > old]
+    sizes = [size for size in sizes if size < 2 * enough] or sizes[-1:]
+    best = None
+    for size in sizes:
+        trial = free.resize(current, size)
+        found = _try(try_cost, trial)
+        if found is None:
+            continue
+        if best is not None and found.seconds < _WANTED_SECONDS:
+            break
+        best = trial, found
+        if found.seconds < 2 * _WANTED_SECONDS:
+            break
+    return best or (current, cost)
+
+
+def _try(try_cost: TryCost, specs: Specs) -> Cost | None:
+    """The cost at a size; None where the reference does not accept it or it is too large."""
+    if _elements(specs) > MOST_BYTES:
+        return None
+    cost = try_cost(specs)
+    return cost if cost and cost.seconds <= MOST_SECONDS and cost.bytes <= MOST_BYTES else None

@@ -1,0 +1,117 @@
+"""Sizes of input specs: groups that may have to change together, and specs with other sizes."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from musadata.records import InputSpec
+
+Specs = tuple[InputSpec, ...]
+Place = tuple[int, int]  # (argument, dimension)
+
+
+@dataclass(frozen=True)
+class FreeSize:
+    """Dimensions that can change together, and to what.
+
+    Attributes:
+        places: the dimensions, all of one size.
+        powers: any power of two will do; if not, the size times one.
+        batch: the first dimension of tensors that have others.
+        spatial: a dimension of images or volumes.
+        channels: the second dimension of images or volumes.
+        bounds: arguments whose integers are bounded by this size.
+    """
+
+    places: frozenset[Place]
+    size: int
+    powers: bool
+    batch: bool
+    spatial: bool
+    channels: bool
+    bounds: frozenset[int] = frozenset()
+
+    @property
+    def next_size(self) -> int:
+        """The smallest size that it can grow to: the next power of two, or twice the size."""
+        return 1 << self.size.bit_length() if self.powers else 2 * self.size
+
+    def sizes(self, most: int) -> list[int]:
+        """The sizes that it can grow to, the largest first."""
+        size, found = self.next_size, []
+        while size <= most:
+            found.append(size)
+            size *= 2
+        return found[::-1]
+
+    def resize(self, specs: Specs, size: int) -> Specs:
+        """The specs with this size changed."""
+        more = size - size_at(specs, min(self.places))
+
+        def resized(index: int, spec: InputSpec) -> InputSpec:
+            shape = tuple(size if (index, axis) in self.places else old for axis, old in enumerate(spec.shape))
+            return replace(spec, shape=shape, high=spec.high + more * (index in self.bounds))
+
+        return tuple(resized(index, spec) for index, spec in enumerate(specs))
+
+
+def groups(specs: Specs) -> Iterator[frozenset[Place]]:
+    """Sets of dimensions of one size that may have to change together, most plausible first, none twice.
+
+    The same axis from the left (a batch), from the right (features that broadcast), the same size anywhere (lengths
+    that meet in a product), each dimension alone. Sizes of 1, which broadcast, come last.
+    """
+    places = [
+        (index, axis) for index, spec in enumerate(specs) if spec.kind != "literal" for axis in range(len(spec.shape))
+    ]
+    places.sort(key=lambda place: (size_at(specs, place) == 1, place[1]))
+    keys: list[Callable[[Place], object]] = [
+        lambda place: (size_at(specs, place), place[1]),
+        lambda place: (size_at(specs, place), place[1] - len(specs[place[0]].shape)),
+        lambda place: size_at(specs, place),
+        lambda place: place,
+    ]
+    seen: set[frozenset[Place]] = set()
+    for key in keys:
+        for value in dict.fromkeys(key(place) for place in places):
+            group = frozenset(place for place in places if key(place) == value)
+            if group not in seen:
+                seen.add(group)
+                yield group
+
+
+def find_free(specs: Specs, accepts: Callable[[Specs], bool]) -> list[FreeSize]:
+    """The sizes that can grow, each on its own and all together. `accepts` says whether the reference runs on specs."""
+    free: list[FreeSize] = []
+    taken: set[Place] = set()
+    for places in groups(specs):
+        if places & taken:
+            continue
+        any_power = _free(specs, places)
+        for trial in dict.fromkeys([any_power, replace(any_power, powers=False)]):
+            if accepts(_grown(specs, [*free, trial])):
+                free.append(trial)
+                taken |= places
+                break
+    return free
+
+
+def _free(specs: Specs, places: frozenset[Place]) -> FreeSize:
+    ranks = {index: len(specs[index].shape) for index, _ in places}
+    return FreeSize(
+        places,
+        size_at(specs, min(places)),
+        powers=True,
+        batch=any(axis == 0 and ranks[index] > 1 for index, axis in places),
+        spatial=all(axis >= 2 and ranks[index] >= 4 for index, axis in places),
+        channels=all(axis == 1 and ranks[index] >= 4 for index, axis in places),
+    )
+
+
+def _grown(specs: Specs, free: Iterable[FreeSize]) -> Specs:
+    for one in free:
+        specs = one.resize(specs, one.next_size)
+    return specs
+
+
+def size_at(specs: Sequence[InputSpec], place: Place) -> int:
+    return specs[place[0]].shape[place[1]]
