@@ -18,6 +18,7 @@ import yaml
 
 from musadata.config import (
     Config,
+    RequestsConfig,
     SamplingConfig,
     SourceConfig,
     SourceType,
@@ -46,6 +47,7 @@ TEACHERS = {TeacherType(kind): Guide(**guide) for kind, guide in _GUIDES["teache
 _SECTION_KINDS = {
     "tasks": TasksConfig,
     "tracing": TracingConfig,
+    "requests": RequestsConfig,
     "verifier": VerifierConfig,
     "sampling": SamplingConfig,
 }
@@ -90,6 +92,8 @@ def render_type(kind: Any) -> str:
         return f"list of {render_type(arguments[0])}s"
     if origin is dict:
         return f"mapping of text to {render_type(arguments[1])}"
+    if kind is Any:
+        return "anything"
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return ", ".join(f"`{member.value}`" for member in kind)
     return {int: "whole number", float: "number", str: "text", bool: "true or false"}[kind]
@@ -132,7 +136,12 @@ def _render_kinds(instance: Any, guides: Mapping[Any, Guide]) -> Iterator[str]:
 def render_page() -> str:
     """The whole page."""
     config, source, teacher = Config(sources=()), SourceConfig(kind=SourceType.PACKAGE), TeacherConfig()
-    parts = [_HEAD, "## The run", render_keys(config, ["seed", "shards"]), _example("seed: 20260601\nshards: 32\n")]
+    parts = [
+        _HEAD,
+        "## The run",
+        render_keys(config, ["seed", "shards", "limit"]),
+        _example("seed: 20260601\nshards: 32\n"),
+    ]
     parts += ["## sources", meanings(Config)["sources"].capitalize(), *_render_kinds(source, SOURCES)]
     parts += ["## teacher", "Who reasons about tasks and writes kernels.", *_render_kinds(teacher, TEACHERS)]
     for name, (kind, example) in SECTIONS.items():

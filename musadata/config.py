@@ -150,8 +150,14 @@ class TeacherConfig:
         temperature: how freely the model samples.
         top_p: share of probability that it samples from.
         max_tokens: tokens that one answer may have.
-        concurrency: requests that may be under way at once, for `openai`.
-        timeout_seconds: how long one request may take, for `openai`.
+        extra_body: what else each request holds (`top_k`, `logprobs`, `chat_template_kwargs`, …), for `openai`; null
+            leaves a key out that musadata would send.
+        send_seed: send a seed with each request, another one for each, for `openai`. Not all servers bear it.
+        concurrency: requests that may be under way at once, for `openai`; of all workers of this machine together.
+        timeout_seconds: how long one try of a request may take, for `openai`.
+        prompt_price: price of a million prompt tokens, in your currency, for `openai`.
+        cached_price: price of a million prompt tokens that the server had cached, for `openai`; 0 takes `prompt_price`.
+        completion_price: price of a million completion tokens, thoughts included, for `openai`.
         path: the journal's folder or the Parquet file with the answers, for `replay`.
     """
 
@@ -163,9 +169,38 @@ class TeacherConfig:
     temperature: float = 0.8
     top_p: float = 0.95
     max_tokens: int = 16384
+    extra_body: dict[str, Any] = field(default_factory=dict, hash=False)
+    send_seed: bool = False
     concurrency: int = 64
     timeout_seconds: float = 600.0
+    prompt_price: float = 0.0
+    cached_price: float = 0.0
+    completion_price: float = 0.0
     path: str = ""
+
+
+@dataclass(frozen=True)
+class RequestsConfig:
+    """How a server is asked. Rows do not depend on these keys: changing one runs nothing again.
+
+    Attributes:
+        retries: how often a request is sent again after trouble that may pass, with growing pauses.
+        deadline_seconds: time from a request's first try to its last; then it is a reject.
+        requests_per_minute: limit of the account; 0 for none.
+        tokens_per_minute: limit of the account, prompts and completions together; 0 for none.
+        stop_at_failed: share of failed requests among the last 100 at which the run stops.
+        budget_tokens: the run stops when so many tokens have been used in this corpus; 0 for no limit.
+        budget_cost: the run stops when so much has been spent in this corpus, by the prices of `teacher`; 0 for no
+            limit.
+    """
+
+    retries: int = 7
+    deadline_seconds: float = 1800.0
+    requests_per_minute: float = 0.0
+    tokens_per_minute: float = 0.0
+    stop_at_failed: float = 0.5
+    budget_tokens: int = 0
+    budget_cost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -228,14 +263,17 @@ class Config:
         sources: where tasks come from; at least one.
         seed: everything random is drawn from it.
         shards: how many parts each dataset is dealt into; a shard is the unit of resumption.
+        limit: tasks that the teacher is asked about, for a trial; 0 for all. `--limit` overrides it.
     """
 
     sources: tuple[SourceConfig, ...]
     seed: int = 0
     shards: int = 16
+    limit: int = 0
     tasks: TasksConfig = TasksConfig()
     tracing: TracingConfig = TracingConfig()
     teacher: TeacherConfig = TeacherConfig()
+    requests: RequestsConfig = RequestsConfig()
     verifier: VerifierConfig = VerifierConfig()
     sampling: SamplingConfig = SamplingConfig()
 
@@ -277,6 +315,7 @@ class _Loader(yaml.SafeLoader):
 _BOUNDS = {
     "seed": (0, 2**63 - 1),
     "shards": (1, 99_999),
+    "limit": (0, math.inf),
     "tasks.seconds": (0.1, math.inf),
     "tasks.memory_mb": (256, math.inf),
     "tasks.max_elements": (1, math.inf),
@@ -289,7 +328,17 @@ _BOUNDS = {
     "teacher.temperature": (0, 10),
     "teacher.top_p": (0, 1),
     "teacher.max_tokens": (1, math.inf),
-    "teacher.concurrency": (1, math.inf),
+    "teacher.concurrency": (1, 4096),
+    "teacher.prompt_price": (0, math.inf),
+    "teacher.cached_price": (0, math.inf),
+    "teacher.completion_price": (0, math.inf),
+    "requests.retries": (0, 100),
+    "requests.deadline_seconds": (0.1, math.inf),
+    "requests.requests_per_minute": (0, math.inf),
+    "requests.tokens_per_minute": (0, math.inf),
+    "requests.stop_at_failed": (0.01, 1),
+    "requests.budget_tokens": (0, math.inf),
+    "requests.budget_cost": (0, math.inf),
     "verifier.seconds": (0.1, math.inf),
     "verifier.compile_seconds": (0.1, math.inf),
     "verifier.memory_mb": (256, math.inf),
@@ -323,6 +372,9 @@ def _check(config: Config, file: str) -> None:
             raise MusadataError(what, where=f"{file}: {key}", remedy=remedy)
 
     require(len(config.sources) > 0, "sources", "is empty, so there is nothing to make tasks from")
+    require(len(config.tasks.licenses) > 0, "tasks.licenses", "is empty, so no task would be allowed")
+    spent = config.requests.budget_cost > 0 and not (config.teacher.prompt_price or config.teacher.completion_price)
+    require(not spent, "requests.budget_cost", "needs prices", "add teacher.prompt_price and completion_price")
     for key, (low, high) in _BOUNDS.items():
         value = config
         for name in key.split("."):
@@ -352,6 +404,8 @@ def _read(kind: Any, value: Any, file: str, key: str) -> Any:
             f"must be {expected}, not {shown}", where=f"{file}: {key or 'the file'}", remedy="change it"
         )
 
+    if kind is Any:
+        return value
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, dict):

@@ -13,6 +13,10 @@ class MusadataError(Exception):
         super().__init__(" ".join(text.split()))  # one line, whatever a key or a library's message holds
 
 
+class BudgetSpent(MusadataError):
+    """The run has used the tokens or the money that it may; what is in flight still comes to its end."""
+
+
 class Outage(MusadataError):
     """The machine failed under the work: a full disk, a process killed from outside, no memory.
 

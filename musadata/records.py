@@ -213,6 +213,22 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """Tokens of one request to a language model, as its server counts them; zero where nothing was counted.
+
+    `completion_tokens` include `reasoning_tokens`, `prompt_tokens` include `cached_tokens`.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+
+
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True)
 class ReasoningStep:
     """One of the six steps: see `musadata.teacher.prompts.STEPS`."""
 

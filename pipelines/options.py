@@ -1,6 +1,7 @@
 """The command line of every stage: our three options, and all of Beam's passed through."""
 
 import argparse
+import dataclasses
 import difflib
 import logging
 import os
@@ -16,9 +17,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import Environment, SubprocessSDKEnvironment
 
 from musadata.config import Config, load_config
-from musadata.errors import MusadataError, Outage
+from musadata.errors import BudgetSpent, MusadataError, Outage
 from musadata.sandbox import allow_plain
 from musadata.storage.files import absolute
+from pipelines.resources import WORKERS
 from pipelines.supervision import await_restart, leave, own_scratch_folder, stop_supervising, supervise
 
 # What Beam's local runner says about itself, and each failure of a worker a second and third time: the exception that
@@ -35,11 +37,17 @@ class RunOptions:
         config: what to do.
         corpus: where the corpus is, as an absolute path or URL.
         arguments: Beam's own options.
+        dry_run: say what would be asked and what it would cost, and do nothing else.
+        retry_failed: send requests again that failed in earlier runs.
+        preflight: look for server and device before anything is done.
     """
 
     config: Config
     corpus: str
     arguments: tuple[str, ...]
+    dry_run: bool = False
+    retry_failed: bool = False
+    preflight: bool = True
 
     def pipeline(self) -> beam.Pipeline:
         """A pipeline on the runner that the user asked for, or on this machine's cores."""
@@ -59,6 +67,7 @@ class RunOptions:
             )
         direct.direct_num_workers = workers = self._asked_workers() or len(os.sched_getaffinity(0))
         direct.direct_running_mode = "in_memory"  # anything else would put Beam's own worker command in place of ours
+        os.environ[WORKERS] = str(workers)  # they share the limits of the server that they ask
         if workers == 1:
             return None
         return SubprocessSDKEnvironment.from_command_string(f"exec {shlex.quote(sys.executable)} -m pipelines.worker")
@@ -93,11 +102,21 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     parser.add_argument("--config", required=True, help="YAML file; configs/ has commented examples")
     parser.add_argument("--corpus", required=True, help="folder or URL of the corpus; made if absent")
     parser.add_argument("--unsandboxed", action="store_true", help=UNSANDBOXED)
+    parser.add_argument("--dry-run", action="store_true", help="estimate requests, tokens and cost; do nothing else")
+    parser.add_argument("--limit", type=int, metavar="N", help="ask the teacher about N tasks only, for a trial")
+    parser.add_argument("--retry-failed", action="store_true", help="send again the requests that failed before")
+    parser.add_argument("--skip-preflight", action="store_true", help="do not look for server and device first")
     known, rest = parser.parse_known_args(argv)
     if known.unsandboxed:
         allow_plain()
     _refuse_unknown(PipelineOptions(rest))
-    return RunOptions(load_config(known.config), absolute(known.corpus), tuple(rest))
+    config = load_config(known.config)
+    if known.limit is not None:
+        if known.limit < 1:
+            raise MusadataError(f"is {known.limit}", where="--limit", remedy="give 1 or more, or leave it out")
+        config = dataclasses.replace(config, limit=known.limit)
+    flags = known.dry_run, known.retry_failed, not known.skip_preflight
+    return RunOptions(config, absolute(known.corpus), tuple(rest), *flags)
 
 
 def _refuse_unknown(options: PipelineOptions) -> None:
@@ -161,7 +180,7 @@ def _end_interrupted() -> NoReturn:
 def _mendable(report: str) -> str | None:
     """The message of a `MusadataError` inside the traceback that a Beam worker sent back as text."""
     for line in report.splitlines():
-        for kind in (MusadataError, Outage):
+        for kind in (MusadataError, BudgetSpent, Outage):
             _, marker, message = line.partition(f"{kind.__module__}.{kind.__name__}: ")
             if marker:
                 return message.split(" [while running", 1)[0].strip()

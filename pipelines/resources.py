@@ -5,16 +5,29 @@ Each is imported where it is opened, so that a worker of stage 1 carries no veri
 
 import atexit
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, update_wrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
-from musadata.config import BackendType, Config, SourceConfig, TeacherConfig, TeacherType, VerifierConfig
+from musadata.config import (
+    BackendType,
+    Config,
+    RequestsConfig,
+    SourceConfig,
+    TeacherConfig,
+    TeacherType,
+    VerifierConfig,
+)
+from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.files import join
 from musadata.storage.journal import Journal
+from musadata.teacher import ledger
 from pipelines.versions import answers_version, executions_name, verdicts_version
 
 if TYPE_CHECKING:
@@ -24,6 +37,10 @@ if TYPE_CHECKING:
     from musadata.teacher.protocol import Teacher
     from musadata.verifier import Verifier
 
+ASKING_STAGES = ("stage2", "stage3")
+FAILURES = "failures"  # the journals of requests that failed in this run
+WORKERS = "MUSADATA_WORKERS"  # how many processes share this machine and its limits
+MOST_SHARDS = 32  # that a worker has open at once
 DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
 
 P = ParamSpec("P")
@@ -31,6 +48,7 @@ R = TypeVar("R")
 
 _open = ExitStack()
 _opening = threading.RLock()
+_teachers: list["Teacher"] = []
 
 
 class OpenedOnce(Generic[P, R]):
@@ -108,27 +126,88 @@ def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
 
 
 @OpenedOnce
-def teacher(config: TeacherConfig, seed: int) -> "Teacher":
-    """The teacher, kept open for all shards of this process."""
+def teacher(config: Config) -> "Teacher":
+    """The teacher, kept open for all shards of this process. The workers of this machine share its limits."""
     from musadata.teacher import open_teacher
 
-    opened = open_teacher(config, seed, lambda: references(config.kind))
+    about, workers = config.teacher, int(os.environ.get(WORKERS, "1"))
+    slots = Path(tempfile.gettempdir(), "request-slots") if workers > 1 else None
+    opened = open_teacher(about, config.seed, lambda: references(about.kind), config.requests, workers, slots)
     if isinstance(opened, AbstractContextManager):
         _open.enter_context(opened)
+    _teachers.append(opened)
     return opened
 
 
-def requests_at_once(config: TeacherConfig) -> int:
-    """How many questions a shard may have under way: a server takes many, a teacher in this process one."""
+def stop_asking(error: BaseException) -> None:
+    """End all requests of this process: the run has failed, and nobody waits for their answers."""
+    from musadata.teacher.protocol import RemoteTeacher
+
+    if isinstance(error, BudgetSpent):  # what is in flight is paid for
+        return
+    for opened in _teachers:
+        if isinstance(opened, RemoteTeacher):
+            opened.stop(error if isinstance(error, MusadataError) else Cancelled("the run has failed"))
+
+
+def forget_teachers() -> None:
+    """Open teachers anew in the next run of this process: one that was stopped answers no more."""
+    teacher.cache_clear()
+    _teachers.clear()
+
+
+def check_server(config: Config) -> None:
+    """Find now whether the teacher's server is there and has the model.
+
+    Raises:
+        MusadataError: it is not or has not, or it refuses the key.
+    """
+    from musadata.teacher.openai import OpenAITeacher
+
+    if is_remote(config.teacher):
+        with OpenAITeacher(config.teacher, config.requests) as opened:
+            opened.check_server()
+
+
+def is_remote(config: TeacherConfig) -> bool:
     from musadata.teacher import TEACHERS
 
-    return config.concurrency if TEACHERS[config.kind].is_remote else 1
+    return TEACHERS[config.kind].is_remote
+
+
+def requests_at_once(config: TeacherConfig) -> int:
+    """How many questions may be under way: a server takes many, a teacher in this process one. Some threads more, since
+    a request that waits to be sent again holds one but no slot."""
+    return config.concurrency + config.concurrency // 4 + 1 if is_remote(config) else 1
+
+
+def shards_at_once(config: TeacherConfig) -> int:
+    """How many shards a worker has under way, so that a server is kept busy over their ends."""
+    return min(config.concurrency, MOST_SHARDS) if is_remote(config) else 1
+
+
+@OpenedOnce
+def asking_threads(count: int) -> ThreadPoolExecutor | None:
+    """The threads in which this process asks a server, for all of its shards."""
+    return ThreadPoolExecutor(count, "ask") if count > 1 else None
+
+
+@OpenedOnce
+def executing_here(workers: int) -> threading.BoundedSemaphore:
+    """The right to run foreign code in a sandbox: threads that ask are many more than cores."""
+    return threading.BoundedSemaphore(max(2, len(os.sched_getaffinity(0)) // workers))
 
 
 def verdicts_at_once(config: VerifierConfig, workers: int) -> int:
     """How many candidates one process judges at a time, of `workers` that share this machine's cores: its part of what
     keeps a device busy, and two at least, so that the last workers leave fewer cores idle."""
     return max(2, len(os.sched_getaffinity(0)) // workers) if config.backend in DEVICE_BACKENDS else 2
+
+
+@OpenedOnce
+def judging(at_once: int) -> threading.BoundedSemaphore:
+    """The right to judge a candidate, for the threads of all shards."""
+    return threading.BoundedSemaphore(at_once)
 
 
 @OpenedOnce
@@ -145,11 +224,27 @@ def executions(corpus: str, function: str) -> Journal:
 @contextmanager
 def request_cache(config: Config, corpus: str, stage: str) -> Iterator[RequestCache]:
     """What a stage has asked and judged so far, in other processes too; what comes to it is written in the end."""
-    answers, verdicts = journal(corpus, stage, "answers"), journal(corpus, stage, "verdicts")
-    for one in (answers, verdicts):
+    names = ("answers", "verdicts", *((FAILURES, ledger.NAME) if is_remote(config.teacher) else ()))
+    journals = [journal(corpus, stage, name) for name in names]
+    for one in journals:
         one.refresh()
+    versions = answers_version(config.teacher), verdicts_version(config.verifier)
+    failures, usage = (*journals[2:], None, None)[:2]
+    budget = request_budget(config.requests, corpus) if usage else None
     try:
-        yield RequestCache(answers, verdicts, answers_version(config.teacher), verdicts_version(config.verifier))
+        yield RequestCache(journals[0], journals[1], *versions, failures, usage, budget, config.teacher)
     finally:
-        for one in (answers, verdicts):
+        for one in journals:
             one.flush()
+
+
+@OpenedOnce
+def request_budget(config: RequestsConfig, corpus: str) -> "ledger.Budget":
+    """What may be spent on a corpus, by all stages together."""
+    return ledger.Budget(config, [journal(corpus, stage, ledger.NAME) for stage in ASKING_STAGES])
+
+
+def forget_failures(corpus: str) -> None:
+    """Let requests that failed in an earlier run be sent again."""
+    for stage in ASKING_STAGES:
+        journal(corpus, stage, FAILURES).clear()

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from musadata.config import Config
 from musadata.corpus.manifest import create_corpus, open_corpus
@@ -17,7 +18,11 @@ from musadata.storage.commits import COMMITS, Commit
 from musadata.storage.files import join, list_names
 from musadata.storage.lock import lock_corpus
 from musadata.storage.shards import Shard
-from pipelines.options import RunOptions
+from musadata.verifier.backend_choice import check_backend
+from pipelines import resources
+from pipelines.estimates import print_estimates
+from pipelines.options import RunOptions, runs_here
+from pipelines.outcome import check_disk, remarks_on_failures, reopen_failed, require_rows
 from pipelines.progress import JournalCounter, Watch, Watched
 from pipelines.steps import DealShards, Undone
 
@@ -31,6 +36,8 @@ class Stage(beam.PTransform, ABC):
     Attributes:
         name: of the stage, its commits and its journals.
         needs: the stage whose commits it reads; "" for none.
+        makes: the dataset without which its run is a failure.
+        asks: the teacher is asked in it.
     """
 
     config: Config
@@ -38,6 +45,8 @@ class Stage(beam.PTransform, ABC):
 
     name: ClassVar[str]
     needs: ClassVar[str] = ""
+    makes: ClassVar[str] = "tasks"
+    asks: ClassVar[bool] = False
 
     @abstractmethod
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
@@ -76,6 +85,9 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
     """
     config, corpus = options.config, options.corpus
     stages = [kind(config, corpus) for kind in kinds]
+    if options.dry_run:
+        print_estimates(config, corpus, [stage.name for stage in stages if stage.asks])
+        return
     for stage in stages:
         stage.check()
     if stages[0].needs:
@@ -85,15 +97,35 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
     with lock_corpus(corpus):
         for stage in stages:
             stage.prepare()
+        asking = [stage.name for stage in stages if stage.asks]
+        if options.retry_failed:
+            reopen_failed(corpus, asking)
         if all(stage.is_done() for stage in stages):
             for stage in stages:
                 print(f"{stage.name}: up to date", file=sys.stderr)
         else:
+            _start(options, asks=bool(asking))
             _run(stages, options)
-        publish(corpus, config, shards=config.shards)
+        manifest = publish(corpus, config, shards=config.shards)
     for stage in stages:
-        for remark in stage.remarks():
+        for remark in (*stage.remarks(), *remarks_on_failures(corpus, manifest, stage.name)):
             print(f"{stage.name}: {remark}", file=sys.stderr)
+    for stage in stages:
+        require_rows(corpus, manifest, stage.name, stage.makes)
+
+
+def _start(options: RunOptions, *, asks: bool) -> None:
+    """Look for what the run needs, and let it begin without what earlier runs of this process have left."""
+    here = runs_here(PipelineOptions(list(options.arguments)))
+    resources.forget_teachers()
+    if options.preflight:
+        check_disk(options.corpus)
+        if here:
+            check_backend(options.config.verifier)
+        if asks:
+            resources.check_server(options.config)
+    if resources.is_remote(options.config.teacher):
+        resources.forget_failures(options.corpus)
 
 
 def _run(stages: Sequence[Stage], options: RunOptions) -> None:

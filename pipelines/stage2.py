@@ -6,6 +6,7 @@ python -m pipelines.stage2 --config configs/quickstart.yaml --corpus build/quick
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -17,15 +18,26 @@ from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
 from musadata.tracing.task import trace_task
 from pipelines import resources
-from pipelines.options import parse_options, run_command
+from pipelines.options import parse_options, run_command, workers_here
 from pipelines.run import Stage, run_stages
-from pipelines.steps import RunStep, ShardStep, Undone, Writers, all_found, concurrently
+from pipelines.steps import (
+    RunStep,
+    ShardStep,
+    Undone,
+    Writers,
+    all_found,
+    asking_settings,
+    concurrently,
+    task_limit,
+)
 from pipelines.versions import annotation_version
 
 
 @dataclass(frozen=True)
 class Annotate(ShardStep):
     """Traces every task of a shard and has the teacher reason about it."""
+
+    workers: int = 1  # how many share a machine
 
     stage: ClassVar[str] = "stage2"
     writes: ClassVar[dict[str, type]] = {"annotations": Annotation, "rejects": Reject}
@@ -35,7 +47,7 @@ class Annotate(ShardStep):
         return annotation_version(self.config.teacher)
 
     def settings(self, shard: Shard) -> Any:
-        return [self.config.tracing, self.config.teacher, self.config.seed]
+        return [self.config.tracing, *asking_settings(self.config)]
 
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, "stage1", shard)]
@@ -46,17 +58,19 @@ class Annotate(ShardStep):
 
     def _annotate(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)
-        teacher = resources.teacher(config.teacher, config.seed)
+        teacher, executing = resources.teacher(config), resources.executing_here(self.workers)
         ask = cache.ask_teacher(teacher)
 
         def work(task: Task) -> tuple[bool, Annotation | Reject]:
-            traces = trace_task(task, config.tracing, sandbox, config.seed)
+            with executing:
+                traces = trace_task(task, config.tracing, sandbox, config.seed)
             if isinstance(traces, Reject):
                 return False, traces
             return True, annotate(task, traces, ask, teacher.name, config.seed)
 
-        tasks = read_shard(self.corpus, "tasks", shard, Task)
-        for traced, result in concurrently(work, tasks, resources.requests_at_once(config.teacher)):
+        tasks = islice(read_shard(self.corpus, "tasks", shard, Task), task_limit(config, shard))
+        threads = resources.requests_at_once(config.teacher)
+        for traced, result in concurrently(work, tasks, threads, resources.asking_threads(threads)):
             out.funnel.came_in("trace")
             if traced:
                 out.funnel.went_on("trace")
@@ -73,9 +87,12 @@ class Stage2(Stage):
 
     name = "stage2"
     needs = "stage1"
+    makes = "annotations"
+    asks = True
 
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
-        return shards | "Annotate" >> RunStep(Annotate(self.config, self.corpus))
+        step = Annotate(self.config, self.corpus, workers_here(shards.pipeline.options) or 1)
+        return shards | "Annotate" >> RunStep(step, resources.shards_at_once(self.config.teacher))
 
     def is_done(self) -> bool:
         return all_found(Annotate(self.config, self.corpus))

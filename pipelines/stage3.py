@@ -6,9 +6,11 @@ python -m pipelines.stage3 --config configs/quickstart.yaml --corpus build/quick
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar
 
 import apache_beam as beam
@@ -24,17 +26,28 @@ from musadata.records import (
     Reject,
     Task,
     Trajectory,
+    Verdict,
 )
 from musadata.sampling.assembly import assemble
 from musadata.sampling.request_cache import RequestCache
-from musadata.sampling.rollout import Ask, Judge, NotKnownYet, judge_program, run_rollout
+from musadata.sampling.rollout import Ask, CutShort, Judge, NotKnownYet, judge_program, run_rollout
 from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
-from musadata.teacher.protocol import CannotAnswer, Teacher
+from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, Teacher
 from pipelines import resources
 from pipelines.options import parse_options, run_command, workers_here
 from pipelines.run import Stage, run_stages
-from pipelines.steps import RunStep, ShardStep, Undone, UnlessUndone, Writers, all_found, concurrently
+from pipelines.steps import (
+    EachShard,
+    RunStep,
+    ShardStep,
+    Undone,
+    Writers,
+    all_found,
+    asking_settings,
+    concurrently,
+    task_limit,
+)
 from pipelines.versions import assembly_version
 
 HUMAN = "human"  # who wrote the candidates that were mined together with their task
@@ -58,7 +71,7 @@ class Assemble(ShardStep):
         return assembly_version(self.config)
 
     def settings(self, shard: Shard) -> Any:
-        return [self.config.teacher, self.config.verifier, self.config.sampling, self.config.seed]
+        return [self.config.verifier, self.config.sampling, *asking_settings(self.config)]
 
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
@@ -68,10 +81,10 @@ class Assemble(ShardStep):
             self._process(shard, cache, out)
 
     def _process(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
-        teacher = resources.teacher(self.config.teacher, self.config.seed).name
+        teacher = resources.teacher(self.config).name
         ask, judge = cache.recall_answers(teacher), cache.recall_verdicts(self.config.verifier)
         programs = human_programs(self.corpus, shard)
-        for task, annotation in annotated_tasks(self.corpus, shard):
+        for task, annotation in annotated_tasks(self.config, self.corpus, shard):
             candidates, trajectories = self._assemble(task, annotation, ask, judge, teacher, out)
             for sample, program in enumerate(programs.get(task.task_id, ()), start=self.config.teacher.samples):
                 attempts = judge_program(task, annotation, sample, program, self.config.seed, judge)
@@ -88,6 +101,12 @@ class Assemble(ShardStep):
             out.funnel.came_in("generate")
             try:
                 attempts = run_rollout(task, annotation, sample, config.sampling.turns, config.seed, ask, judge)
+            except CutShort as cut:
+                out.reject(_failed(task, sample, cut, len(cut.attempts) + 1))
+                attempts = cut.attempts
+            except RequestFailed as failure:
+                out.reject(_failed(task, sample, failure, 1))
+                continue
             except CannotAnswer as refusal:
                 out.reject(_unanswered(task, sample, str(refusal)))
                 continue
@@ -131,10 +150,15 @@ def _unanswered(task: Task, sample: int, reason: str) -> Reject:
     return Reject(SCHEMA_VERSION, "candidates", "generate", reason, f"sample {sample}", task.task_id)
 
 
-def annotated_tasks(corpus: str, shard: Shard) -> Iterator[tuple[Task, Annotation]]:
+def _failed(task: Task, sample: int, failure: RequestFailed, turn: int) -> Reject:
+    detail = f"sample {sample}, turn {turn}: {failure}"
+    return Reject(SCHEMA_VERSION, "candidates", "generate", REQUEST_FAILED, detail, task.task_id)
+
+
+def annotated_tasks(config: Config, corpus: str, shard: Shard) -> Iterator[tuple[Task, Annotation]]:
     """The tasks of a shard that have an annotation, with it; both files are in the same order."""
     annotations = {one.task_id: one for one in read_shard(corpus, "annotations", shard, Annotation)}
-    for task in read_shard(corpus, "tasks", shard, Task):
+    for task in islice(read_shard(corpus, "tasks", shard, Task), task_limit(config, shard)):
         if task.task_id in annotations:
             yield task, annotations[task.task_id]
 
@@ -170,23 +194,28 @@ class RolloutStep(ABC):
 
     def run(self, shard: Shard) -> Shard:
         if Assemble(self.config, self.corpus).found(shard) is None:
+            threads, shared = self.at_once(), self.threads()
             with resources.request_cache(self.config, self.corpus, Assemble.stage) as cache:
-                for _ in concurrently(_as_far_as_known, self._conversations(shard, cache), self.at_once()):
+                for _ in concurrently(_as_far_as_known, self._conversations(shard, cache), threads, shared):
                     pass
         return shard
+
+    def threads(self) -> ThreadPoolExecutor | None:
+        """The threads that all shards of this process share; None for some of each shard's own."""
+        return None
 
     def _conversations(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], object]]:
         samples, turns, seed = self.config.teacher.samples, self.config.sampling.turns, self.config.seed
         ask, judge = self.abilities(cache)
         programs = human_programs(self.corpus, shard)
-        for task, annotation in annotated_tasks(self.corpus, shard):
+        for task, annotation in annotated_tasks(self.config, self.corpus, shard):
             for sample in range(samples):
                 yield partial(run_rollout, task, annotation, sample, turns, seed, ask, judge)
             for sample, program in enumerate(programs.get(task.task_id, ()), start=samples):
                 yield partial(judge_program, task, annotation, sample, program, seed, judge)
 
     def teacher(self) -> Teacher:
-        return resources.teacher(self.config.teacher, self.config.seed)
+        return resources.teacher(self.config)
 
 
 def _as_far_as_known(conversation: Callable[[], object]) -> None:
@@ -199,6 +228,9 @@ class AskTeacher(RolloutStep):
 
     def at_once(self) -> int:
         return resources.requests_at_once(self.config.teacher)
+
+    def threads(self) -> ThreadPoolExecutor | None:
+        return resources.asking_threads(self.at_once())
 
     def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
         return cache.ask_teacher(self.teacher()), cache.recall_verdicts(self.config.verifier)
@@ -226,20 +258,46 @@ class Execute(RolloutStep):
         return cache.recall_answers(self.teacher().name), cache.verify(self.config.verifier, verifier)
 
 
+class Converse(AskTeacher):
+    """Asks a server and judges in one process: some conversations wait for answers while others are judged."""
+
+    def at_once(self) -> int:
+        return super().at_once() + self._verdicts()
+
+    def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
+        verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
+        verify, turn = cache.verify(self.config.verifier, verifier), resources.judging(self._verdicts())
+
+        def judge(task: Task, annotation: Annotation, answer: Answer) -> Verdict:
+            with turn:
+                return verify(task, annotation, answer)
+
+        return cache.ask_teacher(self.teacher()), judge
+
+    def _verdicts(self) -> int:
+        return resources.verdicts_at_once(self.config.verifier, self.workers)
+
+
 class Stage3(Stage):
     """Ask, compile and execute for every turn, then assemble."""
 
     name = "stage3"
     needs = "stage2"
+    makes = "candidates"
+    asks = True
 
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
+        together = resources.shards_at_once(config.teacher)
+        if together > 1 and workers:  # a server answers while this machine judges
+            shards |= "Converse" >> EachShard(Converse(config, corpus, workers).run, together)
+            return shards | "Assemble" >> RunStep(Assemble(config, corpus))
         on_device = config.verifier.backend in resources.DEVICE_BACKENDS
         for turn in range(1, config.sampling.turns + 1):
-            shards |= f"Ask {turn}" >> beam.Map(UnlessUndone(AskTeacher(config, corpus).run))
-            execute = beam.Map(UnlessUndone(Execute(config, corpus, workers or 1).run))
+            shards |= f"Ask {turn}" >> EachShard(AskTeacher(config, corpus).run, together)
+            execute: beam.PTransform = EachShard(Execute(config, corpus, workers or 1).run)
             if on_device and not workers:  # else one process does both, and would only import each candidate twice
-                shards |= f"Compile {turn}" >> beam.Map(UnlessUndone(Compile(config, corpus).run))
+                shards |= f"Compile {turn}" >> EachShard(Compile(config, corpus).run)
                 execute = execute.with_resource_hints(**DEVICE)
             shards |= f"Execute {turn}" >> execute
         return shards | "Assemble" >> RunStep(Assemble(config, corpus))

@@ -5,25 +5,28 @@ twice, or kill a worker half-way: a step writes its files under temporary names 
 always gives the same bytes, so neither is seen by a reader.
 """
 
+import dataclasses
 import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import apache_beam as beam
 import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindows
 
-from musadata.config import Config
+from musadata.config import Config, TeacherConfig
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
 from musadata.errors import Cancelled, Outage
 from musadata.records import Reject
 from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
 from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal
+from pipelines import resources
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -166,20 +169,74 @@ class DealShards(beam.PTransform):
 
 @dataclass
 class RunStep(beam.PTransform):
-    """Every shard through one step. Commits come out, and what an outage has kept from its end."""
+    """Every shard through one step, `at_once` shards of a worker at a time. Commits come out, and what an outage has
+    kept from its end."""
 
     step: ShardStep
+    at_once: int = 1
 
     def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Commit | Undone]:
-        return shards | beam.Map(UnlessUndone(self.step.run))
+        return shards | EachShard(self.step.run, self.at_once)
 
 
-def concurrently(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """`function` of every item, in order, up to `threads` at once. Items are drawn as they are needed."""
+@dataclass
+class EachShard(beam.PTransform):
+    """Every shard through some work; several at once where the work mostly waits for a server, so that what is asked
+    does not run dry at the end of each shard."""
+
+    work: Callable[[Shard], Any]
+    at_once: int = 1
+
+    def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Any]:
+        work = UnlessUndone(self.work)
+        return shards | (beam.ParDo(_SeveralAtOnce(work, self.at_once)) if self.at_once > 1 else beam.Map(work))
+
+
+class _SeveralAtOnce(beam.DoFn):
+    """Works on several elements of a bundle in threads; a result goes on as soon as it is there."""
+
+    def __init__(self, work: Callable[[Any], Any], at_once: int):
+        self._work, self._at_once = work, at_once
+
+    def start_bundle(self) -> None:
+        self._pool = ThreadPoolExecutor(self._at_once)
+        self._under_way: set[Future[Any]] = set()
+
+    def process(self, element: Any) -> Iterator[Any]:
+        if len(self._under_way) >= self._at_once:
+            yield from self._next_results()
+        self._under_way.add(self._pool.submit(self._work, element))
+
+    def finish_bundle(self) -> Iterator[Any]:
+        while self._under_way:
+            for result in self._next_results():
+                yield GlobalWindows.windowed_value(result)
+        self._pool.shutdown()
+
+    def _next_results(self) -> list[Any]:
+        done, self._under_way = wait(self._under_way, return_when=FIRST_COMPLETED)
+        try:
+            return [future.result() for future in done]
+        except BaseException as error:
+            resources.stop_asking(error)
+            self._pool.shutdown(cancel_futures=True)
+            raise
+
+
+def concurrently(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int,
+    shared: ThreadPoolExecutor | None = None,
+) -> Iterator[Result]:
+    """`function` of every item, in order, up to `threads` at once, in a pool of its own or one that is shared.
+
+    Items are drawn as they are needed.
+    """
     if threads == 1:
         yield from map(function, items)
         return
-    pool, waiting = ThreadPoolExecutor(threads), deque[Future[Result]]()
+    pool, waiting = shared or ThreadPoolExecutor(threads), deque[Future[Result]]()
     try:
         for item in items:
             waiting.append(pool.submit(function, item))
@@ -188,7 +245,32 @@ def concurrently(function: Callable[[Item], Result], items: Iterable[Item], thre
         while waiting:
             yield waiting.popleft().result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        for future in waiting:
+            future.cancel()
+        wait(waiting)
+        if shared is None:
+            pool.shutdown()
+
+
+def asking_settings(config: Config) -> list[Any]:
+    """The part of a config that answers depend on, without what only says how a server is asked and paid."""
+    same = TeacherConfig()
+    teacher = dataclasses.replace(
+        config.teacher,
+        concurrency=same.concurrency,
+        timeout_seconds=same.timeout_seconds,
+        prompt_price=same.prompt_price,
+        cached_price=same.cached_price,
+        completion_price=same.completion_price,
+    )
+    return [teacher, config.seed, *([config.limit] if config.limit else [])]
+
+
+def task_limit(config: Config, shard: Shard) -> int | None:
+    """How many tasks of a shard the teacher is asked about, of `config.limit` over all shards; None for all."""
+    if not config.limit:
+        return None
+    return config.limit // shard.count + (shard.index < config.limit % shard.count)
 
 
 def all_found(step: ShardStep) -> bool:

@@ -1,14 +1,15 @@
 """What a stage has already asked and judged, so that nothing is paid for twice."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from musadata.config import VerifierConfig
+from musadata.config import TeacherConfig, VerifierConfig
 from musadata.records import Annotation, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet
 from musadata.storage.journal import Journal
-from musadata.teacher.protocol import Answer, CannotAnswer, Request, Teacher
+from musadata.teacher.ledger import Budget, record
+from musadata.teacher.protocol import Answer, CannotAnswer, RemoteTeacher, Request, RequestFailed, Teacher
 
 if TYPE_CHECKING:
     from musadata.verifier import Verifier
@@ -25,18 +26,26 @@ class RequestCache:
         teacher_version: version of the teacher's code where it computes its answers; "" where a model gives them, since
             paid answers outlive our code.
         verifier_version: version of the code and toolchain behind a verdict.
+        failures: requests to a server that failed in this run, by the same keys as answers.
+        usage: what replies have used, see `musadata.teacher.ledger`.
+        budget: what the run may use.
+        prices: the teacher's config.
     """
 
     answers: Journal
     verdicts: Journal
     teacher_version: str
     verifier_version: str
+    failures: Journal | None = None
+    usage: Journal | None = None
+    budget: Budget | None = None
+    prices: TeacherConfig = field(default_factory=TeacherConfig)
 
     def recall_answers(self, teacher: str) -> Ask:
         """Only remembers; raises NotKnownYet for what was never asked."""
 
         def ask(request: Request) -> Answer:
-            known = self.answers.get(self._answer_key(teacher, request))
+            known = self._known(self._answer_key(teacher, request))
             if known is None:
                 raise NotKnownYet
             return _answer(known)
@@ -48,13 +57,30 @@ class RequestCache:
 
         def ask(request: Request) -> Answer:
             key = self._answer_key(teacher.name, request)
-            record = self.answers.get(key)
-            if record is None:
-                record = _ask(teacher, request)
-                self.answers.put(key, record)
-            return _answer(record)
+            known = self._known(key)
+            if known is not None:
+                return _answer(known)
+            if isinstance(teacher, RemoteTeacher):
+                if self.budget:
+                    self.budget.check()
+                return teacher.answer_and_keep(request, lambda result: self._keep(key, teacher.name, request, result))
+            answered = _ask(teacher, request)
+            self.answers.put(key, answered)
+            return _answer(answered)
 
         return ask
+
+    def _known(self, key: str) -> dict[str, Any] | None:
+        known: dict[str, Any] | None = self.answers.get(key)
+        return self.failures.get(key) if known is None and self.failures else known
+
+    def _keep(self, key: str, teacher: str, request: Request, result: Answer | RequestFailed) -> None:
+        if self.usage:
+            record(self.usage, teacher, request, result.usage, self.prices)
+        if isinstance(result, Answer):
+            self.answers.put(key, plain(result))
+        elif self.failures:
+            self.failures.put(key, {"failed": result.reason, "detail": result.detail})
 
     def recall_verdicts(self, config: VerifierConfig) -> Judge:
         """Only remembers; raises NotKnownYet for what was never judged."""
@@ -115,11 +141,13 @@ def _ask(teacher: Teacher, request: Request) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = plain(teacher.answer(request))
         return answer
-    except CannotAnswer as refusal:  # remembered too: it would be the same the next time
+    except CannotAnswer as refusal:  # remembered too: what computes its answers would say the same the next time
         return {"cannot_answer": str(refusal)}
 
 
-def _answer(record: dict[str, Any]) -> Answer:
-    if "cannot_answer" in record:
-        raise CannotAnswer(record["cannot_answer"])
-    return restore(Answer, record)
+def _answer(known: dict[str, Any]) -> Answer:
+    if "cannot_answer" in known:
+        raise CannotAnswer(known["cannot_answer"])
+    if "failed" in known:
+        raise RequestFailed(known["failed"], known["detail"])
+    return restore(Answer, known)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from musadata.records import Annotation, ChatMessage, ErrorClass, Task, Verdict
 from musadata.teacher.prompts import render_generation, render_repair
-from musadata.teacher.protocol import Answer, Request, RequestKind
+from musadata.teacher.protocol import Answer, Request, RequestFailed, RequestKind
 
 Ask = Callable[[Request], Answer]
 Judge = Callable[[Task, Annotation, Answer], Verdict]
@@ -14,6 +14,14 @@ Judge = Callable[[Task, Annotation, Answer], Verdict]
 
 class NotKnownYet(Exception):
     """Raised by an `ask` or a `judge` that only remembers: the conversation goes on in a later step."""
+
+
+class CutShort(RequestFailed):
+    """A request failed after the first turn: `attempts` are what was answered and judged before."""
+
+    def __init__(self, attempts: "list[Attempt]", failure: RequestFailed):
+        super().__init__(failure.reason, failure.detail, failure.usage)
+        self.attempts = attempts
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ def run_rollout(
 
     Raises:
         CannotAnswer: the teacher has no answer to the first question.
+        CutShort: the request of a later turn failed.
         NotKnownYet: passed on from `ask` and `judge`.
     """
     messages = render_generation(task, annotation.traces, annotation.reasoning)
@@ -50,7 +59,12 @@ def run_rollout(
             turn=turn,
             seed=request_seed(seed, task.task_id, sample, turn),
         )
-        answer = ask(request)
+        try:
+            answer = ask(request)
+        except RequestFailed as failure:
+            if attempts:
+                raise CutShort(attempts, failure) from failure
+            raise
         verdict = judge(task, annotation, answer)
         attempts.append(Attempt(request, answer, verdict))
         if verdict.accepted or verdict.error_class is ErrorClass.INFRA:  # nothing was said that could be repaired

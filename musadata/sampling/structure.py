@@ -12,6 +12,8 @@ import tree_sitter_cuda
 import yaml
 from tree_sitter import Language, Node, Parser
 
+from musadata.syntax import parse
+
 _TECHNIQUES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("techniques.yaml").read_text(encoding="utf-8"))
 SHINGLE = 5  # tokens; as in MOSS-style plagiarism detection, long enough that common idioms do not dominate
 
@@ -50,7 +52,7 @@ def describe_structure(source: str) -> Structure:
 def cuda_sources(source: str) -> list[str]:
     """The pieces of CUDA C++ in a candidate, in order; the source itself where it is not Python."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError):
         return [source]
     strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]

@@ -140,6 +140,37 @@ class Journal:
                 if encoded and (self._places.find(encoded) or ())[:2] == (number, start):
                     yield json.loads(encoded)
 
+    def new_values(self, read: dict[str, int]) -> Iterator[Any]:
+        """The values of all records beyond the positions in `read` (segment -> bytes), which move on to their end."""
+        self.flush()
+        self.refresh()
+        with self._lock:
+            segments = list(self._segments)
+        for segment in segments:
+            for line in self._lines(segment, read.get(segment, 0)):
+                record = _parse(line)
+                if record is None and not line.endswith(b"\n"):  # it is being written
+                    break
+                read[segment] = read.get(segment, 0) + len(line)
+                if record is not None:
+                    yield record["value"]
+
+    def clear(self) -> None:
+        """Forget all records, on disk too. To be called while no other process uses the journal.
+
+        Raises:
+            Outage: the folder cannot be written to.
+        """
+        self.close()
+        with self._lock:
+            try:
+                for segment in [path for path in self._files.find(self._folder) if self._is_segment(path)]:
+                    self._files.rm_file(segment)
+            except OSError as error:
+                raise _unusable(self._folder, error, "cleared") from error
+            self._places, self._pending, self._own = Places(), {}, -1
+            self._segments, self._numbers, self._read, self._contents = [], {}, {}, {}
+
     def flush(self) -> None:
         """Write what is kept back, if anything is."""
         with self._lock:

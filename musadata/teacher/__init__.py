@@ -7,8 +7,9 @@ the questions, `annotation` asks for the six steps, and `grounding` compares the
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from musadata.config import TeacherConfig, TeacherType
+from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.sandbox import Sandbox
 from musadata.teacher.compiler.capturing import PRELOAD
 from musadata.teacher.protocol import Teacher
@@ -40,10 +41,18 @@ TEACHERS = {
 }
 
 
-def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox] | None = None) -> Teacher:
+def open_teacher(
+    config: TeacherConfig,
+    seed: int,
+    sandbox: Callable[[], Sandbox] | None = None,
+    requests: RequestsConfig | None = None,
+    workers: int = 1,
+    slots: Path | None = None,
+) -> Teacher:
     """The teacher that the config names; its module is imported only now.
 
-    One that runs references does so in the sandbox that `sandbox` returns, or opens its own.
+    One that runs references does so in the sandbox that `sandbox` returns, or opens its own. One behind a server keeps
+    to `requests`; `workers` processes of this machine share its limits by the file `slots`.
 
     Raises:
         MusadataError: the teacher cannot be reached or read; the message names the key.
@@ -56,7 +65,7 @@ def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox
         case TeacherType.OPENAI:
             from musadata.teacher.openai import OpenAITeacher
 
-            return OpenAITeacher(config)
+            return OpenAITeacher(config, requests, workers=workers, slots=slots)
         case TeacherType.REPLAY:
             from musadata.teacher.replay import ReplayTeacher
 

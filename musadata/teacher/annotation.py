@@ -6,7 +6,7 @@ from musadata.records import SCHEMA_VERSION, Annotation, Reject, Task, Trace
 from musadata.rows import content_id
 from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.prompts import STEPS, render_reasoning
-from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
 
 
 def annotate(
@@ -16,6 +16,8 @@ def annotate(
     messages = render_reasoning(task, traces)
     try:
         answer = ask(Request(RequestKind.REASON, task, traces, messages, seed=seed))
+    except RequestFailed as failure:
+        return _reject(task, REQUEST_FAILED, str(failure))
     except CannotAnswer as refusal:
         return _reject(task, "no answer", str(refusal))
     steps = parse_steps(answer.text)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from musadata.syntax import parse_expression
+
 
 class ClaimKind(StrEnum):
     OPERATOR = "operator"
@@ -218,7 +220,7 @@ def evaluate(expression: str) -> Fraction | None:
     for sign, operator in _NOTATION.items():
         expression = expression.replace(sign, operator)
     try:
-        return _value(ast.parse(expression.strip(), mode="eval").body)
+        return _value(parse_expression(expression.strip()).body)
     except (SyntaxError, ValueError, ZeroDivisionError):
         return None
 

@@ -1,27 +1,43 @@
 """A teacher behind any server that speaks OpenAI's chat protocol: vLLM, SGLang, a vendor's.
 
 One event loop in a thread of its own holds the connections, so `answer` may be called from any number of threads; as
-soon as one request is answered, its caller can send the next.
+soon as one request is answered, its caller can send the next. `request_gate` says when a request may be sent.
 """
 
 import asyncio
+import concurrent.futures
+import json
 import os
 import random
 import threading
-from contextlib import suppress
+import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from musadata.config import TeacherConfig
-from musadata.errors import MusadataError
-from musadata.teacher.chat import body_of, failure_of, read_answer, retry_delay
-from musadata.teacher.protocol import Answer, Request
+from musadata.config import RequestsConfig, TeacherConfig
+from musadata.errors import Cancelled, MusadataError
+from musadata.teacher.chat import (
+    TryAgain,
+    body_of,
+    check_status,
+    one_line,
+    rate_limit_pause,
+    read_answer,
+    retry_delay,
+)
+from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
+from musadata.teacher.request_gate import RequestGate
 
 KEY_VARIABLES = ("MUSADATA_API_KEY", "OPENAI_API_KEY")
-_ATTEMPTS = 7
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.25, 30.0
+_PAID_RETRIES = 2  # of replies that cost tokens and are of no use
+_LARGEST_REPLY = 1 << 25
+_CHARACTERS_PER_TOKEN = 3.5
+_CHECK_SECONDS = 30.0
 
 
 class OpenAITeacher:
@@ -31,41 +47,78 @@ class OpenAITeacher:
         name: model and sampling, for provenance and as part of the journal's key.
     """
 
-    def __init__(self, config: TeacherConfig, *, first_delay_s: float = 1.0):
+    def __init__(
+        self,
+        config: TeacherConfig,
+        requests: RequestsConfig | None = None,
+        *,
+        workers: int = 1,
+        slots: Path | None = None,
+        first_delay_s: float = _FIRST_DELAY_S,
+    ):
         """Nothing is sent yet.
 
         Args:
             config: model, base_url, sampling parameters and concurrency.
+            requests: retries, deadlines and limits.
+            workers: processes that ask this server from this machine; they share the limits.
+            slots: the file by which they share `concurrency`.
             first_delay_s: how long to wait before the first retry; doubles with every further one.
         """
-        self._config = config
+        self._config, self._requests = config, requests or RequestsConfig()
+        self._workers, self._slots = workers, slots
         self._first_delay_s = first_delay_s
-        self.name = (
-            f"openai:{config.model}:temperature={config.temperature:g}:top_p={config.top_p:g}:"
-            f"max_tokens={config.max_tokens}"
-        )
-        self._url = config.base_url.rstrip("/") + "/chat/completions"
+        self.name = name_of(config)
+        self._server = config.base_url.rstrip("/")
+        self._url = self._server + "/chat/completions"
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._gate: RequestGate
         self._session: aiohttp.ClientSession | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stopped: Exception | None = None
         self._structured = True  # until the server says that it does not know response_format
 
     def answer(self, request: Request) -> Answer:
         """The model's reply.
 
         Raises:
-            CannotAnswer: the server refuses this request alone, or the reply is empty.
-            MusadataError: the server cannot be reached, stays overloaded, or refuses key, model or path.
+            RequestFailed: this request got no usable answer, though it was sent again as the config says.
+            MusadataError: every request would fail: no server, a refused key, no such model, no quota.
         """
-        return asyncio.run_coroutine_threadsafe(self._ask(request), self._running_loop()).result()
+        return self.answer_and_keep(request, lambda result: None)
+
+    def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
+        """`answer`, with `keep` called for the result while its slot is still held."""
+        loop = self._running_loop()
+        future = asyncio.run_coroutine_threadsafe(self._answer(request, keep), loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise self._stopped or Cancelled("was closed during a request", where=self._url) from None
+
+    def stop(self, error: Exception) -> None:
+        """End all requests, under way or to come, with an error."""
+        with self._lock:
+            self._stopped = self._stopped or error
+            loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._stop_all)
+
+    def check_server(self) -> None:
+        """Ask the server for its models, before anything else is done.
+
+        Raises:
+            MusadataError: no server there, it refuses the key, or it does not have the model.
+        """
+        asyncio.run_coroutine_threadsafe(self._check_server(), self._running_loop()).result()
 
     def close(self) -> None:
-        """Close the connections and end the loop's thread."""
+        """Close the connections and end the loop's thread; what is under way is cancelled."""
         with self._lock:
-            loop, session, self._loop, self._session = self._loop, self._session, None, None
+            loop, self._loop = self._loop, None
         if loop is not None:
-            if session is not None:
-                asyncio.run_coroutine_threadsafe(session.close(), loop).result()
+            asyncio.run_coroutine_threadsafe(self._close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
 
     def __enter__(self) -> "OpenAITeacher":
@@ -76,50 +129,186 @@ class OpenAITeacher:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
+            if self._stopped:
+                raise self._stopped
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                self._gate = RequestGate(self._requests, self._config.concurrency, self._workers, self._slots)
                 threading.Thread(target=self._loop.run_forever, name="teacher", daemon=True).start()
             return self._loop
 
-    async def _ask(self, request: Request) -> Answer:
-        failure, wait_s = "", 0.0
-        for attempt in range(_ATTEMPTS):
+    def _stop_all(self) -> None:
+        if self._stopped:
+            self._gate.stop(self._stopped)
+        for task in self._tasks:
+            task.cancel()
+
+    async def _close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._gate.close()
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _answer(self, request: Request, keep: Keep) -> Answer:
+        """The answer, or the error with which the whole run ends."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            return await self._ask(request, keep)
+        except RequestFailed:
+            raise
+        except MusadataError as error:
+            self._stopped = self._stopped or error
+            self._tasks.discard(task)
+            self._stop_all()
+            raise
+        finally:
+            self._tasks.discard(task)
+
+    async def _ask(self, request: Request, keep: Keep) -> Answer:
+        start, attempt, paid = time.monotonic(), 0, 0
+        while True:
+            attempt += 1
+            wait_s = min(self._first_delay_s * 2 ** (attempt - 1), _LONGEST_DELAY_S) * random.uniform(0.75, 1.25)
+            left_s = self._requests.deadline_seconds - (time.monotonic() - start)
+            trouble = await self._try(request, keep, left_s)
+            if isinstance(trouble, Answer):
+                return trouble
+            said, asked_wait_s, costs, connected = trouble
+            if asked_wait_s < 0:  # at once, in another form
+                attempt -= 1
+                continue
+            wait_s = max(wait_s, asked_wait_s)
+            paid += costs
+            late = time.monotonic() - start + wait_s > self._requests.deadline_seconds
+            if attempt > self._requests.retries or paid > _PAID_RETRIES or late:
+                if not connected:
+                    raise MusadataError(f"no server answers ({said})", where=self._url, remedy=_NO_SERVER)
+                failure = RequestFailed(f"no answer after {attempt} tries", said)
+                keep(failure)
+                self._finish(failure)
+                raise failure
             await asyncio.sleep(wait_s)
-            wait_s = self._first_delay_s * 2**attempt * random.uniform(0.75, 1.25)
+
+    async def _try(self, request: Request, keep: Keep, left_s: float) -> Answer | tuple[str, float, bool, bool]:
+        """An answer; or what went wrong, how long the server asks to wait, whether it cost tokens, and whether there
+        was a server at all."""
+        body = body_of(request, self._config, self._structured)
+        data = json.dumps(body).encode()
+        estimate = len(data) / _CHARACTERS_PER_TOKEN
+        async with self._gate.slot(estimate):
+            headers: Any = {}
             try:
-                status, headers, reply = await self._post(body_of(request, self._config, self._structured))
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                failure = f"{type(error).__name__}: {error}".rstrip(": ")
-                continue
-            if status == 200:
-                return read_answer(request, reply)
-            if self._structured and status in (400, 422) and "response_format" in str(reply):
-                self._structured, wait_s = False, 0.0  # an older server: ask for headings alone
-                continue
-            failure = failure_of(status, reply, self._url, self._config.model)
-            wait_s = max(wait_s, retry_delay(headers))
-        raise MusadataError(
-            f"no answer after {_ATTEMPTS} attempts ({failure})",
-            where=self._url,
-            remedy="check that the server runs, lower teacher.concurrency, or raise teacher.timeout_seconds",
-        )
+                status, headers, reply = await self._post(data, left_s)
+                if self._asks_for_json(body) and status in (400, 422) and "response_format" in str(reply):
+                    self._structured = False  # an older server: ask for headings alone
+                    return "response_format refused", -1.0, False, True
+                check_status(status, reply, self._url, self._config.model)
+                answer = read_answer(request, reply, self._server)
+            except TryAgain as trouble:
+                self._gate.replied(trouble.overloaded)
+                self._gate.pause(rate_limit_pause(headers))
+                return str(trouble), retry_delay(headers), trouble.usage.completion_tokens > 0, True
+            except RequestFailed as failure:
+                self._gate.replied(False)
+                keep(failure)
+                self._finish(failure)
+                raise
+            except (aiohttp.ClientConnectorError, ConnectionRefusedError) as error:
+                return _name(error), 0.0, False, False
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                self._gate.replied(isinstance(error, TimeoutError))
+                return _name(error), 0.0, isinstance(error, ValueError), True
+            self._gate.replied(False)
+            self._gate.used(answer.usage.prompt_tokens + answer.usage.completion_tokens - estimate)
+            self._gate.pause(rate_limit_pause(headers))
+            keep(answer)
+        self._gate.finished("", self._url)
+        return answer
 
-    async def _post(self, body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
-        session = await self._open_session()
-        async with session.post(self._url, json=body) as response:
-            text = await response.text()
-            reply: Any = text
-            with suppress(ValueError):
-                reply = await response.json(content_type=None)
-            return response.status, dict(response.headers), reply
+    def _asks_for_json(self, body: dict[str, Any]) -> bool:
+        return "response_format" in body and "response_format" not in self._config.extra_body
 
-    async def _open_session(self) -> aiohttp.ClientSession:
+    def _finish(self, failure: RequestFailed) -> None:
+        self._gate.finished(str(failure), self._url)
+        if self._gate.stopped:
+            raise self._gate.stopped
+
+    async def _post(self, data: bytes, left_s: float) -> tuple[int, Any, Any]:
+        session = self._open_session()
+        limit = aiohttp.ClientTimeout(total=max(min(self._config.timeout_seconds, left_s), 0.001))
+        async with session.post(self._url, data=data, headers=_JSON, timeout=limit) as response:
+            return response.status, response.headers, await _read(response)
+
+    async def _check_server(self) -> None:
+        url = f"{self._server}/models"
+        try:
+            async with self._open_session().get(url, timeout=aiohttp.ClientTimeout(total=_CHECK_SECONDS)) as response:
+                status, reply = response.status, await _read(response)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise MusadataError(f"no server answers ({_name(error)})", where=url, remedy=_NO_SERVER) from error
+        if status in (401, 402, 403):
+            check_status(status, reply, url, self._config.model)
+        listed = reply.get("data") if status == 200 and isinstance(reply, dict) else None
+        names = [one.get("id") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        if names and self._config.model not in names:
+            await self._check_model(names)
+
+    async def _check_model(self, names: list[Any]) -> None:
+        """A server may have models that it does not list: ask for one token."""
+        body = {"model": self._config.model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        try:
+            status, _, reply = await self._post(json.dumps(body).encode(), _CHECK_SECONDS)
+            check_status(status, reply, self._url, f"{self._config.model}; listed: {', '.join(map(str, names[:8]))}")
+        except (TryAgain, RequestFailed, aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return  # whatever it is, it is not the model's name
+
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             key = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
             self._session = aiohttp.ClientSession(
                 headers={"Authorization": f"Bearer {key}"} if key else {},
-                timeout=aiohttp.ClientTimeout(total=self._config.timeout_seconds),
+                timeout=aiohttp.ClientTimeout(total=None),
                 connector=aiohttp.TCPConnector(limit=0),
                 trust_env=urlsplit(self._url).hostname not in _LOOPBACK,  # a proxy, unless the server is here
             )
         return self._session
+
+
+_JSON = {"Content-Type": "application/json"}
+_NO_SERVER = "start the server or check teacher.base_url, then run the same command again"
+
+
+def name_of(config: TeacherConfig) -> str:
+    """The provenance of answers: model and sampling. What else requests hold is part of it where there is any."""
+    more = "".join(f":{key}={config.extra_body[key]}" for key in sorted(config.extra_body))
+    return (
+        f"openai:{config.model}:temperature={config.temperature:g}:top_p={config.top_p:g}:"
+        f"max_tokens={config.max_tokens}{more}"
+    )
+
+
+async def _read(response: aiohttp.ClientResponse) -> Any:
+    """The JSON of a reply, its text where it is none. Invalid UTF-8 becomes U+FFFD.
+
+    Raises:
+        ValueError: the reply is larger than any answer.
+    """
+    data = bytearray()
+    async for chunk in response.content.iter_any():
+        data += chunk
+        if len(data) > _LARGEST_REPLY:
+            raise ValueError(f"a reply of more than {_LARGEST_REPLY >> 20} MiB")
+    text = data.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _name(error: Exception) -> str:
+    return one_line(f"{type(error).__name__}: {error}".rstrip(": "))

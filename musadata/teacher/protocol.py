@@ -1,10 +1,13 @@
 """The requests to a teacher, its answers, and its interface."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from musadata.records import ChatMessage, ReasoningStep, Task, Trace
+from musadata.records import NO_USAGE, ChatMessage, ReasoningStep, Task, Trace, Usage
+
+REQUEST_FAILED = "request failed"  # the reason of rejects whose request `--retry-failed` sends again
 
 
 class RequestKind(StrEnum):
@@ -45,14 +48,26 @@ class Answer:
     """A teacher's reply: text and, for a requested candidate, one fenced Python block.
 
     Attributes:
-        text: the reply as the model would give it.
+        text: the reply as the model would give it, without what it thought before.
         schedule: what the teacher says it did ("tiled shared-memory matmul"), if it says so.
         fault: the fault that it seeded on purpose, for the compiler teacher.
+        thoughts: what a reasoning model wrote before its reply, if the server shows it.
+        finish_reason: why the server ended the reply ("stop", "length").
+        logprobs: natural logarithm of each token's probability, where `extra_body` asks for `logprobs`.
+        usage: tokens that were paid for.
+        server: address of the server that answered.
+        served_model: the model and its revision, as the server reports them.
     """
 
     text: str
     schedule: str = ""
     fault: str = ""
+    thoughts: str = ""
+    finish_reason: str = ""
+    logprobs: tuple[float, ...] = ()
+    usage: Usage = NO_USAGE
+    server: str = ""
+    served_model: str = ""
 
 
 class Teacher(Protocol):
@@ -70,3 +85,35 @@ class Teacher(Protocol):
 
 class CannotAnswer(Exception):
     """The teacher has no answer to this request; the reason is short and countable ("no lowering for aten.lstm")."""
+
+
+class RequestFailed(CannotAnswer):
+    """This request got no usable answer after all its tries; another day it may.
+
+    It is kept for the run in which it failed, so that all steps agree on it, and forgotten by the next one.
+
+    Attributes:
+        reason: short and countable ("truncated at max_tokens").
+        detail: the server's own words, one line.
+        usage: tokens that were paid for nevertheless.
+    """
+
+    def __init__(self, reason: str, detail: str = "", usage: Usage | None = None):
+        self.reason, self.detail, self.usage = reason, detail, usage or NO_USAGE
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+
+
+Keep = Callable[[Answer | RequestFailed], None]
+
+
+@runtime_checkable
+class RemoteTeacher(Teacher, Protocol):
+    """A teacher behind a server.
+
+    `answer_and_keep` has `keep` write down the result before the next request is sent in its place, so that what a
+    killed process has to ask again is never more than what it had in flight. `stop` ends all requests with an error.
+    """
+
+    def answer_and_keep(self, request: Request, keep: Keep) -> Answer: ...
+
+    def stop(self, error: Exception) -> None: ...

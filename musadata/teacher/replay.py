@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from musadata.errors import MusadataError
 from musadata.records import ReasoningStep
-from musadata.rows import plain
+from musadata.rows import plain, restore
 from musadata.storage.journal import Journal
 from musadata.teacher.prompts import STEPS, render_steps
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
@@ -94,7 +94,7 @@ def _read_journal(path: str) -> Iterator[tuple[str, Answer]]:
     for key in journal:
         value = journal.get(key)
         if value is not None:
-            yield key, Answer(**value)
+            yield key, restore(Answer, value)
 
 
 def _parquets(files: Any, folder: str) -> list[str]:

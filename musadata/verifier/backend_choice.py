@@ -29,3 +29,13 @@ def open_backend(config: VerifierConfig) -> Backend:
     if kind is BackendType.CUDA or (kind is BackendType.AUTO and find_device() is not None):
         return open_cuda(config)
     return open_emulated(config)
+
+
+def check_backend(config: VerifierConfig) -> None:
+    """Find now whether the device that the config asks for is there.
+
+    Raises:
+        MusadataError: it is not.
+    """
+    if config.backend in (BackendType.CUDA, BackendType.MUSA):
+        open_backend(config)

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from musadata.records import Finding
+from musadata.syntax import parse
 from musadata.verifier.rules import catalogue as rules
 
 MAX_CHARACTERS = 1_000_000
@@ -110,7 +111,7 @@ def _defines_candidate(source: str) -> bool:
     if "ModelNew" not in source:
         return False
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any("ModelNew" in _defined(node) for node in tree.body)
@@ -138,7 +139,7 @@ def _missing(text: str, blocks: list[_Block], python: list[_Block]) -> Finding:
     named = [block for block in (python or whole) if "ModelNew" in block.text]
     for block in named:
         try:
-            ast.parse(block.text)
+            parse(block.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = (getattr(error, "lineno", None) or 1) + block.line - 1
             what = getattr(error, "msg", None) or type(error).__name__

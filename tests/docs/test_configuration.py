@@ -30,7 +30,7 @@ def test_every_kind_and_every_key_is_described():
     for guides, kind in ((SOURCES, SourceConfig), (TEACHERS, TeacherConfig)):
         described = {name.rstrip("!") for guide in guides.values() for name in guide.keys.split()}
         assert described == set(typing.get_type_hints(kind)) - {"kind"}
-    assert set(typing.get_type_hints(Config)) == {"sources", "seed", "shards", "teacher", *SECTIONS}
+    assert set(typing.get_type_hints(Config)) == {"sources", "seed", "shards", "limit", "teacher", *SECTIONS}
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_every_kind_and_every_key_is_described():
     ids=lambda kind: kind.__name__,
 )
 def test_every_attribute_has_a_meaning(kind):
-    sections = {"tasks", "tracing", "teacher", "verifier", "sampling"} if kind is Config else set()
+    sections = {"teacher", *SECTIONS} if kind is Config else set()
     assert set(meanings(kind)) >= set(typing.get_type_hints(kind)) - sections

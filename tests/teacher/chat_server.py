@@ -16,16 +16,24 @@ def reply(text: str | None) -> tuple[int, dict[str, Any], dict[str, str]]:
     return 200, {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}, {}
 
 
-def refusal(status: int, message: str = "no", **headers: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+def refusal(
+    status: int, message: str = "no", code: str = "", **headers: str
+) -> tuple[int, dict[str, Any], dict[str, str]]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return status, {"error": {"message": message, "type": "test"}}, named
+    return status, {"error": {"message": message, "type": "test", "code": code}}, named
 
 
 class ChatServer:
     """Answers as `behaviour(body, attempt)` says, attempts counted per last message; remembers what it was sent."""
 
-    def __init__(self, behaviour: Behaviour, delay_s: Callable[[dict[str, Any]], float] = lambda body: 0.0):
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        delay_s: Callable[[dict[str, Any]], float] = lambda body: 0.0,
+        models: dict[str, Any] | None = None,
+    ):
         self._behaviour, self._delay_s = behaviour, delay_s
+        self._models = models or {"data": [{"id": "tiny"}]}
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.most_at_once = 0
@@ -50,7 +58,8 @@ class ChatServer:
         self._stop = asyncio.Event()
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
-        runner = web.AppRunner(app)
+        app.router.add_get("/v1/models", self._list_models)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -59,6 +68,9 @@ class ChatServer:
         ready.set()
         await self._stop.wait()
         await runner.cleanup()
+
+    async def _list_models(self, request: web.Request) -> web.Response:
+        return web.json_response(self._models, status=500 if "error" in self._models else 200)
 
     async def _answer(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from musadata.config import TeacherConfig, TeacherType
+from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
-from musadata.records import ChatMessage
+from musadata.records import ChatMessage, Usage
 from musadata.teacher import open_teacher
 from musadata.teacher.chat import REASONING_SCHEMA
 from musadata.teacher.grounding import parse_steps
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
-from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestFailed, RequestKind
 from pipelines.steps import WINDOW, concurrently
 from tests.teacher.chat_server import ChatServer, refusal, reply
 from tests.tracing.examples import example, traces_of
@@ -25,7 +25,7 @@ def question(text: str, kind: RequestKind = RequestKind.GENERATE, seed: int = 5)
 
 def teacher_at(url: str, **settings: object) -> OpenAITeacher:
     config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=url, concurrency=8, timeout_seconds=60.0)
-    return OpenAITeacher(dataclasses.replace(config, **settings), first_delay_s=0.01)
+    return OpenAITeacher(dataclasses.replace(config, **settings), RequestsConfig(retries=5), first_delay_s=0.01)
 
 
 def test_a_request_carries_messages_and_sampling_and_the_key_from_the_environment(monkeypatch):
@@ -33,13 +33,60 @@ def test_a_request_carries_messages_and_sampling_and_the_key_from_the_environmen
     messages = render_generation(example("gelu_chain"), traces_of("gelu_chain"))
     with ChatServer(lambda body, attempt: reply("done")) as server, teacher_at(server.url, temperature=0.5) as teacher:
         request = Request(RequestKind.GENERATE, example("gelu_chain"), (), messages, seed=2**40 + 3)
-        assert teacher.answer(request) == Answer("done")
+        assert teacher.answer(request).text == "done"
     (body,) = server.bodies
     assert body["messages"] == [dataclasses.asdict(message) for message in messages]
-    assert (body["model"], body["temperature"], body["top_p"], body["seed"]) == ("tiny", 0.5, 0.95, 3)
-    assert "response_format" not in body
+    assert (body["model"], body["temperature"], body["top_p"]) == ("tiny", 0.5, 0.95)
+    assert "response_format" not in body and "seed" not in body
     assert server.headers[0]["Authorization"] == "Bearer secret"
     assert "secret" not in teacher.name
+
+
+def test_seeds_are_sent_where_wanted_and_differ_between_tasks_samples_and_turns():
+    with ChatServer(lambda body, attempt: reply("done")) as server, teacher_at(server.url, send_seed=True) as teacher:
+        for name, sample, turn in (
+            ("relu", 0, 1),
+            ("relu", 1, 1),
+            ("relu", 0, 2),
+            ("gelu_chain", 0, 1),
+            ("relu", 0, 1),
+        ):
+            one = question("a")
+            teacher.answer(dataclasses.replace(one, task=example(name), sample=sample, turn=turn))
+    seeds = [body["seed"] for body in server.bodies]
+    assert len(set(seeds)) == 4 and seeds[0] == seeds[4]
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_extra_body_is_added_and_null_leaves_a_key_out():
+    extra = {"top_k": 20, "chat_template_kwargs": {"enable_thinking": False}, "top_p": None}
+    with ChatServer(lambda body, attempt: reply("done")) as server, teacher_at(server.url, extra_body=extra) as teacher:
+        teacher.answer(question("a"))
+        assert "top_k=20" in teacher.name
+    assert server.bodies[0]["top_k"] == 20 and "top_p" not in server.bodies[0]
+    assert server.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_what_the_server_tells_about_its_reply_is_kept():
+    choice = {
+        "finish_reason": "stop",
+        "message": {"content": "done", "reasoning_content": "Hmm."},
+        "logprobs": {"content": [{"token": "do", "logprob": -0.5}, {"token": "ne", "logprob": -0.25}]},
+    }
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "completion_tokens_details": {"reasoning_tokens": 7},
+        "prompt_tokens_details": {"cached_tokens": 64},
+    }
+    body = {"model": "tiny-2", "system_fingerprint": "fp", "choices": [choice], "usage": usage}
+    with ChatServer(lambda _, attempt: (200, body, {})) as server, teacher_at(server.url) as teacher:
+        answer = teacher.answer(question("a"))
+        assert answer.server == server.url
+    assert (answer.text, answer.thoughts, answer.finish_reason) == ("done", "Hmm.", "stop")
+    assert answer.logprobs == (-0.5, -0.25)
+    assert answer.usage == Usage(100, 20, 7, 64)
+    assert answer.served_model == "tiny-2@fp"
 
 
 def test_no_key_is_sent_where_there_is_none(monkeypatch):
@@ -112,7 +159,7 @@ def test_a_request_that_takes_too_long_is_sent_again():
     [
         (refusal(401, "bad key"), "set MUSADATA_API_KEY"),
         (refusal(404, "model `tiny` does not exist"), "check teacher.base_url"),
-        (refusal(503, "overloaded"), "lower teacher.concurrency"),
+        (refusal(429, "no", code="insufficient_quota"), "add credit"),
     ],
 )
 def test_what_a_user_can_mend_is_said_with_the_remedy(answer, advice):
@@ -125,7 +172,7 @@ def test_what_a_user_can_mend_is_said_with_the_remedy(answer, advice):
 def test_a_server_that_is_not_there_is_named():
     with (
         teacher_at("http://127.0.0.1:9/v1") as teacher,
-        pytest.raises(MusadataError, match=r"127\.0\.0\.1:9.*check that the server runs"),
+        pytest.raises(MusadataError, match=r"127\.0\.0\.1:9.*start the server"),
     ):
         teacher.answer(question("a"))
 
@@ -135,17 +182,68 @@ def test_a_server_that_is_not_there_is_named():
     [
         (refusal(400, "This model's maximum context length is 4096 tokens"), "prompt too long for the model"),
         (refusal(422, "bad role"), "request refused (422)"),
-        (reply(None), "empty reply"),
-        (reply("  \n"), "empty reply"),
-        ((200, {"choices": []}, {}), "reply without a message"),
     ],
 )
 def test_what_concerns_one_request_alone_is_a_countable_refusal(answer, reason):
     with ChatServer(lambda body, attempt: answer) as server, teacher_at(server.url) as teacher:
-        with pytest.raises(CannotAnswer) as refused:
+        with pytest.raises(RequestFailed) as refused:
             teacher.answer(question("a"))
-        assert str(refused.value) == reason
+        assert refused.value.reason == reason
+        assert refused.value.detail == answer[1]["error"]["message"]
         assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("answer", [reply(None), reply("  \n"), (200, {"choices": []}, {})])
+def test_useless_reply_is_asked_for_again_and_then_fails(answer):
+    with ChatServer(lambda body, attempt: answer) as server, teacher_at(server.url) as teacher:
+        with pytest.raises(RequestFailed, match=r"empty reply|reply without a message"):
+            teacher.answer(question("a"))
+        assert len(server.bodies) == 6
+
+
+def test_slot_is_free_while_a_request_waits_to_be_sent_again():
+    with (
+        ChatServer(lambda body, attempt: refusal(503, Retry_After="0.6") if attempt == 1 else reply("ok")) as server,
+        teacher_at(server.url, concurrency=1) as teacher,
+    ):
+        start = time.monotonic()
+        list(concurrently(teacher.answer, [question(f"q{index}") for index in range(4)], 4))
+        assert time.monotonic() - start < 1.5  # 2.4 if each kept its slot
+
+
+def test_request_ends_by_its_deadline():
+    config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url="", timeout_seconds=60.0)
+    with ChatServer(lambda body, attempt: reply("ok"), delay_s=lambda body: 30.0) as server:
+        requests = RequestsConfig(retries=5, deadline_seconds=0.4)
+        with OpenAITeacher(dataclasses.replace(config, base_url=server.url), requests) as teacher:
+            start = time.monotonic()
+            with pytest.raises(RequestFailed, match="TimeoutError"):
+                teacher.answer(question("a"))
+            assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("models", "status", "words"),
+    [
+        ({"data": [{"id": "other"}]}, 404, "listed: other"),
+        ({"data": [{"id": "tiny"}]}, 500, ""),
+        ({"data": [{"id": "alias"}]}, 200, ""),
+        ({"error": "no list"}, 500, ""),
+    ],
+)
+def test_server_is_asked_for_its_model_before_the_run(models, status, words):
+    answer = reply("ok") if status == 200 else refusal(status, "does not exist")
+    with ChatServer(lambda body, attempt: answer, models=models) as server, teacher_at(server.url) as teacher:
+        if words:
+            with pytest.raises(MusadataError, match=words):
+                teacher.check_server()
+        else:
+            teacher.check_server()
+
+
+def test_missing_server_is_found_before_the_run():
+    with teacher_at("http://127.0.0.1:9/v1") as teacher, pytest.raises(MusadataError, match="start the server"):
+        teacher.check_server()
 
 
 def text_of(body: dict) -> str:

@@ -21,7 +21,9 @@ pytestmark = [
 
 @pytest.fixture
 def teacher():
-    config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=URL, max_tokens=48, concurrency=16)
+    config = TeacherConfig(
+        TeacherType.OPENAI, model="tiny", base_url=URL, max_tokens=48, concurrency=16, send_seed=True
+    )
     with OpenAITeacher(config) as teacher:
         yield teacher
 

@@ -9,6 +9,7 @@ import ast
 import inspect
 from typing import Any
 
+from musadata.syntax import parse
 from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
 
 _PARAMETERS = inspect.signature(from_load_inline).parameters
@@ -22,7 +23,7 @@ class _Unknown(Exception):
 def predict_sources(source: str) -> list[CandidateSources]:
     """The sources of every `load_inline` call whose arguments can be read."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     values = _module_values(tree)

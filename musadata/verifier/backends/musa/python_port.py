@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from musadata.syntax import parse
 from musadata.verifier.rules.python.name_resolution import Names, collect_names
 
 _DEVICE = re.compile(r"cuda(:\d+)?")
@@ -29,7 +30,7 @@ class _Edit:
 def port_python(source: str) -> str:
     """The program with MUSA's names; unchanged where it does not parse."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError):
         return source
     lines = [line.encode() for line in _LINE.findall(source)]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from musadata.records import Finding
+from musadata.syntax import parse
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.python.escapes import check_escapes
@@ -25,7 +26,7 @@ _BLOB_BITS = 4.8  # per character: base64 of compressed data has 6, code and pro
 
 def check_legality(source: str, strict: bool = True) -> tuple[Finding, ...]:
     """Findings about a candidate's Python source, by line; none if it breaks no static rule. The source must parse."""
-    tree = ast.parse(source)
+    tree = parse(source)
     names = collect_names(tree)
     program = read_program(tree)
     findings = [*check_escapes(tree, names), *_check_blobs(tree), *_check_model(program)]
