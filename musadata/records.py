@@ -249,6 +249,12 @@ class Annotation:
     ungrounded: tuple[str, ...]  # claims in the reasoning that the traces do not bear out
     teacher: str
     split: str
+    thoughts: str = ""  # what a reasoning model wrote before its reply, where its server shows it
+    finish_reason: str = ""  # why the server ended the reply ("stop", "length")
+    logprobs: tuple[float, ...] = ()  # of the reply's tokens, natural logarithms, where they were asked for
+    usage: Usage = NO_USAGE
+    server: str = ""  # its address; "" for a teacher without one
+    served_model: str = ""  # the model and its revision, as the server reports them
 
 
 @dataclass(frozen=True)
@@ -325,6 +331,12 @@ class Candidate:
     findings: tuple[Finding, ...]
     feedback: str
     split: str
+    thoughts: str = ""  # this and the next five as in `Annotation`
+    finish_reason: str = ""
+    logprobs: tuple[float, ...] = ()
+    usage: Usage = NO_USAGE
+    server: str = ""
+    served_model: str = ""
 
 
 @dataclass(frozen=True)

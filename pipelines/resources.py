@@ -230,7 +230,7 @@ def request_cache(config: Config, corpus: str, stage: str) -> Iterator[RequestCa
         one.refresh()
     versions = answers_version(config.teacher), verdicts_version(config.verifier)
     failures, usage = (*journals[2:], None, None)[:2]
-    budget = request_budget(config.requests, corpus) if usage else None
+    budget = request_budget(config.requests, corpus) if usage is not None else None
     try:
         yield RequestCache(journals[0], journals[1], *versions, failures, usage, budget, config.teacher)
     finally:

@@ -9,6 +9,7 @@ from typing import Any
 from musadata.config import Config
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import add_counts
+from musadata.corpus.spending import describe_spending
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
 from musadata.rows import plain
@@ -199,6 +200,8 @@ def write_manifest(corpus: str, config: Any, *, shards: int | None = None) -> di
         "funnel": opened.funnel(),
         "balance": _describe_balance(opened.paths("tasks"), config),
     }
+    if spending := describe_spending(corpus, manifest["funnel"]):
+        manifest["spending"] = spending
     remove_leftovers(opened, commits)
     data = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     files.write_if_changed(files.join(corpus, MANIFEST), data)

@@ -5,6 +5,7 @@ from typing import Any
 import duckdb
 
 from musadata.corpus.page_templates import PAGES
+from musadata.corpus.spending import HEADINGS, list_spending
 from musadata.corpus.summary import DATASET_HEADINGS, list_datasets, list_funnel
 
 REPORT = "report.html"
@@ -18,4 +19,6 @@ def render_report(manifest: dict[str, Any], connection: duckdb.DuckDBPyConnectio
         funnel=list_funnel(manifest),
         dataset_headings=DATASET_HEADINGS,
         datasets=list_datasets(manifest),
+        spending_headings=HEADINGS,
+        spending=list_spending(manifest),
     )

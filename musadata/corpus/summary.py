@@ -9,10 +9,12 @@ from rich.table import Table
 
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.manifest import read_manifest
+from musadata.corpus.spending import HEADINGS as SPENDING_HEADINGS
+from musadata.corpus.spending import list_spending
 
 DATASET_HEADINGS = ("dataset", "rows", "shards", "size", "what it is")
 FUNNEL_HEADINGS = ("stage", "step", "in", "out", "dropped")
-_NUMBERS = ("rows", "shards", "size", "in", "out")
+_NUMBERS = ("rows", "shards", "size", "in", "out", *SPENDING_HEADINGS[2:])
 
 
 def print_summary(corpus: str, console: Console | None = None) -> None:
@@ -25,6 +27,8 @@ def print_summary(corpus: str, console: Console | None = None) -> None:
     console = console or Console()
     console.print(_table(corpus, DATASET_HEADINGS, list_datasets(manifest)))
     console.print(_table("the funnel", FUNNEL_HEADINGS, list_funnel(manifest)))
+    if spent := list_spending(manifest):
+        console.print(_table("spending", SPENDING_HEADINGS, spent))
 
 
 def list_datasets(manifest: dict[str, Any]) -> list[tuple[str, int, int, str, str]]:

@@ -69,6 +69,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         findings=verdict.findings,
         feedback=verdict.feedback,
         split=task.split,
+        **answer.provenance(),
     )
 
 

@@ -72,14 +72,14 @@ class RequestCache:
 
     def _known(self, key: str) -> dict[str, Any] | None:
         known: dict[str, Any] | None = self.answers.get(key)
-        return self.failures.get(key) if known is None and self.failures else known
+        return self.failures.get(key) if known is None and self.failures is not None else known
 
     def _keep(self, key: str, teacher: str, request: Request, result: Answer | RequestFailed) -> None:
-        if self.usage:
+        if self.usage is not None:
             record(self.usage, teacher, request, result.usage, self.prices)
         if isinstance(result, Answer):
             self.answers.put(key, plain(result))
-        elif self.failures:
+        elif self.failures is not None:
             self.failures.put(key, {"failed": result.reason, "detail": result.detail})
 
     def recall_verdicts(self, config: VerifierConfig) -> Judge:

@@ -46,7 +46,8 @@ def run_rollout(
         CutShort: the request of a later turn failed.
         NotKnownYet: passed on from `ask` and `judge`.
     """
-    messages = render_generation(task, annotation.traces, annotation.reasoning)
+    reasoning = annotation.reasoning if annotation.grounded else ()  # a contradicted analysis misleads
+    messages = render_generation(task, annotation.traces, reasoning)
     attempts: list[Attempt] = []
     for turn in range(1, turns + 1):
         request = Request(
@@ -54,7 +55,7 @@ def run_rollout(
             task=task,
             traces=annotation.traces,
             messages=messages,
-            reasoning=annotation.reasoning,
+            reasoning=reasoning,
             sample=sample,
             turn=turn,
             seed=request_seed(seed, task.task_id, sample, turn),

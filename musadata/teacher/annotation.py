@@ -35,6 +35,7 @@ def annotate(
         ungrounded=ungrounded,
         teacher=teacher,
         split=task.split,
+        **answer.provenance(),
     )
 
 

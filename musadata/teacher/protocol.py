@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from musadata.records import NO_USAGE, ChatMessage, ReasoningStep, Task, Trace, Usage
 
@@ -68,6 +68,13 @@ class Answer:
     usage: Usage = NO_USAGE
     server: str = ""
     served_model: str = ""
+
+    def provenance(self) -> dict[str, Any]:
+        """The columns that rows made of this answer have in common."""
+        return {name: getattr(self, name) for name in _PROVENANCE}
+
+
+_PROVENANCE = ("thoughts", "finish_reason", "logprobs", "usage", "server", "served_model")
 
 
 class Teacher(Protocol):

@@ -1,0 +1,77 @@
+"""What requests cost, and where a budget ends."""
+
+import pytest
+
+from musadata.config import RequestsConfig, TeacherConfig, TeacherType
+from musadata.corpus.spending import describe_spending, list_spending
+from musadata.errors import BudgetSpent
+from musadata.records import Usage
+from musadata.sampling.request_cache import RequestCache
+from musadata.storage.journal import Journal
+from musadata.teacher.ledger import NAME, Budget, cost_of, expenses, record
+from musadata.teacher.openai import OpenAITeacher
+from musadata.teacher.protocol import RequestFailed
+from tests.teacher.faulty_server import FaultyServer
+from tests.teacher.test_openai import question
+
+PRICES = TeacherConfig(prompt_price=2.0, cached_price=0.5, completion_price=8.0)
+
+
+def test_cost_counts_cached_tokens_once_and_at_their_price():
+    usage = Usage(prompt_tokens=1_000_000, completion_tokens=500_000, reasoning_tokens=400_000, cached_tokens=250_000)
+    assert cost_of(usage, PRICES) == pytest.approx(0.75 * 2.0 + 0.25 * 0.5 + 0.5 * 8.0)
+
+
+def test_expenses_of_other_processes_are_read_once(tmp_path):
+    read: dict[str, int] = {}
+    with Journal(tmp_path, NAME) as ours, Journal(tmp_path, NAME) as theirs:
+        record(ours, "t", question("a"), Usage(1, 2), PRICES)
+        assert len(list(expenses([ours], read))) == 1
+        record(theirs, "t", question("b"), Usage(3, 4), PRICES)
+        record(theirs, "t", question("b"), Usage(), PRICES)  # a server that does not count
+        assert [one.usage for one in expenses([ours], read)] == [Usage(3, 4)]
+
+
+def test_budget_stops_further_requests_and_keeps_what_was_answered(tmp_path):
+    with (
+        FaultyServer() as server,
+        Journal(tmp_path / "_journal" / "stage2", "answers") as answers,
+        Journal(tmp_path / "_journal" / "stage2", NAME) as usage,
+    ):
+        config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=server.url, completion_price=1e6)
+        budget = Budget(RequestsConfig(budget_tokens=100), [usage])
+        cache = RequestCache(answers, answers, "", "", None, usage, budget, config)
+        with OpenAITeacher(config) as teacher:
+            ask = cache.ask_teacher(teacher)
+            with pytest.raises(BudgetSpent, match=r"requests\.budget_tokens.*of 100 are used"):
+                for index in range(10_000):
+                    ask(question(f"q{index}"))
+        assert 7 <= len(answers) < 10_000  # 15 tokens each
+        funnel = {"stage2": {"reason": {"out": 2}}}
+        spending = describe_spending(str(tmp_path), funnel)["stage2"]
+        assert spending["requests"] == len(answers)
+        assert spending["cost_per_accepted"] == pytest.approx(spending["cost"] / 2)
+        assert list_spending({"spending": {"stage2": spending}})[0][2] == len(answers)
+
+
+def test_failure_is_kept_apart_and_asked_again_once_it_is_cleared(tmp_path):
+    with (
+        FaultyServer(("truncated",)) as server,
+        Journal(tmp_path, "answers") as answers,
+        Journal(tmp_path, "failures") as failures,
+        Journal(tmp_path, NAME) as usage,
+    ):
+        config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=server.url)
+        cache = RequestCache(answers, answers, "", "", failures, usage, None, config)
+        with OpenAITeacher(config) as teacher:
+            for _ in range(2):
+                with pytest.raises(RequestFailed, match="truncated at max_tokens"):
+                    cache.ask_teacher(teacher)(question("a"))
+            assert server.requests == 1 and len(answers) == 0
+            assert [one.usage.completion_tokens for one in expenses([usage])] == [5]
+            with pytest.raises(RequestFailed):
+                cache.recall_answers(teacher.name)(question("a"))
+            failures.clear()
+            server.faults = ()
+            assert "ModelNew" in cache.ask_teacher(teacher)(question("a")).text
+            assert list(Journal(tmp_path, "failures")) == []
