@@ -217,7 +217,8 @@ class VerifierConfig:
             the first accesses are checked, for what changes a result or leaves the bounds (emulated backend).
         strict: allow only allocation, views, copies and casts outside the candidate's own kernels.
         seed: the secret from which the input seeds are drawn.
-        timed_runs: calls that are timed, on a device, of the candidate and of the reference.
+        timed_runs: calls that are timed, on a device, of the candidate and of the reference: fewer, but ten, once the
+            median is certain to 1 %, and up to five times as many until it is.
         torch_compile: also time the reference through torch.compile; takes tens of seconds per reference.
     """
 

@@ -26,7 +26,7 @@ from musadata.verifier.trusted.candidate_run import execute
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.expectation import BadReference
 from musadata.verifier.trusted.judge import Judgement, rejected
-from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, collect_shapes
+from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE))  # what a sandbox for references should import once
@@ -80,7 +80,9 @@ class Verifier:
         Raises:
             Outage: the machine failed, three times in a row, which says nothing about the candidate.
         """
-        exercise = Exercise(task.task_id, task.reference, lambda: collect_shapes(task, shape_sets))
+        exercise = Exercise(
+            task.task_id, task.reference, lambda: collect_shapes(task, shape_sets), lambda: _measure_set(task)
+        )
         return self._verdict(self._judge(exercise, candidate))
 
     def verify_text(self, reference: str, candidate: str) -> Verdict:
@@ -92,7 +94,12 @@ class Verifier:
             Outage: see `verify`.
         """
         reading = self._opened.pool.submit(self.read_task, reference)
-        exercise = Exercise(task_id(reference), reference, lambda: collect_shapes(reading.result(), ()))
+        exercise = Exercise(
+            task_id(reference),
+            reference,
+            lambda: collect_shapes(reading.result(), ()),
+            lambda: _measure_set(reading.result()),
+        )
         judgement = self._judge(exercise, candidate)
         reading.result()
         return self._verdict(judgement)
@@ -156,6 +163,10 @@ class Verifier:
 
     def _verdict(self, judgement: Judgement) -> Verdict:
         return _make_verdict(judgement, self._opened.backend)
+
+
+def _measure_set(task: Task) -> MeasureSet | None:
+    return MeasureSet(task.reference, task.measure) if task.measure else None
 
 
 def _make_verdict(judgement: Judgement, backend: Backend) -> Verdict:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from musadata.rows import plain
-from musadata.sandbox import ask
+from musadata.sandbox import Descriptor, ask
 from musadata.verifier.protocol.messages import QUESTIONS, REPLIES, Blobs, CandidateFacts
 
 _TAG = "message"
@@ -32,7 +32,7 @@ def encode(message: object) -> dict[str, object]:
         if hint == Blobs:
             encoded |= {f"{name}/{key}": blob for key, blob in value.items()}
         else:
-            encoded[name] = value if hint is bytes else plain(value)
+            encoded[name] = value if hint in (bytes, Descriptor) else plain(value)
     return encoded
 
 

@@ -45,6 +45,20 @@ class TurnTimes:
 
 
 @dataclass(frozen=True)
+class TensorFacts:
+    """A tensor without its values. `dtype`: torch's name without the prefix; `name`: of a parameter or buffer."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """It is done."""
+
+
+@dataclass(frozen=True)
 class MeasureTurn:
     """Time so many calls in a row; answered by `TurnTimes`."""
 
@@ -183,8 +197,17 @@ class DeviceTimes:
     empty: float
 
 
+@dataclass(frozen=True)
+class OutputMade:
+    """A candidate's output at the measure size; its values wait to be asked for. `bad`: see `CallFacts`."""
+
+    structure: Json
+    outputs: tuple[TensorFacts, ...]
+    bad: tuple[str, ...] = ()
+
+
 QUESTIONS = (RequestContext, ContextMade, CompileRequest, RequestPlan, RequestDevice, JudgeRequest, TimingReady)
-REPLIES = (TurnTimes, CheckedOutput, DeviceTimes, Failure)
+REPLIES = (TurnTimes, CheckedOutput, DeviceTimes, Failure, OutputMade, Prepared)
 
 
 # To a candidate's process.
@@ -311,11 +334,6 @@ class PrepareReference:
     inputs: Blobs
     compiled: bool = False
     flush_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The reference has run on all of its sets."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ _TIGHT_ULPS = 16.0
 _FEW, _MANY = 8, 4096  # least elements of a slice, and most slices along an axis
 _MUCH_SMALLER = 1 / 8  # than the whole output
 _EXACT_ULPS = 32.0
+_SAMPLE = 1 << 20  # elements from which the typical error of a large output is known
+_PART = 1 << 24  # elements of it that are looked at together
 _LEAST_ULPS = 8.0  # of the whole output: the rounding error of an intermediate value of its size
 _OUTLIER = 16.0  # the typical error is at most this many medians: steps, such as those of round(), do not count
 
@@ -72,6 +74,41 @@ def measure_tolerance(
         if _fools_fail(truth, other_values, share, slack):
             return Tolerance(share, slack, True, slack != wide, slices)
     return Tolerance(relative, tight, False, True)
+
+
+def measure_wide_tolerance(
+    reference: "torch.Tensor", oracle: "torch.Tensor", shaken: "torch.Tensor | None"
+) -> Tolerance:
+    """The tolerance of a large output on which nothing needs to be told apart: not tightened, not by slices, and the
+    typical error from a sample. `shaken` is as for `measure_tolerance`."""
+    import torch
+
+    if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
+        return Tolerance(0.0, 0.0, True)
+    kind = {torch.complex64: "float32", torch.complex128: "float64"}.get(reference.dtype)
+    kind = kind or str(reference.dtype).removeprefix("torch.")
+    unit = torch.finfo(getattr(torch, kind)).eps / 2
+    step = max(1, oracle.numel() // _SAMPLE) | 1  # odd, so that it does not stay in a few columns
+    sample, own = oracle.flatten()[::step], reference.flatten()[::step]
+    finite = torch.isfinite(sample) & torch.isfinite(own)
+    if not bool(finite.any()):
+        return Tolerance(_RELATIVE_ULPS[kind] * unit, 0.0, True)
+    truth = sample[finite]
+    slack = _SCALE_ULPS[kind] * unit * _root_mean_square(oracle.flatten())
+    slack += REFERENCE_ERROR_FACTOR * _typical((own[finite].to(oracle.dtype) - truth).abs(), truth)
+    if shaken is not None:
+        moved = (shaken.flatten()[::step][finite] - truth).abs().nan_to_num(0.0, 0.0, 0.0)
+        slack += CONDITION_FACTOR * _typical(moved, truth)
+    return Tolerance(_RELATIVE_ULPS[kind] * unit, slack, True)
+
+
+def _root_mean_square(values: "torch.Tensor") -> float:
+    """Of the finite ones."""
+    total, count = 0.0, 0
+    for part in values.split(_PART):
+        finite = part[part.isfinite()].abs()
+        total, count = total + float(finite.square().sum()), count + len(finite)
+    return float((total / max(count, 1)) ** 0.5)
 
 
 def _measure_slices(

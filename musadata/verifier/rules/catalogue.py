@@ -23,6 +23,7 @@ _STAGES = {
     "task": VerifyStage.COMPARE,
     "runtime": VerifyStage.PROFILE,
     "timing": VerifyStage.TIME,
+    "measure": VerifyStage.TIME,
     "reference": VerifyStage.EXECUTE,
     "row": VerifyStage.EXECUTE,
     "infra": VerifyStage.EXECUTE,

@@ -65,7 +65,7 @@ def _rounding(reference: Oracle, oracle: Oracle, values: list[Any], alternate: b
 
 def _measure_steps(oracle: Oracle, values: list[Any], truth: list[torch.Tensor]) -> list[torch.Tensor]:
     """The height of the step near each element; 0 where there is none."""
-    steps = [torch.zeros(right.shape, dtype=torch.float64) for right in truth]
+    steps = [torch.zeros(right.shape, dtype=torch.float64, device=right.device) for right in truth]
     for alternate in (ALTERNATE, ALIKE):
         there, back = (oracle(_shake(values, sign, alternate, _FAR)) for sign in (1.0, -1.0))
         for at, right in enumerate(truth):
@@ -103,7 +103,8 @@ def _shake(values: Sequence[Any], sign: float, alternate: bool, units: Mapping[i
         if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
             wide = value.double()
             if bool((wide != wide.round()).any()):
-                signs = 1.0 - 2.0 * (torch.arange(value.numel()) % 2).double().reshape(value.shape)
+                numbers = torch.arange(value.numel(), device=value.device)
+                signs = 1.0 - 2.0 * (numbers % 2).double().reshape(value.shape)
                 amount = sign * units.get(value.dtype.itemsize, units[2]) * torch.finfo(value.dtype).eps
                 value = wide * (1.0 + (signs if alternate else 1.0) * amount)
         shaken.append(value)

@@ -22,13 +22,16 @@ import torch
 from musadata.sandbox.child import describe_error
 from musadata.verifier.backends.device_records import Records
 from musadata.verifier.compilation.sources import CandidateSources
+from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for, encode
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
+from musadata.verifier.sandboxed.device_oracle import free_memory
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
-from musadata.verifier.sandboxed.measure import Stopwatch, Turns, time_candidate
+from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
+from musadata.verifier.sandboxed.measured_run import serve_measured
 from musadata.verifier.sandboxed.model_state import copy_state
 from musadata.verifier.sandboxed.plain_values import decode
 from musadata.verifier.sandboxed.state_snapshot import Snapshot, take_snapshot
@@ -109,9 +112,9 @@ class _Session:
             self._call(run)
         else:
             ask_for(messages.RequestDevice(), messages.Proceed)
-            turns, watch = _get_ready(run, plan.timed)
+            ready = _get_ready(run, plan.timed) if plan.timed.sets else None
             self._call(run)
-            self._have_timed(run, turns, watch)
+            self._have_timed(run, ready)
 
     def _call(self, run: _Run) -> None:
         """Carry out the calls until one fails that must succeed."""
@@ -124,16 +127,25 @@ class _Session:
         changed = tuple(name for name, leaves, data in run.outputs if _pack(leaves) != data)
         self.facts = replace(self.facts, changed_later=changed)
 
-    def _have_timed(self, run: _Run, turns: Turns, watch: Stopwatch) -> None:
-        """Have the candidate judged, and timed if nothing is wrong with it."""
+    def _have_timed(self, run: _Run, ready: tuple[Turns, Stopwatch] | None) -> None:
+        """Have the candidate judged, and if nothing is wrong with it measured: timed as it is `ready`, or proven and
+        timed at the measure size."""
         self.facts = self.guard.check(self.facts)
         names = [call.name for call in run.plan.calls if Path(call.name).exists()]
         outputs = {name: Path(name).read_bytes() for name in (*names, "faults")}
-        if isinstance(
-            ask_for(messages.JudgeRequest(self.facts, outputs), messages.Proceed, messages.Stop), messages.Proceed
-        ):
-            run.outputs.clear()
-            time_candidate(turns, watch, lambda on: run.backend.configure(null_kernels=on))
+        request = messages.JudgeRequest(self.facts, outputs)
+        answer = ask_for(request, messages.Proceed, messages.Stop, measures.MeasurePlan)
+        run.outputs.clear()
+
+        def set_null_kernels(on: bool) -> None:
+            run.backend.configure(null_kernels=on)
+
+        if isinstance(answer, measures.MeasurePlan):
+            run.held.clear()
+            free_memory(run.backend.DEVICE)
+            serve_measured(run.model, answer, run.backend.DEVICE, set_null_kernels)
+        elif isinstance(answer, messages.Proceed) and ready is not None:
+            time_candidate(*ready, set_null_kernels)
 
 
 def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:
@@ -143,7 +155,7 @@ def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:
     sets = [{name: value.to(device) for name, value in run.inputs[index].items()} for index in timed.sets]
     watch = Stopwatch(device, timed.flush_bytes)
     watch.time(lambda: None, lead_ms=0.1)
-    return Turns(run.model, sets, run.plan.sets[timed.sets[0]].literals), watch
+    return Turns(run.model, *hold_sets(sets, run.plan.sets[timed.sets[0]].literals)), watch
 
 
 def import_candidate(source: str, backend: str) -> None:

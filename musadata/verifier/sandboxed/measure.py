@@ -17,10 +17,12 @@ from typing import Any
 import torch
 
 from musadata.sandbox.child import describe_error
+from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.message_encoding import ask_for
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import pack, unpack_torch
+from musadata.verifier.sandboxed.device_oracle import DeviceOracle, free_memory
 from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
 
@@ -73,38 +75,50 @@ def _time_on_host(forward: Callable[[], Any]) -> tuple[float, Any]:
     return (time.perf_counter() - start) * 1e3, result
 
 
+Fill = Callable[[int], None]  # overwrites a model's inputs for the call of this number
+
+
+def hold_sets(
+    sets: Sequence[dict[str, torch.Tensor]], literals: Sequence[messages.Literal | None]
+) -> tuple[list[Any], Fill]:
+    """Arguments that hold several input sets in turn, all in the same memory, and what changes them."""
+    held = {name: torch.empty_like(value) for name, value in sets[0].items()}
+    arguments = [
+        held[str(number)] if literal is None else decode(literal.value) for number, literal in enumerate(literals)
+    ]
+
+    def fill(call: int) -> None:
+        for name, value in sets[call % len(sets)].items():
+            held[name].copy_(value)
+
+    return arguments, fill
+
+
 class Turns:
-    """A model whose calls cycle through several input sets, all in the same memory.
+    """A model that is called with other inputs each time, in the same memory.
 
     Attributes:
+        arguments: what it is called with; `fill` overwrites the tensors among them.
         led_ms: the sum of the leads of all calls of the last `measure`.
     """
 
     def __init__(
         self,
         model: Callable[..., Any],
-        sets: Sequence[dict[str, torch.Tensor]],
-        literals: Sequence[messages.Literal | None],
+        arguments: list[Any],
+        fill: Fill,
         longest_lead_ms: float = _LONGEST_LEAD_MS,
     ):
         self.led_ms = 0.0
+        self.arguments = arguments
         self._longest_lead_ms = longest_lead_ms
         self._model = model
-        self._sets = sets
-        self._held = {name: torch.empty_like(value) for name, value in sets[0].items()}
-        self._arguments = [
-            self._held[str(number)] if literal is None else decode(literal.value)
-            for number, literal in enumerate(literals)
-        ]
+        self._fill = fill
         self._call = 0
         self._host_ms = float("inf")  # the least that queueing a call has taken
 
     def _forward(self) -> Any:
-        return self._model(*self._arguments)
-
-    def _fill(self, index: int) -> None:
-        for name, value in self._sets[index].items():
-            self._held[name].copy_(value)
+        return self._model(*self.arguments)
 
     def measure(self, watch: Stopwatch, count: int) -> list[float]:
         """Milliseconds of `count` calls; see `Stopwatch.time`."""
@@ -112,7 +126,7 @@ class Turns:
         self.led_ms = 0.0
         for _ in range(count):
             self._call += 1
-            self._fill(self._call % len(self._sets))
+            self._fill(self._call)
             self.led_ms += self._lead_ms
             times.append(watch.time(self._forward, self._lead_ms)[0])
             if self._call <= _CALLS_TO_LEARN:
@@ -127,10 +141,14 @@ class Turns:
             return 0.0
         return min(max(2 * self._host_ms - _FLUSH_MS, 0.0), self._longest_lead_ms)
 
+    def call(self, watch: Stopwatch, index: int) -> Any:
+        """The result of one more call like the timed ones."""
+        self._fill(index)
+        return watch.time(self._forward)[1]
+
     def check(self, watch: Stopwatch, index: int) -> tuple[messages.Json, bytes]:
         """Structure and packed values of the result of one more call like the timed ones."""
-        self._fill(index)
-        structure, leaves = flatten(watch.time(self._forward)[1])
+        structure, leaves = flatten(self.call(watch, index))
         return structure, pack({str(number): leaf.detach().cpu() for number, leaf in enumerate(leaves)})
 
     def device_time(self, watch: Stopwatch, count: int) -> float:
@@ -148,14 +166,12 @@ def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[b
         if isinstance(command, messages.CheckOutput):
             return messages.CheckedOutput(*turns.check(watch, command.position))
         assert isinstance(command, messages.MeasureShare)
-        return _own_share(turns, watch, set_null_kernels, command.count)
+        return measure_share(turns, watch, set_null_kernels, command.count)
 
-    _serve_commands(
-        messages.TimingReady(), carry_out, messages.MeasureTurn, messages.CheckOutput, messages.MeasureShare
-    )
+    serve_commands(messages.TimingReady(), carry_out, messages.MeasureTurn, messages.CheckOutput, messages.MeasureShare)
 
 
-def _serve_commands(message: object, carry_out: Callable[[object], object], *kinds: type) -> None:
+def serve_commands(message: object, carry_out: Callable[[object], object], *kinds: type) -> None:
     """Send a message, carry out the command that answers it, send its result, and so on until the answer is `Stop`."""
     with torch.no_grad():
         while not isinstance(command := ask_for(message, messages.Stop, *kinds), messages.Stop):
@@ -165,7 +181,7 @@ def _serve_commands(message: object, carry_out: Callable[[object], object], *kin
                 message = messages.Failure(messages.ErrorFacts(**describe_error(error)))
 
 
-def _own_share(
+def measure_share(
     turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None], count: int
 ) -> messages.DeviceTimes:
     """Device time of a call, of a call with null kernels, and of an empty call."""
@@ -185,12 +201,13 @@ def serve_reference(device: str) -> None:
     if device != "cpu":
         importlib.import_module("musadata.verifier.backends.cuda.cuda_hook").look_for_device()
     baseline = _Baseline(device)
-    _serve_commands(
+    serve_commands(
         _describe_device(device),
         baseline.carry_out,
         messages.PrepareReference,
         messages.MeasureTurn,
         messages.MeasureTraffic,
+        *measures.ORACLE_COMMANDS,
     )
 
 
@@ -201,20 +218,56 @@ class _Baseline:
         self._device = device
         self._watch: Stopwatch | None = None
         self._prepared: tuple[Any, Turns] | None = None
+        self._oracle: DeviceOracle | None = None  # of a reference at its measure size
 
     def carry_out(self, command: object) -> object:
-        if isinstance(command, messages.PrepareReference):
-            self._prepared = None  # frees the memory of the one before
-            self._watch = self._watch or Stopwatch(self._device, command.flush_bytes)
-            self._prepared = _prepare_reference(command, self._device)
-            return messages.Prepared()
+        match command:
+            case messages.PrepareReference():
+                self._forget(command.flush_bytes)
+                self._prepared = _prepare_reference(command, self._device)
+                return messages.Prepared()
+            case measures.PrepareMeasure():
+                self._forget(command.flush_bytes)
+                self._oracle = DeviceOracle(command, self._device)
+                self._prepared = _time_at_measure_size(self._oracle, command, self._device)
+                return self._oracle.describe()
+            case measures.Release():
+                return self._release(command)
         if self._prepared is None or self._watch is None:
             raise RuntimeError("no reference is prepared")
         model, turns = self._prepared
-        if isinstance(command, messages.MeasureTurn):
-            times = turns.measure(self._watch, command.count)
-            return messages.TurnTimes(tuple(times), turns.led_ms)
-        return messages.Traffic(_least_traffic(model, turns))
+        match command:
+            case messages.MeasureTurn():
+                times = turns.measure(self._watch, command.count)
+                return messages.TurnTimes(tuple(times), turns.led_ms)
+            case messages.MeasureTraffic():
+                return messages.Traffic(_least_traffic(model, turns))
+        if self._oracle is None:
+            raise RuntimeError("no reference is prepared at its measure size")
+        return self._oracle.carry_out(command)
+
+    def _forget(self, flush_bytes: int) -> None:
+        """Free the memory of the reference before."""
+        self._prepared = self._oracle = None
+        self._watch = self._watch or Stopwatch(self._device, flush_bytes)
+        free_memory(self._device)
+
+    def _release(self, command: measures.Release) -> messages.Prepared:
+        if self._oracle is not None:
+            self._oracle.release()
+        if not command.keep:
+            self._prepared = self._oracle = None
+        free_memory(self._device)
+        return messages.Prepared()
+
+
+def _time_at_measure_size(oracle: DeviceOracle, request: measures.PrepareMeasure, device: str) -> tuple[Any, Turns]:
+    forward = torch.compile(oracle.model) if request.compiled else oracle.model
+    turns = Turns(
+        forward, oracle.arguments, lambda call: oracle.redraw(request.seed + call), _LONGEST_LEAD_OF_REFERENCE_MS
+    )
+    turns.measure(Stopwatch(device, 0), 1)  # compiles, and loads libraries on first use
+    return oracle.model, turns
 
 
 def _make_caches_writable() -> None:
@@ -247,7 +300,7 @@ def _prepare_reference(request: messages.PrepareReference, device: str) -> tuple
     packed = [request.inputs[str(position)] for position in range(len(request.inputs))]
     sets = [{name: value.to(device) for name, value in unpack_torch(data).items()} for data in packed]
     forward = torch.compile(model) if request.compiled else model
-    turns = Turns(forward, sets, request.literals, _LONGEST_LEAD_OF_REFERENCE_MS)
+    turns = Turns(forward, *hold_sets(sets, request.literals), _LONGEST_LEAD_OF_REFERENCE_MS)
     turns.measure(Stopwatch(device, 0), len(sets))  # compiles, and loads libraries on first use
     return model, turns
 
@@ -258,14 +311,14 @@ def _least_traffic(model: Any, turns: Turns) -> int:
     Counts non-zero elements of a gradient, which is zero for elements that do not matter (rows that are never looked
     up). Tensors without a gradient are not counted, so the figure is never too high.
     """
-    tensors = [value for value in turns._arguments if isinstance(value, torch.Tensor)]
+    tensors = [value for value in turns.arguments if isinstance(value, torch.Tensor)]
     watched = [t for t in [*tensors, *model.parameters()] if t.dtype.is_floating_point]
     states = [(t, t.requires_grad) for t in watched]
     try:
         with torch.enable_grad():
             for tensor in watched:
                 tensor.requires_grad_(True)
-            leaves = [leaf for leaf in flatten(model(*turns._arguments))[1] if leaf.requires_grad]
+            leaves = [leaf for leaf in flatten(model(*turns.arguments))[1] if leaf.requires_grad]
             weights = [torch.rand_like(leaf) + 0.5 for leaf in leaves]
             found = torch.autograd.grad(leaves, watched, weights, allow_unused=True) if leaves else ()
         return sum(

@@ -18,6 +18,7 @@ def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None
     import torch
 
     from musadata.tracing.inputs import draw
+    from musadata.verifier.sandboxed.device_inputs import draw_on
 
     done: set[int] = set()
     named = [*model.named_parameters(), *(model.named_buffers() if buffers else ())]
@@ -30,7 +31,7 @@ def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None
                 continue
             number = int(sha256(f"{seed}/{name}".encode()).hexdigest()[:15], 16)
             spec = InputSpec(name, "uniform", "float64", tuple(tensor.shape), -0.5, 0.5)
-            noise = draw([spec], number)[0]
+            noise = draw_on("cuda", [spec], number)[0] if tensor.is_cuda else draw([spec], number)[0]
             fresh = noise if not bool(tensor.any()) else tensor.double() * (1.0 + noise)
             tensor.copy_(fresh.to(tensor.dtype))
 

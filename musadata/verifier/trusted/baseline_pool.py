@@ -3,17 +3,31 @@
 import hashlib
 import threading
 import warnings
+from functools import partial
 
 from musadata.config import VerifierConfig
 from musadata.records import Timing
 from musadata.sandbox import Sandbox
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.build_cache import cache_folder
+from musadata.verifier.protocol import measure_messages as measures
+from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.messages import PrepareReference, number_blobs
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
-from musadata.verifier.trusted.timing import Driver, TimingPolicy, time_candidate, time_compiled, timed_sets
+from musadata.verifier.trusted.measured_timing import MeasureChecks, allow, blame_slow
+from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed
+from musadata.verifier.trusted.timing import (
+    Driver,
+    ProofChecks,
+    TimingPolicy,
+    time_candidate,
+    time_compiled,
+    timed_sets,
+)
+
+_WINDOW_BYTES = 128 << 20  # what passes between processes at a time
 
 
 class BaselinePool:
@@ -27,6 +41,7 @@ class BaselinePool:
         self._compiled_times: dict[str, Timing | None] = {}
         self._folder, self._name, self._seats = cache_folder() / "locks", backend.identity, backend.seats
         self._start_lock = threading.Lock()
+        self._flush_bytes, self._window_kind = backend.flush_bytes, "device"
         self._eager.launch()
 
     def lock(self) -> DeviceLock:
@@ -47,15 +62,49 @@ class BaselinePool:
         with self._start_lock:
             eager = _prepared(self._eager, request)
             compiled = self._time_compiled(request) if self._config.torch_compile else None
-        schedule = time_candidate(self._policy, eager, compiled, expectation, self._config.strict)
+        schedule = time_candidate(self._policy, eager, compiled, ProofChecks(expectation), self._config.strict)
         return Driver(schedule)
 
-    def _time_compiled(self, request: PrepareReference) -> Timing | None:
+    def start_measure(self, measure: MeasureSet, exercise: Exercise, seed: int, expectation: Expectation) -> Driver:
+        """Begin to prove and time a candidate at the measure size; the caller holds the device alone.
+
+        Raises:
+            BaselineFailed: the reference does not run at that size, here and now.
+        """
+        is_same = measure.reference == exercise.reference
+        state = expectation.state if is_same else b""
+        request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state)
+        derive = partial(derive_seed, self._config, exercise.task_id, "measure")
+        with self._start_lock:
+            ready = self._eager.prepare_measure(request)
+            eager_ms = min(self._eager.measure(2).times)
+            window = self._eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
+            compiled = self._time_compiled(request) if self._config.torch_compile else None
+        self._window_kind = window.kind  # of the host, where the device's is not shared
+        checks = MeasureChecks(self._eager, ready, not is_same, window.bytes, derive("proof"), derive("again"))
+        plan = measures.MeasurePlan(
+            specs=measure.specs,
+            seed=seed,
+            init=None if is_same else messages.Literal(ready.init),
+            parameters=ready.parameters,
+            state=() if is_same else ready.state,
+            window=window.file,
+            window_bytes=window.bytes,
+            window_kind=window.kind,
+            flush_bytes=self._flush_bytes,
+        )
+        schedule = time_candidate(self._policy, self._eager, compiled, checks, self._config.strict)
+        return Driver(schedule, plan, partial(allow, eager_ms), self._eager.release, partial(blame_slow, eager_ms))
+
+    def _time_compiled(self, request: PrepareReference | measures.PrepareMeasure) -> Timing | None:
         """Measured once per reference: compiling takes far longer than everything else."""
-        key = hashlib.sha256(request.reference.encode() + request.inputs["0"]).hexdigest()
+        inputs = request.inputs["0"] if isinstance(request, PrepareReference) else repr(request.specs).encode()
+        key = hashlib.sha256(request.reference.encode() + inputs).hexdigest()
         if key not in self._compiled_times:
             compiled = _prepared(self._compiled, request)
             self._compiled_times[key] = time_compiled(self._policy, compiled) if compiled else None
+            if compiled is not None and isinstance(request, measures.PrepareMeasure):
+                compiled.release()
         return self._compiled_times[key]
 
     def close(self) -> None:
@@ -64,10 +113,13 @@ class BaselinePool:
         self._compiled.close()
 
 
-def _prepared(baseline: Baseline, request: PrepareReference) -> Baseline | None:
+def _prepared(baseline: Baseline, request: PrepareReference | measures.PrepareMeasure) -> Baseline | None:
     """A reference that fails on the device is a missing baseline, never the candidate's fault; a warning says why."""
     try:
-        baseline.prepare(request)
+        if isinstance(request, PrepareReference):
+            baseline.prepare(request)
+        else:
+            baseline.prepare_measure(request)
     except BaselineFailed as error:
         warnings.warn(f"{baseline.name} is no baseline: {error}", RuntimeWarning, stacklevel=2)
         return None

@@ -4,6 +4,7 @@ References are served one after another by the same process, which is started ag
 no candidate is ever in it.
 """
 
+import contextlib
 import hashlib
 import queue
 import threading
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from musadata.errors import MusadataError
-from musadata.sandbox import Limits, Sandbox
+from musadata.sandbox import Conversation, Limits, Sandbox
+from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.entry_points import TIME_REFERENCE
 from musadata.verifier.protocol.message_encoding import decode, encode
@@ -20,8 +22,16 @@ from musadata.verifier.protocol.message_encoding import decode, encode
 _MOST_REFERENCES = 100
 _LONGEST_ANSWER_SECONDS = 300.0
 _CPU_SECONDS = 1800.0
+_KEPT_BYTES = 4 << 30  # of inputs on the device, between candidates for the same task
 Answer = TypeVar("Answer")
-_ANSWERS = (messages.BaselineReady, messages.Prepared, messages.TurnTimes, messages.Traffic, messages.Failure)
+_ANSWERS = (
+    messages.BaselineReady,
+    messages.Prepared,
+    messages.TurnTimes,
+    messages.Traffic,
+    messages.Failure,
+    *measures.ORACLE_ANSWERS,
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class Baseline:
         self._thread: threading.Thread | None = None
         self._served = 0
         self._prepared = ""
+        self._measure: measures.MeasureReady | None = None  # of the prepared reference, at its measure size
         self.bytes_per_ms = 0.0  # the memory's peak by its clock and width; 0 where the device does not tell
 
     @property
@@ -84,7 +95,8 @@ class Baseline:
 
         limits = Limits(seconds=_CPU_SECONDS, memory_mb=0)
         try:
-            outcome = self._sandbox.call(TIME_REFERENCE, self._device, limits=limits, serve=serve)
+            conversation = Conversation(serve, files_asked=1)
+            outcome = self._sandbox.call(TIME_REFERENCE, self._device, limits=limits, serve=conversation)
             answers.put(_Ended(f"{outcome.status} {outcome.error_type} {outcome.message}".strip()))
         except MusadataError as error:
             answers.put(_Ended(str(error)))
@@ -97,18 +109,44 @@ class Baseline:
             BaselineFailed: it does not run on the device, or cannot be compiled.
         """
         request = replace(request, compiled=self._compiled, flush_bytes=self._flush_bytes)
-        key = _digest(request)
+        key = _digest(request.reference, request.state, *request.inputs.values())
         if key == self._prepared and self._alive:
             return
+        self._begin()
+        self.ask(request, messages.Prepared)
+        self._prepared = key
+
+    def prepare_measure(self, request: measures.PrepareMeasure) -> measures.MeasureReady:
+        """Make the reference's model at its measure size, and draw its inputs.
+
+        Raises:
+            BaselineFailed: it does not run on the device.
+        """
+        request = replace(request, compiled=self._compiled, flush_bytes=self._flush_bytes)
+        key = _digest(request.reference, request.state, repr(request.specs).encode())
+        if key != self._prepared or not self._alive or self._measure is None:
+            self._begin()
+            self._measure = self.ask(request, measures.MeasureReady)
+            self._prepared = key
+        return self._measure
+
+    def release(self) -> None:
+        """Close the window, and free the reference if its inputs are large; nothing if that fails."""
+        keep = self._measure is not None and self._measure.input_bytes <= _KEPT_BYTES
+        if not keep:
+            self._prepared, self._measure = "", None
+        with contextlib.suppress(BaselineFailed):
+            self.ask(measures.Release(keep), messages.Prepared)
+
+    def _begin(self) -> None:
+        """Make sure that there is a process for one more reference."""
         if not self._alive or self._served >= _MOST_REFERENCES or self._compiled:
             self.close()
             self.launch()
         if self._served == 0:
             self.bytes_per_ms = self._receive(messages.BaselineReady).bytes_per_ms
         self._served += 1
-        self._prepared = ""
-        self._ask(request, messages.Prepared)
-        self._prepared = key
+        self._prepared, self._measure = "", None
 
     @property
     def _alive(self) -> bool:
@@ -121,17 +159,22 @@ class Baseline:
             BaselineFailed: it fails now, or takes too long.
         """
         start = time.perf_counter()
-        answer = self._ask(messages.MeasureTurn(count), messages.TurnTimes)
+        answer = self.ask(messages.MeasureTurn(count), messages.TurnTimes)
         return Turn(answer.times, (time.perf_counter() - start) * 1e3 - answer.led_ms)
 
     def least_traffic(self) -> int:
         """Bytes that every correct candidate must read, see `measure`; 0 if that cannot be told."""
         try:
-            return self._ask(messages.MeasureTraffic(), messages.Traffic).bytes
+            return self.ask(messages.MeasureTraffic(), messages.Traffic).bytes
         except BaselineFailed:
             return 0
 
-    def _ask(self, command: object, kind: type[Answer]) -> Answer:
+    def ask(self, command: object, kind: type[Answer]) -> Answer:
+        """The answer to a command about the prepared reference.
+
+        Raises:
+            BaselineFailed: there is none.
+        """
         if not self._alive:
             raise BaselineFailed("its process has ended")
         self._commands.put(command)
@@ -156,8 +199,8 @@ class Baseline:
         self._thread, self._prepared = None, ""
 
 
-def _digest(request: messages.PrepareReference) -> str:
-    digest = hashlib.sha256(request.reference.encode() + request.state)
-    for blob in request.inputs.values():
+def _digest(reference: str, *blobs: bytes) -> str:
+    digest = hashlib.sha256(reference.encode())
+    for blob in blobs:
         digest.update(blob)
     return digest.hexdigest()

@@ -1,20 +1,24 @@
 """The stages that need a process: execute a candidate, compare its results, and have it timed."""
 
 import time
+from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
 
 from musadata.errors import Cancelled, Outage
 from musadata.records import ErrorClass
+from musadata.sandbox import Conversation
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.trusted.baseline_pool import BaselinePool
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
 from musadata.verifier.trusted.device_lock import released
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.judge import Judgement
-from musadata.verifier.trusted.plan import Exercise, derive_seed, plan_sets
+from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed, plan_sets
+from musadata.verifier.trusted.timing import Driver
 from musadata.verifier.trusted.verifier_resources import Resources
 
 _PAUSE_SECONDS = (1.0, 4.0)  # before a second and a third try
@@ -64,23 +68,39 @@ def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) ->
     compilations = Compilations(opened.backend, opened.config.strict)
     baselines, crosscheck = opened.baselines, opened.crosscheck
     lock, seat = (baselines.lock(), baselines.seat()) if baselines else (None, None)
-    timing = partial(baselines.start, exercise.reference, seed) if baselines else None
+    measure = opened.pool.submit(exercise.measure) if baselines else None
+    timing = partial(_start_timing, baselines, exercise, seed, measure) if baselines and measure else None
     checking = crosscheck.start(source, exercise.shapes, expected, seed) if crosscheck else nullcontext()
     with checking as check:
         session = CandidateSession(
             opened.config, compilations, expected, seed, lock, seat, timing, opened.contexts, check
         )
+        session.has_measure = lambda: measure is not None and measure.result() is not None
         with released(lock, seat):
             try:
                 outcome = opened.candidates.call(
                     RUN_CANDIDATE,
                     ported,
                     opened.backend.child,
-                    serve=serve_candidate(session.serve),
+                    serve=Conversation(serve_candidate(session.serve), session.deadline),
                 )
             finally:
-                session.leave()
+                session.end()
         return session.conclude(outcome)
+
+
+def _start_timing(
+    baselines: BaselinePool,
+    exercise: Exercise,
+    seed: int,
+    measure: "Future[MeasureSet | None]",
+    expectation: Expectation,
+) -> Driver:
+    """Begin to time a judged candidate: at its measure size where there is one."""
+    large = measure.result()
+    if large is None:
+        return baselines.start(exercise.reference, seed, expectation)
+    return baselines.start_measure(large, exercise, seed, expectation)
 
 
 def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:

@@ -10,13 +10,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from musadata.config import VerifierConfig
-from musadata.records import Finding, VerifyStage
+from musadata.records import ErrorClass, Finding, VerifyStage
 from musadata.sandbox import Outcome
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built
+from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.native.native_code import check_native_code
+from musadata.verifier.trusted.baseline_process import BaselineFailed
 from musadata.verifier.trusted.candidate_report import read_facts, read_report
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
@@ -100,6 +102,7 @@ class CandidateSession:
         timing: None where times mean nothing.
         contexts: bounds how many processes make contexts at a time; None once this one was admitted.
         crosscheck: what the emulator finds, now or later; None where there is no cross-check.
+        has_measure: whether it is timed at a measure size, and not on its proof sets.
     """
 
     config: VerifierConfig
@@ -111,6 +114,7 @@ class CandidateSession:
     timing: StartTiming | None
     contexts: threading.Semaphore | None
     crosscheck: "Future[Judgement | None] | None" = None
+    has_measure: Callable[[], bool] = lambda: False
     _leave: threading.Semaphore | None = None
     _judgement: Judgement | None = None
     _driver: Driver | None = None
@@ -146,6 +150,12 @@ class CandidateSession:
         if self.lock is not None:  # a candidate that is timed meanwhile would wait for the driver
             self.lock.share()
 
+    def end(self) -> None:
+        """Its process has ended."""
+        self.leave()
+        if self._driver is not None and self._driver.measured is None:
+            self._driver.close()
+
     def leave(self) -> None:
         """Its process has made its context, or has ended."""
         if self._leave is not None:
@@ -156,14 +166,17 @@ class CandidateSession:
 
     def _plan(self, expectation: Expectation) -> messages.Plan:
         flush_bytes = self.compilations.backend.flush_bytes
-        timed = messages.TimedSets(tuple(timed_sets(expectation)), flush_bytes) if self.timing else None
+        sets = () if self.has_measure() else tuple(timed_sets(expectation))
+        timed = messages.TimedSets(sets, flush_bytes) if self.timing else None
         return describe_plan(expectation, self._calls(expectation), self.seed, timed)
 
     def _calls(self, expectation: Expectation) -> list[messages.Call]:
         shapes = [item.plan.shape for item in expectation.sets]
         return plan_calls(shapes, self.compilations.backend.checks, _UNSEEN_CALLS)
 
-    def _judge(self, request: messages.JudgeRequest, timing: StartTiming) -> messages.Proceed | messages.Stop:
+    def _judge(
+        self, request: messages.JudgeRequest, timing: StartTiming
+    ) -> messages.Proceed | messages.Stop | measures.MeasurePlan:
         if self.lock is not None:
             self.lock.release()
         self._judgement = self._judge_run(Outcome("ok", files=request.outputs), request.facts)
@@ -172,20 +185,29 @@ class CandidateSession:
                 self.lock.take_alone()
             if self.crosscheck is not None and self.crosscheck.done():  # else `conclude` waits for it
                 self._judgement = add_crosscheck(self._judgement, self.crosscheck.result())
-        if self._judgement.error_class is not None:
-            if self.lock is not None:
-                self.lock.release()
-            return messages.Stop()
-        self._driver = timing(self.expected.result())
-        return messages.Proceed()
+        if self._judgement.error_class is None:
+            try:
+                self._driver = timing(self.expected.result())
+                return self._driver.opening
+            except BaselineFailed as error:
+                self._judgement = rejected(rules.MEASURE_UNKNOWN.finding(error))
+        if self.lock is not None:
+            self.lock.release()
+        return messages.Stop()
 
     def _time(self, driver: Driver, reply: object) -> object:
         """The driver's next command. The end of a process that has been timed takes a third of all that it has the
         device for, so the next one does not wait for it."""
         command = driver.serve(reply)
-        if driver.measured is not None and self.lock is not None:
-            self.lock.release()
+        if driver.measured is not None:
+            driver.close()
+            if self.lock is not None:
+                self.lock.release()
         return command
+
+    def deadline(self) -> float | None:
+        """Until when the process must have carried out its command; see `sandbox.Conversation`."""
+        return self._driver.deadline if self._driver is not None else None
 
     def _judge_run(self, outcome: Outcome, facts: messages.CandidateFacts) -> Judgement:
         expectation = self.expected.result()
@@ -210,6 +232,9 @@ class CandidateSession:
             judgement = add_crosscheck(judgement, self.crosscheck.result())
         if self._judgement is None or judgement.error_class is not None:
             return judgement
+        if self._driver is not None and self._driver.deadline is not None and outcome.status == "timeout":
+            finding = self._driver.late()
+            return replace(judgement, stage=VerifyStage.TIME, error_class=ErrorClass.RUNTIME, findings=(finding,))
         return _with_times(judgement, outcome, self._driver.measured if self._driver else None)
 
 

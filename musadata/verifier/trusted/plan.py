@@ -17,12 +17,23 @@ SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG6
 
 
 @dataclass(frozen=True)
+class MeasureSet:
+    """What shows on a device that a candidate is fast: one set of large inputs. `reference` may have been made with
+    other sizes than that of the proof sets."""
+
+    reference: str
+    specs: tuple[InputSpec, ...]
+
+
+@dataclass(frozen=True)
 class Exercise:
-    """What a candidate is judged against. `shapes` returns the sets of input shapes and may be slow."""
+    """What a candidate is judged against. `shapes` returns the sets of input shapes and may be slow, and so may
+    `measure`, which returns None where there is no measure set."""
 
     task_id: str
     reference: str
     shapes: Callable[[], list[tuple[InputSpec, ...]]]
+    measure: Callable[[], MeasureSet | None] = lambda: None
 
 
 def derive_seed(config: VerifierConfig, task_id: str, *purpose: object) -> int:

@@ -1,7 +1,8 @@
 """The times of a candidate and of the reference, measured in turns on the same device.
 
 Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, and are
-measured until their medians are certain, within limits. The times that a candidate reports are checked in three ways:
+measured until their medians are certain, within limits; a candidate that is far slower than the reference is measured
+by a few calls. The times that a candidate reports are checked in three ways:
 its results are compared again, with fresh inputs, after timing; the wall clock must not show much more time than its
 events; and no candidate reads memory faster than the device can. A bound by FLOPs would be wrong: (A·B).sum() needs no
 matrix product.
@@ -10,10 +11,12 @@ matrix product.
 import math
 import statistics
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
 from musadata.records import ErrorClass, Finding, Timing
+from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.variants import INFINITE
 from musadata.verifier.rules import catalogue as rules
@@ -22,7 +25,15 @@ from musadata.verifier.trusted.candidate_report import read_result
 from musadata.verifier.trusted.compare import compare_result
 from musadata.verifier.trusted.expectation import Expectation
 
-Command = messages.MeasureTurn | messages.CheckOutput | messages.MeasureShare | messages.Stop
+Command = (
+    messages.MeasureTurn
+    | messages.CheckOutput
+    | messages.MeasureShare
+    | messages.Stop
+    | measures.TakeState
+    | measures.MakeOutput
+    | measures.SendChunk
+)
 
 
 @dataclass(frozen=True)
@@ -38,27 +49,32 @@ class TimingPolicy:
     """How long to measure.
 
     Attributes:
-        repetitions: measured calls of each side.
+        repetitions: measured calls of each side in one round.
         turn: consecutive calls of one side.
+        least: measured calls of each side at the least.
         steady: largest relative difference between the medians of two turns at which the warm-up ends.
-        noisy: relative half width of a median's confidence interval above which all repetitions are measured again.
-        clock_ms: absolute half width below which they are not: the resolution of events is "around 0.5 microseconds"
-            (CUDA's documentation of cudaEventElapsedTime).
+        certain: relative width of a median's confidence interval at which measuring ends.
+        clock_ms: absolute width at which it ends for times below `short_ms`: the resolution of events is "around 0.5
+            microseconds" (CUDA's documentation of cudaEventElapsedTime).
         warm_up_turns: the most turns of the warm-up.
         warm_up_ms: its least wall-clock time; clocks rise under load only.
-        takes: how often all repetitions are measured at most.
-        seconds: time of one side for one round of repetitions; slow kernels are called less often.
+        rounds: the most rounds, for medians that do not become certain.
+        seconds: time of one side, the least number of calls aside; slow kernels are called less often.
+        slow: how many times slower than the reference a candidate may be to be measured as long as others.
     """
 
     repetitions: int = 100
-    turn: int = 20
+    turn: int = 10
+    least: int = 10
     steady: float = 0.02
-    noisy: float = 0.02
-    clock_ms: float = 0.00025
+    certain: float = 0.01
+    clock_ms: float = 0.0005
+    short_ms: float = 0.02
     warm_up_turns: int = 12
     warm_up_ms: float = 30.0
-    takes: int = 3
+    rounds: int = 5
     seconds: float = 2.0
+    slow: float = 20.0
 
 
 @dataclass
@@ -76,7 +92,7 @@ class Measured:
         return self
 
 
-class _CandidateFailed(Exception):
+class CandidateFailed(Exception):
     """The candidate raised an exception, or its answer is not of the expected kind."""
 
 
@@ -87,11 +103,51 @@ _HIDDEN_MS = 1.0
 _HIDDEN_FACTOR = 3.0
 _BELIEVABLE = 0.9  # of the least time; memory clocks are known to a few percent
 _SHARE_CALLS = 5
+_FEW_CALLS = 3  # of a candidate that is far too slow
 _LEAST_SHARE = 0.5
 
 
+class Checks(Protocol):
+    """What is compared before and after the calls that are timed; `input_bytes` are those that a call may read, and
+    `failure` is the rule for a candidate that fails."""
+
+    @property
+    def input_bytes(self) -> int: ...
+
+    @property
+    def failure(self) -> rules.Rule: ...
+
+    def before(self, measured: Measured) -> Generator[Command, Reply, None]:
+        """Blames the candidate for wrong results."""
+        ...
+
+    def after(self, measured: Measured) -> Generator[Command, Reply, None]:
+        """The same, with inputs that it has not seen."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProofChecks:
+    """The inputs of the proof sets: they were compared before."""
+
+    expectation: Expectation
+    failure: ClassVar[rules.Rule] = rules.TIMING_EXCEPTION
+
+    @property
+    def input_bytes(self) -> int:
+        return len(self.expectation.sets[0].inputs) + len(self.expectation.state)
+
+    def before(self, measured: Measured) -> Generator[Command, Reply, None]:
+        """Nothing is left to compare."""
+        yield from ()
+
+    def after(self, measured: Measured) -> Generator[Command, Reply, None]:
+        """Every input set that was timed."""
+        yield from _check_again(measured, self.expectation)
+
+
 def time_candidate(
-    policy: TimingPolicy, baseline: Baseline | None, compiled: Timing | None, expectation: Expectation, strict: bool
+    policy: TimingPolicy, baseline: Baseline | None, compiled: Timing | None, checks: Checks, strict: bool
 ) -> Generator[Command, Reply, Measured]:
     """A generator that yields commands for a candidate's process, is sent the replies, and returns what was measured.
 
@@ -99,11 +155,16 @@ def time_candidate(
     """
     measured = Measured()
     try:
+        yield from checks.before(measured)
+        if measured.error_class is not None:
+            return measured
         own, eager = yield from _alternate(policy, baseline)
-        yield from _check_again(measured, expectation)
+        yield from checks.after(measured)
         share = yield messages.MeasureShare(_SHARE_CALLS)
-    except _CandidateFailed as error:
-        return measured.blame(rules.TIMING_EXCEPTION, error)
+    except CandidateFailed as error:
+        return measured.blame(checks.failure, error)
+    except BaselineFailed as error:
+        return measured.blame(rules.MEASURE_UNKNOWN, error)
     measured.own_share = _share(share)
     candidate = _pool(own)
     measured.timings.append(summarise("candidate", candidate))
@@ -111,7 +172,7 @@ def time_candidate(
         measured.timings.append(_faster_of_both(summarise("eager", _pool(eager)), baseline, eager))
         if baseline is not None and baseline.on_device:  # else the two clocks cannot be compared
             _check_hidden_work(measured, own, eager)
-        _check_least_time(measured, baseline, expectation)
+        _check_least_time(measured, baseline, checks)
     measured.timings += [compiled] if compiled else []
     if not strict and measured.own_share is not None and measured.own_share < _LEAST_SHARE:
         measured.blame(rules.TIMING_SHARE, measured.own_share)
@@ -124,29 +185,41 @@ def _alternate(
     """Turns of the candidate and of the baseline, without the warm-up."""
     first = yield from _turn(1)
     eager_turn = _try_turn(baseline, 1)
+    if eager_turn and first.times[0] > policy.slow * eager_turn.times[0]:
+        again = yield from _turn(_FEW_CALLS)  # the first call may have loaded what the others do not
+        eager_turn = _try_turn(baseline, policy.least)
+        if eager_turn and min(again.times) > policy.slow * statistics.median(eager_turn.times):
+            return [again], [eager_turn]
     count = _calls_per_turn(policy, max(statistics.median(turn.times) for turn in (first, eager_turn) if turn))
+    eager_turn = yield from _warm_up(policy, baseline if eager_turn else None, count)
+    own: list[Turn] = []
+    eager: list[Turn] = []
+    for _ in range(policy.rounds * max(1, round(policy.repetitions / policy.turn))):
+        own.append((yield from _turn(count)))
+        eager_turn = eager_turn and _try_turn(baseline, count)
+        eager += [eager_turn] if eager_turn else []
+        spent = sum(map(sum, (turn.times for turn in (*own, *eager))))
+        is_long = spent > 2e3 * policy.seconds and len(_pool(own)) >= policy.least
+        if is_long or all(_is_certain(side, policy) for side in (own, eager) if side):
+            break
+    return own, eager if eager_turn else []
+
+
+def _warm_up(policy: TimingPolicy, baseline: Baseline | None, count: int) -> Generator[Command, Reply, Turn | None]:
+    """The last turn of the baseline; None if there is none, or it has failed."""
+    eager_turn: Turn | None = None
     last: list[float] = []
     spent = 0.0
-    for _ in range(policy.warm_up_turns):
+    for number in range(policy.warm_up_turns):
         mine = yield from _turn(count)
-        eager_turn = eager_turn and _try_turn(baseline, count)
+        eager_turn = _try_turn(baseline, count) if number == 0 or eager_turn else None
         now = [statistics.median(turn.times) for turn in (mine, eager_turn) if turn]
         spent += sum(turn.wall_ms for turn in (mine, eager_turn) if turn)
         steady = len(now) == len(last) and all(abs(a - b) <= policy.steady * b for a, b in zip(now, last, strict=True))
         if steady and spent >= policy.warm_up_ms:
             break
         last = now
-    own: list[Turn] = []
-    eager: list[Turn] = []
-    turns = max(1, round(policy.repetitions / policy.turn))
-    for _ in range(policy.takes):
-        for _ in range(turns):
-            own.append((yield from _turn(count)))
-            eager_turn = eager_turn and _try_turn(baseline, count)
-            eager += [eager_turn] if eager_turn else []
-        if not any(_is_noisy(side, policy) for side in (own, eager) if side):
-            break
-    return own, eager if eager_turn else []
+    return eager_turn
 
 
 def _turn(count: int) -> Generator[Command, Reply, Turn]:
@@ -154,10 +227,10 @@ def _turn(count: int) -> Generator[Command, Reply, Turn]:
     times = reply.answer.times if isinstance(reply.answer, messages.TurnTimes) else ()
     if len(times) == count and all(milliseconds >= 0 for milliseconds in times):
         return Turn(tuple(filter(math.isfinite, times)) or (0.0,), reply.wall_ms)
-    raise _CandidateFailed(_describe(reply.answer))
+    raise CandidateFailed(describe_answer(reply.answer))
 
 
-def _describe(answer: object) -> str:
+def describe_answer(answer: object) -> str:
     if not isinstance(answer, messages.Failure):
         return "its process does not answer as it should."
     return f"{answer.error.error_type}: {answer.error.message}"[:300]
@@ -183,9 +256,12 @@ def _pool(turns: Sequence[Turn]) -> list[float]:
     return [value for turn in turns for value in turn.times]
 
 
-def _is_noisy(turns: Sequence[Turn], policy: TimingPolicy) -> bool:
+def _is_certain(turns: Sequence[Turn], policy: TimingPolicy) -> bool:
     timing = summarise("", _pool(turns))
-    return timing.high_ms - timing.low_ms > 2 * max(policy.noisy * timing.median_ms, policy.clock_ms)
+    width = timing.high_ms - timing.low_ms
+    if timing.median_ms < policy.short_ms and width <= policy.clock_ms:
+        return timing.repetitions >= policy.least
+    return timing.repetitions >= policy.least and width <= policy.certain * timing.median_ms
 
 
 def summarise(name: str, times: Sequence[float]) -> Timing:
@@ -228,7 +304,7 @@ def _check_again(measured: Measured, expectation: Expectation) -> Generator[Comm
         answer = (yield messages.CheckOutput(position)).answer
         result = read_result(answer.structure, answer.output) if isinstance(answer, messages.CheckedOutput) else None
         if result is None:
-            raise _CandidateFailed(_describe(answer))
+            raise CandidateFailed(describe_answer(answer))
         wrong = compare_result(expectation.sets[index], result)
         if wrong:
             measured.blame(rules.TIMING_UNSTABLE, wrong[0].message)
@@ -268,13 +344,12 @@ def _check_hidden_work(measured: Measured, own: Sequence[Turn], eager: Sequence[
         measured.blame(rules.TIMING_HIDDEN_WORK, least - usual)
 
 
-def _check_least_time(measured: Measured, baseline: Baseline | None, expectation: Expectation) -> None:
+def _check_least_time(measured: Measured, baseline: Baseline | None, checks: Checks) -> None:
     """Check that the time suffices to read what the result depends on; inputs were flushed from the cache."""
     if baseline is None or baseline.bytes_per_ms <= 0:
         return
     claimed = measured.timings[0].median_ms
-    item = expectation.sets[0]
-    if claimed >= (len(item.inputs) + len(expectation.state)) / baseline.bytes_per_ms:
+    if claimed >= checks.input_bytes / baseline.bytes_per_ms:
         return  # enough to read everything; no gradient is needed
     least = baseline.least_traffic() / baseline.bytes_per_ms
     if claimed < _BELIEVABLE * least:
@@ -282,17 +357,35 @@ def _check_least_time(measured: Measured, baseline: Baseline | None, expectation
 
 
 class Driver:
-    """Serves a candidate's process while it is timed: answers with the next command, and measures by the wall clock."""
+    """Serves a candidate's process while it is timed: answers with the next command, and measures by the wall clock.
 
-    def __init__(self, schedule: Generator[Command, Reply, Measured]):
+    Attributes:
+        opening: what the process is told when it has been judged.
+        allowed: how many seconds it may take for a command; None where only the limits of its call count.
+        deadline: for the command that it carries out, by `time.monotonic`.
+        close: ends what was opened for it.
+        late: what is said of a process that misses its deadline.
+    """
+
+    def __init__(
+        self,
+        schedule: Generator[Command, Reply, Measured],
+        opening: "messages.Proceed | measures.MeasurePlan" = messages.Proceed(),  # noqa: B008 (frozen)
+        allowed: Callable[[Command], float] | None = None,
+        close: Callable[[], None] = lambda: None,
+        late: Callable[[], Finding] = lambda: rules.TIMING_TIMEOUT.finding("it takes too long"),
+    ):
         self._schedule = schedule
         self._sent = 0.0
         self._started = False
+        self.opening, self.allowed, self.close, self.late = opening, allowed, close, late
+        self.deadline: float | None = None
         self.measured: Measured | None = None
 
     def serve(self, answer: object) -> Command:
         """The next command; `Stop` at the end."""
         wall_ms = (time.perf_counter() - self._sent) * 1e3
+        self.deadline = None
         try:
             if self._started:
                 command = self._schedule.send(Reply(answer, wall_ms))
@@ -300,5 +393,7 @@ class Driver:
                 self._started, command = True, next(self._schedule)
         except StopIteration as end:
             self.measured, command = end.value, messages.Stop()
+        if self.allowed is not None and not isinstance(command, messages.Stop):
+            self.deadline = time.monotonic() + self.allowed(command)
         self._sent = time.perf_counter()
         return command

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from musadata.verifier.backends.cuda.cuda_backend import find_device
-from musadata.verifier.sandboxed.measure import Stopwatch, Turns
+from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets
 
 
 class Watch(Stopwatch):
@@ -24,7 +24,7 @@ class Watch(Stopwatch):
 
 def leads(*host_ms, calls=12, **options):
     watch = Watch(*host_ms)
-    turns = Turns(torch.relu, [{"0": torch.ones(4)}], [None], **options)
+    turns = Turns(torch.relu, *hold_sets([{"0": torch.ones(4)}], [None]), **options)
     turns.measure(watch, 1)
     turns.measure(watch, calls - 1)
     assert turns.led_ms == pytest.approx(sum(watch.leads[1:]))
@@ -57,6 +57,9 @@ def test_slow_host_does_not_count():
             x = x + 1.0
         return x
 
-    turns, watch = Turns(forward, [{"0": torch.ones(4, device="cuda")}], [None]), Stopwatch("cuda", 256 << 20)
+    turns, watch = (
+        Turns(forward, *hold_sets([{"0": torch.ones(4, device="cuda")}], [None])),
+        Stopwatch("cuda", 256 << 20),
+    )
     before, after = turns.measure(watch, 9)[1:8], turns.measure(watch, 20)
     assert sorted(after)[10] < 0.04 < sorted(before)[3]

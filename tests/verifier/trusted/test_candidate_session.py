@@ -74,7 +74,7 @@ def test_candidate_is_rejected_by_a_crosscheck_that_ends_before_it_is_timed_or_l
     crosscheck: Future[Judgement | None] = Future()
     if in_time:
         crosscheck.set_result(bad)
-    lock, timing = Mock(), Mock()
+    lock, timing = Mock(), Mock(return_value=Mock(opening=Proceed()))
     compilations, contexts = Compilations(Mock(), True), threading.Semaphore(1)
     session = CandidateSession(VerifierConfig(), compilations, expected, 1, lock, None, timing, contexts, crosscheck)
     with patch.object(session, "_judge_run", return_value=good):

@@ -19,12 +19,24 @@ from musadata.verifier.protocol.messages import (
     TimingReady,
     TurnTimes,
 )
+from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_process import Turn
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
 from musadata.verifier.trusted.timing import Reply, TimingPolicy, summarise, time_candidate
 
-POLICY = TimingPolicy(repetitions=40, turn=10, warm_up_ms=0.0)
-NOTHING_TO_CHECK = type("Expectation", (), {"sets": (), "state": b""})
+POLICY = TimingPolicy(repetitions=40, turn=10, least=10, warm_up_ms=0.0)
+
+
+class NothingToCheck:
+    """Times of which no result is compared."""
+
+    input_bytes = 0
+    failure = rules.TIMING_EXCEPTION
+
+    def before(self, measured):
+        yield from ()
+
+    after = before
 
 
 class Rival:
@@ -41,14 +53,9 @@ class Rival:
         return Turn((self.milliseconds,) * count, count * (self.milliseconds + self.overhead))
 
 
-@pytest.fixture(autouse=True)
-def no_sets(monkeypatch):
-    monkeypatch.setattr("musadata.verifier.trusted.timing.timed_sets", lambda expectation: [])
-
-
 def drive(rival, measure, share=None, policy=POLICY, strict=True, compiled=None):
     """Run a schedule against a candidate that answers `measure(turn number, count)` with times and wall."""
-    schedule = time_candidate(policy, rival, compiled, NOTHING_TO_CHECK, strict)
+    schedule = time_candidate(policy, rival, compiled, NothingToCheck(), strict)
     turns = 0
     command = next(schedule)
     try:
@@ -73,7 +80,7 @@ def test_turns_alternate_and_give_medians_with_intervals():
     times = {timing.name: timing for timing in measured.timings}
     assert measured.error_class is None
     assert (times["candidate"].median_ms, times["eager"].median_ms) == (0.5, 2.0)
-    assert (times["candidate"].low_ms, times["candidate"].high_ms, times["candidate"].repetitions) == (0.5, 0.5, 40)
+    assert (times["candidate"].low_ms, times["candidate"].high_ms, times["candidate"].repetitions) == (0.5, 0.5, 10)
     assert rival.turns == turns + 1  # once more, alone
 
 
@@ -89,30 +96,51 @@ def test_warm_up_goes_on_until_two_turns_agree_and_does_not_count():
     assert measured.timings[0].median_ms == measured.timings[0].high_ms == 1.0
 
 
+def test_measuring_goes_on_until_the_median_is_certain():
+    def calming(turn, count):
+        times = [1.0 if turn > 20 else 1.0 + 0.1 * (turn % 3) + 0.01 * i for i in range(count)]
+        return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
+
+    timing = drive(Rival(1.0), calming)[0].timings[0]
+    assert POLICY.least < timing.repetitions < POLICY.rounds * POLICY.repetitions
+    assert timing.high_ms - timing.low_ms <= POLICY.certain * timing.median_ms
+
+
+def test_a_candidate_that_is_far_too_slow_is_measured_by_few_calls():
+    measured, turns = drive(Rival(1.0), steady(21.0))
+    assert (measured.timings[0].median_ms, measured.timings[0].repetitions, turns) == (21.0, 3, 2)
+    assert measured.error_class is None
+    assert drive(Rival(1.0), steady(19.0))[0].timings[0].repetitions == POLICY.least
+
+
 def test_noisy_times_are_taken_again_within_bounds():
     def noisy(turn, count):
         times = [1.0 + 0.5 * ((turn * 7 + i * 5) % 11) for i in range(count)]
         return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
 
     measured, _ = drive(Rival(1.0), noisy)
-    assert measured.timings[0].repetitions == POLICY.takes * POLICY.repetitions
+    assert measured.timings[0].repetitions == POLICY.rounds * POLICY.repetitions
 
 
 def test_times_that_differ_by_less_than_events_can_tell_are_not_taken_again():
-    microseconds = [3.4, 3.7]  # of a kernel so short that this is more than `noisy`
+    microseconds = [3.4, 3.7]  # of a kernel so short that this is more than `certain`
 
     def jittery(turn, count):
         return Reply(TurnTimes(tuple(microseconds[i % 2] * 1e-3 for i in range(count))), 0.1 * count)
 
     measured, _ = drive(Rival(1.0), jittery)
     timing = measured.timings[0]
-    assert timing.high_ms - timing.low_ms > 2 * POLICY.noisy * timing.median_ms
-    assert timing.repetitions == POLICY.repetitions
+    assert timing.high_ms - timing.low_ms > POLICY.certain * timing.median_ms
+    assert timing.repetitions == POLICY.least
 
 
 def test_slow_kernels_are_called_less_often():
-    measured, _ = drive(Rival(400.0), steady(400.0))
-    assert measured.timings[0].repetitions < POLICY.repetitions
+    def noisy(turn, count):
+        times = [400.0 + 50.0 * ((turn * 7 + i * 5) % 11) for i in range(count)]
+        return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
+
+    measured, _ = drive(Rival(400.0), noisy)
+    assert POLICY.least <= measured.timings[0].repetitions < POLICY.repetitions / 2
 
 
 def test_work_that_events_do_not_show_is_cheating():
@@ -125,9 +153,9 @@ def test_faster_than_memory_can_be_read_is_cheating():
     rival = Rival(2.0)
     rival.bytes_per_ms = 1e6
     rival.least_traffic = lambda: 500_000
-    item = type("Set", (), {"inputs": b" " * 1_000_000})
-    expectation = type("Expectation", (), {"sets": (item,), "state": b""})
-    schedule = time_candidate(POLICY, rival, None, expectation, True)
+    checks = NothingToCheck()
+    checks.input_bytes = 1_000_000
+    schedule = time_candidate(POLICY, rival, None, checks, True)
     command = next(schedule)
     with pytest.raises(StopIteration) as end:
         while True:
@@ -155,10 +183,10 @@ def test_without_a_baseline_the_candidate_is_still_timed():
 def test_baseline_that_was_held_up_counts_as_it_is_alone():
     rival = Rival(2.0)
     rival.measure = lambda count, plain=rival.measure: (
-        plain(count) if rival.turns < 7 else Turn((1.0,) * count, 1.1 * count)
+        plain(count) if rival.turns < 4 else Turn((1.0,) * count, 1.1 * count)
     )
     measured, _ = drive(rival, steady(0.5), policy=replace(POLICY, warm_up_turns=4))
-    assert rival.turns == 7
+    assert rival.turns == 4
     assert measured.timings[1].median_ms == 1.0
 
 

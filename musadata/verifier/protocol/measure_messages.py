@@ -1,0 +1,175 @@
+"""The messages about a candidate and its reference at the measure size; see `messages`."""
+
+from dataclasses import dataclass
+
+from musadata.records import InputSpec
+from musadata.sandbox import Descriptor
+from musadata.verifier.protocol.messages import Json, Literal, TensorFacts
+
+# To a candidate's process.
+
+
+@dataclass(frozen=True)
+class MeasurePlan:
+    """Answers `JudgeRequest`: what a candidate that is right on its proof sets is called with at the measure size.
+
+    Attributes:
+        specs: of the inputs, which its process draws.
+        init: of a new model; None where the model of the proof sets is called.
+        state: of a new model, in the order in which it comes through the window.
+        window, window_bytes, window_kind: see `sandboxed.window`.
+        flush_bytes: see `TimedSets`.
+    """
+
+    specs: tuple[InputSpec, ...]
+    seed: int
+    init: Literal | None
+    parameters: tuple[str, ...]
+    state: tuple[TensorFacts, ...]
+    window: Descriptor
+    window_bytes: int
+    window_kind: str
+    flush_bytes: int
+
+
+@dataclass(frozen=True)
+class TakeState:
+    """Copy a chunk of the state, from byte `start` on, out of the window; answered by `Prepared`."""
+
+    start: int
+
+
+@dataclass(frozen=True)
+class MakeOutput:
+    """Call once with the inputs of this seed; answered by `OutputMade`."""
+
+    seed: int
+
+
+@dataclass(frozen=True)
+class SendChunk:
+    """Copy a chunk of the last output, from byte `start` on, into the window; answered by `Prepared`."""
+
+    start: int
+
+
+# Between the trusted side and the process that times references.
+
+
+@dataclass(frozen=True)
+class PrepareMeasure:
+    """Make a reference's model at its measure size; answered by `MeasureReady`.
+
+    Attributes:
+        specs: of the inputs, which its process draws.
+        state: that it has on the proof sets; empty where it is another model there, and gets a state of its own.
+    """
+
+    reference: str
+    seed: int
+    specs: tuple[InputSpec, ...]
+    state: bytes = b""
+    compiled: bool = False
+    flush_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class MeasureReady:
+    """What a candidate's process needs; `input_bytes` on the device."""
+
+    init: Json
+    parameters: tuple[str, ...]
+    state: tuple[TensorFacts, ...]
+    input_bytes: int
+
+
+@dataclass(frozen=True)
+class Expect:
+    """Work out the results for the inputs of this seed; answered by `Expected`."""
+
+    seed: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a right output looks like."""
+
+    structure: Json
+    outputs: tuple[TensorFacts, ...]
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    """Make memory to share with one candidate; answered by `WindowOpened`."""
+
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class WindowOpened:
+    """`kind`: of the host where the device cannot share its own."""
+
+    kind: str
+    bytes: int
+    file: Descriptor
+
+
+@dataclass(frozen=True)
+class FillWindow:
+    """Copy a chunk of the state, from byte `start` on, into the window; answered by `Prepared`."""
+
+    start: int
+
+
+@dataclass(frozen=True)
+class CompareChunk:
+    """Compare the chunk of the output, from byte `start` on, that lies in the window; answered by `ChunkCompared`."""
+
+    start: int
+
+
+@dataclass(frozen=True)
+class ChunkCompared:
+    """How many elements are wrong, and the first of them: in which output, its flat index, and both values.
+
+    `worst`: the largest finite error; `nonfinite`: whether a wrong element is NaN or infinite.
+    """
+
+    wrong: int = 0
+    output: int = 0
+    first: int = 0
+    expected: str = ""
+    got: str = ""
+    worst: float = 0.0
+    nonfinite: bool = False
+
+
+@dataclass(frozen=True)
+class MeasureConditions:
+    """Find out how far rounding of the inputs moves the results; answered by `Prepared`."""
+
+
+@dataclass(frozen=True)
+class ForgetExpected:
+    """Free what comparing needs; answered by `Prepared`."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Close the window, and unless `keep` free the reference as well; answered by `Prepared`."""
+
+    keep: bool
+
+
+ORACLE_COMMANDS = (
+    PrepareMeasure,
+    Expect,
+    OpenWindow,
+    FillWindow,
+    CompareChunk,
+    MeasureConditions,
+    ForgetExpected,
+    Release,
+)
+ORACLE_ANSWERS = (MeasureReady, Expected, WindowOpened, ChunkCompared)

@@ -1,0 +1,303 @@
+"""Inside the sandbox: a reference at its measure size, on the device: its results, their oracle, and a candidate's
+outputs compared with them.
+
+No candidate ever runs in this process. Nothing large leaves it: inputs are drawn on the device, outputs of a candidate
+arrive through a window, chunk by chunk, and are copied before they are looked at.
+"""
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from musadata.tasks.reference_loading import load_reference, set_seed
+from musadata.verifier.protocol import measure_messages as measures
+from musadata.verifier.protocol import messages
+from musadata.verifier.protocol.pytree import flatten
+from musadata.verifier.protocol.streams import Stream
+from musadata.verifier.protocol.tensors import unpack_torch
+from musadata.verifier.protocol.tolerance import (
+    CONDITION_FACTOR,
+    REFERENCE_ERROR_FACTOR,
+    Tolerance,
+    measure_wide_tolerance,
+)
+from musadata.verifier.sandboxed import plain_values
+from musadata.verifier.sandboxed.conditioning import measure_conditioning
+from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
+from musadata.verifier.sandboxed.model_state import randomise, tensors_of
+from musadata.verifier.sandboxed.window import Window, open_window, put_chunk, size_of
+
+_PART = 1 << 24  # elements that are compared at a time: their float64 copies take a gigabyte
+
+
+class DeviceOracle:
+    """One reference at its measure size.
+
+    Attributes:
+        model, arguments: what is timed; `arguments` are drawn anew, in place, by `redraw`.
+    """
+
+    def __init__(self, request: measures.PrepareMeasure, device: str):
+        self._specs, self._device = request.specs, device
+        source = load_reference(request.reference)
+        self._init: Any = source.get_init_inputs()
+        self.arguments = draw_on(device, self._specs, request.seed)
+        with exactly():
+            self.model = _build(source, self._init, request, (device, self.arguments))
+        self._leaves: list[torch.Tensor] = []
+        self._oracle: list[torch.Tensor] = []
+        self._conditions: list[torch.Tensor] = []
+        self._tolerances: list[Tolerance] = []
+        self._window: Window | None = None
+        self._staging = torch.empty(0, dtype=torch.uint8)
+
+    def describe(self) -> measures.MeasureReady:
+        """What a candidate's process needs to know: the constructor's arguments and the state."""
+        names = tuple(name for name, _ in self.model.named_parameters(remove_duplicate=False))
+        inputs = sum(size_of(value) for value in self.arguments if isinstance(value, torch.Tensor))
+        state = tuple(describe_tensor(tensor, name) for name, tensor in sorted(tensors_of(self.model).items()))
+        return measures.MeasureReady(plain_values.encode(list(self._init)), names, state, inputs)
+
+    def carry_out(self, command: object) -> object:
+        """The answer to one of the trusted side's commands."""
+        match command:
+            case measures.Expect():
+                return self.expect(command.seed)
+            case measures.OpenWindow():
+                return self.open_window(command.kind, command.bytes)
+            case measures.FillWindow():
+                return self.fill_window(command.start)
+            case measures.CompareChunk():
+                return self.compare_chunk(command.start)
+            case measures.MeasureConditions():
+                return self.measure_conditions()
+            case measures.ForgetExpected():
+                self._free()
+                return messages.Prepared()
+        raise RuntimeError(f"{type(command).__name__} is no command for a reference")
+
+    def redraw(self, seed: int) -> None:
+        """Overwrite the inputs."""
+        redraw(self._specs, seed, self.arguments)
+
+    def expect(self, seed: int) -> measures.Expected:
+        """Work out the results for the inputs of a seed, and their oracle."""
+        self._free()
+        with exactly():
+            self.redraw(seed)
+            structure, leaves = flatten(self.model(*self.arguments))
+            memory = {v.untyped_storage().data_ptr() for v in self.arguments if isinstance(v, torch.Tensor)}
+            self._leaves = [_own(leaf.detach(), memory) for leaf in leaves]
+            self.redraw(seed)  # the reference may have changed them
+            self._oracle = self._run_wide(self.arguments)
+        self._tolerances = [
+            measure_wide_tolerance(leaf, truth, None) for leaf, truth in zip(self._leaves, self._oracle, strict=True)
+        ]
+        return measures.Expected(structure, tuple(describe_tensor(leaf) for leaf in self._leaves))
+
+    def _run_wide(self, values: list[Any]) -> list[torch.Tensor]:
+        """The results in double precision; the reference's own where it does not run in it, or memory lacks."""
+        try:
+            wide = [_widened(value) for value in values]
+            found = flatten(copy.deepcopy(self.model).double()(*wide))[1]
+        except Exception:
+            found = []
+        if len(found) != len(self._leaves) or any(a.shape != b.shape for a, b in zip(found, self._leaves, strict=True)):
+            found = self._leaves
+        return [leaf.detach().to(_widest(leaf)).contiguous() for leaf in found]
+
+    def measure_conditions(self) -> messages.Prepared:
+        """How far the results move when their inputs move by rounding: needed only where an element seems wrong."""
+
+        def run(values: list[Any]) -> list[torch.Tensor]:
+            held = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+            return [leaf.detach() for leaf in flatten(self.model(*held))[1]]
+
+        with exactly():
+            shaken, conditions = measure_conditioning(
+                run, self._run_wide, list(self.arguments), self._oracle, exact=False
+            )
+        self._conditions = [condition.contiguous() for condition in conditions]
+        self._tolerances = [
+            measure_wide_tolerance(leaf, truth, moved)
+            for leaf, truth, moved in zip(self._leaves, self._oracle, shaken, strict=True)
+        ]
+        return messages.Prepared()
+
+    def open_window(self, kind: str, size: int) -> measures.WindowOpened:
+        """Memory for one candidate alone: what another one left in it might be the expected results."""
+        self._close_window()
+        self._window = open_window(self._device, kind, size)
+        return measures.WindowOpened(self._window.kind, size, self._window.file)
+
+    def fill_window(self, start: int) -> messages.Prepared:
+        """Put a chunk of the state into the window."""
+        assert self._window is not None
+        put_chunk(self._window, [tensor for _, tensor in sorted(tensors_of(self.model).items())], start)
+        return messages.Prepared()
+
+    def compare_chunk(self, start: int) -> measures.ChunkCompared:
+        """Compare the chunk of a candidate's outputs that lies in the window."""
+        assert self._window is not None
+        size = self._window.memory.numel()
+        if self._staging.numel() != size:
+            self._staging = torch.empty(size, dtype=torch.uint8, device=self._device)
+        self._staging.copy_(self._window.memory)
+        found = measures.ChunkCompared()
+        for number, first, at, count in Stream(list(map(size_of, self._leaves))).pieces(start, size):
+            leaf = self._leaves[number]
+            got = self._staging[at : at + count].view(leaf.dtype)
+            begin = first // leaf.element_size()
+            for part in range(0, len(got), _PART):
+                wrong = self._compare(number, begin + part, got[part : part + _PART])
+                found = _add(found, wrong)
+        return found
+
+    def _compare(self, number: int, begin: int, got: torch.Tensor) -> measures.ChunkCompared:
+        """Compare elements of one output, from the flat index `begin` on."""
+        end = begin + len(got)
+        want, truth = (every[number].view(-1)[begin:end] for every in (self._leaves, self._oracle))
+        condition = self._conditions[number].view(-1)[begin:end] if self._conditions else 0.0
+        wrong = find_wrong(got, want, truth, condition, self._tolerances[number])
+        count = int(wrong.sum())
+        if not count:
+            return measures.ChunkCompared()
+        first = int(wrong.nonzero()[0])
+        errors = (got[wrong].to(truth.dtype) - want[wrong].to(truth.dtype)).abs().double()
+        finite = errors[torch.isfinite(errors)]
+        return measures.ChunkCompared(
+            wrong=count,
+            output=number,
+            first=begin + first,
+            expected=str(want[first].item()),
+            got=str(got[first].item()),
+            worst=float(finite.max()) if len(finite) else 0.0,
+            nonfinite=bool((~torch.isfinite(got[wrong])).any()),
+        )
+
+    def release(self) -> None:
+        """End what was for one candidate."""
+        self._close_window()
+        self._free()
+
+    def _close_window(self) -> None:
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def _free(self) -> None:
+        self._leaves, self._oracle, self._conditions, self._tolerances = [], [], [], []
+        self._staging = torch.empty(0, dtype=torch.uint8)
+        free_memory(self._device)
+
+
+def free_memory(device: str) -> None:
+    """Give memory of the device that no tensor holds back to other processes."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
+
+@contextlib.contextmanager
+def exactly() -> Iterator[None]:
+    """No gradients, and float32 arithmetic in float32, not in TensorFloat-32."""
+    products, convolutions = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = products, convolutions
+
+
+def construct_on(device: str, make: Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
+    """A model whose parameters are made on the device; on the CPU first where its constructor needs that."""
+    try:
+        set_seed(seed)
+        with torch.device(device):
+            model = make()
+    except Exception:
+        set_seed(seed)
+        model = make()
+    return model.to(device).eval()
+
+
+def describe_tensor(tensor: torch.Tensor, name: str = "") -> messages.TensorFacts:
+    """Name, dtype and shape."""
+    return messages.TensorFacts(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+
+
+def find_wrong(
+    got: torch.Tensor, want: torch.Tensor, truth: torch.Tensor, condition: torch.Tensor | float, tolerance: Tolerance
+) -> torch.Tensor:
+    """True where an element is wrong, by the rules of `trusted.compare`; all are flat. `truth` is the oracle."""
+    if not want.is_floating_point() and not want.is_complex():
+        allowed = (want.double() - truth.double()).abs() + CONDITION_FACTOR * condition
+        return (got != want) & (((got.double() - truth.double()).abs() > allowed) | (allowed == 0))
+    value, reference = got.to(truth.dtype), want.to(truth.dtype)
+    finite = torch.isfinite(reference) & torch.isfinite(truth)
+    allowed = tolerance.relative * truth.abs() + tolerance.slack + CONDITION_FACTOR * condition
+    allowed += REFERENCE_ERROR_FACTOR * (reference - truth).abs()
+    wrong = finite & ~((value - truth).abs() <= allowed)
+    settled = ~finite & (reference.isnan() == truth.isnan()) & (reference.isnan() | (reference == truth))
+    same = (value.isnan() & reference.isnan()) | (value == reference)
+    return wrong | (settled & ~same)
+
+
+def _build(source: Any, init: Any, request: measures.PrepareMeasure, inputs: tuple[str, list[Any]]) -> torch.nn.Module:
+    """The model with the state that it has on the proof sets, or a state of its own where it is another model there.
+    `inputs`: the device, and values to try."""
+    device, values = inputs
+    model = construct_on(device, lambda: source.Model(*init), request.seed)
+    if request.state:
+        own = tensors_of(model)
+        for name, value in unpack_torch(request.state).items():
+            own[name].copy_(value)
+        return model
+    randomise(model, request.seed)
+    return model if _is_usable(model, values) else construct_on(device, lambda: source.Model(*init), request.seed)
+
+
+def _is_usable(model: torch.nn.Module, values: list[Any]) -> bool:
+    """Whether it gives finite results: some buffers hold indices or constants."""
+    try:
+        leaves = flatten(model(*values))[1]
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return False
+    return all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.is_floating_point() and leaf.numel())
+
+
+def _own(leaf: torch.Tensor, memory: set[int]) -> torch.Tensor:
+    """The result, dense, in memory that is no input's."""
+    dense = leaf.resolve_conj().resolve_neg().contiguous()
+    return dense.clone() if dense.untyped_storage().data_ptr() in memory else dense
+
+
+def _widened(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _widest(leaf: torch.Tensor) -> torch.dtype:
+    if leaf.is_complex():
+        return torch.complex128
+    return torch.float64 if leaf.is_floating_point() else torch.int64
+
+
+def _add(found: measures.ChunkCompared, more: measures.ChunkCompared) -> measures.ChunkCompared:
+    """Both together; the first wrong element is that of the first."""
+    if not found.wrong or not more.wrong:
+        return more if more.wrong else found
+    return measures.ChunkCompared(
+        found.wrong + more.wrong,
+        found.output,
+        found.first,
+        found.expected,
+        found.got,
+        max(found.worst, more.worst),
+        found.nonfinite or more.nonfinite,
+    )

@@ -1,0 +1,118 @@
+"""Inside the sandbox: a candidate at its measure size, on command of the trusted side.
+
+This code shares its process with the candidate and is not trusted. Inputs are drawn here, on the device, from seeds
+that the trusted side tells one at a time; outputs go through a window to the process that holds the expected results.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from musadata.verifier.protocol import measure_messages as measures
+from musadata.verifier.protocol import messages
+from musadata.verifier.protocol.pytree import flatten
+from musadata.verifier.protocol.tensors import DTYPES
+from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
+from musadata.verifier.sandboxed.device_oracle import construct_on, describe_tensor, free_memory
+from musadata.verifier.sandboxed.measure import Stopwatch, Turns, measure_share, serve_commands
+from musadata.verifier.sandboxed.model_state import tensors_of
+from musadata.verifier.sandboxed.plain_values import decode
+from musadata.verifier.sandboxed.window import Window, attach_window, put_chunk, take_chunk
+
+_COMMANDS = (measures.TakeState, measures.MakeOutput, measures.SendChunk, messages.MeasureTurn, messages.MeasureShare)
+
+
+def serve_measured(
+    model: torch.nn.Module, plan: measures.MeasurePlan, device: str, set_null_kernels: Callable[[bool], None]
+) -> None:
+    """Carry out the trusted side's commands until it sends `Stop`. `model` is that of the proof sets."""
+    run = _MeasuredRun(model, plan, device, set_null_kernels)
+    serve_commands(messages.TimingReady(), run.carry_out, *_COMMANDS)
+
+
+class _MeasuredRun:
+    """The candidate's model at the measure size; it is made by the first command, so that its failure is reported."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        plan: measures.MeasurePlan,
+        device: str,
+        set_null_kernels: Callable[[bool], None],
+    ):
+        self._model, self._plan, self._device = model, plan, device
+        self._set_null_kernels = set_null_kernels
+        self._window: Window | None = None
+        self._state: list[torch.Tensor] = []
+        self._leaves: list[torch.Tensor] = []
+
+    def carry_out(self, command: object) -> object:
+        """The answer to one command."""
+        if self._window is None:
+            self._window = self._get_ready()
+        match command:
+            case measures.TakeState():
+                take_chunk(self._window, self._state, command.start)
+                return messages.Prepared()
+            case measures.MakeOutput():
+                return self._make_output(command.seed)
+            case measures.SendChunk():
+                put_chunk(self._window, self._leaves, command.start)
+                return messages.Prepared()
+            case messages.MeasureTurn():
+                self._leaves = []
+                return messages.TurnTimes(tuple(self._turns.measure(self._watch, command.count)))
+        assert isinstance(command, messages.MeasureShare)
+        return measure_share(self._turns, self._watch, self._set_null_kernels, command.count)
+
+    def _get_ready(self) -> Window:
+        """Make the model and its inputs."""
+        plan, device = self._plan, self._device
+        window = attach_window(plan.window_kind, plan.window, plan.window_bytes)
+        if plan.init is not None:
+            kind, init = type(self._model), decode(plan.init.value)
+            self._model = construct_on(device, lambda: kind(*init), plan.seed)
+            self._state = [_find_target(self._model, facts, plan.parameters, device) for facts in plan.state]
+        self._watch = Stopwatch(device, plan.flush_bytes)
+        arguments = draw_on(device, plan.specs, plan.seed)
+        first = plan.seed
+
+        def fill(call: int) -> None:
+            redraw(plan.specs, first + call, arguments)
+
+        self._turns = Turns(self._model, arguments, fill)
+        return window
+
+    def _make_output(self, seed: int) -> messages.OutputMade:
+        self._leaves = []
+        free_memory(self._device)
+        structure, leaves = flatten(self._turns.call(self._watch, seed - self._plan.seed))
+        bad = tuple(text for number, leaf in enumerate(leaves) for text in _check_leaf(number, leaf, self._device))
+        if not bad:
+            self._leaves = [leaf.detach().resolve_conj().resolve_neg().contiguous() for leaf in leaves]
+        return messages.OutputMade(structure, tuple(map(describe_tensor, self._leaves)), bad)
+
+
+def _find_target(
+    model: torch.nn.Module, facts: messages.TensorFacts, parameters: tuple[str, ...], device: str
+) -> torch.Tensor:
+    """Where a value of the state goes: a tensor of the candidate, or nowhere if it has none and needs none."""
+    own = tensors_of(model).get(facts.name)
+    dtype = getattr(torch, facts.dtype)
+    if own is not None and own.shape == facts.shape and own.dtype == dtype and own.is_contiguous():
+        return own
+    if own is None and facts.name not in parameters:
+        return torch.empty(facts.shape, dtype=dtype, device=device)
+    raise ValueError(f"ModelNew has no {facts.name} of shape {tuple(facts.shape)} and dtype {facts.dtype}")
+
+
+def _check_leaf(number: int, leaf: Any, device: str) -> list[str]:
+    """What is wrong with an output as an object."""
+    if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+        return [f"Output {number} is a {type(leaf).__name__}, not a plain tensor."]
+    if leaf.layout != torch.strided or str(leaf.dtype).removeprefix("torch.") not in DTYPES:
+        return [f"Output {number} is not a dense tensor."]
+    if leaf.device.type != device:
+        return [f"Output {number} is on {leaf.device.type}, not on the device of the inputs."]
+    return []

@@ -1,0 +1,162 @@
+"""A candidate at its measure size: here timed in the emulator, with the reference's process on the CPU."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from musadata.config import BackendType, VerifierConfig
+from musadata.records import ErrorClass, InputSpec
+from musadata.verifier import Verifier, verifier
+from musadata.verifier.backends.emulated.emulated_backend import open_emulated
+from musadata.verifier.trusted import baseline_pool, measured_timing
+from musadata.verifier.trusted.plan import MeasureSet
+
+CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=30.0, timed_runs=20)
+LARGE = (InputSpec("x", "normal", "float32", (700, 1001)),)
+
+# A kernel that is right for the proof sets, with a place for what it does wrong where the input is large.
+SOURCE = '''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+__global__ void scale(const float* x, const float* w, float* y, int n, int width) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * w[i % width];
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor w) {
+  auto y = torch::empty_like(x);
+  int n = x.numel();
+  scale<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>(), n, x.size(1));
+  return y;
+}
+"""
+ext = load_inline(name="scale", cpp_sources="torch::Tensor run(torch::Tensor x, torch::Tensor w);",
+                  cuda_sources=source, functions=["run"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return ext.run(x.contiguous(), self.weight)
+'''
+REFERENCE = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+def get_inputs():
+    return [torch.randn(17, 1001)]
+
+
+def get_init_inputs():
+    return [1001]
+"""
+
+
+@pytest.fixture(scope="module")
+def timing():
+    """A verifier that takes the emulator's times for real ones."""
+
+    def open_timed(config):
+        return replace(open_emulated(config), times=True, clock="cpu", flush_bytes=1 << 16, identity="measured-timing")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verifier, "open_backend", open_timed)
+        patch.setattr(baseline_pool, "_WINDOW_BYTES", 1 << 20)  # three chunks
+        with Verifier(CONFIG) as opened:
+            yield opened
+
+
+@pytest.fixture(scope="module")
+def task(timing):
+    return replace(timing.read_task(REFERENCE), measure=LARGE)
+
+
+def judge(timing, task, *changes):
+    source = SOURCE
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    verdict = timing.verify(task, source)
+    return verdict, [finding.rule for finding in verdict.findings]
+
+
+def test_a_right_candidate_is_timed_at_the_measure_size(timing, task):
+    verdict, rules = judge(timing, task)
+    assert (verdict.accepted, rules) == (True, [])
+    assert {one.name for one in verdict.timings} == {"candidate", "eager"}
+    assert verdict.speedup is not None
+
+
+def test_a_candidate_that_is_far_too_slow_gets_a_figure_from_few_calls(timing, task):
+    work = "volatile long spent = 0; while (n > 500000 && spent < 20000000) spent = spent + 1; return y;"
+    verdict, _ = judge(timing, task, ("return y;", work))
+    assert verdict.accepted
+    candidate = next(one for one in verdict.timings if one.name == "candidate")
+    assert candidate.repetitions == 3
+    assert verdict.speedup < 0.05
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error_class", "rule", "said"),
+    [
+        ("if (i < n) y", "if (i < n && i != 700700 - 5) y", ErrorClass.CORRECTNESS, "measure.", "first at [699, 996]"),
+        ("y[i] = x[i]", "y[i] = (i == 600000 ? 1.001f : 1.0f) * x[i]", ErrorClass.CORRECTNESS, "measure.values",
+         "The output of shape (700, 1001) is wrong"),
+        ("return y;", "TORCH_CHECK(n < 500000, \"too large\"); return y;", ErrorClass.RUNTIME, "measure.exception",
+         "too large"),
+        ("return ext.run(x.contiguous(), self.weight)",
+         "y = ext.run(x.contiguous(), self.weight)\n        return y if y.numel() < 500000 else y[:-1]",
+         ErrorClass.CORRECTNESS, "measure.output", "output 0 has the shape (699, 1001) instead of (700, 1001)"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_only_where_inputs_are_large_is_found(timing, task, old, new, error_class, rule, said):
+    verdict, rules = judge(timing, task, (old, new))
+    assert not verdict.accepted
+    assert verdict.error_class is error_class
+    assert rules[0].startswith(rule)
+    assert said in verdict.findings[0].message
+    assert verdict.timings == ()
+
+
+def test_a_candidate_that_hangs_where_inputs_are_large_is_ended_and_the_next_is_judged(timing, task, monkeypatch):
+    monkeypatch.setattr(measured_timing, "_STEP_SECONDS", 2.0)
+    start = time.monotonic()
+    _, rules = judge(timing, task, ("return y;", "volatile long k = 0; while (n > 500000) k = k + 1; return y;"))
+    assert rules == ["measure.slow"]
+    assert time.monotonic() - start < 60
+    assert judge(timing, task)[0].accepted
+
+
+def test_a_reference_that_does_not_run_at_that_size_is_no_verdict(timing, task):
+    wrong = replace(task, measure=(replace(LARGE[0], shape=(700, 1000)),))
+    verdict, rules = judge(timing, wrong)
+    assert verdict.error_class is ErrorClass.INFRA
+    assert rules == ["measure.unknown"]
+    assert judge(timing, task)[0].accepted
+
+
+def test_a_model_of_another_size_gets_its_state_through_the_window(timing, task, monkeypatch):
+    larger = REFERENCE.replace("1001", "2003").replace("torch.ones(width)", "torch.linspace(-1, 1, width)")
+    specs = (replace(LARGE[0], shape=(300, 2003)),)
+    monkeypatch.setattr(verifier, "_measure_set", lambda task: MeasureSet(larger, specs))
+    verdict, rules = judge(timing, task)
+    assert (verdict.accepted, verdict.findings) == (True, ())
+    verdict, rules = judge(timing, task, ("x[i] * w[i % width]", "x[i] * (width > 2000 ? 1.0f : w[i % width])"))
+    assert rules == ["measure.values"]
