@@ -73,7 +73,8 @@ class Bound(StrEnum):
 class InputSpec:
     """One argument of `forward`: enough to draw fresh values of it.
 
-    `kind` is `normal`, `uniform` (in [low, high)), `integers` (in [low, high)), `offsets` (integers rising from `low`
+    `kind` is `normal` (`low` and `high` are one deviation from the mean; 0 and 0 stand for mean 0 and deviation 1),
+    `uniform` (in [low, high)), `integers` (in [low, high)), `offsets` (integers rising from `low`
     to `high` - 1), `segments` (the same, but some are equal), `permutation` (as many integers as it has elements, from
     `low`, each once), `choice` (one of the values in the tuple that `literal` spells), `bool`, or `literal` for an
     argument that is not a tensor, whose Python expression then stands in `literal`. Integers and choices may have a

@@ -9,6 +9,7 @@ import torch
 
 from musadata.tasks.checked_reference import Unfit
 from musadata.tasks.matrix_structure import find_structure
+from musadata.tasks.normal_values import bounds, fit_normal
 
 _FEW = 8  # more values than these are a range
 _MANY = 64  # as many integers may be a choice, if they are no range: classes, and one that stands for none
@@ -125,7 +126,8 @@ def _distribution(values: torch.Tensor) -> tuple[str, float, float]:
         return "uniform", low, low + max(1.0, abs(low)) * 1e-6  # a constant, as a half-open range
     if _are_whole(sample) and len(sample.unique()) <= values[0].numel() // 2:  # typed-in examples hardly repeat
         return "integers", low, high + 1.0
-    return ("normal", 0.0, 0.0) if _looks_normal(sample, low, high) else ("uniform", *_round_outwards(low, high))
+    fitted = fit_normal(sample)
+    return ("normal", *bounds(*fitted)) if fitted else ("uniform", *_round_outwards(low, high))
 
 
 def _order(drawn: torch.Tensor) -> str:
@@ -145,15 +147,6 @@ def _order(drawn: torch.Tensor) -> str:
     if rising:
         return "offsets" if bool((steps > 0).all()) else "segments"
     return "integers"
-
-
-def _looks_normal(sample: torch.Tensor, low: float, high: float) -> bool:
-    """Mean near 0, deviation near 1, and either tails or too few values to tell."""
-    deviation = float(sample.std())
-    if not (abs(float(sample.mean())) < 0.5 and 0.5 < deviation < 2.0):
-        return len(sample) < 8 and low < 0.0
-    kurtosis = float(((sample - sample.mean()) / deviation).pow(4).mean())
-    return low < 0.0 and kurtosis > 2.2  # 3 for a normal, 1.8 for a uniform distribution
 
 
 def _round_outwards(low: float, high: float) -> tuple[float, float]:

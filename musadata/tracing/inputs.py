@@ -15,6 +15,7 @@ import torch
 
 from musadata.records import InputSpec
 from musadata.tasks.matrix_structure import with_structure
+from musadata.tasks.normal_values import moments
 
 _NAMED = {"inf": math.inf, "nan": math.nan}
 
@@ -22,8 +23,8 @@ _NAMED = {"inf": math.inf, "nan": math.nan}
 def draw(specs: Sequence[InputSpec], seed: int) -> list[Any]:
     """One fresh value per spec: a CPU tensor, or the Python value of a literal.
 
-    The value of an argument depends on the seed, its position and its own spec alone. `normal` has mean 0 and
-    deviation 1, real and imaginary parts each.
+    The value of an argument depends on the seed, its position and its own spec alone. The real and the imaginary part
+    of complex `normal` values have mean 0 and deviation 1 each.
 
     Raises:
         ValueError: a spec of unknown kind, an empty range, no choice, or a literal that is not one.
@@ -69,13 +70,14 @@ def parse_literal(expression: str) -> Any:
 
 
 def _normal(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:
-    """The sum of twelve uniform values less six: mean 0, deviation 1, no transcendental function. In float64."""
+    """The sum of twelve uniform values less six, scaled and moved: no transcendental function. In float64."""
     words = bits.random_raw(4 * math.prod(spec.shape)).reshape(4, -1)
     halves = np.uint64(0x0000FFFF0000FFFF)  # each word holds four values of 16 bits; two lanes of 32 bits add them up
     lanes = sum((word & halves) + ((word >> np.uint64(16)) & halves) for word in words[:3])
     sums = ((lanes & np.uint64(0xFFFFFFFF)) + (lanes >> np.uint64(32))).astype(np.int64)
     fine = (words[3] >> np.uint64(32)).astype(np.int64)  # low bits, so that sums in float32 do round
-    return torch.from_numpy(((sums - 6 * 65536) * 2**32 + fine) / 2.0**48)
+    mean, deviation = moments(spec)
+    return torch.from_numpy(((sums - 6 * 65536) * 2**32 + fine) / 2.0**48 * deviation + mean)
 
 
 def _uniform(bits: np.random.PCG64, spec: InputSpec) -> torch.Tensor:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 
 from musadata.records import InputSpec
+from musadata.tasks.normal_values import moments
 
 _LINE = 110
 _DRAWN = frozenset({"float32", "float64", "float16", "bfloat16", "complex64", "complex128"})  # `torch.randn` draws them
@@ -56,7 +57,9 @@ def _real_values(spec: InputSpec) -> str:
     shape = _sizes(spec)
     dtype = _dtype(spec, "float32") if spec.dtype in _DRAWN else ""
     if spec.kind == "normal":
-        return f"torch.randn({shape}{dtype})"
+        mean, deviation = moments(spec)
+        scaled = f"torch.randn({shape}{dtype})" + (f" * {deviation!r}" if deviation != 1.0 else "")
+        return f"({scaled} + {mean!r})" if mean else f"({scaled})" if deviation != 1.0 else scaled
     if (spec.low, spec.high) == (0.0, 1.0):
         return f"torch.rand({shape}{dtype})"
     return f"torch.empty({shape}{dtype}).uniform_({spec.low!r}, {spec.high!r})"

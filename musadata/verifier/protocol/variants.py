@@ -71,19 +71,33 @@ def _change(spec: InputSpec, value: Any, variant: str) -> Any:
         return value
     if spec.kind == "uniform":
         return _within_range(spec, value, variant).to(value.dtype)
-    changes = {
-        SCALED: lambda: value * -3.0,
-        SMALL: lambda: value * 0.01,
-        OFFSET: lambda: value + _OFFSETS[spec.dtype],
-        LARGE: lambda: value * _LARGE[spec.dtype],
-        FAR: lambda: value * 3e3 - 1e5 if value.element_size() > 2 else value * _LARGE[spec.dtype],
-        SHIFTED: lambda: value + 1.0,
-        TIES: lambda: _empty_first(_with_extremes(_in_halves(value))),
-        NONZERO_TIES: lambda: _with_extremes(value.floor() + 0.5),
-        BELOW: lambda: _last_are_extreme(-0.5 * value.abs() - 0.25),
+    return _change_normal(spec, value, variant).to(value.dtype)
+
+
+def _change_normal(spec: InputSpec, value: "torch.Tensor", variant: str) -> "torch.Tensor":
+    """What tests signs and conditioning goes by the spec's mean and deviation. What tests overflow, rounding and ties
+    is the same for all normal values, which have no bounds."""
+    from musadata.tasks.normal_values import moments
+
+    mean, deviation = moments(spec)
+    is_standard = (mean, deviation) == (0.0, 1.0)
+    normal = value if is_standard else (value.double() - mean) / deviation
+    relative = {
+        SCALED: lambda: normal * -3.0,
+        SMALL: lambda: normal * 0.01,
+        OFFSET: lambda: normal + _OFFSETS[spec.dtype],
     }
-    changed: torch.Tensor = changes[variant]()
-    return changed
+    absolute = {
+        LARGE: lambda: normal * _LARGE[spec.dtype],
+        FAR: lambda: normal * 3e3 - 1e5 if value.element_size() > 2 else normal * _LARGE[spec.dtype],
+        SHIFTED: lambda: value + 1.0,
+        TIES: lambda: _empty_first(_with_extremes(_in_halves(normal))),
+        NONZERO_TIES: lambda: _with_extremes(normal.floor() + 0.5),
+        BELOW: lambda: _last_are_extreme(-0.5 * normal.abs() - 0.25) * deviation,
+    }
+    if variant in relative and not is_standard:
+        return relative[variant]() * deviation + mean
+    return (relative | absolute)[variant]()
 
 
 def _with_infinities(value: "torch.Tensor") -> "torch.Tensor":

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from musadata.records import InputSpec
+from musadata.tasks.normal_values import moments
 from musadata.tracing.inputs import keep_structure, parse_literal
 
 _CHUNK = 1 << 24  # values at a time, a multiple of 4
@@ -30,7 +31,7 @@ _BLOCK, _GRID = 256, 132 * 16
 
 def draw_on(device: str, specs: Sequence[InputSpec], seed: int) -> list[Any]:
     """One value per spec: a tensor on the device, or the Python value of a literal. See `InputSpec`; a `normal` value
-    has mean 0, deviation 1 and lies within 3.5.
+    lies within 3.5 deviations of its mean.
 
     Raises:
         ValueError: a spec of unknown kind, an empty range, no choice, or a literal that is not one.
@@ -120,6 +121,8 @@ def _fill_floats(spec: InputSpec, stream: _Stream, out: torch.Tensor) -> None:
                 part.copy_(drawn)
         if spec.kind == "uniform" and part.dtype.itemsize < 4:
             part[part >= spec.high] = spec.low  # rounding to a short dtype may reach the bound, which is excluded
+        if spec.kind == "normal" and moments(spec) != (0.0, 1.0):
+            _scale_and_move(part, *moments(spec))
 
 
 def _limits(spec: InputSpec) -> tuple[float, float, float]:
@@ -148,6 +151,13 @@ def _uniform(spec: InputSpec, stream: _Stream, first: int, part: torch.Tensor) -
         values = (stream.words(first, part.numel(), part.device) >> 8).float() * 2.0**-24 * span
     values = values + low
     return values.masked_fill_(values >= high, low)
+
+
+def _scale_and_move(part: torch.Tensor, mean: float, deviation: float) -> None:
+    wide = part if part.dtype.itemsize >= 4 else part.float()
+    wide.mul_(deviation).add_(mean)
+    if wide is not part:
+        part.copy_(wide)
 
 
 def _integers(spec: InputSpec, stream: _Stream, first: int, part: torch.Tensor, high: float) -> torch.Tensor:

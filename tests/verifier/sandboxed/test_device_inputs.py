@@ -56,6 +56,8 @@ def kernel(tmp_path_factory):
 
 SPECS = (
     InputSpec("a", "normal", "float32", (3, 101)),
+    InputSpec("p", "normal", "float32", (3, 101), 0.5, 6.5),
+    InputSpec("q", "normal", "bfloat16", (77,), -0.02, 0.02),
     InputSpec("b", "normal", "bfloat16", (77,)),
     InputSpec("c", "uniform", "float32", (5, 41), -0.3, 1.7),
     InputSpec("d", "uniform", "float16", (90,), 0.0, 1.0),
