@@ -1,4 +1,13 @@
-"""The ways to fail that a user can mend."""
+"""The ways to fail that a user can mend, and how an unexpected failure is described."""
+
+import errno
+import traceback
+from pathlib import Path
+
+# The machine's own failures among those that the operating system reports.
+MACHINE_ERRORS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ESTALE}
+)
 
 
 class MusadataError(Exception):
@@ -34,3 +43,16 @@ class Rejection(Exception):
     def __init__(self, reason: str, detail: str = ""):
         self.reason, self.detail = reason, detail
         super().__init__(f"{reason}: {detail}")
+
+
+def is_own_failure(error: Exception) -> bool:
+    """Whether an exception says something about the work, and nothing about the machine or what a user can mend."""
+    machine = isinstance(error, OSError) and error.errno in MACHINE_ERRORS
+    return not machine and not isinstance(error, (MusadataError, MemoryError))
+
+
+def short_trace(error: BaseException, frames: int = 3) -> str:
+    """Type, message and innermost frames of an exception in one line: "KeyError: 'x' (naming.py:40 claim, …)"."""
+    stack = traceback.extract_tb(error.__traceback__)[-frames:]
+    places = ", ".join(f"{Path(item.filename).name}:{item.lineno} {item.name}" for item in reversed(stack))
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}" + (f" ({places})" if places else "")

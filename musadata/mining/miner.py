@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
+from musadata.mining.kernels.kernel_rows import STEP as PAIR_STEP
 from musadata.mining.kernels.kernel_rows import KernelMiner
 from musadata.mining.slicing.class_slicing import Slicer
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import draft_file
 from musadata.records import Draft, KernelDraft, Reject
 from musadata.sandbox import Caller
-from musadata.sources.protocol import CodeFile, CodeSource, Source
+from musadata.sources.protocol import STEP, CodeFile, CodeSource, Source, contained
 
 
 class Miner:
@@ -24,7 +25,7 @@ class Miner:
 
     def drafts(self, unit: str, sandbox: Caller) -> Iterator[Draft | KernelDraft | Reject]:
         """The drafts in a unit, in a fixed order, and a reject for everything that was left out."""
-        for item in self._source.read(unit, sandbox):
+        for item in contained(lambda: self._source.read(unit, sandbox), STEP, f"{self._source.origin}/{unit}"):
             if isinstance(item, CodeFile):
                 yield from self._mine(item, sandbox)
             else:
@@ -32,10 +33,11 @@ class Miner:
 
     def _mine(self, file: CodeFile, sandbox: Caller) -> Iterator[Draft | KernelDraft | Reject]:
         """The modules of one file, and the kernels that its wrappers call."""
-        source = file.source
+        source, path = file.source, file.path
+        where = f"{source.origin}/{path}"
         if self._tools is None or self._tools[0] is not source:
             self._tools = source, Slicer(PackageIndex(source.tree, source.importable)), KernelMiner(source)
         _, slicer, kernels = self._tools
-        yield from draft_file(source, slicer, file.path, sandbox)
+        yield from contained(lambda: draft_file(source, slicer, path, sandbox), STEP, where)
         if source.kernels:
-            yield from kernels.rows(file.path, sandbox)
+            yield from contained(lambda: kernels.rows(path, sandbox), PAIR_STEP, where)

@@ -23,6 +23,7 @@ from musadata.mining.pruning.proving import prune_and_prove
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 PER_GUESS = 40  # of these, exhausted on repairing one family of guesses
+STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
 
 
 def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
@@ -72,9 +73,9 @@ def _search(
         model = runner.load()
     except Exception as error:
         return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}, None
-    last = Result(False, "nothing to try")
+    furthest = Result(False, "nothing to try")
     for family in _families(runner, model, class_name, examples):
-        found, last = _try_family(runner, family, last)
+        found, furthest = _try_family(runner, family, furthest)
         if found is not None:
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
             found = improve_sizes(runner, _disable_dropout(runner, found, model), names, salt)
@@ -83,7 +84,7 @@ def _search(
             return result, found
         if runner.exhausted:
             break
-    return {"reason": f"{last.stage or 'search'}_fails", "detail": last.error[:300]}, None
+    return {"reason": f"{furthest.stage or 'search'}_fails", "detail": furthest.error[:300]}, None
 
 
 def _families(
@@ -123,8 +124,13 @@ def _config_guess(signature: inspect.Signature, source: str) -> tuple[str, ...] 
     return tuple(texts[name] for name in required if name in texts)
 
 
-def _try_family(runner: AttemptRunner, family: list[Attempt], last: Result) -> tuple[Attempt | None, Result]:
-    """Try a family in order, with corrections of failed attempts, until one works or `PER_GUESS` tries are used."""
+def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) -> tuple[Attempt | None, Result]:
+    """Try a family in order, with corrections of failed attempts, until one works or `PER_GUESS` tries are used.
+
+    Returns:
+        The attempt that works, and the first failure among those that came furthest: later ones are often caused by
+        the corrections.
+    """
     queue, repaired = deque(family), deque[Attempt]()
     seen, end = set(family), runner.tries + PER_GUESS
     turn = 0
@@ -134,7 +140,8 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], last: Result) -> t
         result = runner.attempt(attempt)
         if result.ok:
             return attempt, result
-        last = result
+        if STAGES.index(result.stage) > STAGES.index(furthest.stage):
+            furthest = result
         if result.stage == "lazy":
             runner.tries = runner.max_tries
             break
@@ -142,7 +149,7 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], last: Result) -> t
             if other not in seen and len(seen) < 400:
                 seen.add(other)
                 repaired.append(other)
-    return None, last
+    return None, furthest
 
 
 def _disable_dropout(runner: AttemptRunner, attempt: Attempt, model: type) -> Attempt:

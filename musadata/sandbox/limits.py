@@ -1,5 +1,6 @@
 """What a sandboxed call may use, and what became of it."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,3 +51,9 @@ class Outcome:
     @property
     def ok(self) -> bool:
         return self.status == "ok"
+
+    def describe_error(self) -> str:
+        """The exception in one line, with the innermost place of its traceback; "" if there was none."""
+        places = re.findall(r'File "[^"]*?([^/"]+)", line (\d+), in (\w+)', self.traceback)
+        place = " ({}:{} {})".format(*places[-1]) if places else ""
+        return f"{self.error_type}: {' '.join(self.message.split())[:200]}{place}" if self.error_type else ""

@@ -39,7 +39,7 @@ class RememberingSandbox:
             with self._opening:
                 sandbox = self._sandbox()
             outcome = sandbox.call(function, *arguments, limits=limits)
-            known = [outcome.status, outcome.value, outcome.error_type, outcome.message]
+            known = [outcome.status, outcome.value, outcome.error_type, outcome.message, outcome.traceback]
             if outcome.status not in _NOT_ITS_OWN:
                 journal.put(key, known)
         return Outcome(*known)

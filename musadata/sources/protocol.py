@@ -1,21 +1,35 @@
 """The interface of a source: it yields drafts, or files of a tree to mine."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from musadata.errors import Rejection
+from musadata.errors import Rejection, is_own_failure, short_trace
 from musadata.records import SCHEMA_VERSION, Draft, Provenance, Reject
 
 if TYPE_CHECKING:
     from musadata.sandbox import Caller
 
 STEP = "draft"  # the funnel's name for this step
+Item = TypeVar("Item")
 
 
 def reject_draft(reason: str, detail: str, origin: str) -> Reject:
     """A reject of the draft step."""
     return Reject(SCHEMA_VERSION, "tasks", STEP, reason, " ".join(detail.split()), origin)
+
+
+def contained(work: Callable[[], Iterable[Item]], step: str, origin: str) -> Iterator[Item | Reject]:
+    """The items that the work gives, up to an unexpected exception, which becomes a reject with a short trace.
+
+    What the machine causes, or the user can mend, passes through.
+    """
+    try:
+        yield from work()
+    except Exception as error:
+        if not is_own_failure(error):
+            raise
+        yield Reject(SCHEMA_VERSION, "tasks", step, "internal_error", short_trace(error), origin)
 
 
 class Source(Protocol):

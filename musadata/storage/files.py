@@ -5,7 +5,6 @@ name, synced and renamed; object stores show a file only when its upload is comp
 temporary file and put in one go. What the file system refuses is a `MusadataError` that names the path.
 """
 
-import errno
 import hashlib
 import os
 import posixpath
@@ -16,11 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol, cast
 
-from musadata.errors import MusadataError, Outage
+from musadata.errors import MACHINE_ERRORS, MusadataError, Outage
 
 TEMPORARY_SUFFIX = ".tmp"
 _RENAMES_ATOMICALLY = {"file", "local", "hdfs", "webhdfs", "viewfs", "sftp", "ssh"}
-_OUTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ESTALE}
 _SPOOL_BYTES = 64 << 20  # larger uploads are spooled to disk instead of memory
 
 
@@ -346,6 +344,6 @@ def explain(path: str, what: str) -> Iterator[None]:
     except PermissionError as error:
         raise MusadataError(f"{what}: permission denied", where=path, remedy="check who may write there") from error
     except OSError as error:
-        kind = Outage if error.errno in _OUTAGES else MusadataError
+        kind = Outage if error.errno in MACHINE_ERRORS else MusadataError
         text = f"{what} ({error.strerror or error})"
         raise kind(text, where=path, remedy="mend it and run the same command again") from error

@@ -4,6 +4,7 @@ from hashlib import sha256
 from typing import Any
 
 from musadata.config import TasksConfig
+from musadata.errors import is_own_failure, short_trace
 from musadata.records import SCHEMA_VERSION, Draft, InputSpec, OperatorFamily, Reject, SourceKind, Task
 from musadata.rows import content_id, restore
 from musadata.sandbox import Caller, Limits, Outcome
@@ -26,6 +27,15 @@ def probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task
     input and parameter; its output must not be trivially constant, all zero or an unchanged input; it must match no
     benchmark.
     """
+    try:
+        return _probe(draft, config, sandbox, seed)
+    except Exception as error:
+        if not is_own_failure(error):
+            raise
+        return _reject(draft, "internal_error", short_trace(error))
+
+
+def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task | Reject:
     if draft.provenance.license not in config.licenses:
         return _reject(draft, "license", draft.provenance.license or "none is known")
     lines = draft.reference.count("\n")
@@ -103,7 +113,7 @@ _FAILURES = {"timeout": "timeout", "memory": "memory", "crash": "crash", "output
 def _failed(draft: Draft, outcome: Outcome) -> Reject:
     """The reject for a call that exceeded a limit or crashed the process."""
     reason = _FAILURES.get(outcome.status, "does_not_run")
-    return _reject(draft, reason, outcome.error_type)
+    return _reject(draft, reason, outcome.describe_error())
 
 
 def _reject(draft: Draft, reason: str, detail: str) -> Reject:

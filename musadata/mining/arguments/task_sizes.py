@@ -79,6 +79,7 @@ def _groups(attempt: Attempt) -> list[list[int]]:
         if slot >= first_input or values[slot] in groups:
             groups.setdefault(values[slot], []).append(slot)
     alone = [[slot] for slot in groups.pop(1, []) if slot >= first_input]
+    groups.pop(0, None)  # no multiple of it is another size
     return [*groups.values(), *alone]
 
 

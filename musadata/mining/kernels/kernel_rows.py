@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from musadata.errors import Rejection
 from musadata.mining.kernels.comparisons import find_compared
@@ -19,7 +19,7 @@ from musadata.mining.slicing.parsing import first_line
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, NativeSource, Reject, SourceKind, Task
 from musadata.rows import content_id
 from musadata.sandbox import Caller
-from musadata.sources.protocol import CodeSource
+from musadata.sources.protocol import CodeSource, contained
 
 STEP = "pair"
 
@@ -57,7 +57,8 @@ class KernelMiner:
             return
         done: set[tuple[str, str]] = set()
         for equivalent in self._equivalents.get(path, ()):
-            for item in self._paired(equivalent, sandbox):
+            where = f"{self._source.origin}/{path}:{_lines(equivalent.wrapper)}"
+            for item in contained(partial(self._paired, equivalent, sandbox), STEP, where):
                 if isinstance(item, KernelDraft):
                     done.add((item.kernel.wrapper, item.kernel.binding))
                 yield item
@@ -65,7 +66,11 @@ class KernelMiner:
             key = (link.pair.wrapper, link.pair.binding)
             if key not in done:
                 done.add(key)
-                yield self._row(link, [link])
+                where = f"{self._source.origin}/{path}:{_lines(link.use.wrapper)}"
+                yield from contained(partial(self._linked, link), STEP, where)
+
+    def _linked(self, link: Link) -> Iterator[KernelDraft | Reject]:
+        yield self._row(link, [link])
 
     def _paired(self, equivalent: Equivalent, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
         """The row of a wrapper with an equivalent, and its task; nothing if the wrapper calls no kernel."""

@@ -60,7 +60,11 @@ class Slicer:
 
     def module_classes(self, module: ParsedModule) -> list[Definition]:
         """The classes of a file that are `nn.Module`s with a `forward` of their own or inherited, in order."""
-        return [item for item in module.classes() if self.resolver.lineage(item).runs]
+        return [item for item in module.classes() if self.is_module_class(item)]
+
+    def is_module_class(self, definition: Definition) -> bool:
+        """Whether a class is an `nn.Module` with a `forward` of its own or inherited."""
+        return self.resolver.lineage(definition).runs
 
     def module_of(self, definition: Definition) -> ParsedModule:
         return self.resolver.module_of(definition)

@@ -5,6 +5,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import libcst as cst
@@ -18,7 +19,7 @@ from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_name
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits
-from musadata.sources.protocol import CodeSource, UnreadableFile, reject_draft
+from musadata.sources.protocol import STEP, CodeSource, UnreadableFile, contained, reject_draft
 
 LIMITS = Limits(seconds=30.0, memory_mb=4096)  # a last resort: the search is bounded by its number of tries
 MODULE_HINT = re.compile(r"\bclass\s+\w+\s*\(")
@@ -36,7 +37,16 @@ def draft_file(source: CodeSource, slicer: Slicer, path: str, sandbox: Caller) -
         return
     if not MODULE_HINT.search(module.text):
         return
-    for definition in slicer.module_classes(module):
+    for definition in module.classes():
+        where = f"{source.origin}/{path}:{definition.first}-{definition.last}"
+        yield from contained(partial(_drafts_of, source, slicer, module, definition, sandbox), STEP, where)
+
+
+def _drafts_of(
+    source: CodeSource, slicer: Slicer, module: ParsedModule, definition: Definition, sandbox: Caller
+) -> Iterator[Draft | Reject]:
+    """The class as a draft or a reject; nothing if it is no module."""
+    if slicer.is_module_class(definition):
         yield draft_class(source, slicer, module, definition, sandbox)
 
 
@@ -91,7 +101,7 @@ def find_arguments(
     """
     outcome = sandbox.call(search, definitions, name, list(map(dataclasses.asdict, examples)), salt, limits=LIMITS)
     if not outcome.ok:
-        raise Rejection(f"search_{outcome.status}", outcome.error_type or "")
+        raise Rejection(f"search_{outcome.status}", outcome.describe_error())
     found: dict[str, Any] = outcome.value
     if "reason" in found:
         raise Rejection(str(found["reason"]), str(found["detail"]))

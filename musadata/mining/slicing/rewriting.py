@@ -210,6 +210,7 @@ class _Tidier(cst.CSTTransformer):
         self._keep_fields = keep_fields
         self._everywhere = pragmas  # comments may be inside expressions, so all nodes are visited
         self._in_function = 0
+        self._elifs: set[cst.If] = set()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         return super().on_visit(node) is not False and (self._everywhere or not isinstance(node, CLOSED))
@@ -248,19 +249,24 @@ class _Tidier(cst.CSTTransformer):
             return cst.RemoveFromParent()
         return cst.Assign([cst.AssignTarget(updated_node.target)], updated_node.value)
 
+    def visit_If(self, node: cst.If) -> None:
+        if isinstance(node.orelse, cst.If):
+            self._elifs.add(node.orelse)
+
     def leave_If(
         self, original_node: cst.If, updated_node: cst.If
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+    ) -> cst.BaseStatement | cst.Else | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
         text = cst.Module([]).code_for_node(updated_node.test).strip()
         answer = known_answer(ast.parse(f"({text})", mode="eval").body, self._flags)
         if answer is None:
             return updated_node
+        inside = original_node in self._elifs  # one node stands there, not a list of statements
         if answer:
-            return cst.FlattenSentinel(_statements(updated_node.body))
+            return cst.Else(updated_node.body) if inside else cst.FlattenSentinel(_statements(updated_node.body))
         rest = updated_node.orelse
         if rest is None:
             return cst.RemoveFromParent()
-        return rest if isinstance(rest, cst.If) else cst.FlattenSentinel(_statements(rest.body))
+        return rest if inside or isinstance(rest, cst.If) else cst.FlattenSentinel(_statements(rest.body))
 
     def leave_TrailingWhitespace(
         self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace

@@ -221,3 +221,28 @@ def test_definitions_stand_in_an_order_that_python_can_execute():
         ),
     }
     assert run(cut(files, "m.py", "M"))["Model"]()(1) == 8
+
+
+@pytest.mark.parametrize(
+    "branches, lines",
+    [
+        ("if x.dim() == 2:\n{a}\nelif torch.jit.is_scripting():\n{b}", ["if", "A"]),
+        ("if x.dim() == 2:\n{a}\nelif torch.jit.is_scripting():\n{b}\nelse:\n{c}", ["if", "A", "else", "C"]),
+        ("if x.dim() == 2:\n{a}\nelif not torch.jit.is_scripting():\n{b}\nelse:\n{c}", ["if", "A", "else", "B"]),
+        ("if torch.jit.is_scripting():\n{a}\nelif x.dim() == 2:\n{b}\nelse:\n{c}", ["if", "B", "else", "C"]),
+        (
+            "if x.dim() == 1:\n{a}\nelif torch.jit.is_scripting():\n{b}\nelif x.dim() == 2:\n{c}",
+            ["if", "A", "elif", "C"],
+        ),
+    ],
+)
+def test_a_scripting_branch_is_decided_wherever_it_stands(branches, lines):
+    body = branches.format(**{name: f"    x = x + {name.upper()}" for name in "abc"})
+    source = "import torch\nfrom torch import nn\nA, B, C = 1, 2, 3\n\nclass M(nn.Module):\n    def forward(self, x):\n"
+    text = cut(
+        {"m.py": source + "".join(f"        {line}\n" for line in [*body.splitlines(), "return x"])}, "m.py", "M"
+    )
+    forward = text.partition("def forward")[2]
+    words = [word.strip(":") for word in forward.split() if word.strip(":") in ("if", "elif", "else", "A", "B", "C")]
+    assert words == lines
+    run(text)["Model"]()(run("import torch")["torch"].zeros(2, 2))
