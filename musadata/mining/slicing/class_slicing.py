@@ -39,6 +39,7 @@ class Piece:
     calls: set[tuple[str, int]] = field(default_factory=set)  # definitions that must exist before it runs
     is_module: bool = False
     is_extension: bool = False  # builds native code on import; replaced by None in a reference
+    changes: set[tuple[str, int]] = field(default_factory=set)  # definitions that it changes
 
 
 @dataclass
@@ -70,16 +71,22 @@ class Slicer:
         return self.resolver.module_of(definition)
 
     def slice(self, root: Definition) -> Slice:
-        """Every definition that `root` needs.
+        """Every definition that `root` needs, with the statements that change these where they can be had.
 
         Raises:
             Unsliceable: it needs a package that references may not import, too much code, or an unbound name.
         """
+        try:
+            return self._slice(root, changes=True)
+        except Unsliceable:
+            return self._slice(root, changes=False)
+
+    def _slice(self, root: Definition, *, changes: bool) -> Slice:
         overridden: dict[tuple[str, int], frozenset[str]] = {}
         self._collect_overridden(root, frozenset(), overridden)
-        cut = _Cut(self.resolver, root, overridden)
+        cut = _Cut(self.resolver, root, overridden, changes=changes)
         found = cut.run()
-        return _Cut(self.resolver, root, {}).run() if cut.uses_elsewhere() else found
+        return _Cut(self.resolver, root, {}, changes=changes).run() if cut.uses_elsewhere() else found
 
     def _collect_overridden(
         self, definition: Definition, below: frozenset[str], found: dict[tuple[str, int], frozenset[str]]
@@ -111,8 +118,16 @@ def _builds_extension(node: ast.stmt) -> bool:
 class _Cut:
     """Builds one slice."""
 
-    def __init__(self, resolver: Resolver, root: Definition, overridden: dict[tuple[str, int], frozenset[str]]):
+    def __init__(
+        self,
+        resolver: Resolver,
+        root: Definition,
+        overridden: dict[tuple[str, int], frozenset[str]],
+        *,
+        changes: bool,
+    ):
         self._resolver = resolver
+        self._with_changes = changes
         self._names = Names()
         self._pieces: dict[tuple[str, int], Piece] = {}
         self._attributes: set[str] = {"forward"}
@@ -122,7 +137,7 @@ class _Cut:
 
     def run(self) -> Slice:
         root = self._include(self._root)
-        while self._add_needed_members():
+        while self._add_needed_members() or (self._with_changes and self._add_changes()):
             pass
         return Slice(self._ordered(root), self._names, root)
 
@@ -135,13 +150,14 @@ class _Cut:
         if definition.key in self._pieces:
             return self._pieces[definition.key]
         is_root = definition is self._root
-        name = "Model" if is_root else self._names.claim(definition.names[0], definition.key)
+        own = definition.names[0] if definition.names else ""
+        name = "Model" if is_root else own and self._names.claim(own, definition.key)
         piece = Piece(definition, name, is_module=definition.is_class and self._resolver.lineage(definition).is_module)
         self._pieces[definition.key] = piece
         if len(self._pieces) > MAX_DEFINITIONS:
             raise Unsliceable("slice_too_large", f"more than {MAX_DEFINITIONS} definitions")
-        if name != definition.names[0]:
-            piece.renames[definition.names[0]] = name
+        if name != own:
+            piece.renames[own] = name
         if isinstance(definition.node, ast.ClassDef):
             self._start_class(piece, definition.node)
         elif _builds_extension(definition.node):
@@ -174,7 +190,23 @@ class _Cut:
                     self._use(piece, (member.node,), member.last - member.first + 1)
         return added
 
+    def _add_changes(self) -> bool:
+        """Add the statements that change what the slice holds, in the modules that it comes from."""
+        added = False
+        for module in sorted({piece.definition.module for piece in self._pieces.values()}):
+            for definition, names in self._resolver.changes(module):
+                held = {key for key in names if key in self._pieces and key != definition.key}
+                piece = self._pieces.get(definition.key)
+                if held and (piece is None or not piece.changes >= held):
+                    added = True
+                    piece = self._include(definition)
+                    piece.changes |= held
+                    self._use(piece, tuple(getattr(definition.node, "decorator_list", ())), 0)
+        return added
+
     def _use(self, piece: Piece, nodes: tuple[ast.AST, ...], lines: int) -> None:
+        if not nodes:
+            return
         self._lines += lines
         if self._lines > MAX_LINES:
             raise Unsliceable("slice_too_large", f"more than {MAX_LINES} lines")
@@ -209,17 +241,36 @@ class _Cut:
         wanted = next((part for part in use.chain.split(".") if part in definition.names), definition.names[0])
         return copied.name if wanted == definition.names[0] else wanted
 
+    def _reached(self, piece: Piece) -> set[tuple[str, int]]:
+        """The definitions that a piece refers to, directly or indirectly."""
+        found: set[tuple[str, int]] = set()
+        waiting = [piece]
+        while waiting:
+            item = waiting.pop()
+            fresh = (item.needs | item.calls) - found
+            found |= fresh
+            waiting += [self._pieces[key] for key in fresh]
+        return found
+
     def _ordered(self, root: Piece) -> list[Piece]:
         ordered: dict[tuple[str, int], Piece] = {}
+        changing: dict[tuple[str, int], list[Piece]] = {}
+        for piece in sorted(self._pieces.values(), key=lambda item: item.definition.key):
+            for key in piece.changes:
+                changing.setdefault(key, []).append(piece)
 
         def place(piece: Piece, above: frozenset[tuple[str, int]]) -> None:
             if piece.definition.key in ordered or piece.definition.key in above:
                 return
             inside = above | {piece.definition.key}
-            for key in sorted(piece.needs):
+            for key in sorted(piece.needs - {piece.definition.key}):
                 place(self._pieces[key], inside)
                 for called in sorted(self._pieces[key].calls):
                     place(self._pieces[called], inside)
+                for changer in changing.get(key, ()):
+                    place(changer, inside)
+            for key in sorted(piece.changes and self._reached(piece)):  # it may call all of these when it is executed
+                place(self._pieces[key], inside)
             ordered[piece.definition.key] = piece
 
         for piece in sorted(self._pieces.values(), key=lambda item: (item is root, item.definition.key)):

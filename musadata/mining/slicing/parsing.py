@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import TypeGuard
 
 from musadata.mining.slicing.decorators import is_kept
+from musadata.mining.slicing.effects import changed_names
 from musadata.mining.slicing.einops import FUNCTIONS, LAYERS, call_name
 from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.known_conditions import known_answer
@@ -27,7 +29,7 @@ class Import:
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """One top-level statement that binds names. Lines are 1-based and inclusive."""
+    """One top-level statement that binds or changes names. Lines are 1-based and inclusive."""
 
     module: str
     names: tuple[str, ...]
@@ -58,6 +60,7 @@ class ParsedModule:
     flags: dict[str, bool] = field(default_factory=dict)  # names that are constant if an optional package is missing
     absent: set[str] = field(default_factory=set)  # names that only an optional package would bind
     main: list[ast.stmt] = field(default_factory=list)  # the statements of its `__main__` block
+    changes: list[tuple[Definition, frozenset[str]]] = field(default_factory=list)  # statements, and what they change
 
     @cached_property
     def lines(self) -> list[str]:
@@ -72,6 +75,12 @@ class ParsedModule:
                 known = {binding.name} if binding.name else FUNCTIONS
                 found |= {name if binding.name else f"{name}.{item}": item for item in known & (FUNCTIONS | LAYERS)}
         return found
+
+    def function(self, name: str) -> ast.FunctionDef | None:
+        """The function of this name that the file defines."""
+        binding = self.bindings.get(name)
+        node = binding.node if isinstance(binding, Definition) else None
+        return node if isinstance(node, ast.FunctionDef) else None
 
     def classes(self) -> list[Definition]:
         found = [item for item in self.bindings.values() if isinstance(item, Definition) and item.is_class]
@@ -88,8 +97,13 @@ def parse_module(name: str, path: str, text: str) -> ParsedModule:
         warnings.simplefilter("ignore")  # such as invalid escapes in strings
         tree = ast.parse(text)
     module = ParsedModule(name, path, path.endswith("__init__.py"), text)
-    for node in _live_statements(module, tree.body):
+    statements = list(_live_statements(module, tree.body))
+    for node in statements:
         _bind(module, node)
+    for node in statements:
+        changed = changed_names(node, module.function)
+        if changed:
+            module.changes.append((_definition(module, node), changed))
     return module
 
 
@@ -146,10 +160,13 @@ def _bind(module: ParsedModule, node: ast.stmt) -> None:
             else:
                 module.bindings[alias.asname or alias.name] = Import(source, alias.name)
         return
+    definition = _definition(module, node)
+    module.bindings.update(dict.fromkeys(definition.names, definition))
+
+
+def _definition(module: ParsedModule, node: ast.stmt) -> Definition:
     names = tuple(dict.fromkeys(bound_names(node)))
-    if names:
-        definition = Definition(module.name, names, node, first_line(node), node.end_lineno or node.lineno)
-        module.bindings.update(dict.fromkeys(names, definition))
+    return Definition(module.name, names, node, first_line(node), node.end_lineno or node.lineno)
 
 
 def first_line(node: ast.stmt) -> int:
@@ -176,11 +193,15 @@ def bound_names(node: ast.stmt) -> Iterator[str]:
         if isinstance(node, ast.AnnAssign) and node.value is None:
             return
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            yield from (item.id for item in ast.walk(target) if isinstance(item, ast.Name))
+            yield from (item.id for item in ast.walk(target) if _is_bound(item))
     else:
         for name in STATEMENTS:
             for child in getattr(node, name, []):
                 yield from bound_names(child)
+
+
+def _is_bound(item: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Cached answers about names and classes of a tree: many modules share the same base classes and helpers."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -55,11 +55,24 @@ class Resolver:
         self._lineages: dict[Key, Lineage] = {}
         self._members: dict[Key, list[Member]] = {}
         self._replaced: dict[Key, frozenset[str]] = {}
+        self._changes: dict[str, list[tuple[Definition, frozenset[Key]]]] = {}
 
     def module_of(self, definition: Definition) -> ParsedModule:
         module = self.index.module(definition.module)
         assert module is not None  # a definition comes from a parsed module
         return module
+
+    def changes(self, module_name: str) -> list[tuple[Definition, frozenset[Key]]]:
+        """The top-level statements of a module that change definitions of the tree, and which ones."""
+        return _known(self._changes, module_name, lambda: list(self._find_changes(module_name)))
+
+    def _find_changes(self, module_name: str) -> Iterator[tuple[Definition, frozenset[Key]]]:
+        module = self.index.module(module_name)
+        for statement, names in module.changes if module is not None else ():
+            meanings = [self.index.resolve(module, name) for name in sorted(names)]  # type: ignore[arg-type]
+            keys = frozenset(item.key for item in meanings if isinstance(item, Definition) and not _is_logger(item))
+            if keys:
+                yield statement, keys
 
     def lineage(self, definition: Definition) -> "Lineage":
         return _known(self._lineages, definition.key, lambda: trace_lineage(self.index, definition, frozenset()))
@@ -120,6 +133,11 @@ def _known(memory: dict[K, V], key: K, compute: Callable[[], V]) -> V:
             memory.clear()
         memory[key] = compute()
     return memory[key]
+
+
+def _is_logger(definition: Definition) -> bool:
+    node = definition.node
+    return isinstance(node, ast.Assign) and "getLogger(" in ast.unparse(node.value)
 
 
 @dataclass(frozen=True)

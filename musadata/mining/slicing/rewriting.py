@@ -100,7 +100,8 @@ def _write_piece(piece: Piece, module: ParsedModule) -> Written:
         renames = {**renames, "Tensor": "torch.Tensor"}  # also in annotations, which slicing ignores
     keep_fields = piece.definition.is_class and not piece.is_module
     einops = tuple(sorted(module.einops.items()))
-    return _rewrite(text, tuple(sorted(renames.items())), tuple(sorted(module.flags.items())), einops, keep_fields)
+    flags = tuple(sorted(module.flags.items()))
+    return _rewrite(text, tuple(sorted(renames.items())), flags, einops, keep_fields, bool(piece.changes))
 
 
 @lru_cache(maxsize=2048)  # the same building blocks are written for module after module
@@ -110,6 +111,7 @@ def _rewrite(
     flags: tuple[tuple[str, bool], ...],
     einops: tuple[tuple[str, str], ...],
     keep_fields: bool,
+    registers: bool,
 ) -> Written:
     words = frozenset(re.findall(r"[^\W\d]\w*", text))
     unfolder = _EinopsWriter({name: kind for name, kind in einops if name.partition(".")[0] in words})
@@ -117,7 +119,7 @@ def _rewrite(
         text = cst.parse_module(text).visit(unfolder).code
     wanted = {old: new for old, new in renames if old.partition(".")[0] in words}
     tree = cst.parse_module(rename_text(text, wanted))
-    tidier = _Tidier(dict(flags), keep_fields=keep_fields, pragmas=PRAGMA.search(text) is not None)
+    tidier = _Tidier(dict(flags), keep_fields=keep_fields, registers=registers, pragmas=PRAGMA.search(text) is not None)
     code = tree.visit(tidier).code
     return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
@@ -204,8 +206,9 @@ CLOSED = (cst.BaseExpression, cst.BaseSmallStatement, cst.Param, cst.Decorator, 
 class _Tidier(cst.CSTTransformer):
     """Drops what a reference does not need: docstrings, most annotations, pragmas, scripting branches."""
 
-    def __init__(self, flags: dict[str, bool], *, keep_fields: bool, pragmas: bool):
+    def __init__(self, flags: dict[str, bool], *, keep_fields: bool, registers: bool, pragmas: bool):
         super().__init__()
+        self._registers = registers  # its decorators change what another piece has bound
         self._flags = flags
         self._keep_fields = keep_fields
         self._everywhere = pragmas  # comments may be inside expressions, so all nodes are visited
@@ -229,7 +232,12 @@ class _Tidier(cst.CSTTransformer):
     def leave_Decorator(
         self, original_node: cst.Decorator, updated_node: cst.Decorator
     ) -> cst.Decorator | cst.RemovalSentinel:
-        return cst.RemoveFromParent() if _is_dropped(updated_node) else updated_node
+        return cst.RemoveFromParent() if self._is_dropped(updated_node) else updated_node
+
+    def _is_dropped(self, decorator: cst.Decorator) -> bool:
+        target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+        name = dotted_name(target).rpartition(".")[2]
+        return name in DROPPED_DECORATORS or (name.startswith("register") and not self._registers)
 
     def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
         if updated_node.annotation is None or _is_plain(updated_node.annotation):
@@ -255,18 +263,21 @@ class _Tidier(cst.CSTTransformer):
 
     def leave_If(
         self, original_node: cst.If, updated_node: cst.If
-    ) -> cst.BaseStatement | cst.Else | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
         text = cst.Module([]).code_for_node(updated_node.test).strip()
         answer = known_answer(ast.parse(f"({text})", mode="eval").body, self._flags)
         if answer is None:
             return updated_node
         inside = original_node in self._elifs  # one node stands there, not a list of statements
         if answer:
-            return cst.Else(updated_node.body) if inside else cst.FlattenSentinel(_statements(updated_node.body))
-        rest = updated_node.orelse
-        if rest is None:
+            if inside:
+                return cst.Else(updated_node.body)  # type: ignore[return-value]
+            return cst.FlattenSentinel(_statements(updated_node.body))
+        if updated_node.orelse is None:
             return cst.RemoveFromParent()
-        return rest if inside or isinstance(rest, cst.If) else cst.FlattenSentinel(_statements(rest.body))
+        if inside or isinstance(updated_node.orelse, cst.If):
+            return updated_node.orelse  # type: ignore[return-value]
+        return cst.FlattenSentinel(_statements(updated_node.orelse.body))
 
     def leave_TrailingWhitespace(
         self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
@@ -299,12 +310,6 @@ def _is_plain(annotation: cst.Annotation | None) -> bool:
         return False
     names = re.findall(r"[A-Za-z_][\w.]*|[\"']", cst.Module([]).code_for_node(annotation.annotation))
     return all(name in PLAIN_TYPES for name in names)
-
-
-def _is_dropped(decorator: cst.Decorator) -> bool:
-    target = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
-    name = dotted_name(target).rpartition(".")[2]
-    return name in DROPPED_DECORATORS or name.startswith("register")
 
 
 def _pass() -> cst.SimpleStatementLine:

@@ -246,3 +246,80 @@ def test_a_scripting_branch_is_decided_wherever_it_stands(branches, lines):
     words = [word.strip(":") for word in forward.split() if word.strip(":") in ("if", "elif", "else", "A", "B", "C")]
     assert words == lines
     run(text)["Model"]()(run("import torch")["torch"].zeros(2, 2))
+
+
+FACTORY = """
+from torch import nn
+
+class Factory:
+    def __init__(self):
+        self.makers = {}
+
+    def register(self, name):
+        def keep(maker):
+            self.makers[name] = maker
+            return maker
+        return keep
+
+    def add(self, name, maker):
+        self.makers[name] = maker
+
+    def __getitem__(self, name):
+        return self.makers[name]
+
+Act = Factory()
+Unused = Factory()
+TABLE = {}
+
+@Act.register("relu")
+def make_relu():
+    return nn.ReLU
+
+@Unused.register("never")
+def make_never():
+    return nn.Sigmoid
+
+Act.add("tanh", lambda: SLOPE and nn.Tanh)
+SLOPE = 1
+
+def enter(name):
+    def keep(kind):
+        TABLE[name] = kind
+        return kind
+    return keep
+
+@enter("double")
+class Double(nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+def look_up(name):
+    return TABLE[name]
+
+class Scale:
+    factor = 1
+
+Scale.factor = 3
+Scale.__doc__ = nowhere
+"""
+
+
+@pytest.mark.parametrize(
+    "made, has, lacks",
+    [
+        ('Act["relu"]()()', "make_relu", "make_never"),
+        ('Act["tanh"]()()', "Act.add", "Unused"),
+        ('look_up("double")()', '@enter("double")', "Act"),
+        ("(lambda x: Scale.factor * x)", "Scale.factor = 3", "nowhere"),
+    ],
+)
+def test_statements_that_change_a_kept_name_are_kept(made, has, lacks):
+    model = (
+        "from torch import nn\nfrom .factory import Act, Scale, look_up\n\nclass M(nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        self.f = {made}\n\n"
+        "    def forward(self, x):\n        return self.f(x)\n"
+    )
+    text = cut({"pkg/factory.py": FACTORY, "pkg/model.py": model, "pkg/__init__.py": ""}, "pkg/model.py", "M")
+    assert has in text
+    assert lacks not in text
+    assert float(run(text)["Model"]()(run("import torch")["torch"].ones(1))) > 0
