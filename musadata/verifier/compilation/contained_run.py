@@ -55,7 +55,7 @@ class Finished:
 # candidates that are executed: one that is timed, and holds the device, must not wait for a core.
 _LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec nice -n 10 "$@"'
 _MOST_STDERR = 1 << 20
-_PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of what the machine has ended
+PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of what the machine has ended
 _KILLED = re.compile(r"^[^:\n]+: fatal error: Killed signal terminated program \w+$", re.MULTILINE)
 _ERROR = re.compile(r"\berror: ")
 _DISK_FULL = "No space left on device"
@@ -70,10 +70,10 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
     Raises:
         Outage: it was killed from outside three times, or the disk is full.
     """
-    for pause in _PAUSE_SECONDS:
+    for pause in PAUSE_SECONDS:
         time.sleep(pause)
         done, cpu_seconds = _run_once(command, folder, limits, stdout)
-        if not (_was_killed(done) and cpu_seconds < limits.seconds):
+        if not (was_killed(done) and cpu_seconds < limits.seconds):
             break
     else:
         raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")
@@ -82,7 +82,7 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
     return done
 
 
-def _was_killed(done: Finished) -> bool:
+def was_killed(done: Finished) -> bool:
     """Whether it, or the compiler that it runs, died of SIGKILL. Hostile sources may hold the same words, but then
     beside errors of their own."""
     if done.code == -signal.SIGKILL:

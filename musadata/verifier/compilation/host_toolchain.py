@@ -9,13 +9,15 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
+from musadata.verifier.compilation.contained_run import PAUSE_SECONDS, Finished, was_killed
 
 
 @dataclass(frozen=True)
@@ -125,15 +127,22 @@ def run_tool(command: Sequence[str | Path], what: str) -> None:
     """Run a compiler on sources of ours.
 
     Raises:
-        MusadataError: it fails, for want of space, or because this machine's tools and PyTorch do not go together.
+        Outage: the disk is full, or it was killed from outside three times.
+        MusadataError: it fails otherwise: this machine's tools and PyTorch do not go together.
     """
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False
-    )
+    for pause in PAUSE_SECONDS:
+        time.sleep(pause)
+        done = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False
+        )
+        if not was_killed(Finished(done.returncode, done.stderr)):
+            break
+    else:
+        raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")
     if done.returncode != 0:
         if os.strerror(errno.ENOSPC) in done.stderr:
             remedy = "free some, or set MUSADATA_CACHE and TMPDIR to folders with more"
-            raise MusadataError("no space left", where="compiler", remedy=remedy)
+            raise Outage("no space left", where="compiler", remedy=remedy)
         errors = [line for line in done.stderr.splitlines() if "error" in line]
         raise MusadataError(
             f"cannot be built ({' '.join((errors or done.stderr.splitlines() or ['no message'])[:1])[:300]})",

@@ -17,7 +17,7 @@ SLEEP = ["sleep", "1"]
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr(contained_run, "_PAUSE_SECONDS", (0.0, 0.1, 0.1))
+    monkeypatch.setattr(contained_run, "PAUSE_SECONDS", (0.0, 0.1, 0.1))
 
 
 def kill(times: int) -> None:

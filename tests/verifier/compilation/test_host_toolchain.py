@@ -1,0 +1,43 @@
+"""Compilers on sources of ours: what the machine ends is tried again, and is then an outage, never the sources' own."""
+
+import pytest
+
+from musadata.errors import MusadataError, Outage
+from musadata.verifier.compilation import host_toolchain
+from musadata.verifier.compilation.host_toolchain import run_tool
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(host_toolchain, "PAUSE_SECONDS", (0.0, 0.0, 0.0))
+
+
+def shell(text: str) -> list[str]:
+    return ["sh", "-c", text]
+
+
+def test_compiler_that_is_killed_once_is_run_again(tmp_path):
+    run_tool(shell(f"test -e {tmp_path}/again && exit 0; touch {tmp_path}/again; kill -9 $$"), "a.cpp")
+    run_tool(
+        shell(
+            f"test -e {tmp_path}/third && exit 0; touch {tmp_path}/third;"
+            "echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1"
+        ),
+        "a.cpp",
+    )
+
+
+def test_compiler_that_is_always_killed_is_an_outage():
+    with pytest.raises(Outage, match="killed from outside"):
+        run_tool(shell("kill -9 $$"), "a.cpp")
+
+
+def test_full_disk_is_an_outage():
+    with pytest.raises(Outage, match="no space left"):
+        run_tool(shell("echo 'as: a.o: No space left on device' >&2; exit 1"), "a.cpp")
+
+
+def test_sources_that_do_not_compile_are_a_fault_of_the_installation():
+    with pytest.raises(MusadataError, match=r"a\.cpp: cannot be built") as raised:
+        run_tool(shell("echo 'a.cpp:1: error: no such thing' >&2; exit 1"), "a.cpp")
+    assert not isinstance(raised.value, Outage)
