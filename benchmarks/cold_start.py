@@ -89,7 +89,8 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
         note("verifier opened")
         opened = verifier._opened
         opened.backend = replace(opened.backend, compile=_noted(opened.backend.compile, "compiler ends", note))
-        object.__setattr__(verifier, "read_task", _noted(verifier.read_task, "reference read", note))
+        reading = _noted(verifier.read_reference, "reference read", note)
+        object.__setattr__(verifier, "read_reference", reading)
         if opened.crosscheck is not None:
             object.__setattr__(opened.crosscheck, "_run", _noted(opened.crosscheck._run, "cross-check", note))
         object.__setattr__(opened.references, "_run", _noted(opened.references._run, "reference run", note))

@@ -304,6 +304,7 @@ class Verdict:
     speedup: float | None  # eager's median by the candidate's, see `Timing`; None where nothing was timed
     reward: float
     own_share: float | None = None  # of the device's time, in own kernels; None where it was not measured
+    shrunk: str = ""  # what of a reference that came alone was made smaller to be judged
 
 
 @dataclass(frozen=True)

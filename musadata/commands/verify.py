@@ -157,6 +157,8 @@ def _render(verdict: Verdict) -> str:
     if verdict.error_class is ErrorClass.INFRA:
         head = "undecided"
     lines = [f"{head} at stage {verdict.stage}, backend {verdict.backend}, reward {verdict.reward:g}", verdict.feedback]
+    if verdict.shrunk:
+        lines.append(f"judged at smaller sizes: {verdict.shrunk}")
     if verdict.speedup is not None:
         lines.append(f"speedup over eager: {verdict.speedup:.2f}")
     return "\n".join(lines)

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,14 @@ import pyarrow.parquet as pq
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError, Outage
-from musadata.records import ErrorClass, InputSpec, Task, Verdict
+from musadata.records import ErrorClass, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema
 from musadata.storage.journal import Journal
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.compilation.build_cache import hash_of
 from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.task_from_reference import LoneReference, given_task
 from musadata.verifier.verifier import Verifier, own_version
 
 _PROGRESS_SECONDS = 5.0
@@ -177,7 +178,7 @@ def _judge_here(batch: Batch, rows: dict[str, _Row]) -> Iterator[tuple[str, Verd
     """Keys and verdicts as they come, by threads of this process: one device needs no other."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with Verifier(batch.config) as verifier, ThreadPoolExecutor(batch.at_once) as pool:
+    with Verifier(batch.config, reads_many=True) as verifier, ThreadPoolExecutor(batch.at_once) as pool:
         judge = _Judge(verifier)
         keys = {pool.submit(judge.judge, row): key for key, row in rows.items()}
         try:
@@ -242,7 +243,7 @@ def _work(config: VerifierConfig, threads: int, device: str, questions: Any, ans
     sys.setswitchinterval(_SWITCH_SECONDS)
     os.environ["CUDA_VISIBLE_DEVICES"] = device
     try:
-        with Verifier(config) as verifier:
+        with Verifier(config, reads_many=True) as verifier:
             judge = _Judge(verifier)
             workers = [threading.Thread(target=judge.serve, args=(questions, answers)) for _ in range(threads)]
             for worker in workers:
@@ -254,11 +255,11 @@ def _work(config: VerifierConfig, threads: int, device: str, questions: Any, ans
 
 
 class _Judge:
-    """A verifier and the tasks of the references that it has seen."""
+    """A verifier and the references that it has read."""
 
     def __init__(self, verifier: Verifier):
         self._verifier = verifier
-        self._tasks: dict[str, Task | MusadataError] = {}
+        self._read_before: dict[str, LoneReference | MusadataError] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -278,9 +279,7 @@ class _Judge:
             return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(f"The row holds no {lacking}."))
         self._verifier.compile_speculatively(source)
         try:
-            task = self._task(reference)
-            if row.inputs:
-                task = replace(task, inputs=tuple(restore(InputSpec, spec) for spec in row.inputs))
+            given = given_task(reference, row.inputs) if row.inputs else self._read(reference)
         except Outage:
             raise
         except MusadataError as error:
@@ -288,20 +287,22 @@ class _Judge:
         except (TypeError, ValueError, KeyError) as error:
             message = f"The row's inputs cannot be read: {error}"[:300]
             return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(message))
-        return self._verifier.verify(task, source)
+        if isinstance(given, Task):
+            return self._verifier.verify(given, source)
+        return self._verifier.verify_lone(given, source)
 
-    def _task(self, reference: str) -> Task:
+    def _read(self, reference: str) -> LoneReference:
         with self._lock:
             lock = self._locks.setdefault(reference, threading.Lock())
         with lock:
-            if reference not in self._tasks:
+            if reference not in self._read_before:
                 try:
-                    self._tasks[reference] = self._verifier.read_task(reference)
+                    self._read_before[reference] = self._verifier.read_reference(reference)
                 except Outage:
                     raise
                 except MusadataError as error:
-                    self._tasks[reference] = error
-        found = self._tasks[reference]
+                    self._read_before[reference] = error
+        found = self._read_before[reference]
         if isinstance(found, MusadataError):
             raise found
         return found

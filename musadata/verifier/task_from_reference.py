@@ -1,5 +1,9 @@
 """A task for a reference that comes alone, as a file: its input specs are inferred, and nothing is filtered."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from musadata.config import VerifierConfig
@@ -9,23 +13,98 @@ from musadata.rows import content_id, restore
 from musadata.sandbox import Limits, Sandbox
 
 PRELOAD = ("torch", "musadata.tasks.input_specs", "musadata.tasks.reference_loading")
-_DRAWS = 3
+# What a sandbox that reads many references should preload as well: a second of imports that small ones do not need.
+PRELOAD_FOR_MANY = ("musadata.tasks.sizing.measure_preload",)
+_INTEGER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_TELLING = 16  # a smaller number in a candidate says nothing about sizes
 
 
-def read_task(reference: str, config: VerifierConfig, sandbox: Sandbox) -> Task:
-    """The task; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`.
+@dataclass(frozen=True)
+class ShrunkSize:
+    """A size in a reference's text, at a line, and what it is for the proofs."""
+
+    name: str
+    line: int
+    old: int
+    new: int
+
+
+@dataclass(frozen=True)
+class LoneReference:
+    """A reference of any size, and the small tasks that are judged in its place.
+
+    Attributes:
+        text: the reference as it came.
+        forms: a task for each proof size, the better proof first: uneven sizes, then powers of two. One task, the
+            reference itself, if it is small.
+        shrunk: for each form, the sizes that are smaller than in the text.
+        measure: the specs of the text's own inputs, if they are larger than those of the forms.
+    """
+
+    text: str
+    forms: tuple[Task, ...]
+    shrunk: tuple[tuple[ShrunkSize, ...], ...]
+    measure: tuple[InputSpec, ...]
+
+    def written_sizes(self, candidate: str) -> list[tuple[int, int, str]]:
+        """Numbers in a candidate that are sizes of the reference as it came, or products of two of them.
+
+        Returns:
+            The number, its line in the candidate, and the names of the sizes.
+        """
+        sizes = {one.old: one.name for one in self.shrunk[0] if one.old >= _TELLING}
+        for (old, name), (other, other_name) in combinations(list(sizes.items()), 2):
+            sizes.setdefault(old * other, f"{name} * {other_name}")
+        return [
+            (int(match[0]), number, sizes[int(match[0])])
+            for number, line in enumerate(candidate.splitlines(), 1)
+            for match in _INTEGER.finditer(line)
+            if int(match[0]) in sizes
+        ]
+
+
+def describe_sizes(shrunk: Sequence[ShrunkSize]) -> str:
+    """What was shrunk, for people; "" if nothing was."""
+    return ", ".join(f"{one.name} (line {one.line}) {one.old} to {one.new}" for one in shrunk)
+
+
+def read_reference(reference: str, config: VerifierConfig, sandbox: Sandbox) -> LoneReference:
+    """Read a reference; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`.
 
     Raises:
-        MusadataError: the reference does not run, or its inputs cannot be described.
+        MusadataError: the reference does not run, is too large, or its inputs cannot be described.
     """
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
-    outcome = sandbox.call("musadata.verifier.task_from_reference:infer_inputs", reference, limits=limits)
+    outcome = sandbox.call("musadata.tasks.sizing.shrinking:read_reference", reference, limits=limits)
     if not outcome.ok:
         what = f"{outcome.error_type}: {outcome.message}" if outcome.error_type else outcome.message
         remedy = "it must define Model, get_inputs and get_init_inputs, and run"
         raise MusadataError(f"does not run ({what})", where="reference", remedy=remedy)
+    found = outcome.value
+    if "reason" in found:
+        what = f"is too large, and its sizes cannot be shrunk ({found['reason']})"
+        raise MusadataError(what, where="reference", remedy="name its sizes on top level, or make them smaller")
+    return LoneReference(
+        reference,
+        tuple(given_task(form["reference"], form["inputs"]) for form in found["forms"]),
+        tuple(tuple(ShrunkSize(*one) for one in form["shrunk"]) for form in found["forms"]),
+        tuple(restore(InputSpec, spec) for spec in found["measure"]),
+    )
+
+
+def read_task(reference: str, config: VerifierConfig, sandbox: Sandbox) -> Task:
+    """The task of a reference's proof size; see `read_reference`."""
+    return read_reference(reference, config, sandbox).forms[0]
+
+
+def given_task(reference: str, inputs: list[dict[str, Any]]) -> Task:
+    """The task of a reference whose inputs are known; nothing is executed.
+
+    Raises:
+        TypeError, ValueError, KeyError: the inputs are no plain specs.
+    """
     return Task(
-        task_id=task_id(reference),
+        task_id=content_id("task", reference),
         schema_version=SCHEMA_VERSION,
         source_kind=SourceKind.OPERATOR,
         name="Model",
@@ -33,30 +112,9 @@ def read_task(reference: str, config: VerifierConfig, sandbox: Sandbox) -> Task:
         operators=(),
         operator_family=OperatorFamily.OTHER,
         level=1,
-        inputs=tuple(restore(InputSpec, spec) for spec in outcome.value),
+        inputs=tuple(restore(InputSpec, spec) for spec in inputs),
         provenance=Provenance("file", "", "", "", "", ""),
         split="train",
         text_signature=(),
         graph_fingerprint="",
     )
-
-
-def task_id(reference: str) -> str:
-    """The id of a reference's task, which is known before the reference is read."""
-    return content_id("task", reference)
-
-
-def infer_inputs(source: str) -> list[dict[str, Any]]:
-    """The child's side: specs of the arguments of `forward`, from three draws of `get_inputs`."""
-    import torch
-
-    from musadata.tasks.input_specs import infer_specs
-    from musadata.tasks.reference_loading import build_model, load_reference
-
-    reference = load_reference(source)
-    model = build_model(reference, 0)
-    draws = []
-    for seed in range(_DRAWS):
-        torch.manual_seed(seed)
-        draws.append(list(reference.get_inputs()))
-    return infer_specs(model, draws)

@@ -4,12 +4,12 @@ import importlib.metadata
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import Finding, InputSpec, Task, Verdict
+from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
 from musadata.sandbox import Sandbox
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend
@@ -21,7 +21,13 @@ from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.reward import reward
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.python.legality import check_legality
-from musadata.verifier.task_from_reference import PRELOAD, read_task, task_id
+from musadata.verifier.task_from_reference import (
+    PRELOAD,
+    PRELOAD_FOR_MANY,
+    LoneReference,
+    describe_sizes,
+    read_reference,
+)
 from musadata.verifier.trusted.candidate_run import execute
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.expectation import BadReference
@@ -44,22 +50,29 @@ class Verifier:
     """Judges candidates, from as many threads as you like; keeps a warm sandbox for candidates and one for references,
     unless it is given `references`.
 
-    Use as a context manager. Its processes get warm in the background: the first verdict waits for them.
+    Use as a context manager. Its processes get warm in the background: the first verdict waits for them. With
+    `reads_many`, what reading large references needs is loaded then as well.
 
     Raises:
         MusadataError: on entering, when the backend that the config asks for is not there.
     """
 
-    def __init__(self, config: VerifierConfig = VerifierConfig(), references: Sandbox | None = None):  # noqa: B008 (frozen)
+    def __init__(
+        self,
+        config: VerifierConfig = VerifierConfig(),  # noqa: B008 (frozen)
+        references: Sandbox | None = None,
+        reads_many: bool = False,
+    ):
         self._config = config
         self._shared = references
+        self._preload = (*REFERENCE_PRELOAD, *(PRELOAD_FOR_MANY if reads_many else ()))
         self._stack = ExitStack()
         self._resources: Resources | None = None
 
     def __enter__(self) -> Self:
         backend = open_backend(self._config)
         backend = replace(backend, compile=SharedCompile(backend.compile))
-        opening = open_resources(self._config, backend, REFERENCE_PRELOAD, self._shared)
+        opening = open_resources(self._config, backend, self._preload, self._shared)
         self._resources = self._stack.enter_context(opening)
         return self
 
@@ -86,23 +99,35 @@ class Verifier:
         return self._verdict(self._judge(exercise, candidate))
 
     def verify_text(self, reference: str, candidate: str) -> Verdict:
-        """Judge against a reference that comes alone, see `task_from_reference`: the verdict of `verify` on its task,
-        sooner, because the reference is read while the candidate compiles and starts.
+        """Judge against a reference that comes alone, see `task_from_reference`. It is read while the candidate
+        compiles. Where its sizes are large, a smaller form of it is judged, and the verdict says so.
 
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described, whatever the candidate is.
             Outage: see `verify`.
         """
-        reading = self._opened.pool.submit(self.read_task, reference)
-        exercise = Exercise(
-            task_id(reference),
-            reference,
-            lambda: collect_shapes(reading.result(), ()),
-            lambda: _measure_set(reading.result()),
-        )
-        judgement = self._judge(exercise, candidate)
-        reading.result()
-        return self._verdict(judgement)
+        reading = self._opened.pool.submit(self.read_reference, reference)
+        self.compile_speculatively(candidate)
+        return self.verify_lone(reading.result(), candidate)
+
+    def verify_lone(self, lone: LoneReference, candidate: str) -> Verdict:
+        """Judge against a reference that was read before.
+
+        A candidate that fails at uneven sizes is judged once more at powers of two, on which it may rely where the
+        reference's own sizes are such. One that fails there, and has the reference's own sizes written into it, cannot
+        be judged at others.
+        """
+        judgements: list[Judgement] = []
+        for task, shrunk in zip(lone.forms, lone.shrunk, strict=True):
+            exercise = Exercise(task.task_id, task.reference, partial(collect_shapes, task, ()))
+            judgements.append(self._judge(exercise, candidate))
+            if judgements[-1].error_class not in (ErrorClass.RUNTIME, ErrorClass.CORRECTNESS):
+                return replace(self._verdict(judgements[-1]), shrunk=describe_sizes(shrunk))
+        judgement, sizes = judgements[0], describe_sizes(lone.shrunk[0])
+        if written := lone.written_sizes(candidate):
+            number, line, name = written[0]
+            judgement = rejected(rules.REFERENCE_SHRUNK.finding(number, name, sizes, line=line))
+        return replace(self._verdict(judgement), shrunk=sizes)
 
     def _judge(self, exercise: Exercise, candidate: str) -> Judgement:
         """All stages."""
@@ -149,13 +174,17 @@ class Verifier:
         if isinstance(program, _Program):
             self._opened.compile_ahead(program.source, program.ported)
 
-    def read_task(self, reference: str) -> Task:
-        """A task for a reference that comes alone; see `musadata.verifier.task_from_reference`.
+    def read_reference(self, reference: str) -> LoneReference:
+        """A reference that comes alone; see `musadata.verifier.task_from_reference`.
 
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described.
         """
-        return read_task(reference, self._config, self._opened.reference_sandbox)
+        return read_reference(reference, self._config, self._opened.reference_sandbox)
+
+    def read_task(self, reference: str) -> Task:
+        """The task of its proof size; see `read_reference`."""
+        return self.read_reference(reference).forms[0]
 
     def give_up(self, finding: Finding) -> Verdict:
         """The verdict that says nothing about a candidate, and why."""

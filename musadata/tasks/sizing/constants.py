@@ -1,0 +1,64 @@
+"""The sizes that a reference's text spells out: integers on top level, in `get_inputs` and in `get_init_inputs`."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+SMALLEST = 8  # below are kernel sizes, strides and the like
+_FUNCTIONS = frozenset({"get_inputs", "get_init_inputs"})
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An integer that may be a size.
+
+    Attributes:
+        name: what it is assigned to, or the function that holds it.
+        line: 1-based.
+        start, end: bytes of its line in UTF-8.
+    """
+
+    name: str
+    value: int
+    line: int
+    start: int
+    end: int
+
+
+def find_constants(source: str) -> list[Constant]:
+    """All of them, in the order of the text.
+
+    Raises:
+        SyntaxError: the text is not Python.
+    """
+    found = [
+        Constant(name, node.value, node.lineno, node.col_offset, node.end_col_offset)
+        for name, tree in _places(ast.parse(source))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= SMALLEST
+        if node.end_lineno == node.lineno and node.end_col_offset is not None
+    ]
+    return sorted(found, key=lambda one: (one.line, one.start))
+
+
+def _places(module: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """What may spell out sizes, by name."""
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and node.name in _FUNCTIONS:
+            yield node.name, node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            if len(names) > 1 and isinstance(node.value, ast.Tuple) and len(node.value.elts) == len(names):
+                yield from zip(names, node.value.elts, strict=True)
+            else:
+                yield " = ".join(names), node.value
+
+
+def replace_constants(source: str, values: Mapping[Constant, int]) -> str:
+    """The text with other integers in these places."""
+    lines = [line.encode() for line in source.split("\n")]
+    for constant in sorted(values, key=lambda one: (one.line, one.start), reverse=True):
+        line = lines[constant.line - 1]
+        lines[constant.line - 1] = line[: constant.start] + str(values[constant]).encode() + line[constant.end :]
+    return b"\n".join(lines).decode()

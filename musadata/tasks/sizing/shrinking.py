@@ -1,0 +1,209 @@
+"""Proof sizes for a reference that comes alone, at any size. Runs inside the sandbox: `shrink` is the child's side.
+
+Its sizes stand in its text as integers. They are replaced by smaller ones, those of one value together, until one call
+is little enough work for any backend: each by the same power of itself, so that what is larger stays larger. The text
+is executed on fake tensors alone until its sizes are small.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from musadata.tasks.checked_reference import describe
+from musadata.tasks.input_specs import infer_specs
+from musadata.tasks.operator_recording import tensors_in
+from musadata.tasks.reference_loading import build_model, load_reference, set_seed
+from musadata.tasks.sizing.constants import Constant, find_constants, replace_constants
+from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, fake_tensors, measure_cost
+
+ENOUGH_WORK = 1 << 18  # FLOPs and elements of one call: the emulator proves a candidate within a second
+MOST_WORK = 1 << 23  # of a proof size; above, the emulator would not end
+MOST_DRAWN = 1 << 26  # elements
+_CERTAINLY_SMALL = 1 << 15  # the product of all sizes; then nothing is loaded to find out more
+_MOST_FAKE_OPERATORS = 4000
+_WINDOW = 16
+_DRAWS = 3
+_STEP = 0.04  # of the power, when the first one gives too much work
+_TRIALS = 8
+
+Values = dict[Constant, int]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A text with other sizes, and what one call of its model costs."""
+
+    values: Values
+    cost: Cost
+
+
+class _Shrinking:
+    """The search for smaller sizes of one text."""
+
+    def __init__(self, source: str):
+        self._source = source
+        self._budget = OperatorBudget(_MOST_FAKE_OPERATORS)
+
+    def find(self) -> list[Values]:
+        """Other values for some of the text's integers; none if it is little work as it is.
+
+        First uneven ones, which are the better proof, then powers of two: the text's own sizes may be so as well, and
+        then a candidate may rely on that.
+
+        Raises:
+            Unscalable: what the reference does depends on values, or no smaller sizes were found.
+        """
+        try:
+            cost = self._cost(self._source)
+        except Unscalable:
+            raise
+        except Exception as error:  # whatever the reference raises
+            raise Unscalable("does_not_run", f"on fake tensors: {describe(error)}") from error
+        if cost.work <= ENOUGH_WORK:
+            return [{}]
+        self._budget.left = max(self._budget.left, _TRIALS * cost.operators)
+        own = _Trial({}, cost)
+        found = self._shrink_evenly(own) or self._shrink_in_turn(own)
+        if found.cost.work > MOST_WORK:
+            raise Unscalable("sizes_are_fixed", "no smaller sizes of it were found that run")
+        even = self._restore_others(found)
+        uneven = self._make_uneven(even)
+        return [uneven.values] if uneven is even else [uneven.values, even.values]
+
+    def _shrink_evenly(self, own: _Trial) -> _Trial | None:
+        """All sizes by the same power, which is guessed: the work is about a product of sizes."""
+        power = math.log(ENOUGH_WORK) / math.log(own.cost.work)
+        constants = find_constants(self._source)
+        for _ in range(_TRIALS):
+            found = self._try({one: _even(one.value, power) for one in constants})
+            if found is None:
+                return None
+            if found.cost.work <= ENOUGH_WORK:
+                return found
+            power -= _STEP
+        return None
+
+    def _shrink_in_turn(self, own: _Trial) -> _Trial:
+        """One size after the other, the largest first, some less than others."""
+        best = own
+        groups = _of_one_value(find_constants(self._source))
+        for together in (*groups, *((one,) for group in groups if len(group) > 1 for one in group)):
+            power = math.log(ENOUGH_WORK) / math.log(own.cost.work)
+            while power < 1 and not best.values.keys() & set(together):
+                found = self._try(best.values | {one: _even(one.value, power) for one in together})
+                if found is not None and found.cost.work < best.cost.work:
+                    best = found
+                power += 3 * _STEP
+        return best
+
+    def _make_uneven(self, found: _Trial) -> _Trial:
+        """Sizes that are no multiples of anything, where the reference accepts them."""
+        for together in _of_one_value(list(found.values)):
+            trial = self._try(found.values | {one: found.values[one] + 1 for one in together})
+            if trial is not None and trial.cost.work <= 2 * ENOUGH_WORK:
+                found = trial
+        return found
+
+    def _restore_others(self, found: _Trial) -> _Trial:
+        """Integers that are no sizes, since the work is the same with them as they were, and small ones that may stay:
+        they are often sizes of windows."""
+        for one in list(found.values):
+            trial = self._try({other: value for other, value in found.values.items() if other != one})
+            most = 2 * ENOUGH_WORK if one.value <= _WINDOW else found.cost.work
+            if trial is not None and trial.cost.work <= most:
+                found = trial
+        return found
+
+    def _try(self, values: Values) -> _Trial | None:
+        """The text with other sizes; None if it does not run with them, or the budget is spent."""
+        changed = {one: value for one, value in values.items() if value != one.value}
+        try:
+            return _Trial(changed, self._cost(replace_constants(self._source, changed)))
+        except Exception:  # the reference may raise anything; that is the answer
+            return None
+
+    def _cost(self, source: str) -> Cost:
+        set_seed(0)
+        with fake_tensors():
+            reference = load_reference(source)
+            model = reference.Model(*reference.get_init_inputs()).eval()
+            return measure_cost(model, list(reference.get_inputs()), self._budget)
+
+
+def _even(size: int, power: float) -> int:
+    """The power of two that is nearest to a power of the size; the size itself if that is not smaller."""
+    smaller = 1 << max(1, round(power * math.log2(size)))
+    return min(size, smaller)
+
+
+def _of_one_value(constants: Sequence[Constant]) -> list[tuple[Constant, ...]]:
+    """Those of one value together, the largest first."""
+    values = sorted({one.value for one in constants}, reverse=True)
+    return [tuple(one for one in constants if one.value == value) for value in values]
+
+
+def read_reference(source: str) -> dict[str, Any]:
+    """What judging a reference of any size needs, as plain values.
+
+    Returns:
+        `forms`, the better proof first, each with `reference`: the text at a proof size; `inputs`: its specs; `shrunk`:
+        [name, line, old, new] of every size that was changed. `measure`: the specs of the text as it is, if it is
+        larger than that. Or `reason`: why it is too large and cannot be shrunk.
+    """
+    found: list[Values] = [{}]
+    try:
+        if math.prod(one.value for one in find_constants(source)) > _CERTAINLY_SMALL:
+            found = _Shrinking(source).find()
+    except SyntaxError:
+        pass  # loading it says where
+    except Unscalable as why:
+        if _is_large(source):
+            return {"reason": f"{why.reason}: {why.detail}".strip(": ")}
+    forms = [_form(source, shrunk) for shrunk in found]
+    return {"forms": forms, "measure": _enlarge(source, forms[0]["inputs"], found[0]) if found[0] else []}
+
+
+def _form(source: str, shrunk: Values) -> dict[str, Any]:
+    text = replace_constants(source, shrunk)
+    changed = [[one.name, one.line, one.value, value] for one, value in shrunk.items()]
+    return {"reference": text, "inputs": draw_specs(text), "shrunk": changed}
+
+
+def draw_specs(source: str) -> list[dict[str, Any]]:
+    """Specs of the arguments of `forward`, as plain values, from three draws of `get_inputs`."""
+    reference = load_reference(source)
+    model = build_model(reference, 0)
+    draws = []
+    for seed in range(_DRAWS):
+        set_seed(seed)
+        draws.append(list(reference.get_inputs()))
+    return infer_specs(model, draws)
+
+
+def _fake_inputs(source: str) -> list[Any]:
+    with fake_tensors():
+        return list(load_reference(source).get_inputs())
+
+
+def _is_large(source: str) -> bool:
+    """Whether a draw of its inputs has more elements than a machine should hold for nothing."""
+    try:
+        return sum(one.numel() for one in tensors_in(_fake_inputs(source))) > MOST_DRAWN
+    except Exception:  # then it is tried as it is, within the limits of the sandbox
+        return False
+
+
+def _enlarge(source: str, inputs: list[dict[str, Any]], shrunk: Values) -> list[dict[str, Any]]:
+    """The specs of the text's own size: bounds of integers that are a size that was shrunk grow back with it."""
+    sizes = {value: one.value for one, value in shrunk.items()}
+    enlarged = []
+    for spec, value in zip(inputs, _fake_inputs(source), strict=True):
+        if isinstance(value, torch.Tensor):
+            is_bound = spec["kind"] in ("integers", "offsets", "segments")
+            high = sizes.get(int(spec["high"]), spec["high"]) if is_bound else spec["high"]
+            spec = {**spec, "shape": list(value.shape), "high": float(high)}
+        enlarged.append(spec)
+    return enlarged

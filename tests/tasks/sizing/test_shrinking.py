@@ -1,0 +1,111 @@
+"""References of any size become small without a large tensor, by smaller integers in their text."""
+
+import resource
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musadata.tasks.sizing.constants import find_constants, replace_constants
+from musadata.tasks.sizing.shrinking import read_reference
+from tests.tasks.conftest import reference
+
+PRODUCT = """
+import torch
+import torch.nn as nn
+
+batch_size, features = 4096, 16384
+hidden: int = 8192 * 2
+groups = 8
+epsilon = 1e-5
+
+
+class Model(nn.Module):
+    def __init__(self, features, hidden, groups):
+        super().__init__()
+        self.product = nn.Linear(features, hidden)
+        self.norm = nn.GroupNorm(groups, hidden)
+
+    def forward(self, x):
+        return self.norm(self.product(x))
+
+
+def get_inputs():
+    return [torch.rand(batch_size, features)]
+
+
+def get_init_inputs():
+    return [features, hidden, groups]
+"""
+
+
+def sizes(form: dict) -> dict[str, tuple[int, int]]:
+    return {name: (old, new) for name, _, old, new in form["shrunk"]}
+
+
+def test_a_large_reference_is_shrunk_with_its_constructor_and_nothing_large_is_allocated():
+    read_reference(reference("return F.relu(x)", inputs="torch.rand(4096, 4096)"))  # loads what it needs
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = read_reference(PRODUCT)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB; the parameters alone are 1 GB
+    first = found["forms"][0]
+    changed = sizes(first)
+    assert set(changed) >= {"batch_size", "features", "hidden"}
+    assert all(new < old for old, new in changed.values())
+    (x,) = first["inputs"]
+    assert x["shape"] == [changed["batch_size"][1], changed["features"][1]]
+    assert found["measure"][0]["shape"] == [4096, 16384]
+
+
+def test_the_first_form_has_uneven_sizes_and_the_second_powers_of_two():
+    uneven, even = read_reference(reference("return F.relu(x)", inputs="torch.rand(4096, 8192)"))["forms"]
+    assert all(size % 2 for size in uneven["inputs"][0]["shape"])
+    assert all(size & (size - 1) == 0 for size in even["inputs"][0]["shape"])
+
+
+def test_what_constructor_and_inputs_share_stays_equal_though_they_spell_it_out_apart():
+    text = PRODUCT.replace("[features, hidden, groups]", "[16384, 16384, 8]")
+    (x,) = read_reference(text)["forms"][0]["inputs"]
+    assert x["shape"][1] < 16384
+
+
+def test_a_small_reference_stays_as_it_is():
+    text = reference("return F.relu(x)")
+    assert read_reference(text) == {
+        "forms": [{"reference": text, "inputs": read_reference(text)["forms"][0]["inputs"], "shrunk": []}],
+        "measure": [],
+    }
+
+
+def test_integers_that_are_no_sizes_stay():
+    text = reference("return F.hardtanh(x, -top, top)", top="top = 20\nsize = 8192", inputs="torch.rand(size, size)")
+    assert set(sizes(read_reference(text)["forms"][0])) == {"size"}
+
+
+def test_bounds_of_indices_have_their_own_size_again_at_the_measure_size():
+    text = reference(
+        "return F.cross_entropy(x, y)", top="rows = 32768\nclasses = 4096", arguments="x, y",
+        inputs="torch.rand(rows, classes), torch.randint(0, classes, (rows,))",
+    )  # fmt: skip
+    found = read_reference(text)
+    assert found["forms"][0]["inputs"][1]["high"] <= found["forms"][0]["inputs"][0]["shape"][1]
+    assert found["measure"][1]["shape"] == [32768]
+    assert found["measure"][1]["high"] <= 4096
+
+
+@pytest.mark.parametrize(
+    "forward", ["return x[x > 0].sum()", "return x.view(16384, 8192).sum(0)", "return x + torch.ones(8192, 16384)"]
+)
+def test_a_large_reference_that_cannot_be_shrunk_says_why(forward):
+    assert read_reference(reference(forward, inputs="torch.rand(8192, 16384)"))["reason"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(8, 10**9), min_size=1, max_size=5), st.integers(8, 10**6))
+def test_replaced_constants_are_found_again_and_nothing_else_changes(values, new):
+    text = "é = 3; " + "; ".join(f"x{i} = ({value} + 1, -0.5)" for i, value in enumerate(values)) + "  # 4096\n"
+    constants = find_constants(text)
+    assert [one.value for one in constants] == values
+    replaced = replace_constants(text, dict.fromkeys(constants, new))
+    assert [one.value for one in find_constants(replaced)] == [new] * len(values)
+    assert replace_constants(replaced, dict(zip(find_constants(replaced), values, strict=True))) == text
