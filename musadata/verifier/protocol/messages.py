@@ -199,11 +199,16 @@ class DeviceTimes:
 
 @dataclass(frozen=True)
 class OutputMade:
-    """A candidate's output at the measure size; its values wait to be asked for. `bad`: see `CallFacts`."""
+    """A candidate's output at the measure size; its values wait to be asked for.
+
+    `bad`: see `CallFacts`; `operators`, `launches`: see `CallRecords`.
+    """
 
     structure: Json
     outputs: tuple[TensorFacts, ...]
     bad: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    launches: int = 0
 
 
 QUESTIONS = (RequestContext, ContextMade, CompileRequest, RequestPlan, RequestDevice, JudgeRequest, TimingReady)

@@ -137,15 +137,12 @@ class _Session:
         answer = ask_for(request, messages.Proceed, messages.Stop, measures.MeasurePlan)
         run.outputs.clear()
 
-        def set_null_kernels(on: bool) -> None:
-            run.backend.configure(null_kernels=on)
-
         if isinstance(answer, measures.MeasurePlan):
             run.held.clear()
             free_memory(run.backend.DEVICE)
-            serve_measured(run.model, answer, run.backend.DEVICE, set_null_kernels)
+            serve_measured(run.model, answer, run.backend)
         elif isinstance(answer, messages.Proceed) and ready is not None:
-            time_candidate(*ready, set_null_kernels)
+            time_candidate(*ready, lambda on: run.backend.configure(null_kernels=on))
 
 
 def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:

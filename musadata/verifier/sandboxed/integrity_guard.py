@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from musadata.verifier.protocol.messages import CandidateFacts
+from musadata.verifier.sandboxed import measured_run
 from musadata.verifier.sandboxed.audit import Audit
 from musadata.verifier.sandboxed.dispatch_watch import BUILTIN
 
@@ -27,6 +28,7 @@ def _watched(reporter: ModuleType) -> list[tuple[Any, str]]:
         (json, ("dumps", "loads")),
         (os, ("write",)),
         (reporter, ("pack",)),
+        (measured_run, ("put_chunk", "redraw", "flatten", "DispatchWatch")),
         (threading, ("active_count",)),
     ]
     return [(place, name) for place, names in places for name in names]

@@ -4,7 +4,6 @@ This code shares its process with the candidate and is not trusted. Inputs are d
 that the trusted side tells one at a time; outputs go through a window to the process that holds the expected results.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import DTYPES
 from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
 from musadata.verifier.sandboxed.device_oracle import construct_on, describe_tensor, free_memory
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, measure_share, serve_commands
 from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
@@ -23,26 +23,19 @@ from musadata.verifier.sandboxed.window import Window, attach_window, put_chunk,
 _COMMANDS = (measures.TakeState, measures.MakeOutput, measures.SendChunk, messages.MeasureTurn, messages.MeasureShare)
 
 
-def serve_measured(
-    model: torch.nn.Module, plan: measures.MeasurePlan, device: str, set_null_kernels: Callable[[bool], None]
-) -> None:
-    """Carry out the trusted side's commands until it sends `Stop`. `model` is that of the proof sets."""
-    run = _MeasuredRun(model, plan, device, set_null_kernels)
+def serve_measured(model: torch.nn.Module, plan: measures.MeasurePlan, backend: Any) -> None:
+    """Carry out the trusted side's commands until it sends `Stop`. `model` is that of the proof sets, `backend` the
+    backend's child module."""
+    run = _MeasuredRun(model, plan, backend)
     serve_commands(messages.TimingReady(), run.carry_out, *_COMMANDS)
 
 
 class _MeasuredRun:
     """The candidate's model at the measure size; it is made by the first command, so that its failure is reported."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        plan: measures.MeasurePlan,
-        device: str,
-        set_null_kernels: Callable[[bool], None],
-    ):
-        self._model, self._plan, self._device = model, plan, device
-        self._set_null_kernels = set_null_kernels
+    def __init__(self, model: torch.nn.Module, plan: measures.MeasurePlan, backend: Any):
+        self._model, self._plan = model, plan
+        self._backend, self._device = backend, backend.DEVICE
         self._window: Window | None = None
         self._state: list[torch.Tensor] = []
         self._leaves: list[torch.Tensor] = []
@@ -64,7 +57,9 @@ class _MeasuredRun:
                 self._leaves = []
                 return messages.TurnTimes(tuple(self._turns.measure(self._watch, command.count)))
         assert isinstance(command, messages.MeasureShare)
-        return measure_share(self._turns, self._watch, self._set_null_kernels, command.count)
+        return measure_share(
+            self._turns, self._watch, lambda on: self._backend.configure(null_kernels=on), command.count
+        )
 
     def _get_ready(self) -> Window:
         """Make the model and its inputs."""
@@ -81,17 +76,34 @@ class _MeasuredRun:
         def fill(call: int) -> None:
             redraw(plan.specs, first + call, arguments)
 
+        self._fill, self._arguments = fill, arguments
         self._turns = Turns(self._model, arguments, fill)
         return window
 
     def _make_output(self, seed: int) -> messages.OutputMade:
+        """One call like the timed ones, except that what it does is recorded."""
         self._leaves = []
         free_memory(self._device)
-        structure, leaves = flatten(self._turns.call(self._watch, seed - self._plan.seed))
+        self._fill(seed - self._plan.seed)
+        self._backend.take_records()
+        dispatched = DispatchWatch()
+
+        def forward() -> tuple[Any, list[Any]]:
+            with dispatched:
+                return flatten(self._model(*self._arguments))
+
+        structure, leaves = self._watch.time(forward)[1]
+        records = self._backend.take_records()
         bad = tuple(text for number, leaf in enumerate(leaves) for text in _check_leaf(number, leaf, self._device))
         if not bad:
             self._leaves = [leaf.detach().resolve_conj().resolve_neg().contiguous() for leaf in leaves]
-        return messages.OutputMade(structure, tuple(map(describe_tensor, self._leaves)), bad)
+        return messages.OutputMade(
+            structure,
+            tuple(map(describe_tensor, self._leaves)),
+            bad,
+            tuple(sorted({str(name).replace("::", ".") for name in records.operators} | dispatched.operators)),
+            sum(launch.count for launch in records.kernels if not launch.error),
+        )
 
 
 def _find_target(

@@ -81,7 +81,8 @@ class BaselinePool:
             window = self._eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
             compiled = self._time_compiled(request) if self._config.torch_compile else None
         self._window_kind = window.kind  # of the host, where the device's is not shared
-        checks = MeasureChecks(self._eager, ready, not is_same, window.bytes, derive("proof"), derive("again"))
+        seeds, strict = (derive("proof"), derive("again")), self._config.strict
+        checks = MeasureChecks(self._eager, ready, not is_same, window.bytes, *seeds, strict)
         plan = measures.MeasurePlan(
             specs=measure.specs,
             seed=seed,

@@ -124,6 +124,14 @@ def test_a_candidate_that_is_far_too_slow_gets_a_figure_from_few_calls(timing, t
         ("return ext.run(x.contiguous(), self.weight)",
          "y = ext.run(x.contiguous(), self.weight)\n        return y if y.numel() < 500000 else y[:-1]",
          ErrorClass.CORRECTNESS, "measure.output", "output 0 has the shape (699, 1001) instead of (700, 1001)"),
+        ("return ext.run(x.contiguous(), self.weight)",
+         "if x.numel() > 500000:\n            return torch.empty_like(x).copy_(x).mul_(self.weight)\n"
+         "        return ext.run(x.contiguous(), self.weight)",
+         ErrorClass.CHEATING, "", ""),
+        ("return ext.run(x.contiguous(), self.weight)",
+         "if x.numel() > 500000:\n            return torch.empty_like(x)\n"
+         "        return ext.run(x.contiguous(), self.weight)",
+         ErrorClass.CHEATING, "runtime.no_launch", ""),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_only_where_inputs_are_large_is_found(timing, task, old, new, error_class, rule, said):
