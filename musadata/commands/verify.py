@@ -19,6 +19,7 @@ from musadata.sandbox import start_ahead
 from musadata.verifier.extract import MAX_CHARACTERS
 
 ACCEPTED, REJECTED, UNDECIDED = 0, 1, 2
+_AT_ONCE = 16  # candidates per device
 _MOST_BYTES = 100 << 20
 _MOST_BYTES_PER_CHARACTER = 4
 
@@ -42,11 +43,10 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compile-workers",
         type=int,
-        default=min(os.cpu_count() or 1, 16),
         metavar="N",
-        help="candidates that are compiled and executed at the same time",
+        help="candidates that are compiled and executed at the same time; one per core, but 16 per device at the most",
     )
-    parser.add_argument("--devices", default="", help="CUDA devices to use, as in 0,1; the first if left out")
+    parser.add_argument("--devices", default="", help="CUDA devices to use, as in 0,1; all if left out")
     _add_common(parser)
 
 
@@ -167,18 +167,25 @@ def _render(verdict: Verdict) -> str:
 def run_batch(arguments: argparse.Namespace) -> int:
     """Judge every row of a Parquet file; the output has the same rows, in order, with a column `verdict`."""
     config = _config(arguments)
-    if not arguments.devices:
-        _start_processes(config)
     from musadata.verifier.backend_choice import open_backend
+    from musadata.verifier.backends.cuda.cuda_backend import visible_devices
     from musadata.verifier.batch import Batch, judge_batch, parse_devices
 
     devices = parse_devices(arguments.devices)
+    if not devices:
+        found = visible_devices() if config.backend in (BackendType.AUTO, BackendType.CUDA) else ()
+        devices = found if len(found) > 1 else ()  # one needs no process of its own
+    if not devices:
+        _start_processes(config)
     if devices and config.backend is BackendType.AUTO and open_backend(config).name == BackendType.EMULATED.value:
         remedy = "leave it out to run the kernels on the CPU"
         raise MusadataError("there is no CUDA device here", where="--devices", remedy=remedy)
-    if arguments.compile_workers < 1:
+    at_once = arguments.compile_workers
+    if at_once is None:
+        at_once = min(os.cpu_count() or 1, _AT_ONCE * max(1, len(devices)))
+    if at_once < 1:
         raise MusadataError("must be 1 or more", where="--compile-workers", remedy="leave it out for one per core")
-    batch = Batch(arguments.candidates, arguments.output, config, arguments.compile_workers, devices)
+    batch = Batch(arguments.candidates, arguments.output, config, at_once, devices)
     verdicts = judge_batch(batch)
     accepted = sum(verdict.accepted for verdict in verdicts)
     print(f"{accepted} of {len(verdicts)} accepted; verdicts in {arguments.output}", file=sys.stderr)

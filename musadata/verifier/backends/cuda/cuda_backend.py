@@ -57,6 +57,14 @@ def find_device() -> Device | None:
     return Device(name, capability.replace(".", ""), driver, uuid, int(_megabytes(memory[0]) if memory else 0))
 
 
+def visible_devices() -> tuple[str, ...]:
+    """All devices that this process may use, by number or name; none without a driver."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return tuple(name.strip() for name in chosen.split(",") if name.strip())
+    return tuple(line.strip() for line in _ask_driver("index", ""))
+
+
 def _megabytes(text: str) -> float:
     """The figure of "143771 MiB"; 0 for anything else."""
     try:
