@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from musadata.records import InputSpec
 from musadata.sandbox import Descriptor
 from musadata.verifier.protocol.messages import Json, Literal, TensorFacts
+from musadata.verifier.protocol.variants import PLAIN
 
 # To a candidate's process.
 
@@ -41,9 +42,11 @@ class TakeState:
 
 @dataclass(frozen=True)
 class MakeOutput:
-    """Call once with the inputs of this seed; answered by `OutputMade`."""
+    """Call once with the inputs of this seed, changed as the variant says; answered by `OutputMade`."""
 
     seed: int
+    variant: str = PLAIN
+    null_kernels: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,17 +88,19 @@ class MeasureReady:
 
 @dataclass(frozen=True)
 class Expect:
-    """Work out the results for the inputs of this seed; answered by `Expected`."""
+    """Work out the results for the inputs of this seed, changed as the variant says; answered by `Expected`."""
 
     seed: int
+    variant: str = PLAIN
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a right output looks like."""
+    """What a right output looks like. `telling`: most of it is finite, and not one value everywhere."""
 
     structure: Json
     outputs: tuple[TensorFacts, ...]
+    telling: bool = True
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import torch
 from musadata.records import InputSpec
 from musadata.tasks.normal_values import moments
 from musadata.tracing.inputs import keep_structure, parse_literal
+from musadata.verifier.protocol.variants import PLAIN, apply_variant
 
 _CHUNK = 1 << 24  # values at a time, a multiple of 4
 _WORD = 0xFFFFFFFF
@@ -46,12 +47,16 @@ def draw_on(device: str, specs: Sequence[InputSpec], seed: int) -> list[Any]:
     return values
 
 
-def redraw(specs: Sequence[InputSpec], seed: int, values: Sequence[Any]) -> None:
-    """Overwrite the tensors among these values of `draw_on` as it would draw them with this seed."""
+def redraw(specs: Sequence[InputSpec], seed: int, values: Sequence[Any], variant: str = PLAIN) -> None:
+    """Overwrite the tensors among these values of `draw_on` as it would draw them with this seed, changed as the
+    variant says."""
     with torch.no_grad():
         for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
-            if spec.kind != "literal":
-                _fill(spec, _Stream(seed, index), value)
+            if spec.kind == "literal":
+                continue
+            _fill(spec, _Stream(seed, index), value)
+            if variant != PLAIN:
+                value.copy_(apply_variant([spec], [value], variant)[0])
 
 
 class _Stream:

@@ -24,12 +24,14 @@ from musadata.verifier.protocol.tolerance import (
     Tolerance,
     measure_wide_tolerance,
 )
+from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
 from musadata.verifier.sandboxed.model_state import randomise, tensors_of
 from musadata.verifier.sandboxed.window import Window, open_window, put_chunk, size_of
 
+_SAMPLE = 1 << 20
 _PART = 1 << 24  # elements that are compared at a time: their float64 copies take a gigabyte
 
 
@@ -65,7 +67,7 @@ class DeviceOracle:
         """The answer to one of the trusted side's commands."""
         match command:
             case measures.Expect():
-                return self.expect(command.seed)
+                return self.expect(command)
             case measures.OpenWindow():
                 return self.open_window(command.kind, command.bytes)
             case measures.FillWindow():
@@ -79,24 +81,25 @@ class DeviceOracle:
                 return messages.Prepared()
         raise RuntimeError(f"{type(command).__name__} is no command for a reference")
 
-    def redraw(self, seed: int) -> None:
+    def redraw(self, seed: int, variant: str = PLAIN) -> None:
         """Overwrite the inputs."""
-        redraw(self._specs, seed, self.arguments)
+        redraw(self._specs, seed, self.arguments, variant)
 
-    def expect(self, seed: int) -> measures.Expected:
-        """Work out the results for the inputs of a seed, and their oracle."""
+    def expect(self, command: measures.Expect) -> measures.Expected:
+        """Work out the results, and their oracle."""
         self._free()
         with exactly():
-            self.redraw(seed)
+            self.redraw(command.seed, command.variant)
             structure, leaves = flatten(self.model(*self.arguments))
             memory = {v.untyped_storage().data_ptr() for v in self.arguments if isinstance(v, torch.Tensor)}
             self._leaves = [_own(leaf.detach(), memory) for leaf in leaves]
-            self.redraw(seed)  # the reference may have changed them
+            self.redraw(command.seed, command.variant)  # the reference may have changed them
             self._oracle = self._run_wide(self.arguments)
         self._tolerances = [
             measure_wide_tolerance(leaf, truth, None) for leaf, truth in zip(self._leaves, self._oracle, strict=True)
         ]
-        return measures.Expected(structure, tuple(describe_tensor(leaf) for leaf in self._leaves))
+        telling = all(map(_is_finite, self._leaves)) and any(map(_varies, self._leaves))
+        return measures.Expected(structure, tuple(describe_tensor(leaf) for leaf in self._leaves), telling)
 
     def _run_wide(self, values: list[Any]) -> list[torch.Tensor]:
         """The results in double precision; the reference's own where it does not run in it, or memory lacks."""
@@ -270,6 +273,17 @@ def _is_usable(model: torch.nn.Module, values: list[Any]) -> bool:
     except Exception:
         return False
     return all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.is_floating_point() and leaf.numel())
+
+
+def _is_finite(leaf: torch.Tensor) -> bool:
+    """Whether most of it is: of a sample."""
+    sample = leaf.view(-1)[:: max(1, leaf.numel() // _SAMPLE) | 1]
+    return not leaf.numel() or bool(sample.isfinite().double().mean() > 0.5)
+
+
+def _varies(leaf: torch.Tensor) -> bool:
+    """Whether it has more than one value, or is one that is not 0."""
+    return bool((leaf != leaf.view(-1)[0]).any()) or (leaf.numel() == 1 and bool(leaf != 0)) if leaf.numel() else False
 
 
 def _own(leaf: torch.Tensor, memory: set[int]) -> torch.Tensor:

@@ -100,6 +100,10 @@ class _Session:
             self.facts = replace(self.facts, interface=("ModelNew is not a subclass of torch.nn.Module.",))
             return
         plan = ask_for(messages.RequestPlan(), messages.Plan)
+        if not plan.sets:  # it is only proven at its measure size
+            ask_for(messages.RequestDevice(), messages.Proceed)
+            self._have_measured(kind, None, backend)
+            return
         torch.manual_seed(plan.seed)
         model = kind(*decode(plan.init)).to(backend.DEVICE).eval()
         problems = copy_state(model, unpack_torch(plan.state), set(plan.parameters))
@@ -110,11 +114,18 @@ class _Session:
         run = _Run(module, model, backend, plan, inputs)
         if plan.timed is None:
             self._call(run)
-        else:
-            ask_for(messages.RequestDevice(), messages.Proceed)
-            ready = _get_ready(run, plan.timed) if plan.timed.sets else None
+            return
+        ask_for(messages.RequestDevice(), messages.Proceed)
+        if not plan.timed.sets:
             self._call(run)
-            self._have_timed(run, ready)
+            run.held.clear()
+            self._have_measured(kind, run, backend)
+            return
+        turns, watch = _get_ready(run, plan.timed)
+        self._call(run)
+        if isinstance(self._have_judged(run, messages.Proceed, messages.Stop), messages.Proceed):
+            run.outputs.clear()
+            time_candidate(turns, watch, lambda on: run.backend.configure(null_kernels=on))
 
     def _call(self, run: _Run) -> None:
         """Carry out the calls until one fails that must succeed."""
@@ -127,22 +138,21 @@ class _Session:
         changed = tuple(name for name, leaves, data in run.outputs if _pack(leaves) != data)
         self.facts = replace(self.facts, changed_later=changed)
 
-    def _have_timed(self, run: _Run, ready: tuple[Turns, Stopwatch] | None) -> None:
-        """Have the candidate judged, and if nothing is wrong with it measured: timed as it is `ready`, or proven and
-        timed at the measure size."""
+    def _have_judged(self, run: _Run | None, *answers: type) -> object:
+        """What the trusted side says to the calls that have been made."""
         self.facts = self.guard.check(self.facts)
-        names = [call.name for call in run.plan.calls if Path(call.name).exists()]
+        names = [call.name for call in run.plan.calls if Path(call.name).exists()] if run else []
         outputs = {name: Path(name).read_bytes() for name in (*names, "faults")}
-        request = messages.JudgeRequest(self.facts, outputs)
-        answer = ask_for(request, messages.Proceed, messages.Stop, measures.MeasurePlan)
-        run.outputs.clear()
+        return ask_for(messages.JudgeRequest(self.facts, outputs), *answers)
 
+    def _have_measured(self, kind: type[torch.nn.Module], run: _Run | None, backend: ModuleType) -> None:
+        """Have the candidate judged, and if nothing is wrong with it proven and timed at the measure size."""
+        answer = self._have_judged(run, messages.Stop, measures.MeasurePlan)
         if isinstance(answer, measures.MeasurePlan):
-            run.held.clear()
-            free_memory(run.backend.DEVICE)
-            serve_measured(run.model, answer, run.backend)
-        elif isinstance(answer, messages.Proceed) and ready is not None:
-            time_candidate(*ready, lambda on: run.backend.configure(null_kernels=on))
+            if run is not None:
+                run.outputs.clear()
+            free_memory(backend.DEVICE)
+            serve_measured(kind, run.model if run else None, answer, backend)
 
 
 def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:

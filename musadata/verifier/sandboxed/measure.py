@@ -117,7 +117,8 @@ class Turns:
         self._call = 0
         self._host_ms = float("inf")  # the least that queueing a call has taken
 
-    def _forward(self) -> Any:
+    def forward(self) -> Any:
+        """One call with the arguments as they are."""
         return self._model(*self.arguments)
 
     def measure(self, watch: Stopwatch, count: int) -> list[float]:
@@ -128,7 +129,7 @@ class Turns:
             self._call += 1
             self._fill(self._call)
             self.led_ms += self._lead_ms
-            times.append(watch.time(self._forward, self._lead_ms)[0])
+            times.append(watch.time(self.forward, self._lead_ms)[0])
             if self._call <= _CALLS_TO_LEARN:
                 self._host_ms = min(self._host_ms, watch.host_ms)
         return times
@@ -144,7 +145,7 @@ class Turns:
     def call(self, watch: Stopwatch, index: int) -> Any:
         """The result of one more call like the timed ones."""
         self._fill(index)
-        return watch.time(self._forward)[1]
+        return watch.time(self.forward)[1]
 
     def check(self, watch: Stopwatch, index: int) -> tuple[messages.Json, bytes]:
         """Structure and packed values of the result of one more call like the timed ones."""
@@ -154,7 +155,7 @@ class Turns:
     def device_time(self, watch: Stopwatch, count: int) -> float:
         """Median milliseconds of device time of one call."""
         self._fill(0)
-        return statistics.median(watch.time(self._forward, _LEAD_MS)[0] for _ in range(count))
+        return statistics.median(watch.time(self.forward, _LEAD_MS)[0] for _ in range(count))
 
 
 def time_candidate(turns: Turns, watch: Stopwatch, set_null_kernels: Callable[[bool], None]) -> None:

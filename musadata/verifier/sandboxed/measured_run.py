@@ -23,18 +23,22 @@ from musadata.verifier.sandboxed.window import Window, attach_window, put_chunk,
 _COMMANDS = (measures.TakeState, measures.MakeOutput, measures.SendChunk, messages.MeasureTurn, messages.MeasureShare)
 
 
-def serve_measured(model: torch.nn.Module, plan: measures.MeasurePlan, backend: Any) -> None:
-    """Carry out the trusted side's commands until it sends `Stop`. `model` is that of the proof sets, `backend` the
-    backend's child module."""
-    run = _MeasuredRun(model, plan, backend)
+def serve_measured(
+    kind: type[torch.nn.Module], model: torch.nn.Module | None, plan: measures.MeasurePlan, backend: Any
+) -> None:
+    """Carry out the trusted side's commands until it sends `Stop`. `model` is that of the proof sets, if there are any,
+    and `backend` the backend's child module."""
+    run = _MeasuredRun(kind, model, plan, backend)
     serve_commands(messages.TimingReady(), run.carry_out, *_COMMANDS)
 
 
 class _MeasuredRun:
     """The candidate's model at the measure size; it is made by the first command, so that its failure is reported."""
 
-    def __init__(self, model: torch.nn.Module, plan: measures.MeasurePlan, backend: Any):
-        self._model, self._plan = model, plan
+    def __init__(
+        self, kind: type[torch.nn.Module], model: torch.nn.Module | None, plan: measures.MeasurePlan, backend: Any
+    ):
+        self._kind, self._model, self._plan = kind, model, plan
         self._backend, self._device = backend, backend.DEVICE
         self._window: Window | None = None
         self._state: list[torch.Tensor] = []
@@ -49,7 +53,7 @@ class _MeasuredRun:
                 take_chunk(self._window, self._state, command.start)
                 return messages.Prepared()
             case measures.MakeOutput():
-                return self._make_output(command.seed)
+                return self._make_output(command)
             case measures.SendChunk():
                 put_chunk(self._window, self._leaves, command.start)
                 return messages.Prepared()
@@ -66,33 +70,33 @@ class _MeasuredRun:
         plan, device = self._plan, self._device
         window = attach_window(plan.window_kind, plan.window, plan.window_bytes)
         if plan.init is not None:
-            kind, init = type(self._model), decode(plan.init.value)
-            self._model = construct_on(device, lambda: kind(*init), plan.seed)
+            init = decode(plan.init.value)
+            self._model = None  # its memory is needed
+            self._model = construct_on(device, lambda: self._kind(*init), plan.seed)
             self._state = [_find_target(self._model, facts, plan.parameters, device) for facts in plan.state]
+        assert self._model is not None
         self._watch = Stopwatch(device, plan.flush_bytes)
         arguments = draw_on(device, plan.specs, plan.seed)
-        first = plan.seed
-
-        def fill(call: int) -> None:
-            redraw(plan.specs, first + call, arguments)
-
-        self._fill, self._arguments = fill, arguments
-        self._turns = Turns(self._model, arguments, fill)
+        self._turns = Turns(self._model, arguments, lambda call: redraw(plan.specs, plan.seed + call, arguments))
         return window
 
-    def _make_output(self, seed: int) -> messages.OutputMade:
+    def _make_output(self, command: measures.MakeOutput) -> messages.OutputMade:
         """One call like the timed ones, except that what it does is recorded."""
         self._leaves = []
         free_memory(self._device)
-        self._fill(seed - self._plan.seed)
+        redraw(self._plan.specs, command.seed, self._turns.arguments, command.variant)
+        self._backend.configure(null_kernels=command.null_kernels)
         self._backend.take_records()
         dispatched = DispatchWatch()
 
         def forward() -> tuple[Any, list[Any]]:
             with dispatched:
-                return flatten(self._model(*self._arguments))
+                return flatten(self._turns.forward())
 
-        structure, leaves = self._watch.time(forward)[1]
+        try:
+            structure, leaves = self._watch.time(forward)[1]
+        finally:
+            self._backend.configure(null_kernels=False)
         records = self._backend.take_records()
         bad = tuple(text for number, leaf in enumerate(leaves) for text in _check_leaf(number, leaf, self._device))
         if not bad:

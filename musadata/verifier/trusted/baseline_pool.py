@@ -71,7 +71,7 @@ class BaselinePool:
         Raises:
             BaselineFailed: the reference does not run at that size, here and now.
         """
-        is_same = measure.reference == exercise.reference
+        is_same = bool(expectation.sets) and measure.reference == exercise.reference
         state = expectation.state if is_same else b""
         request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state)
         derive = partial(derive_seed, self._config, exercise.task_id, "measure")
@@ -82,7 +82,7 @@ class BaselinePool:
             compiled = self._time_compiled(request) if self._config.torch_compile else None
         self._window_kind = window.kind  # of the host, where the device's is not shared
         seeds, strict = (derive("proof"), derive("again")), self._config.strict
-        checks = MeasureChecks(self._eager, ready, not is_same, window.bytes, *seeds, strict)
+        checks = MeasureChecks(self._eager, ready, not is_same, window.bytes, *seeds, strict, not expectation.sets)
         plan = measures.MeasurePlan(
             specs=measure.specs,
             seed=seed,

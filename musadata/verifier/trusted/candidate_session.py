@@ -172,7 +172,7 @@ class CandidateSession:
 
     def _calls(self, expectation: Expectation) -> list[messages.Call]:
         shapes = [item.plan.shape for item in expectation.sets]
-        return plan_calls(shapes, self.compilations.backend.checks, _UNSEEN_CALLS)
+        return [] if not shapes else plan_calls(shapes, self.compilations.backend.checks, _UNSEEN_CALLS)
 
     def _judge(
         self, request: messages.JudgeRequest, timing: StartTiming

@@ -13,12 +13,14 @@ from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import describe
 from musadata.verifier.protocol.streams import stream_of
+from musadata.verifier.protocol.variants import OFFSET, PLAIN, SCALED, SMALL
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import is_allowed
 from musadata.verifier.trusted.baseline_process import Baseline
 from musadata.verifier.trusted.timing import CandidateFailed, Command, Measured, Reply, describe_answer
 
 _Answer = TypeVar("_Answer")
+_VARIANTS = (SCALED, SMALL, OFFSET)
 _SETUP_SECONDS = 90.0
 _STEP_SECONDS = 20.0  # for anything that depends on no kernel of the candidate
 _SLOWEST = 40.0  # times the reference: twice what is still measured
@@ -26,10 +28,13 @@ _SLOWEST = 40.0  # times the reference: twice what is still measured
 
 @dataclass
 class MeasureChecks:
-    """The comparison of outputs at the measure size; `proof` and `again` are the seeds of the two inputs.
+    """The comparison of outputs at the measure size.
 
     Attributes:
         ready: the prepared reference.
+        has_own_state: it has another state than on the proof sets.
+        proof, again: the seeds of the inputs before and after timing.
+        is_only_proof: there are no proof sets, so that more inputs, and a replay with null kernels, take their place.
     """
 
     baseline: Baseline
@@ -39,6 +44,7 @@ class MeasureChecks:
     proof: int
     again: int
     strict: bool
+    is_only_proof: bool = False
     failure: ClassVar[rules.Rule] = rules.MEASURE_EXCEPTION
 
     @property
@@ -49,11 +55,18 @@ class MeasureChecks:
     def before(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Hand over the state, and compare one output."""
         yield from self._send_state()
-        yield from self._compare(measured, self.proof)
+        yield from self._compare(measured, measures.MakeOutput(self.proof))
+        if not self.is_only_proof:
+            return
+        for number, variant in enumerate(_VARIANTS):
+            if measured.error_class is None:
+                yield from self._compare(measured, measures.MakeOutput(self.proof + 1 + number, variant))
+        if measured.error_class is None:
+            yield from self._replay(measured)
 
     def after(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Compare the output for inputs that the candidate has not seen."""
-        yield from self._compare(measured, self.again)
+        yield from self._compare(measured, measures.MakeOutput(self.again))
 
     def _send_state(self) -> Generator[Command, Reply, None]:
         length = stream_of(self.ready.state).length if self.has_own_state else 0
@@ -63,10 +76,16 @@ class MeasureChecks:
             reply = yield measures.TakeState(start)
             _require(reply, messages.Prepared)
 
-    def _compare(self, measured: Measured, seed: int) -> Generator[Command, Reply, None]:
-        """Blame the candidate if its output for the inputs of this seed is wrong."""
-        expected = self.baseline.ask(measures.Expect(seed), measures.Expected)
-        made = _require((yield measures.MakeOutput(seed)), messages.OutputMade)
+    def _compare(self, measured: Measured, command: measures.MakeOutput) -> Generator[Command, Reply, None]:
+        """Blame the candidate if its output is wrong."""
+        expected = self.baseline.ask(measures.Expect(command.seed, command.variant), measures.Expected)
+        is_plain = command.variant == PLAIN
+        if not is_plain and not expected.telling:
+            return
+        if is_plain and self.is_only_proof and not expected.telling:
+            measured.blame(rules.TASK_NOT_DISCRIMINATING)
+            return
+        made = _require((yield command), messages.OutputMade)
         problem = self._find_cheat(made) or _find_mismatch(made, expected)
         if problem is None:
             found = yield from self._compare_values(expected)
@@ -77,6 +96,16 @@ class MeasureChecks:
         if problem is not None:
             measured.findings.append(problem)
             measured.error_class = measured.error_class or rules.RULES[problem.rule].error_class
+        self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
+
+    def _replay(self, measured: Measured) -> Generator[Command, Reply, None]:
+        """Blame the candidate if its output is right although its kernels do nothing."""
+        expected = self.baseline.ask(measures.Expect(self.proof), measures.Expected)
+        reply = yield measures.MakeOutput(self.proof, null_kernels=True)
+        if isinstance(reply.answer, messages.OutputMade) and _find_mismatch(reply.answer, expected) is None:
+            found = yield from self._compare_values(expected)
+            if not found.wrong:
+                measured.blame(rules.RUNTIME_DECOY)
         self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
 
     def _find_cheat(self, made: messages.OutputMade) -> Finding | None:

@@ -10,7 +10,7 @@ from musadata.records import ErrorClass, InputSpec
 from musadata.verifier import Verifier, verifier
 from musadata.verifier.backends.emulated.emulated_backend import open_emulated
 from musadata.verifier.trusted import baseline_pool, measured_timing
-from musadata.verifier.trusted.plan import MeasureSet
+from musadata.verifier.trusted.plan import Exercise, MeasureSet
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=30.0, timed_runs=20)
 LARGE = (InputSpec("x", "normal", "float32", (700, 1001)),)
@@ -168,3 +168,25 @@ def test_a_model_of_another_size_gets_its_state_through_the_window(timing, task,
     assert (verdict.accepted, verdict.findings) == (True, ())
     verdict, rules = judge(timing, task, ("x[i] * w[i % width]", "x[i] * (width > 2000 ? 1.0f : w[i % width])"))
     assert rules == ["measure.values"]
+
+
+def judge_alone(timing, *changes):
+    """The verdict where there are no proof sets."""
+    source = SOURCE
+    for old, new in changes:
+        source = source.replace(old, new)
+    exercise = Exercise("task-alone", REFERENCE, list, lambda: MeasureSet(REFERENCE, LARGE))
+    return timing._verdict(timing._judge(exercise, source))
+
+
+def test_without_proof_sets_more_inputs_are_drawn_at_the_measure_size(timing):
+    verdict = judge_alone(timing)
+    assert (verdict.accepted, verdict.findings) == (True, ())
+    assert verdict.speedup is not None
+    for wrong in (
+        "fabsf(x[i]) * w[i % width]",
+        "x[i] * fminf(1.4f, w[i % width])",
+        "fminf(x[i], 50.0f) * w[i % width]",
+    ):
+        found = judge_alone(timing, ("x[i] * w[i % width]", wrong))
+        assert [finding.rule for finding in found.findings] == ["measure.values"], wrong
