@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 
 import musadata
+from musadata.storage.version_cache import remember
 
 ROOT = Path(musadata.__file__).parent
 CHOOSERS = ("musadata.sources", "musadata.teacher", "musadata.verifier.backend_choice")
@@ -42,7 +43,7 @@ def code_version(producers: tuple[str, ...], distributions: tuple[str, ...] = ()
 
     `distributions` adds the versions of installed packages whose results go into rows ("torch").
     """
-    digest = hashlib.sha256(hash_closure(ROOT, producers).encode())
+    digest = hashlib.sha256(remember(ROOT, producers, hash_closure).encode())
     for name in sorted(distributions):
         digest.update(f"{name}=={importlib.metadata.version(name)}\0".encode())
     return digest.hexdigest()[:16]
