@@ -1,26 +1,20 @@
-"""The command line of every stage: our three options, and all of Beam's passed through."""
+"""The command line of every stage: our three options, and all of Beam's passed through.
+
+Beam is imported only when there is something to run: its import takes longer than finding that all is done.
+"""
 
 import argparse
 import dataclasses
-import difflib
 import logging
-import os
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-import apache_beam as beam
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.environments import Environment, SubprocessSDKEnvironment
-
 from musadata.config import Config, load_config
 from musadata.errors import BudgetSpent, MusadataError, Outage
 from musadata.sandbox import allow_plain
 from musadata.storage.files import absolute
-from pipelines.resources import WORKERS
 from pipelines.supervision import await_restart, leave, own_scratch_folder, stop_supervising, supervise
 
 # What Beam's local runner says about itself, and each failure of a worker a second and third time: the exception that
@@ -49,47 +43,6 @@ class RunOptions:
     retry_failed: bool = False
     preflight: bool = True
 
-    def pipeline(self) -> beam.Pipeline:
-        """A pipeline on the runner that the user asked for, or on this machine's cores."""
-        options = PipelineOptions(list(self.arguments))
-        if not runs_here(options):
-            return beam.Pipeline(options=options)
-        # Beam's own "DirectRunner" first tries to download the Prism binary and falls back in silence; ours is the
-        # portable in-process runner by name, so that a run is the same with and without a network.
-        return beam.Pipeline(runner=FnApiRunner(default_environment=self._use_cores(options)), options=options)
-
-    def _use_cores(self, options: PipelineOptions) -> Environment | None:
-        """The environment of the workers: as many processes as were asked for, or one per core; None for this one."""
-        direct = options.view_as(DirectOptions)
-        if direct.direct_running_mode == "multi_threading":
-            raise MusadataError(
-                "loses data in Beam 2.77", where="--direct_running_mode=multi_threading", remedy="use multi_processing"
-            )
-        direct.direct_num_workers = workers = self._asked_workers() or len(os.sched_getaffinity(0))
-        direct.direct_running_mode = "in_memory"  # anything else would put Beam's own worker command in place of ours
-        os.environ[WORKERS] = str(workers)  # they share the limits of the server that they ask
-        if workers == 1:
-            return None
-        return SubprocessSDKEnvironment.from_command_string(f"exec {shlex.quote(sys.executable)} -m pipelines.worker")
-
-    def _asked_workers(self) -> int:
-        """How many workers the user asked for, 0 for none: Beam's own options cannot tell a 1 from its default."""
-        parser = argparse.ArgumentParser(add_help=False)
-        parser.add_argument("--direct_num_workers", type=int, default=0)
-        asked: int = parser.parse_known_args(self.arguments)[0].direct_num_workers
-        return asked
-
-
-def runs_here(options: PipelineOptions) -> bool:
-    """Whether the user asked for the local runner, by name or by asking for nothing."""
-    runner = options.view_as(StandardOptions).runner
-    return runner is None or str(runner).rsplit(".", 1)[-1].lower() in ("directrunner", "fnapirunner")
-
-
-def workers_here(options: PipelineOptions) -> int:
-    """How many workers share this machine; 0 where a cluster has them."""
-    return int(options.view_as(DirectOptions).direct_num_workers) if runs_here(options) else 0
-
 
 def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     """Read the command line.
@@ -109,7 +62,10 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     known, rest = parser.parse_known_args(argv)
     if known.unsandboxed:
         allow_plain()
-    _refuse_unknown(PipelineOptions(rest))
+    if rest:
+        from pipelines.beam_runner import refuse_unknown
+
+        refuse_unknown(rest)
     config = load_config(known.config)
     if known.limit is not None:
         if known.limit < 1:
@@ -117,18 +73,6 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
         config = dataclasses.replace(config, limit=known.limit)
     flags = known.dry_run, known.retry_failed, not known.skip_preflight
     return RunOptions(config, absolute(known.corpus), tuple(rest), *flags)
-
-
-def _refuse_unknown(options: PipelineOptions) -> None:
-    """Beam drops what it does not know, and a run with a misspelt option would be another one than was asked for."""
-    if not runs_here(options):
-        return
-    known = options.get_all_options()
-    unknown = [name for name in options.get_all_options(retain_unknown_options=True) if name not in known]
-    if unknown:
-        close = difflib.get_close_matches(unknown[0], ["config", "corpus", *known], 1)
-        remedy = f"did you mean --{close[0]}?" if close else "leave it out"
-        raise MusadataError("neither musadata nor Beam has such an option", where=f"--{unknown[0]}", remedy=remedy)
 
 
 def run_command(main: Callable[[], None]) -> int:

@@ -1,78 +1,20 @@
 """Running stages: skip what is done, show how far they are, and publish what they made."""
 
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
 
-import apache_beam as beam
-from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
-
-from musadata.config import Config
-from musadata.corpus.manifest import create_corpus, open_corpus
+from musadata.corpus.manifest import MANIFEST, create_corpus, open_corpus
 from musadata.corpus.publish import publish
-from musadata.errors import Outage
-from musadata.storage.commits import COMMITS, Commit
-from musadata.storage.files import join, list_names
+from musadata.storage.commits import COMMITS
+from musadata.storage.files import join, list_names, survey
 from musadata.storage.lock import lock_corpus
-from musadata.storage.shards import Shard
 from musadata.verifier.backend_choice import check_backend
 from pipelines import resources
 from pipelines.estimates import print_estimates
-from pipelines.options import RunOptions, runs_here
+from pipelines.options import RunOptions
 from pipelines.outcome import check_disk, remarks_on_failures, reopen_failed, require_rows
 from pipelines.progress import JournalCounter, Watch, Watched
-from pipelines.steps import DealShards, Undone
-
-OUTAGES = "outages"  # the metrics that count them, by cause
-
-
-@dataclass
-class Stage(beam.PTransform, ABC):
-    """Shards in, the commits of the stage's last step out.
-
-    Attributes:
-        name: of the stage, its commits and its journals.
-        needs: the stage whose commits it reads; "" for none.
-        makes: the dataset without which its run is a failure.
-        asks: the teacher is asked in it.
-    """
-
-    config: Config
-    corpus: str
-
-    name: ClassVar[str]
-    needs: ClassVar[str] = ""
-    makes: ClassVar[str] = "tasks"
-    asks: ClassVar[bool] = False
-
-    @abstractmethod
-    def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
-        """The stage's steps."""
-
-    def check(self) -> None:
-        """Find now what would only be found at the end.
-
-        Raises:
-            MusadataError: the config asks for something that is not there.
-        """
-
-    def prepare(self) -> None:
-        """Write into the corpus what all workers have to agree on.
-
-        Raises:
-            MusadataError: the file system refuses.
-        """
-
-    def remarks(self) -> Iterable[str]:
-        """What the user should know of a run that has ended well."""
-        return ()
-
-    @abstractmethod
-    def is_done(self) -> bool:
-        """Whether every shard is committed and nothing that it depends on has changed; what it needs is done."""
+from pipelines.stage import Stage
 
 
 def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
@@ -94,19 +36,33 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
         open_corpus(corpus, stages[0].needs, shards=config.shards)
     else:
         create_corpus(corpus)
-    with lock_corpus(corpus):
-        for stage in stages:
-            stage.prepare()
-        asking = [stage.name for stage in stages if stage.asks]
-        if options.retry_failed:
-            reopen_failed(corpus, asking)
-        if all(stage.is_done() for stage in stages):
+    with lock_corpus(corpus):  # so that nobody else changes what is looked at once
+        with survey(corpus, _is_record):
             for stage in stages:
-                print(f"{stage.name}: up to date", file=sys.stderr)
-        else:
+                stage.prepare()
+            asking = [stage.name for stage in stages if stage.asks]
+            if options.retry_failed:
+                reopen_failed(corpus, asking)
+            done = all(stage.is_done() for stage in stages)
+            if done:
+                for stage in stages:
+                    print(f"{stage.name}: up to date", file=sys.stderr)
+                _finish(stages, options)
+        if not done:
             _start(options, asks=bool(asking))
             _run(stages, options)
-        manifest = publish(corpus, config, shards=config.shards)
+            with survey(corpus, _is_record):
+                _finish(stages, options)
+
+
+def _is_record(path: str) -> bool:
+    """Whether a file of a corpus is read to find what is done."""
+    return path == MANIFEST or (path.startswith("_") and path.endswith(".json"))
+
+
+def _finish(stages: Sequence[Stage], options: RunOptions) -> None:
+    corpus = options.corpus
+    manifest = publish(corpus, options.config, shards=options.config.shards)
     for stage in stages:
         for remark in (*stage.remarks(), *remarks_on_failures(corpus, manifest, stage.name)):
             print(f"{stage.name}: {remark}", file=sys.stderr)
@@ -116,7 +72,9 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
 
 def _start(options: RunOptions, *, asks: bool) -> None:
     """Look for what the run needs, and let it begin without what earlier runs of this process have left."""
-    here = runs_here(PipelineOptions(list(options.arguments)))
+    from pipelines.beam_runner import runs_here
+
+    here = runs_here(options.arguments)
     resources.forget_teachers()
     if options.preflight:
         check_disk(options.corpus)
@@ -129,41 +87,10 @@ def _start(options: RunOptions, *, asks: bool) -> None:
 
 
 def _run(stages: Sequence[Stage], options: RunOptions) -> None:
-    """Run the stages as one pipeline.
+    from pipelines.graph import run_graph
 
-    Raises:
-        Outage: the machine has kept some shards from their end.
-    """
     with Watch([_watched(stage) for stage in stages]):
-        pipeline = options.pipeline()
-        _connect(pipeline, stages)
-        result = pipeline.run()
-        result.wait_until_finish()
-    counters = result.metrics().query(MetricsFilter().with_namespace(OUTAGES))["counters"]
-    shards = {counter.key.metric.name: int(counter.result) for counter in counters}
-    if shards:
-        for cause in sorted(shards):
-            print(f"musadata: {cause}", file=sys.stderr)
-        remedy = "mend what is said above and run the same command again"
-        raise Outage(f"{sum(shards.values())} shards are not done", where=options.corpus, remedy=remedy)
-
-
-def _connect(pipeline: beam.Pipeline, stages: Sequence[Stage]) -> None:
-    shards = pipeline | "Shards" >> DealShards(stages[0].config.shards)
-    for stage in stages:
-        commits = shards | stage.name >> stage
-        shards = commits | f"Shards of {stage.name}" >> beam.Map(_shard_of)
-    shards | "Outages" >> beam.Map(_count_outage)
-
-
-def _shard_of(done: Commit | Undone) -> Shard | Undone:
-    return done if isinstance(done, Undone) else done.shard
-
-
-def _count_outage(shard: Shard | Undone) -> None:
-    """Metrics are what every runner brings back to the command."""
-    if isinstance(shard, Undone):
-        Metrics.counter(OUTAGES, shard.cause).inc()
+        run_graph(stages, options.arguments)
 
 
 def _watched(stage: Stage) -> Watched:

@@ -7,15 +7,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import apache_beam as beam
 import numpy as np
 
 from musadata.config import Config
 from musadata.corpus.listing import Listed, deal_units, forget_others, read_listing, write_listing
 from musadata.errors import MusadataError
-from musadata.mining.kernels.kernel_rows import check_licenses, with_task, without_task
+from musadata.mining.kernels.kernel_tasks import check_licenses, with_task, without_task
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, Task
 from musadata.sandbox import Caller, RememberingSandbox
 from musadata.storage.commits import (
@@ -31,9 +30,13 @@ from musadata.tasks.rebalance import Selection
 from musadata.tasks.selection import COLUMNS, DECISIONS, KEPT, REPEATED, Signatures, check_selection, select
 from pipelines import resources
 from pipelines.options import parse_options, run_command
-from pipelines.run import Stage, run_stages
+from pipelines.run import run_stages
+from pipelines.stage import Stage
 from pipelines.steps import ShardStep, Undone, UnlessUndone, Writers, all_found, concurrently
 from pipelines.versions import EXECUTED, executions_name, probing_version, selection_version
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 LOST = "lost_source"  # reason of what was there when the run began, but not when a worker asked for it
 PROBES_AT_ONCE = 2  # the next draft is cut while the last one runs
@@ -223,6 +226,8 @@ class Stage1(Stage):
     name = "stage1"
 
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
+        import apache_beam as beam
+
         config, corpus = self.config, self.corpus
         probed = shards | "Probe" >> beam.Map(UnlessUndone(Probe(config, corpus).run)) | beam.combiners.ToList()
         selection = probed | "Select" >> beam.Map(lambda some: _select(config, corpus, some))

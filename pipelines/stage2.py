@@ -7,9 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
-
-import apache_beam as beam
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from musadata.records import Annotation, Reject, Task
 from musadata.sampling.request_cache import RequestCache
@@ -18,10 +16,10 @@ from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
 from musadata.tracing.task import trace_task
 from pipelines import resources
-from pipelines.options import parse_options, run_command, workers_here
-from pipelines.run import Stage, run_stages
+from pipelines.options import parse_options, run_command
+from pipelines.run import run_stages
+from pipelines.stage import Stage
 from pipelines.steps import (
-    RunStep,
     ShardStep,
     Undone,
     Writers,
@@ -31,6 +29,9 @@ from pipelines.steps import (
     task_limit,
 )
 from pipelines.versions import annotation_version
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,9 @@ class Stage2(Stage):
     asks = True
 
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
+        from pipelines.beam_runner import workers_here
+        from pipelines.graph import RunStep
+
         step = Annotate(self.config, self.corpus, workers_here(shards.pipeline.options) or 1)
         return shards | "Annotate" >> RunStep(step, resources.shards_at_once(self.config.teacher))
 

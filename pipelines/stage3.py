@@ -11,9 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar
-
-import apache_beam as beam
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from musadata.config import Config
 from musadata.corpus.datasets import DATASETS
@@ -35,11 +33,10 @@ from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, Teacher
 from pipelines import resources
-from pipelines.options import parse_options, run_command, workers_here
-from pipelines.run import Stage, run_stages
+from pipelines.options import parse_options, run_command
+from pipelines.run import run_stages
+from pipelines.stage import Stage
 from pipelines.steps import (
-    EachShard,
-    RunStep,
     ShardStep,
     Undone,
     Writers,
@@ -49,6 +46,9 @@ from pipelines.steps import (
     task_limit,
 )
 from pipelines.versions import assembly_version
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 HUMAN = "human"  # who wrote the candidates that were mined together with their task
 DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
@@ -287,6 +287,11 @@ class Stage3(Stage):
     asks = True
 
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
+        import apache_beam as beam
+
+        from pipelines.beam_runner import workers_here
+        from pipelines.graph import EachShard, RunStep
+
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
         together = resources.shards_at_once(config.teacher)
         if together > 1 and workers:  # a server answers while this machine judges

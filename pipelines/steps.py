@@ -10,14 +10,12 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-import apache_beam as beam
 import pyarrow as pa
-from apache_beam.transforms.window import GlobalWindows
 
 from musadata.config import Config, TeacherConfig
 from musadata.corpus.datasets import DATASETS
@@ -26,7 +24,6 @@ from musadata.errors import Cancelled, Outage
 from musadata.records import Reject
 from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
 from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal
-from pipelines import resources
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -155,72 +152,6 @@ class UnlessUndone(Generic[Result]):
             return self.work(shard)
         except Outage as outage:
             return Undone(shard, str(outage))
-
-
-@dataclass
-class DealShards(beam.PTransform):
-    """All shards, spread over the workers."""
-
-    count: int
-
-    def expand(self, start: beam.Pipeline) -> beam.PCollection[Shard]:
-        return start | beam.Create(deal(self.count)) | beam.Reshuffle()
-
-
-@dataclass
-class RunStep(beam.PTransform):
-    """Every shard through one step, `at_once` shards of a worker at a time. Commits come out, and what an outage has
-    kept from its end."""
-
-    step: ShardStep
-    at_once: int = 1
-
-    def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Commit | Undone]:
-        return shards | EachShard(self.step.run, self.at_once)
-
-
-@dataclass
-class EachShard(beam.PTransform):
-    """Every shard through some work; several at once where the work mostly waits for a server, so that what is asked
-    does not run dry at the end of each shard."""
-
-    work: Callable[[Shard], Any]
-    at_once: int = 1
-
-    def expand(self, shards: beam.PCollection[Shard | Undone]) -> beam.PCollection[Any]:
-        work = UnlessUndone(self.work)
-        return shards | (beam.ParDo(_SeveralAtOnce(work, self.at_once)) if self.at_once > 1 else beam.Map(work))
-
-
-class _SeveralAtOnce(beam.DoFn):
-    """Works on several elements of a bundle in threads; a result goes on as soon as it is there."""
-
-    def __init__(self, work: Callable[[Any], Any], at_once: int):
-        self._work, self._at_once = work, at_once
-
-    def start_bundle(self) -> None:
-        self._pool = ThreadPoolExecutor(self._at_once)
-        self._under_way: set[Future[Any]] = set()
-
-    def process(self, element: Any) -> Iterator[Any]:
-        if len(self._under_way) >= self._at_once:
-            yield from self._next_results()
-        self._under_way.add(self._pool.submit(self._work, element))
-
-    def finish_bundle(self) -> Iterator[Any]:
-        while self._under_way:
-            for result in self._next_results():
-                yield GlobalWindows.windowed_value(result)
-        self._pool.shutdown()
-
-    def _next_results(self) -> list[Any]:
-        done, self._under_way = wait(self._under_way, return_when=FIRST_COMPLETED)
-        try:
-            return [future.result() for future in done]
-        except BaseException as error:
-            resources.stop_asking(error)
-            self._pool.shutdown(cancel_futures=True)
-            raise
 
 
 def concurrently(

@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from typing import IO, NoReturn
 
-from grpc import RpcError
-
 from musadata.errors import MusadataError
 
 MOST_RESTARTS = 5
@@ -55,7 +53,10 @@ def _when_a_thread_fails(failed: threading.ExceptHookArgs) -> None:
     if died and not _over.is_set():
         _over.set()
         _start_anew()
-    elif not _over.is_set() and not issubclass(failed.exc_type, RpcError):  # how a lost connection shows in Beam
+        return
+    from grpc import RpcError  # how a lost connection shows in Beam
+
+    if not _over.is_set() and not issubclass(failed.exc_type, RpcError):
         threading.__excepthook__(failed)
 
 

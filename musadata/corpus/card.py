@@ -4,14 +4,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.page_templates import PAGES
 from musadata.corpus.summary import DATASET_HEADINGS, FUNNEL_HEADINGS, list_datasets, list_funnel
 from musadata.storage.shards import parse_shard_name
+
+if TYPE_CHECKING:
+    import duckdb
 
 CARD, DATASET_INFO = "README.md", "dataset_info.json"
 _SPLITS = ("train", "validation", "test")
@@ -29,7 +30,7 @@ class Facts:
     timed: int  # candidates with a speedup
 
 
-def collect_facts(connection: duckdb.DuckDBPyConnection) -> Facts:
+def collect_facts(connection: "duckdb.DuckDBPyConnection") -> Facts:
     """The facts of a corpus, from its views (see `musadata.corpus.query.connect`)."""
 
     def rows(sql: str) -> tuple[Any, ...]:

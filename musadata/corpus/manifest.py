@@ -4,16 +4,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from musadata.config import Config
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import add_counts
-from musadata.corpus.spending import describe_spending
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION
 from musadata.rows import plain
 from musadata.storage import files
+from musadata.storage.attempts import TEMPORARY_SUFFIX
 from musadata.storage.code_version import code_version
 from musadata.storage.commits import COMMITS, Commit, commit_path, damage, list_commits, run_again
 from musadata.storage.shards import Output, read_column
@@ -54,7 +55,12 @@ class Corpus:
 
     def funnel(self) -> dict[str, Any]:
         """{stage: {step: {"in", "out", "dropped"}}}."""
-        return {stage: add_counts(commit.counts for commit in self.stage(stage)) for stage in _names(self.commits)}
+        return {stage: add_counts(commit.counts for commit in self.stage(stage)) for stage in self.stages}
+
+    @cached_property
+    def stages(self) -> list[str]:
+        """The stages that have commits, in the order in which the data goes through them."""
+        return _names(self.commits)
 
 
 def create_corpus(path: str) -> None:
@@ -68,7 +74,7 @@ def create_corpus(path: str) -> None:
         return
     if files.exists(path):
         raise MusadataError("is a file, but a corpus is a folder", where=path, remedy="name another folder")
-    strangers = [name for name in files.list_names(path) if not name.endswith(files.TEMPORARY_SUFFIX)]
+    strangers = [name for name in files.list_names(path) if not name.endswith(TEMPORARY_SUFFIX)]
     if set(strangers) - {COMMITS, "_journal"}:
         raise MusadataError(
             f"is a folder with other things in it ({strangers[0]}, …)", where=path, remedy="name a new or empty folder"
@@ -147,7 +153,7 @@ def current_commits(commits: Sequence[Commit], counts: dict[str, Any] | None = N
     `counts` gives the shard count of stages where it is known; elsewhere the one with most commits is current.
     """
     chosen = {}
-    for stage in _names(commits):
+    for stage in {commit.stage for commit in commits}:
         have = [commit.shard.count for commit in commits if commit.stage == stage]
         chosen[stage] = (counts or {}).get(stage) or max(sorted(set(have)), key=have.count)
     kept = [commit for commit in commits if commit.shard.count == chosen[commit.stage]]
@@ -178,34 +184,39 @@ def _names(commits: Sequence[Commit]) -> list[str]:
     return sorted(names, key=lambda name: (name.partition(".")[0], depth(name), name))
 
 
-def write_manifest(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
-    """Write manifest.json from the commits, remove what no commit names, and return the manifest.
+def clean_corpus(path: str, *, shards: int | None = None) -> Corpus:
+    """Open a corpus and remove what no commit names. Called at the end of a run, when no worker writes any more.
 
-    Called at the end of every stage, when no worker writes any more. Commits of an older shard count and those whose
-    inputs are gone (a predecessor was run again and gave something else) are forgotten with their files.
+    Commits of an older shard count and those whose inputs are gone (a predecessor was run again and gave something
+    else) are forgotten with their files.
 
     Raises:
         MusadataError: not a corpus, or the file system refuses.
     """
-    _check_folder(corpus)
-    commits = list_commits(corpus)
-    counts = dict.fromkeys(_names(commits), shards) if shards else {}
-    opened = Corpus(corpus, current_commits(commits, counts))
-    manifest = {
+    _check_folder(path)
+    commits = list_commits(path)
+    counts = dict.fromkeys((commit.stage for commit in commits), shards) if shards else {}
+    opened = Corpus(path, current_commits(commits, counts))
+    remove_leftovers(opened, commits)
+    return opened
+
+
+def describe_corpus(corpus: Corpus, config: Any) -> dict[str, Any]:
+    """The manifest, but for `balance` and `spending`: all that the commits say."""
+    return {
         "schema_version": SCHEMA_VERSION,
         "code_version": code_version(("musadata",)),
         "config": plain(config),
-        "stages": {stage: _describe_stage(opened.stage(stage)) for stage in _names(opened.commits)},
-        "datasets": {name: _describe_dataset(outputs) for name in DATASETS if (outputs := opened.outputs(name))},
-        "funnel": opened.funnel(),
-        "balance": _describe_balance(opened.paths("tasks"), config),
+        "stages": {stage: _describe_stage(corpus.stage(stage)) for stage in corpus.stages},
+        "datasets": {name: _describe_dataset(outputs) for name in DATASETS if (outputs := corpus.outputs(name))},
+        "funnel": corpus.funnel(),
     }
-    if spending := describe_spending(corpus, manifest["funnel"]):
-        manifest["spending"] = spending
-    remove_leftovers(opened, commits)
+
+
+def write_manifest(corpus: str, manifest: dict[str, Any]) -> None:
+    """Write manifest.json. Raises MusadataError where the file system refuses."""
     data = json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n"
     files.write_if_changed(files.join(corpus, MANIFEST), data)
-    return manifest
 
 
 def read_manifest(corpus: str) -> dict[str, Any]:
@@ -233,7 +244,7 @@ def _describe_dataset(outputs: Sequence[Output]) -> dict[str, Any]:
     return {"rows": sum(one.rows for one in outputs), "bytes": sum(one.bytes for one in outputs), "shards": shards}
 
 
-def _describe_balance(paths: Sequence[str], config: Any) -> dict[str, Any]:
+def describe_balance(paths: Sequence[str], config: Any) -> dict[str, Any]:
     """{operator family: {"tasks", "share", "target", "weight"}}, of families with tasks or a target; see `balance`."""
     targets = config.tasks.families if isinstance(config, Config) else {}
     counts = Counter(family for path in paths for family in read_column(path, "operator_family"))
@@ -256,14 +267,18 @@ def remove_leftovers(corpus: Corpus, commits: Sequence[Commit] = ()) -> list[str
     Only files of ours are touched: Parquet shards and temporary files, in folders that a commit names or could name.
     """
     named = {output.path for commit in corpus.commits for output in commit.outputs}
+    current = {(commit.stage, commit.shard) for commit in corpus.commits}
     datasets = {*DATASETS, *(output.dataset for commit in commits for output in commit.outputs)}
     doomed = [
-        commit_path(corpus.path, commit.stage, commit.shard) for commit in commits if commit not in corpus.commits
+        commit_path(corpus.path, commit.stage, commit.shard)
+        for commit in commits
+        if (commit.stage, commit.shard) not in current
     ]
-    for folder in (*sorted(datasets), "", COMMITS, *(f"{COMMITS}/{stage}" for stage in _names(commits))):
+    stages = sorted({commit.stage for commit in commits})
+    for folder in (*sorted(datasets), "", COMMITS, *(f"{COMMITS}/{stage}" for stage in stages)):
         for name in files.list_names(files.join(corpus.path, folder)):
             unnamed = folder in datasets and name.endswith(".parquet") and f"{folder}/{name}" not in named
-            if unnamed or (name.startswith(".") and name.endswith(files.TEMPORARY_SUFFIX)):
+            if unnamed or (name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)):
                 doomed.append(files.join(corpus.path, folder, name))
     for path in doomed:
         files.remove(path)

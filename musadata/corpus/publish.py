@@ -1,33 +1,62 @@
 """Writes the files beside the shards: manifest, dataset card, descriptions for loaders, report."""
 
+import json
 from typing import Any
 
 from musadata.corpus.card import CARD, DATASET_INFO, collect_facts, render_card, render_dataset_info
 from musadata.corpus.croissant import NAME as CROISSANT
 from musadata.corpus.croissant import render_croissant
-from musadata.corpus.manifest import write_manifest
-from musadata.corpus.query import connect
+from musadata.corpus.manifest import MANIFEST, Corpus, clean_corpus, describe_balance, describe_corpus, write_manifest
 from musadata.corpus.report import REPORT, render_report
+from musadata.corpus.spending import describe_spending
 from musadata.storage import files
+
+PAGES = (CARD, DATASET_INFO, CROISSANT, REPORT)
 
 
 def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
     """Write the manifest and all that is derived from it, at the end of a stage; returns the manifest.
 
-    The same shards give the same files.
+    The same shards give the same files. Where the manifest already says all that the commits say, nothing is read of
+    the shards, and pages that are there stay as they are.
 
     Raises:
         MusadataError: not a corpus, or the file system refuses.
     """
-    manifest = write_manifest(corpus, config, shards=shards)
-    connection = connect(corpus)
+    opened = clean_corpus(corpus, shards=shards)
+    manifest = describe_corpus(opened, config)
+    manifest["balance"] = None
+    if spending := describe_spending(corpus, manifest["funnel"]):
+        manifest["spending"] = spending
+    published = _published(corpus)
+    if {**published, "balance": None} == manifest:
+        return published
+    manifest["balance"] = describe_balance(opened.paths("tasks"), config)
+    for name, data in _render_pages(opened, manifest).items():
+        files.write_if_changed(files.join(corpus, name), data)
+    write_manifest(corpus, manifest)  # last, so that it never speaks for older pages
+    return manifest
+
+
+def _published(corpus: str) -> dict[str, Any]:
+    """The manifest of an earlier run, if all pages are there; empty if not."""
+    if not all(files.exists(files.join(corpus, name)) for name in (*PAGES, MANIFEST)):
+        return {}
+    try:
+        manifest = json.loads(files.read_bytes(files.join(corpus, MANIFEST)))
+    except ValueError:
+        return {}
+    return manifest if isinstance(manifest, dict) and "balance" in manifest else {}
+
+
+def _render_pages(corpus: Corpus, manifest: dict[str, Any]) -> dict[str, bytes]:
+    from musadata.corpus.query import connect  # its import takes long, and where nothing has changed it is not needed
+
+    connection = connect(corpus.path)
     facts = collect_facts(connection)
-    pages = {
+    return {
         CARD: render_card(manifest, facts).encode(),
         DATASET_INFO: render_dataset_info(manifest).encode(),
         CROISSANT: render_croissant(manifest, [license for license, _ in facts.licenses]),
         REPORT: render_report(manifest, connection).encode(),
     }
-    for name, data in pages.items():
-        files.write_if_changed(files.join(corpus, name), data)
-    return manifest

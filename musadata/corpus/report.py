@@ -1,17 +1,18 @@
 """report.html: one page about a corpus that needs no network and no server."""
 
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from musadata.corpus.page_templates import PAGES
 from musadata.corpus.spending import HEADINGS, list_spending
 from musadata.corpus.summary import DATASET_HEADINGS, list_datasets, list_funnel
 
+if TYPE_CHECKING:
+    import duckdb
+
 REPORT = "report.html"
 
 
-def render_report(manifest: dict[str, Any], connection: duckdb.DuckDBPyConnection) -> str:
+def render_report(manifest: dict[str, Any], connection: "duckdb.DuckDBPyConnection") -> str:
     """The page; it depends on the corpus alone."""
     return PAGES.get_template(REPORT).render(
         manifest=manifest,

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from musadata.errors import MusadataError
@@ -154,6 +155,7 @@ def list_commits(corpus: str) -> list[Commit]:
     return sorted(commits, key=lambda commit: (commit.stage, commit.shard.count, commit.shard.index))
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_commit(data: bytes) -> Commit:
     """A commit from its record. Raises ValueError, TypeError or KeyError where it is none."""
     record = json.loads(data)

@@ -8,18 +8,18 @@ temporary file and put in one go. What the file system refuses is a `MusadataErr
 import hashlib
 import os
 import posixpath
-import tempfile
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol, cast
+from typing import IO, Any, BinaryIO
 
 from musadata.errors import MACHINE_ERRORS, MusadataError, Outage
+from musadata.storage.attempts import Attempt, LocalRename, RemoteRename, Upload
+from musadata.storage.survey import Survey
 
-TEMPORARY_SUFFIX = ".tmp"
 _RENAMES_ATOMICALLY = {"file", "local", "hdfs", "webhdfs", "viewfs", "sftp", "ssh"}
-_SPOOL_BYTES = 64 << 20  # larger uploads are spooled to disk instead of memory
+_survey: ContextVar[Survey | None] = ContextVar("survey", default=None)
 
 
 class HashingFile:
@@ -82,105 +82,24 @@ def create(path: str) -> Iterator[HashingFile]:
     with explain(path, "cannot be written"):
         attempt = _begin(path)
     try:
-        yield HashingFile(attempt.file, path)
+        yield (file := HashingFile(attempt.file, path))
         with explain(path, "cannot be written"):
             attempt.finish()
     except BaseException:
         attempt.abandon()
         raise
+    if (known := _known(path)) is not None:
+        known.wrote(path, file.bytes)
 
 
-class _Attempt(Protocol):
-    """A file on its way: nothing of it shows before `finish`."""
-
-    file: IO[bytes]
-
-    def finish(self) -> None: ...
-
-    def abandon(self) -> None: ...
-
-
-def _begin(path: str) -> _Attempt:
+def _begin(path: str) -> Attempt:
     local = _local(path)
     if local is not None:
-        return _LocalRename(local)
+        return LocalRename(local)
     system, name = _remote(path)
     if _RENAMES_ATOMICALLY.isdisjoint(_protocols(system)):
-        return _Upload(system, name)
-    return _RemoteRename(system, name)
-
-
-class _LocalRename:
-    def __init__(self, path: Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path, self._temporary = path, path.with_name(temporary_name(path.name))
-        self.file: IO[bytes] = self._temporary.open("wb")
-
-    def finish(self) -> None:
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        self._temporary.replace(self._path)
-        _sync_folder(self._path.parent)
-
-    def abandon(self) -> None:
-        with suppress(OSError):  # a full disk fails again here, after the error that matters
-            self.file.close()
-        with suppress(OSError):
-            self._temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut; some file systems do not sync folders, which is no reason to fail."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-class _RemoteRename:
-    def __init__(self, system: Any, name: str):
-        folder, base = posixpath.split(name)
-        system.makedirs(folder, exist_ok=True)
-        self._system, self._name, self._temporary = system, name, posixpath.join(folder, temporary_name(base))
-        self.file: IO[bytes] = system.open(self._temporary, "wb")
-
-    def finish(self) -> None:
-        self.file.close()
-        if self._system.exists(self._name):  # HDFS does not rename over an existing file
-            self._system.rm_file(self._name)
-        self._system.mv(self._temporary, self._name)
-
-    def abandon(self) -> None:
-        with suppress(Exception):
-            self.file.close()
-        with suppress(Exception):
-            self._system.rm_file(self._temporary)
-
-
-class _Upload:
-    """fsspec's own files upload what they have when an exception closes them; a spool does not."""
-
-    def __init__(self, system: Any, name: str):
-        self._system, self._name = system, name
-        self.file: IO[bytes] = cast(IO[bytes], tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES))  # noqa: SIM115
-
-    def finish(self) -> None:
-        self.file.seek(0)
-        with self._system.open(self._name, "wb") as upload:
-            while block := self.file.read(8 << 20):
-                upload.write(block)
-        self.file.close()
-
-    def abandon(self) -> None:
-        self.file.close()
-
-
-def temporary_name(name: str) -> str:
-    """A hidden name beside `name` that no reader's glob matches and no other attempt takes."""
-    return f".{name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+        return Upload(system, name)
+    return RemoteRename(system, name)
 
 
 def write_atomic(path: str, data: bytes) -> None:
@@ -212,8 +131,19 @@ def create_if_absent(path: str, data: bytes) -> bool:
 
 def read_bytes(path: str) -> bytes:
     """The whole file. Raises MusadataError where it is absent or cannot be read."""
-    with open_for_reading(path) as file:
-        return file.read()
+    known = _known(path)
+    if known is not None and (data := known.contents.get(path)) is not None:
+        return data
+    with explain(path, "cannot be read"):
+        local = _local(path)
+        if local is not None:
+            data = local.read_bytes()
+        else:
+            system, name = _remote(path)
+            data = bytes(system.cat_file(name))
+    if known is not None:
+        known.contents[path] = data
+    return data
 
 
 @contextmanager
@@ -241,6 +171,8 @@ def sha256(path: str) -> str:
 
 def size(path: str) -> int | None:
     """Bytes of a file, None where there is no such file."""
+    if (known := _known(path)) is not None:
+        return known.sizes.get(path)
     with explain(path, "cannot be looked at"):
         local = _local(path)
         if local is not None:
@@ -260,6 +192,8 @@ def exists(path: str) -> bool:
 
 def is_folder(path: str) -> bool:
     """Whether there is a folder of that name; on an object store: whether anything lies below it."""
+    if (known := _known(path)) is not None:
+        return known.has_folder(path)
     with explain(path, "cannot be looked at"):
         local = _local(path)
         if local is not None:
@@ -270,6 +204,8 @@ def is_folder(path: str) -> bool:
 
 def list_names(folder: str) -> list[str]:
     """Names of the files and folders right below a folder, sorted, hidden ones too; none where there is no folder."""
+    if (known := _known(folder)) is not None:
+        return known.names(folder)
     with explain(folder, "cannot be listed"):
         local = _local(folder)
         if local is not None:
@@ -286,6 +222,8 @@ def list_names(folder: str) -> list[str]:
 
 def remove(path: str) -> None:
     """Delete a file; nothing happens where there is none."""
+    if (known := _known(path)) is not None:
+        known.removed(path)
     with explain(path, "cannot be deleted"):
         local = _local(path)
         if local is not None:
@@ -294,6 +232,52 @@ def remove(path: str) -> None:
         system, name = _remote(path)
         with suppress(FileNotFoundError):
             system.rm_file(name)
+
+
+@contextmanager
+def survey(folder: str, wanted: Callable[[str], bool]) -> Iterator[None]:
+    """Look at a folder once: in this block its names, sizes and small files are those that were there at its begin, and
+    what this thread writes. To be used only while nobody else changes the folder.
+
+    `wanted` says of a relative path whether its content will be asked for, so that a store gives many at once.
+    """
+    token = _survey.set(_look(folder, wanted))
+    try:
+        yield
+    finally:
+        _survey.reset(token)
+
+
+def _known(path: str) -> Survey | None:
+    found = _survey.get()
+    return found if found is not None and found.covers(path) else None
+
+
+def _look(folder: str, wanted: Callable[[str], bool]) -> Survey:
+    with explain(folder, "cannot be listed"):
+        local = _local(folder)
+        if local is not None:
+            return Survey(folder, dict(_walk(str(local), "")))
+        system, root = _remote(folder)
+        system.invalidate_cache()
+        found = system.find(root, detail=True)  # empty where there is nothing
+        names = {name: str(name)[len(root) :].strip("/") for name in found}
+        survey = Survey(folder, {names[name]: int(about["size"]) for name, about in found.items()})
+        if asked := [name for name in found if wanted(names[name])]:
+            contents = system.cat(asked, on_error="omit")
+            survey.contents.update({join(folder, names[name]): data for name, data in contents.items()})
+        return survey
+
+
+def _walk(folder: str, below: str) -> Iterator[tuple[str, int]]:
+    """Relative path and size of every file."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _walk(entry.path, f"{below}{entry.name}/")
+            else:
+                with suppress(FileNotFoundError):
+                    yield f"{below}{entry.name}", entry.stat().st_size
 
 
 def local_name(path: str) -> str | None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from musadata.config import Config, SourceConfig, SourceType
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
-from musadata.corpus.manifest import create_corpus, write_manifest
+from musadata.corpus.manifest import create_corpus
+from musadata.corpus.publish import publish
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows
 from musadata.records import (
     Annotation,
@@ -252,7 +253,7 @@ def build_corpus(path: str, tasks: int = 14) -> None:
         _write_stage(path, "stage2", shard, first, {"annotations": annotations, "rejects": []}, len(mine))
         second = (*first, *input_hashes([require_commit(path, "stage2", shard)]))
         _write_stage(path, "stage3", shard, second, _sampled(mine, annotations), len(mine) * 3)
-    write_manifest(path, CONFIG, shards=CONFIG.shards)
+    publish(path, CONFIG, shards=CONFIG.shards)
 
 
 def _sampled(tasks: list[Task], annotations: list[Annotation]) -> dict[str, list]:

@@ -7,7 +7,8 @@ import pytest
 
 from musadata.config import Config, SourceConfig, SourceType
 from musadata.corpus.funnel import Funnel, add_counts
-from musadata.corpus.manifest import create_corpus, open_corpus, read_manifest, write_manifest
+from musadata.corpus.manifest import create_corpus, open_corpus, read_manifest
+from musadata.corpus.publish import publish
 from musadata.errors import MusadataError
 from musadata.records import Annotation, Reject, Task
 from musadata.storage.commits import ensure_commit, input_hashes, list_commits, require_commit
@@ -57,7 +58,7 @@ def corpus(tmp_path) -> str:
 
 def test_the_manifest_lists_datasets_shards_stages_and_the_funnel(corpus):
     run_stage1(corpus)
-    manifest = write_manifest(corpus, CONFIG)
+    manifest = publish(corpus, CONFIG)
     assert read_manifest(corpus) == manifest
     assert manifest["datasets"]["rejects"]["rows"] == 2
     assert [shard["path"] for shard in manifest["datasets"]["tasks"]["shards"]] == [
@@ -75,7 +76,7 @@ def test_the_same_corpus_gives_the_same_manifest(corpus, tmp_path):
     create_corpus(other)
     for path in (corpus, other):
         run_stage1(path)
-        write_manifest(path, CONFIG)
+        publish(path, CONFIG)
     assert (Path(corpus) / "manifest.json").read_bytes() == (Path(other) / "manifest.json").read_bytes()
 
 
@@ -94,7 +95,7 @@ def test_leftovers_go_and_what_is_not_ours_stays(corpus):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"x")
     before = {output.path for commit in list_commits(corpus) for output in commit.outputs}
-    write_manifest(corpus, CONFIG)
+    publish(corpus, CONFIG)
     assert not any(path.exists() for path in doomed)
     assert all(path.exists() for path in kept)
     assert all((root / path).exists() for path in before)
@@ -102,9 +103,9 @@ def test_leftovers_go_and_what_is_not_ours_stays(corpus):
 
 def test_another_shard_count_replaces_the_old_one(corpus):
     run_stage1(corpus, shards=3)
-    write_manifest(corpus, CONFIG, shards=3)
+    publish(corpus, CONFIG, shards=3)
     run_stage1(corpus, shards=2)
-    manifest = write_manifest(corpus, CONFIG, shards=2)
+    manifest = publish(corpus, CONFIG, shards=2)
     assert len(manifest["datasets"]["tasks"]["shards"]) == 2
     assert sorted(path.name for path in (Path(corpus) / "tasks").iterdir()) == [
         "tasks-00000-of-00002.parquet",
@@ -116,9 +117,9 @@ def test_another_shard_count_replaces_the_old_one(corpus):
 def test_what_was_made_from_inputs_that_are_gone_goes_too(corpus):
     run_stage1(corpus)
     run_stage2(corpus)
-    assert "annotations" in write_manifest(corpus, CONFIG)["datasets"]
+    assert "annotations" in publish(corpus, CONFIG)["datasets"]
     run_stage1(corpus, digest="new", detail="changed")
-    manifest = write_manifest(corpus, CONFIG)
+    manifest = publish(corpus, CONFIG)
     assert "annotations" not in manifest["datasets"] and "stage2" not in manifest["stages"]
     assert list((Path(corpus) / "annotations").iterdir()) == []
 
@@ -127,7 +128,7 @@ def test_what_was_made_from_the_same_inputs_stays(corpus):
     run_stage1(corpus)
     run_stage2(corpus)
     run_stage1(corpus, digest="new")
-    assert "annotations" in write_manifest(corpus, CONFIG)["datasets"]
+    assert "annotations" in publish(corpus, CONFIG)["datasets"]
 
 
 def test_stages_stand_in_the_order_of_the_data(corpus):
@@ -140,13 +141,13 @@ def test_stages_stand_in_the_order_of_the_data(corpus):
     first = stage("stage1.probe", (), "a")
     second = stage("stage1.clean", input_hashes([first]), "b")
     stage("stage1", input_hashes([second]), "c")
-    assert list(write_manifest(corpus, CONFIG)["stages"]) == ["stage1.probe", "stage1.clean", "stage1"]
+    assert list(publish(corpus, CONFIG)["stages"]) == ["stage1.probe", "stage1.clean", "stage1"]
 
 
 def test_shards_with_the_same_content_do_not_confuse_the_order(corpus):
     run_stage1(corpus)
     run_stage2(corpus)
-    assert list(write_manifest(corpus, CONFIG)["stages"]) == ["stage1", "stage2"]
+    assert list(publish(corpus, CONFIG)["stages"]) == ["stage1", "stage2"]
 
 
 def test_a_stage_opens_the_corpus_that_its_predecessor_completed(corpus):
@@ -198,7 +199,7 @@ def test_another_shard_count_in_the_config_is_named(corpus):
 def test_what_is_not_a_corpus_is_refused_in_one_line(tmp_path, prepare, message):
     path = tmp_path / "corpus"
     prepare(path)
-    for attempt in (open_corpus, read_manifest, lambda path: write_manifest(path, CONFIG)):
+    for attempt in (open_corpus, read_manifest, lambda path: publish(path, CONFIG)):
         with pytest.raises(MusadataError, match=message) as caught:
             attempt(str(path))
         assert "\n" not in str(caught.value) and str(path) in str(caught.value)
@@ -241,7 +242,7 @@ def test_it_works_the_same_on_an_object_store():
     run_stage1(path)
     run_stage2(path)
     assert open_corpus(path, needs="stage2", shards=2).outputs("annotations")
-    manifest = write_manifest(path, CONFIG, shards=2)
+    manifest = publish(path, CONFIG, shards=2)
     assert json.dumps(manifest["funnel"]) == json.dumps(read_manifest(path)["funnel"])
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from musadata.config import load_config
 from musadata.errors import MusadataError
-from pipelines.options import RunOptions, parse_options
+from pipelines.beam_runner import open_pipeline
+from pipelines.options import parse_options
 from tests.conftest import CONFIG
 
 
@@ -15,8 +15,7 @@ def write_process(folder: str) -> None:
 
 
 def test_one_worker_is_one_and_works_in_the_process_of_the_command(tmp_path):
-    options = RunOptions(load_config(CONFIG), "", ("--direct_num_workers=1",))
-    with options.pipeline() as pipeline:
+    with open_pipeline(["--direct_num_workers=1"]) as pipeline:
         pipeline | beam.Create([str(tmp_path)] * 4) | beam.Reshuffle() | beam.Map(write_process)
     assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
 

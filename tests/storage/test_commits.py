@@ -179,7 +179,8 @@ def test_counts_come_back_in_the_order_of_the_steps(corpus):
 WRITER = """
 import sys
 from musadata.corpus import manifest
-from musadata.corpus.manifest import create_corpus, write_manifest
+from musadata.corpus.manifest import create_corpus
+from musadata.corpus.publish import publish
 from musadata.records import Reject
 from musadata.storage.commits import ensure_commit
 from musadata.storage.shards import deal, write_shard
@@ -192,7 +193,7 @@ for shard in deal(6):
         return [write_shard(corpus, "rejects", shard, rows, Reject, name="stage1")], {}
     ensure_commit(corpus, "stage1", shard, "digest", (), work)
     print(shard, flush=True)
-write_manifest(corpus, {"seed": 1}, shards=6)
+publish(corpus, {"seed": 1}, shards=6)
 """
 
 

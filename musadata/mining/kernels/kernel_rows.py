@@ -1,13 +1,13 @@
 """From a file to the rows of `kernels/`: its wrappers, the kernels that they call, and a task if there is one."""
 
-import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 from musadata.errors import Rejection
 from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
 from musadata.mining.kernels.extension_candidates import PAIR, ExtensionCandidate, cut_candidate, cut_reference
+from musadata.mining.kernels.kernel_tasks import STEP, identified
 from musadata.mining.kernels.native_slicing import NativeSlice, TooMuchNativeCode, slice_native
 from musadata.mining.kernels.pairs import Link, Linker
 from musadata.mining.kernels.rebinding import GRADIENTS
@@ -16,12 +16,9 @@ from musadata.mining.kernels.usage import find_examples
 from musadata.mining.slicing.class_slicing import Unsliceable
 from musadata.mining.slicing.drafting import find_arguments, write_reference
 from musadata.mining.slicing.parsing import first_line
-from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, NativeSource, Reject, SourceKind, Task
-from musadata.rows import content_id
+from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, NativeSource, Reject, SourceKind
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained
-
-STEP = "pair"
 
 
 class KernelMiner:
@@ -146,38 +143,11 @@ class KernelMiner:
             candidate=candidate.source if candidate else "",
             split="train",
         )
-        return KernelDraft(_identified(kernel), draft)
+        return KernelDraft(identified(kernel), draft)
 
     def _native(self, path: str, text: str) -> NativeSource:
         inline = ">." in path  # code in a Python string: the wrapper's provenance names its file
         return NativeSource(path, text, "" if inline else self._source.provenance(path, "").license)
-
-
-def check_licenses(kernel: Kernel, allowed: Collection[str]) -> Reject | None:
-    """A reject if the wrapper or a native file behind it is under a licence that is not allowed."""
-    licenses = {kernel.provenance.license, *(file.license for file in kernel.native if file.license)}
-    forbidden = sorted(licenses - set(allowed))
-    if not forbidden:
-        return None
-    place = kernel.provenance
-    return _reject("kernels", "license", ", ".join(forbidden), f"{place.origin}/{place.path}:{place.lines}")
-
-
-def with_task(kernel: Kernel, task: Task | None) -> Kernel:
-    """The row with the task that its candidate solves; without candidate if there is no task."""
-    if task is None:
-        return without_task(kernel)
-    return _identified(dataclasses.replace(kernel, task_id=task.task_id, split=task.split))
-
-
-def without_task(kernel: Kernel) -> Kernel:
-    """The row without a candidate, since no task can verify it."""
-    return _identified(dataclasses.replace(kernel, task_id="", candidate="", split="train"))
-
-
-def _identified(kernel: Kernel) -> Kernel:
-    """The row with its id, a hash of all other fields."""
-    return dataclasses.replace(kernel, kernel_id=content_id("kernel", dataclasses.replace(kernel, kernel_id="")))
 
 
 def _order(link: Link) -> tuple[int, bool, str, str]:

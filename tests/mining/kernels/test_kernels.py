@@ -3,7 +3,7 @@
 import pytest
 
 from musadata.config import BackendType, SourceConfig, SourceType, TasksConfig, VerifierConfig
-from musadata.mining.kernels.kernel_rows import check_licenses, with_task
+from musadata.mining.kernels.kernel_tasks import check_licenses, with_task
 from musadata.mining.miner import Miner
 from musadata.records import ErrorClass, KernelDraft, Reject, SourceKind, Task
 from musadata.sandbox import Sandbox

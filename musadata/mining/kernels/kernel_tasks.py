@@ -1,0 +1,37 @@
+"""Rows of `kernels/` with and without a task, and under which licences they may be kept."""
+
+import dataclasses
+from collections.abc import Collection
+
+from musadata.records import SCHEMA_VERSION, Kernel, Reject, Task
+from musadata.rows import content_id
+
+STEP = "pair"
+
+
+def check_licenses(kernel: Kernel, allowed: Collection[str]) -> Reject | None:
+    """A reject if the wrapper or a native file behind it is under a licence that is not allowed."""
+    licenses = {kernel.provenance.license, *(file.license for file in kernel.native if file.license)}
+    forbidden = sorted(licenses - set(allowed))
+    if not forbidden:
+        return None
+    place = kernel.provenance
+    origin = f"{place.origin}/{place.path}:{place.lines}"
+    return Reject(SCHEMA_VERSION, "kernels", STEP, "license", ", ".join(forbidden), origin)
+
+
+def with_task(kernel: Kernel, task: Task | None) -> Kernel:
+    """The row with the task that its candidate solves; without candidate if there is no task."""
+    if task is None:
+        return without_task(kernel)
+    return identified(dataclasses.replace(kernel, task_id=task.task_id, split=task.split))
+
+
+def without_task(kernel: Kernel) -> Kernel:
+    """The row without a candidate, since no task can verify it."""
+    return identified(dataclasses.replace(kernel, task_id="", candidate="", split="train"))
+
+
+def identified(kernel: Kernel) -> Kernel:
+    """The row with its id, a hash of all other fields."""
+    return dataclasses.replace(kernel, kernel_id=content_id("kernel", dataclasses.replace(kernel, kernel_id="")))
