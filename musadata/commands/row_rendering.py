@@ -49,6 +49,7 @@ def _task(row: Task) -> RenderableType:
         "license": where.license,
         "family": f"{row.operator_family}, level {row.level}",
         "inputs": "  ".join(describe_input(spec) for spec in row.inputs),
+        "measured at": "  ".join(describe_input(spec) for spec in row.measure) or row.measure_note,
         "operators": ", ".join(row.operators),
         "split": row.split,
     }

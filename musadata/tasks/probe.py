@@ -43,7 +43,7 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
         return _reject(draft, "too_long", f"{lines} lines")
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
     outcome = sandbox.call(
-        "musadata.tasks.examination:examine", draft.reference, _seed(seed, draft), config.max_elements, limits=limits
+        "musadata.tasks.sizing.measure:examine", draft.reference, _seed(seed, draft), config.max_elements, limits=limits
     )
     if not outcome.ok:
         return _failed(draft, outcome)
@@ -52,26 +52,18 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
     match = contamination(draft.reference, outcome.value["graph_fingerprint"], config.decontaminate)
     if match:
         return _reject(draft, "benchmark", match)
-    return _task(draft, outcome.value, _measure(draft, outcome.value["inputs"], sandbox, limits))
+    return _task(draft, outcome.value)
 
 
-def _measure(draft: Draft, inputs: list[dict[str, Any]], sandbox: Caller, limits: Limits) -> dict[str, Any]:
-    """The measure size, and the reference whose `get_inputs` gives it; see `sizing.measure.find_measure`."""
-    outcome = sandbox.call("musadata.tasks.sizing.measure:find_measure", draft.reference, inputs, limits=limits)
-    if outcome.ok:
-        return dict(outcome.value)
-    return {"measure": [], "note": f"cannot be tried at other sizes: {outcome.status}", "reference": draft.reference}
-
-
-def _task(draft: Draft, facts: dict[str, Any], measured: dict[str, Any]) -> Task:
+def _task(draft: Draft, facts: dict[str, Any]) -> Task:
     operators = tuple(facts["operators"])
     fingerprint = facts["graph_fingerprint"]
     return Task(
-        task_id=_task_id(draft, draft.reference),
+        task_id=_task_id(draft, facts["reference"]),
         schema_version=SCHEMA_VERSION,
         source_kind=draft.source_kind,
         name=draft.name,
-        reference=draft.reference,
+        reference=facts["reference"],
         operators=operators,
         operator_family=operator_family(
             operators, facts["broadcasts"], [OperatorFamily(name) for name in facts["recognized"]]
@@ -82,8 +74,8 @@ def _task(draft: Draft, facts: dict[str, Any], measured: dict[str, Any]) -> Task
         split=split_of(fingerprint),
         text_signature=text_signature(draft.reference),
         graph_fingerprint=fingerprint,
-        measure=tuple(restore(InputSpec, spec) for spec in measured["measure"]),
-        measure_note=measured["note"],
+        measure=tuple(restore(InputSpec, spec) for spec in facts["measure"]),
+        measure_note=facts["note"],
     )
 
 

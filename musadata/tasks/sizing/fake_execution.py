@@ -125,20 +125,23 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 @contextmanager
-def fake_tensors() -> Iterator[FakeTensorMode]:
-    """Tensors that are made here have no memory. Real ones, such as small parameters, may take part.
+def shapes_only(with_devices: bool = False) -> Iterator[None]:
+    """Tensors that are made here have no memory.
 
-    Fused operators that PyTorch chooses by machine are off, so that the same operators run everywhere.
+    They are tensors on the meta device. With `with_devices` they are fake ones, ten times as slow, which know the
+    device that they pretend to be on and work together with real ones. Fused operators that PyTorch chooses by machine
+    are off, so that the same operators run everywhere.
 
     Raises:
-        Unscalable: in place of PyTorch's exception, where a size or a branch depends on values.
+        Unscalable: in place of PyTorch's exception, where a size or a branch depends on the values of fake tensors.
     """
     fast, onednn = torch.backends.mha.get_fastpath_enabled(), torch._C._get_mkldnn_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     torch._C._set_mkldnn_enabled(False)
+    mode = FakeTensorMode(allow_non_fake_inputs=True) if with_devices else torch.device("meta")
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
-            yield mode
+        with mode, torch.no_grad():
+            yield
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unscalable("depends_on_values", f"{error.func} depends on values") from error
     finally:
@@ -149,7 +152,7 @@ def fake_tensors() -> Iterator[FakeTensorMode]:
 def measure_cost(
     model: Callable[..., Any], values: Sequence[Any], budget: OperatorBudget, branches: Sequence[bool] = ()
 ) -> Cost:
-    """The cost of one call of `model` on fake `values`, which takes `branches`; call it under `fake_tensors`.
+    """The cost of one call of `model` on fake `values`, which takes `branches`; call it under `shapes_only`.
 
     Raises:
         Unscalable: too many operators, or no tensor comes back.

@@ -1,8 +1,9 @@
-"""The measure size of a task: what keeps an H200 busy. Runs inside the sandbox: `find_measure` is the child's side."""
+"""The measure size of a task: what keeps an H200 busy. Runs inside the sandbox: `examine` is the child's side."""
 
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from musadata.errors import Rejection
 from musadata.records import InputSpec
 from musadata.rows import restore
+from musadata.tasks import examination
 from musadata.tasks.checked_reference import describe
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
@@ -18,9 +20,9 @@ from musadata.tasks.sizing.fake_execution import (
     Cost,
     OperatorBudget,
     Unscalable,
-    fake_tensors,
     measure_cost,
     record_branches,
+    shapes_only,
 )
 from musadata.tasks.sizing.inputs_text import replace_inputs, write_inputs
 from musadata.tasks.sizing.sizes import FreeSize, Specs, find_free, size_at
@@ -29,8 +31,8 @@ LEAST_SECONDS, MOST_SECONDS = 0.2e-3, 20e-3  # of one eager call, by the rooflin
 _WANTED_SECONDS = 0.4e-3  # what is aimed at: well inside, and small enough to judge many a minute
 MOST_BYTES = 4_000_000_000  # inputs, outputs and the largest intermediate
 _MOST_FAKE_OPERATORS = 6000  # of all fake executions of a reference, at 30 to 60 µs each
-_TRIALS_TO_GROW = 8  # that a reference of many operators has in any case
-_ALWAYS_SMALL = 1 << 20  # elements that a real execution may have
+_TRIALS_TO_GROW = 6  # that a reference of many operators has in any case
+_ALWAYS_SMALL = 1 << 24  # bytes and FLOPs that a real execution may take
 # How far sizes grow in each round, until the work is enough: people take many rows before they take endless ones.
 _CAPS = (
     {"batch": 64, "channels": 128, "spatial": 128, "other": 2048},
@@ -41,6 +43,12 @@ _CAPS = (
 _RANGES = frozenset({"integers", "offsets", "segments"})
 
 TryCost = Callable[[Specs], Cost | None]
+
+
+def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
+    """What `examination.examine` finds; of a reference that passes every filter also what `find_measure` finds."""
+    facts = examination.examine(source, seed, max_elements)
+    return facts if "reason" in facts else facts | find_measure(source, facts["inputs"])
 
 
 def find_measure(source: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -70,23 +78,35 @@ class Subject:
         set_seed(0)
         self._examples = list(self.reference.get_inputs())
         self._branches: tuple[bool, ...] = ()
+        self._shapes = self.model
+        self._with_devices = False
         self.budget = OperatorBudget(_MOST_FAKE_OPERATORS)
 
     def begin(self, specs: Specs) -> Cost:
-        """The cost at the proof size, which says how the reference branches.
+        """The cost at the proof size. It shows which kind of tensors is needed, and how the reference branches.
 
         Raises:
             Unscalable: its operators depend on values.
         """
         try:
-            with fake_tensors():
+            with self.shapes_only():
+                self._shapes = build_model(self.reference, 0)
+                return self.cost(specs)
+        except Exception:  # it holds real tensors, or reads values
+            self._shapes, self._with_devices = self.model, True
+        try:
+            with self.shapes_only():
                 return self.cost(specs)
         except Unscalable as why:
             if why.reason != "depends_on_values":
                 raise
         self._branches = record_branches(self.model, self._examples)
-        with fake_tensors():
+        with self.shapes_only():
             return self.cost(specs)
+
+    def shapes_only(self) -> AbstractContextManager[None]:
+        """What `cost` runs under."""
+        return shapes_only(self._with_devices)
 
     def cost(self, specs: Specs) -> Cost:
         """The cost at a size; literals come from the examples."""
@@ -94,7 +114,7 @@ class Subject:
             torch.empty(spec.shape, dtype=getattr(torch, spec.dtype)) if spec.kind != "literal" else example
             for spec, example in zip(specs, self._examples, strict=True)
         ]
-        return measure_cost(self.model, values, self.budget, self._branches)
+        return measure_cost(self._shapes, values, self.budget, self._branches)
 
     def try_cost(self, specs: Specs) -> Cost | None:
         """The cost at a size; None if the reference does not accept it, and once the budget is spent."""
@@ -131,13 +151,13 @@ def _find(source: str, specs: Specs) -> tuple[Specs, str]:
         found = subject.try_cost(trial)
         return found is not None and found.operators <= cost.operators
 
-    with fake_tensors():
+    with subject.shapes_only():
         free = find_free(specs, accepts)
     free = _prove(subject, specs, free)
     if not free:
         raise Unscalable("sizes_are_fixed", "its parameters or literals fix every size of its inputs")
     subject.budget.left = max(subject.budget.left, _TRIALS_TO_GROW * cost.operators)
-    with fake_tensors():
+    with subject.shapes_only():
         return _grow(subject.try_cost, specs, cost, free)
 
 
@@ -150,14 +170,19 @@ def _prove(subject: Subject, specs: Specs, free: Sequence[FreeSize]) -> list[Fre
     for one in free:
         for bounds in (*_possible_bounds(specs, one), frozenset[int]()):
             trial = replace(one, bounds=bounds)
-            grown = trial.resize(specs, one.next_size)
-            if _elements(grown) > _ALWAYS_SMALL or subject.runs(grown):
+            if _runs_or_is_large(subject, trial.resize(specs, one.next_size)):
                 proved.append(trial)
                 break
     together = specs
     for one in proved:
         together = one.resize(together, one.next_size)
-    return proved if _elements(together) > _ALWAYS_SMALL or subject.runs(together) else proved[:1]
+    return proved if _runs_or_is_large(subject, together) else proved[:1]
+
+
+def _runs_or_is_large(subject: Subject, specs: Specs) -> bool:
+    with subject.shapes_only():
+        cost = subject.try_cost(specs)
+    return cost is None or max(cost.work, cost.bytes) > _ALWAYS_SMALL or subject.runs(specs)
 
 
 def _possible_bounds(specs: Specs, free: FreeSize) -> list[frozenset[int]]:

@@ -17,7 +17,7 @@ from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
 from musadata.tasks.sizing.constants import Constant, find_constants, replace_constants
-from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, fake_tensors, measure_cost
+from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, measure_cost, shapes_only
 
 ENOUGH_WORK = 1 << 18  # FLOPs and elements of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 23  # of a proof size; above, the emulator would not end
@@ -46,6 +46,7 @@ class _Shrinking:
     def __init__(self, source: str):
         self._source = source
         self._budget = OperatorBudget(_MOST_FAKE_OPERATORS)
+        self._with_devices = False
 
     def find(self) -> list[Values]:
         """Other values for some of the text's integers; none if it is little work as it is.
@@ -56,12 +57,7 @@ class _Shrinking:
         Raises:
             Unscalable: what the reference does depends on values, or no smaller sizes were found.
         """
-        try:
-            cost = self._cost(self._source)
-        except Unscalable:
-            raise
-        except Exception as error:  # whatever the reference raises
-            raise Unscalable("does_not_run", f"on fake tensors: {describe(error)}") from error
+        cost = self._own_cost()
         if cost.work <= ENOUGH_WORK:
             return [{}]
         self._budget.left = max(self._budget.left, _TRIALS * cost.operators)
@@ -72,6 +68,18 @@ class _Shrinking:
         even = self._restore_others(found)
         uneven = self._make_uneven(even)
         return [uneven.values] if uneven is even else [uneven.values, even.values]
+
+    def _own_cost(self) -> Cost:
+        try:
+            return self._cost(self._source)
+        except Exception:  # it needs real tensors, or reads values
+            self._with_devices = True
+        try:
+            return self._cost(self._source)
+        except Unscalable:
+            raise
+        except Exception as error:  # whatever the reference raises
+            raise Unscalable("does_not_run", f"without memory: {describe(error)}") from error
 
     def _shrink_evenly(self, own: _Trial) -> _Trial | None:
         """All sizes by the same power, which is guessed: the work is about a product of sizes."""
@@ -127,7 +135,7 @@ class _Shrinking:
 
     def _cost(self, source: str) -> Cost:
         set_seed(0)
-        with fake_tensors():
+        with shapes_only(self._with_devices):
             reference = load_reference(source)
             model = reference.Model(*reference.get_init_inputs()).eval()
             return measure_cost(model, list(reference.get_inputs()), self._budget)
@@ -184,7 +192,7 @@ def draw_specs(source: str) -> list[dict[str, Any]]:
 
 
 def _fake_inputs(source: str) -> list[Any]:
-    with fake_tensors():
+    with shapes_only():
         return list(load_reference(source).get_inputs())
 
 

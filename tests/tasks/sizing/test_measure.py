@@ -107,4 +107,5 @@ def test_a_task_has_both_sizes_and_its_text_gives_the_large_one(examine):
     assert task.inputs == (X,)
     assert [(one.name, one.kind, one.dtype) for one in task.measure] == [("x", "normal", "float32")]
     assert math.prod(task.measure[0].shape) > 1 << 22
+    assert str(task.measure[0].shape)[1:-1] in task.reference
     assert task.measure_note == ""
