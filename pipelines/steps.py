@@ -188,6 +188,7 @@ def asking_settings(config: Config) -> list[Any]:
     same = TeacherConfig()
     teacher = dataclasses.replace(
         config.teacher,
+        base_url=same.base_url,
         concurrency=same.concurrency,
         timeout_seconds=same.timeout_seconds,
         prompt_price=same.prompt_price,

@@ -76,7 +76,7 @@ class RequestCache:
 
     def _keep(self, key: str, teacher: str, request: Request, result: Answer | RequestFailed) -> None:
         if self.usage is not None:
-            record(self.usage, teacher, request, result.usage, self.prices)
+            record(self.usage, key, teacher, request, result.usage, self.prices)
         if isinstance(result, Answer):
             self.answers.put(key, plain(result))
         elif self.failures is not None:
@@ -121,7 +121,11 @@ class RequestCache:
         return judge
 
     def _answer_key(self, teacher: str, request: Request) -> str:
-        return content_id("answer", teacher, self.teacher_version, request)
+        if self.teacher_version:
+            return content_id("answer", teacher, self.teacher_version, request)
+        # A model sees the messages alone, so no other column of a task or a trace makes it answer again.
+        asked = request.kind, request.messages, request.task.task_id, request.sample, request.turn, request.seed
+        return content_id("answer", teacher, *asked)
 
     def _verdict_key(self, config: VerifierConfig, task: Task, annotation: Annotation, answer: Answer) -> str:
         shape_sets = [trace.inputs for trace in annotation.traces]

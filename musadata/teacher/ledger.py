@@ -2,7 +2,6 @@
 
 import threading
 import time
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -58,14 +57,12 @@ def cost_of(usage: Usage, config: TeacherConfig) -> float:
     return millionths / 1e6
 
 
-def record(journal: Journal, teacher: str, request: Request, usage: Usage, config: TeacherConfig) -> Expense | None:
+def record(journal: Journal, key: str, teacher: str, request: Request, usage: Usage, config: TeacherConfig) -> None:
     """Write down what a reply has used; nothing if the server does not count."""
-    if usage == NO_USAGE:
-        return None
-    family = request.task.operator_family.value
-    expense = Expense(teacher, request.kind.value, family, usage, cost_of(usage, config))
-    journal.put(uuid.uuid4().hex, plain(expense))
-    return expense
+    if usage != NO_USAGE:
+        family = request.task.operator_family.value
+        expense = Expense(teacher, request.kind.value, family, usage, cost_of(usage, config))
+        journal.put(f"{key}.{time.time_ns()}", plain(expense))  # a request may be paid for again after a failure
 
 
 def expenses(journals: Iterable[Journal], read: dict[str, int] | None = None) -> Iterable[Expense]:

@@ -25,10 +25,10 @@ def test_cost_counts_cached_tokens_once_and_at_their_price():
 def test_expenses_of_other_processes_are_read_once(tmp_path):
     read: dict[str, int] = {}
     with Journal(tmp_path, NAME) as ours, Journal(tmp_path, NAME) as theirs:
-        record(ours, "t", question("a"), Usage(1, 2), PRICES)
+        record(ours, "a", "t", question("a"), Usage(1, 2), PRICES)
         assert len(list(expenses([ours], read))) == 1
-        record(theirs, "t", question("b"), Usage(3, 4), PRICES)
-        record(theirs, "t", question("b"), Usage(), PRICES)  # a server that does not count
+        record(theirs, "b", "t", question("b"), Usage(3, 4), PRICES)
+        record(theirs, "c", "t", question("b"), Usage(), PRICES)  # a server that does not count
         assert [one.usage for one in expenses([ours], read)] == [Usage(3, 4)]
 
 
