@@ -249,25 +249,39 @@ def _build_kernel() -> _Draw | None:
     return None
 
 
+@cache
+def compile_kernel(architecture: str) -> bytes:
+    """The kernel's machine code for a compute capability such as "90". Needs no device, so that the parent of many
+    processes may do it once for all.
+
+    Raises:
+        ImportError, RuntimeError: NVRTC is not there, or refuses it.
+    """
+    from cuda.bindings import nvrtc
+
+    source = Path(__file__).with_name("philox.cu").read_bytes()
+    program = _check(nvrtc.nvrtcCreateProgram(source, b"philox.cu", 0, [], []))
+    options = [f"--gpu-architecture=sm_{architecture}".encode()]
+    _check(nvrtc.nvrtcCompileProgram(program, len(options), options))
+    image = b"\0" * _check(nvrtc.nvrtcGetCUBINSize(program))
+    _check(nvrtc.nvrtcGetCUBIN(program, image))
+    return image
+
+
+def _check(result: Any) -> Any:
+    error, *values = result
+    if int(error):
+        raise RuntimeError(str(error))
+    return values[0] if values else None
+
+
 def _load_kernel() -> _Draw:
     import ctypes
 
-    from cuda.bindings import driver, nvrtc
+    from cuda.bindings import driver
 
-    def check(result: Any) -> Any:
-        error, *values = result
-        if int(error):
-            raise RuntimeError(str(error))
-        return values[0] if values else None
-
-    major, minor = torch.cuda.get_device_capability()
-    source = Path(__file__).with_suffix("").with_name("philox.cu").read_bytes()
-    program = check(nvrtc.nvrtcCreateProgram(source, b"philox.cu", 0, [], []))
-    options = [f"--gpu-architecture=sm_{major}{minor}".encode()]
-    check(nvrtc.nvrtcCompileProgram(program, len(options), options))
-    image = b"\0" * check(nvrtc.nvrtcGetCUBINSize(program))
-    check(nvrtc.nvrtcGetCUBIN(program, image))
-    function = check(driver.cuModuleGetFunction(check(driver.cuModuleLoadData(image)), b"draw"))
+    image = compile_kernel("".join(map(str, torch.cuda.get_device_capability())))
+    function = _check(driver.cuModuleGetFunction(_check(driver.cuModuleLoadData(image)), b"draw"))
     numbers = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int)
     types = (ctypes.c_void_p, *numbers, ctypes.c_float, ctypes.c_float, ctypes.c_float)
 
@@ -277,6 +291,6 @@ def _load_kernel() -> _Draw:
         values = (out.data_ptr(), out.numel(), block, *keys, kind, *limits)
         grid = max(1, min(_GRID, -(-out.numel() // _BLOCK)))
         stream = torch.cuda.current_stream().cuda_stream
-        check(driver.cuLaunchKernel(function, grid, 1, 1, _BLOCK, 1, 1, 0, stream, (values, types), 0))
+        _check(driver.cuLaunchKernel(function, grid, 1, 1, _BLOCK, 1, 1, 0, stream, (values, types), 0))
 
     return draw

@@ -27,7 +27,7 @@ from musadata.verifier.trusted.timing import (
     timed_sets,
 )
 
-_WINDOW_BYTES = 128 << 20  # what passes between processes at a time
+_WINDOW_BYTES = 256 << 20  # what passes between processes at a time
 
 
 class BaselinePool:

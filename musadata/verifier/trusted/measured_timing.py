@@ -13,14 +13,14 @@ from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import describe
 from musadata.verifier.protocol.streams import stream_of
-from musadata.verifier.protocol.variants import OFFSET, PLAIN, SCALED, SMALL
+from musadata.verifier.protocol.variants import OFFSET, PLAIN, SCALED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import is_allowed
 from musadata.verifier.trusted.baseline_process import Baseline
 from musadata.verifier.trusted.timing import CandidateFailed, Command, Measured, Reply, describe_answer
 
 _Answer = TypeVar("_Answer")
-_VARIANTS = (SCALED, SMALL, OFFSET)
+_VARIANTS = (SCALED, OFFSET)
 _SETUP_SECONDS = 90.0
 _STEP_SECONDS = 20.0  # for anything that depends on no kernel of the candidate
 _SLOWEST = 40.0  # times the reference: twice what is still measured
@@ -55,14 +55,10 @@ class MeasureChecks:
     def before(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Hand over the state, and compare one output."""
         yield from self._send_state()
-        yield from self._compare(measured, measures.MakeOutput(self.proof))
-        if not self.is_only_proof:
-            return
-        for number, variant in enumerate(_VARIANTS):
+        yield from self._compare(measured, measures.MakeOutput(self.proof), replay=self.is_only_proof)
+        for number, variant in enumerate(_VARIANTS if self.is_only_proof else ()):
             if measured.error_class is None:
                 yield from self._compare(measured, measures.MakeOutput(self.proof + 1 + number, variant))
-        if measured.error_class is None:
-            yield from self._replay(measured)
 
     def after(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Compare the output for inputs that the candidate has not seen."""
@@ -76,8 +72,10 @@ class MeasureChecks:
             reply = yield measures.TakeState(start)
             _require(reply, messages.Prepared)
 
-    def _compare(self, measured: Measured, command: measures.MakeOutput) -> Generator[Command, Reply, None]:
-        """Blame the candidate if its output is wrong."""
+    def _compare(
+        self, measured: Measured, command: measures.MakeOutput, replay: bool = False
+    ) -> Generator[Command, Reply, None]:
+        """Blame the candidate if its output is wrong; with `replay`, also if it is right without its kernels."""
         expected = self.baseline.ask(measures.Expect(command.seed, command.variant), measures.Expected)
         is_plain = command.variant == PLAIN
         if not is_plain and not expected.telling:
@@ -93,20 +91,19 @@ class MeasureChecks:
                 self.baseline.ask(measures.MeasureConditions(), messages.Prepared)
                 found = yield from self._compare_values(expected)
             problem = _describe_wrong(found, expected) if found.wrong else None
+        if problem is None and replay and (yield from self._is_right_without_kernels(expected)):
+            problem = rules.RUNTIME_DECOY.finding()
         if problem is not None:
             measured.findings.append(problem)
             measured.error_class = measured.error_class or rules.RULES[problem.rule].error_class
         self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
 
-    def _replay(self, measured: Measured) -> Generator[Command, Reply, None]:
-        """Blame the candidate if its output is right although its kernels do nothing."""
-        expected = self.baseline.ask(measures.Expect(self.proof), measures.Expected)
+    def _is_right_without_kernels(self, expected: measures.Expected) -> Generator[Command, Reply, bool]:
         reply = yield measures.MakeOutput(self.proof, null_kernels=True)
-        if isinstance(reply.answer, messages.OutputMade) and _find_mismatch(reply.answer, expected) is None:
-            found = yield from self._compare_values(expected)
-            if not found.wrong:
-                measured.blame(rules.RUNTIME_DECOY)
-        self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
+        if not isinstance(reply.answer, messages.OutputMade) or _find_mismatch(reply.answer, expected) is not None:
+            return False  # it may fail
+        found = yield from self._compare_values(expected)
+        return not found.wrong
 
     def _find_cheat(self, made: messages.OutputMade) -> Finding | None:
         """A finding if PyTorch did the work, as it may do for large inputs only."""

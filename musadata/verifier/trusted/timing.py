@@ -59,7 +59,8 @@ class TimingPolicy:
         warm_up_turns: the most turns of the warm-up.
         warm_up_ms: its least wall-clock time; clocks rise under load only.
         rounds: the most rounds, for medians that do not become certain.
-        seconds: time of one side, the least number of calls aside; slow kernels are called less often.
+        turn_ms: time of one turn of the slower side; slow kernels are called less often, but twice at the least.
+        seconds: time of both sides together, the least number of calls aside.
         slow: how many times slower than the reference a candidate may be to be measured as long as others.
     """
 
@@ -73,7 +74,8 @@ class TimingPolicy:
     warm_up_turns: int = 12
     warm_up_ms: float = 30.0
     rounds: int = 5
-    seconds: float = 2.0
+    turn_ms: float = 20.0
+    seconds: float = 4.0
     slow: float = 20.0
 
 
@@ -160,7 +162,8 @@ def time_candidate(
             return measured
         own, eager = yield from _alternate(policy, baseline)
         yield from checks.after(measured)
-        share = yield messages.MeasureShare(_SHARE_CALLS)
+        calls = min(_SHARE_CALLS, _calls_per_turn(policy, statistics.median(_pool(own))))
+        share = yield messages.MeasureShare(calls)
     except CandidateFailed as error:
         return measured.blame(checks.failure, error)
     except BaselineFailed as error:
@@ -199,7 +202,7 @@ def _alternate(
         eager_turn = eager_turn and _try_turn(baseline, count)
         eager += [eager_turn] if eager_turn else []
         spent = sum(map(sum, (turn.times for turn in (*own, *eager))))
-        is_long = spent > 2e3 * policy.seconds and len(_pool(own)) >= policy.least
+        is_long = spent > 1e3 * policy.seconds and len(_pool(own)) >= policy.least
         if is_long or all(_is_certain(side, policy) for side in (own, eager) if side):
             break
     return own, eager if eager_turn else []
@@ -248,8 +251,7 @@ def _try_turn(baseline: Baseline | None, count: int) -> Turn | None:
 
 def _calls_per_turn(policy: TimingPolicy, milliseconds: float) -> int:
     """The planned number, or as many as fit into the time of one turn."""
-    affordable = policy.seconds * 1e3 / max(milliseconds, 1e-3) * policy.turn / policy.repetitions
-    return int(min(policy.turn, max(affordable, 2)))
+    return int(min(policy.turn, max(policy.turn_ms / max(milliseconds, 1e-3), 2)))
 
 
 def _pool(turns: Sequence[Turn]) -> list[float]:

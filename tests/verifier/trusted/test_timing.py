@@ -115,7 +115,7 @@ def test_a_candidate_that_is_far_too_slow_is_measured_by_few_calls():
 
 def test_noisy_times_are_taken_again_within_bounds():
     def noisy(turn, count):
-        times = [1.0 + 0.5 * ((turn * 7 + i * 5) % 11) for i in range(count)]
+        times = [0.1 + 0.05 * ((turn * 7 + i * 5) % 11) for i in range(count)]
         return Reply(TurnTimes(tuple(times)), sum(times) + 0.1 * count)
 
     measured, _ = drive(Rival(1.0), noisy)

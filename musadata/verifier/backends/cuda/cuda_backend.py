@@ -139,7 +139,11 @@ def open_cuda(config: VerifierConfig) -> Backend:
         compile=_compiler(config, device.architecture),
         readable=tuple(map(str, [*shown, *_compiler_folders()])),
         devices=tuple(str(path) for path in sorted(Path("/dev").glob("nvidia*")) if path.is_char_device()),
-        environment=(("MUSADATA_CACHE", str(cache)), ("CUDA_DEVICE_MAX_CONNECTIONS", _CONNECTIONS)),
+        environment=(
+            ("MUSADATA_CACHE", str(cache)),
+            ("CUDA_DEVICE_MAX_CONNECTIONS", _CONNECTIONS),
+            ("MUSADATA_ARCHITECTURE", device.architecture),
+        ),
         times=True,
         crosscheck=True,
         identity=device.uuid,

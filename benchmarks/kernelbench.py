@@ -1,0 +1,266 @@
+"""The compiler teacher's candidates for KernelBench at its own sizes, judged by us and by KernelBench's harness.
+
+    python -m benchmarks.kernelbench HARNESS --per-level 16 --output build/kernelbench.json
+
+HARNESS is a checkout of ScalingIntelligence/KernelBench: its problems are read there, and nothing of them is kept. They
+are a yardstick, never a source of data. Of each of the levels 1 to 3 as many problems are drawn as asked for, evenly
+over the level, of those for which the teacher has a candidate. Every candidate is judged on its own, from its source;
+the harness gets some of them, drawn evenly again, since one takes it several seconds. Rates are of whole runs, the
+start of processes included. Each difference between the two verdicts is listed with what both had to say.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.kernelbench_candidates import PRELOAD, write_candidate
+from benchmarks.measuring import Row, report
+from benchmarks.throughput import Pair, run_harness
+from musadata.config import BackendType, VerifierConfig
+from musadata.errors import MusadataError
+from musadata.records import ErrorClass, Verdict
+from musadata.sandbox import Sandbox
+from musadata.verifier import Verifier
+
+GOAL_RATIO, GOAL_RATE, GOAL_INTERVAL, FROM_MS = 20.0, 60.0, 0.01, 0.02
+_LEVELS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem's text, and the candidate for it."""
+
+    name: str
+    reference: str
+    candidate: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of a candidate: seconds from its turn to its verdict, and when after the start that was."""
+
+    verdict: Verdict | None
+    trouble: str
+    seconds: float
+    at: float
+
+
+def read_level(harness: Path, level: int) -> list[tuple[str, str]]:
+    """Names and texts of a level's problems, by number."""
+    paths = sorted(
+        (harness / "KernelBench" / f"level{level}").glob("*.py"), key=lambda path: int(path.name.split("_")[0])
+    )
+    return [(f"level{level}_{path.stem}", path.read_text(encoding="utf-8")) for path in paths]
+
+
+def draw_evenly(items: Sequence[Any], count: int) -> list[Any]:
+    """So many of them, spread over all; all of them if `count` is 0."""
+    if count <= 0 or count >= len(items):
+        return list(items)
+    return [items[int((index + 0.5) * len(items) / count)] for index in range(count)]
+
+
+def find_candidates(harness: Path, per_level: int, cores: int) -> tuple[list[Problem], dict[str, str]]:
+    """Problems of all levels with their candidates, and why others have none."""
+    missing: dict[str, str] = {}
+    chosen: list[Problem] = []
+    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier, Sandbox(PRELOAD) as sandbox:
+
+        def write(problem: tuple[str, str]) -> Problem | None:
+            name, reference = problem
+            try:
+                lone = verifier.read_reference(reference)
+            except MusadataError as error:
+                missing[name] = f"cannot be read: {error}"[:200]
+                return None
+            source, why = write_candidate(sandbox, name, reference, lone.measure or lone.forms[0].inputs)
+            if not source:
+                missing[name] = why
+                return None
+            return Problem(name, reference, source)
+
+        with ThreadPoolExecutor(cores) as pool:
+            for level in _LEVELS:
+                problems = read_level(harness, level)
+                # Some will have no candidate: half as many again are tried, and the draw is evened out afterwards.
+                tried = draw_evenly(problems, per_level + per_level // 2 if level < 3 else 3 * per_level)
+                chosen += draw_evenly([found for found in pool.map(write, tried) if found], per_level)
+    return chosen, missing
+
+
+def judge_all(
+    problems: Sequence[Problem], config: VerifierConfig, cores: int, seconds: float
+) -> Iterator[tuple[str, Judged]]:
+    """Names and verdicts as they come; what has none after `seconds` is left out."""
+    start = time.monotonic()
+    with Verifier(config) as verifier, ThreadPoolExecutor(cores) as pool:
+
+        def judge(problem: Problem) -> Judged:
+            began = time.monotonic()
+            try:
+                verdict, trouble = verifier.verify_text(problem.reference, problem.candidate), ""
+            except MusadataError as error:
+                verdict, trouble = None, str(error)[:400]
+            now = time.monotonic()
+            return Judged(verdict, trouble, now - began, now - start)
+
+        names = {pool.submit(judge, problem): problem.name for problem in problems}
+        try:
+            for done in as_completed(names, timeout=max(1.0, seconds)):
+                yield names[done], done.result()
+        except TimeoutError:
+            print("time is up for our side", file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def measure_ours(problems: Sequence[Problem], arguments: argparse.Namespace, note: Any) -> dict[str, Any]:
+    """Every verdict, and the rate."""
+    config = VerifierConfig(backend=BackendType(arguments.backend))
+    start = time.monotonic()
+    found: dict[str, Any] = {"seconds": 0.0, "verdicts": {}}
+    sys.setswitchinterval(0.0005)
+    for name, judged in judge_all(problems, config, arguments.cores, 60 * arguments.minutes):
+        found["verdicts"][name] = _describe(judged)
+        found["seconds"] = time.monotonic() - start
+        note(found)
+    found["seconds"] = time.monotonic() - start
+    return found
+
+
+def _describe(judged: Judged) -> dict[str, Any]:
+    base = {"seconds": round(judged.seconds, 2), "at": round(judged.at, 2)}
+    verdict = judged.verdict
+    if verdict is None:
+        return {**base, "outcome": "undecided", "why": judged.trouble}
+    outcome = "accepted" if verdict.accepted else "undecided" if verdict.error_class is ErrorClass.INFRA else "rejected"
+    return {
+        **base,
+        "outcome": outcome,
+        "why": "; ".join(f"{finding.rule}: {finding.message}" for finding in verdict.findings)[:400],
+        "speedup": verdict.speedup,
+        "timings": {one.name: [one.median_ms, one.low_ms, one.high_ms, one.repetitions] for one in verdict.timings},
+        "shrunk": verdict.shrunk[:200],
+    }
+
+
+def measure_harness(problems: Sequence[Problem], arguments: argparse.Namespace) -> dict[str, Any]:
+    """The harness on some of them."""
+    pairs = [
+        Pair(problem.name, problem.reference, problem.candidate)
+        for problem in draw_evenly(problems, arguments.harness_candidates)
+    ]
+    try:
+        found = run_harness(pairs, arguments.harness, arguments.cores, 60 * arguments.harness_minutes)
+    except RuntimeError as error:
+        return {"trouble": str(error)[-1500:], "evaluations": {}, "given": len(pairs)}
+    return {**found, "given": len(pairs)}
+
+
+def compare(ours: dict[str, Any], theirs: dict[str, Any]) -> list[dict[str, str]]:
+    """Candidates on which the two do not agree, with what each had to say."""
+    differences = []
+    for name, evaluation in theirs["evaluations"].items():
+        mine = ours["verdicts"].get(name)
+        if mine is None or (mine["outcome"] == "accepted") == evaluation["accepted"]:
+            continue
+        said = json.dumps(evaluation.get("metadata", ""))[:400]
+        differences.append({"name": name, "ours": f"{mine['outcome']} {mine['why']}"[:400], "harness": said})
+    return differences
+
+
+def summarise(ours: dict[str, Any], theirs: dict[str, Any], asked: int) -> tuple[list[Row], dict[str, Any]]:
+    """The rows of the table, and figures for the file."""
+    verdicts = ours["verdicts"]
+    outcomes = [one["outcome"] for one in verdicts.values()]
+    undecided = outcomes.count("undecided") + asked - len(outcomes)
+    rate = 60 * len(verdicts) / ours["seconds"] if ours["seconds"] else 0.0
+    speedups = [one["speedup"] for one in verdicts.values() if one.get("speedup")]
+    wide = _wide_intervals(verdicts)
+    done = theirs.get("evaluations", {})
+    spent = (theirs.get("compile_seconds") or 0.0) * len(done) / max(1, theirs.get("given", 0))
+    spent += sum(one["seconds"] for one in done.values())
+    rival = 60 * len(done) / spent if spent else 0.0
+    differences = compare(ours, theirs) if done else []
+    shown = f"{statistics.median(speedups):.2f} over {len(speedups)}" if speedups else "none"
+    lines: list[Row] = [
+        ("candidates at the checkout's own sizes", "", str(asked), True),
+        ("undecided", "0", str(undecided), undecided == 0),
+        ("accepted, rejected", "", f"{outcomes.count('accepted')}, {outcomes.count('rejected')}", True),
+        ("candidates a minute", f">= {GOAL_RATE:g}", f"{rate:.1f}", rate >= GOAL_RATE),
+        ("median speedup over eager", "", shown, True),
+        (f"95 % intervals above {FROM_MS * 1e3:g} µs wider than 1 %", "0", str(len(wide)), not wide),
+        ("the harness, candidates a minute", "", f"{rival:.2f} ({len(done)} done)", True),
+        (
+            "ours / the harness's",
+            f">= {GOAL_RATIO:g}",
+            f"{rate / rival:.1f}" if rival else "not measured",
+            bool(rival) and rate / rival >= GOAL_RATIO,
+        ),
+        ("verdicts that differ from the harness's", "", f"{len(differences)} of {len(done)}", True),
+    ]
+    return lines, {"rate": rate, "harness_rate": rival, "differences": differences, "wide_intervals": wide}
+
+
+def _wide_intervals(verdicts: dict[str, Any]) -> dict[str, list[float]]:
+    return {
+        f"{name} {side}": times
+        for name, one in verdicts.items()
+        for side, times in one.get("timings", {}).items()
+        if times[0] >= FROM_MS and times[2] - times[1] > GOAL_INTERVAL * times[0]
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure both and print; 1 if a goal is not reached."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("harness", type=Path)
+    parser.add_argument("--per-level", type=int, default=0, help="problems of each level; 0 for all")
+    parser.add_argument("--minutes", type=float, default=30.0, help="for our side")
+    parser.add_argument("--harness-candidates", type=int, default=16, help="how many the harness judges; whole rounds")
+    parser.add_argument("--harness-minutes", type=float, default=20.0)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--backend", default="cuda")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args(argv)
+    arguments.harness = arguments.harness.resolve()
+    partial = Path(tempfile.gettempdir()) if arguments.output is None else arguments.output.parent
+    partial.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    problems, missing = find_candidates(arguments.harness, arguments.per_level, arguments.cores)
+    drawing = time.monotonic() - start
+    print(f"{len(problems)} candidates after {drawing:.0f} s, {len(missing)} problems have none", flush=True)
+
+    def note(found: dict[str, Any]) -> None:
+        """Keep what there is: the run may be cut off."""
+        if arguments.output is not None:
+            (partial / f"{arguments.output.stem}_partial.json").write_text(json.dumps(found, indent=1))
+
+    ours = measure_ours(problems, arguments, note)
+    theirs: dict[str, Any] = {"evaluations": {}}
+    if arguments.harness_candidates and arguments.backend == "cuda":
+        theirs = measure_harness(problems, arguments)
+    lines, figures = summarise(ours, theirs, len(problems))
+    details = {"seconds_for_candidates": drawing, "no_candidate": missing, "ours": ours, "harness": theirs, **figures}
+    report("KernelBench at its own sizes", lines, details, arguments.output)
+    for one in figures["differences"]:
+        print(json.dumps(one), flush=True)
+    kept = all(line[3] for line in lines)
+    sys.stdout.flush()
+    if threading.active_count() > 1:
+        os._exit(0 if kept else 1)  # a verdict that takes too long is not waited for
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
