@@ -49,6 +49,10 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int, annota
     agreement = (*module, "benchmarks.agreement", "--workers", str(cores), *to("agreement"))
     agreement += ("--limit", "4", "--second", "emulated") if dry else ()
     corpus = (*module, "benchmarks.device_corpus", "--annotated", str(annotated), "--backend", backend, *to("corpus"))
+    sizes = (*module, "benchmarks.measure_size", "--backend", backend, *to("measure_size"))
+    problems = (*module, "benchmarks.kernelbench", str(harness), "--backend", backend, "--cores", str(cores))
+    problems += (*to("kernelbench"), "--minutes", "3", "--harness-minutes", "4.5")
+    problems += ("--per-level", "2") if dry else ("--per-level", "16", "--harness-candidates", "16")
     tests = (*module, "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/verifier")
     return [
         Part(
@@ -57,6 +61,8 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int, annota
             90,
             "libraries",
         ),
+        Part("measure size", sizes, 240, "measure_size"),
+        *([Part("kernelbench", problems, 520, "kernelbench")] if harness else []),
         Part(
             "cold start", (*module, "benchmarks.cold_start", "--backend", backend, *to("cold_start")), 60, "cold_start"
         ),

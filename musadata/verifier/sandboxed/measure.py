@@ -229,9 +229,7 @@ class _Baseline:
                 return messages.Prepared()
             case measures.PrepareMeasure():
                 self._forget(command.flush_bytes)
-                self._oracle = DeviceOracle(command, self._device)
-                self._prepared = _time_at_measure_size(self._oracle, command, self._device)
-                return self._oracle.describe()
+                return self._prepare_measure(command)
             case measures.Release():
                 return self._release(command)
         if self._prepared is None or self._watch is None:
@@ -246,6 +244,18 @@ class _Baseline:
         if self._oracle is None:
             raise RuntimeError("no reference is prepared at its measure size")
         return self._oracle.carry_out(command)
+
+    def _prepare_measure(self, command: measures.PrepareMeasure) -> measures.MeasureReady:
+        failure: Exception | None = None
+        try:
+            self._oracle = DeviceOracle(command, self._device)
+            self._prepared = _time_at_measure_size(self._oracle, command, self._device)
+            return self._oracle.describe()
+        except Exception as error:
+            failure = error.with_traceback(None)  # its frames hold what may be most of the device's memory
+        self._oracle = None
+        free_memory(self._device)
+        raise failure
 
     def _forget(self, flush_bytes: int) -> None:
         """Free the memory of the reference before."""

@@ -20,6 +20,10 @@ from musadata.verifier.protocol.streams import Stream
 _GRANULE = 2 << 20  # of the device's shareable memory
 
 
+class WindowFailed(RuntimeError):
+    """The memory of another process cannot be mapped here; no candidate is to blame."""
+
+
 @dataclass
 class Window:
     """Shared memory. `memory`: its bytes, on the device or on the host; `kind`: "device" or "host"."""
@@ -58,10 +62,13 @@ def attach_window(kind: str, file: Descriptor, size: int) -> Window:
     """The same memory in another process.
 
     Raises:
-        OSError, RuntimeError: it is not there, or cannot be mapped.
+        WindowFailed: it cannot be mapped.
     """
     if kind == "device":
-        return _attach_on_device(file, size)
+        try:
+            return _attach_on_device(file, size)
+        except (ImportError, RuntimeError) as error:
+            raise WindowFailed(str(error)) from error
     mapping = mmap.mmap(file.number, size)
     return Window("host", torch.frombuffer(mapping, dtype=torch.uint8), file, mapping)
 
@@ -128,6 +135,8 @@ def _map(handle: Any, size: int, file: Descriptor) -> Window:
     access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
     _check(driver.cuMemSetAccess(address, size, [access], 1))
     memory = torch.as_tensor(_Raw(int(address), size), device="cuda")
+    if memory.data_ptr() != int(address):
+        raise RuntimeError("PyTorch makes a copy of the device's shared memory")
     return Window("device", memory, file, address)
 
 

@@ -80,9 +80,11 @@ class BaselinePool:
             eager_ms = min(self._eager.measure(2).times)
             window = self._eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
             compiled = self._time_compiled(request) if self._config.torch_compile else None
-        self._window_kind = window.kind  # of the host, where the device's is not shared
+        if window.kind == "host":  # the device's cannot be shared
+            self._window_kind = window.kind
         seeds, strict = (derive("proof"), derive("again")), self._config.strict
         checks = MeasureChecks(self._eager, ready, not is_same, window.bytes, *seeds, strict, not expectation.sets)
+        checks.use_host = partial(self._use_host, window.kind)
         plan = measures.MeasurePlan(
             specs=measure.specs,
             seed=seed,
@@ -96,6 +98,10 @@ class BaselinePool:
         )
         schedule = time_candidate(self._policy, self._eager, compiled, checks, self._config.strict)
         return Driver(schedule, plan, partial(allow, eager_ms), self._eager.release, partial(blame_slow, eager_ms))
+
+    def _use_host(self, kind: str) -> bool:
+        self._window_kind = "host"
+        return kind != "host"
 
     def _time_compiled(self, request: PrepareReference | measures.PrepareMeasure) -> Timing | None:
         """Measured once per reference: compiling takes far longer than everything else."""

@@ -4,10 +4,11 @@ The process that holds the expected results compares; here only the order is dec
 through the window, and what is said of an element that is wrong.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
+from musadata.errors import Outage
 from musadata.records import Finding
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
@@ -22,7 +23,7 @@ from musadata.verifier.trusted.timing import CandidateFailed, Command, Measured,
 _Answer = TypeVar("_Answer")
 _VARIANTS = (SCALED, OFFSET)
 _SETUP_SECONDS = 90.0
-_STEP_SECONDS = 20.0  # for anything that depends on no kernel of the candidate
+_STEP_SECONDS = 10.0  # for anything that depends on no kernel of the candidate
 _SLOWEST = 40.0  # times the reference: twice what is still measured
 
 
@@ -34,6 +35,7 @@ class MeasureChecks:
         ready: the prepared reference.
         has_own_state: it has another state than on the proof sets.
         proof, again: the seeds of the inputs before and after timing.
+        use_host: makes later windows memory of the host; whether this one is not.
         is_only_proof: there are no proof sets, so that more inputs, and a replay with null kernels, take their place.
     """
 
@@ -45,6 +47,7 @@ class MeasureChecks:
     again: int
     strict: bool
     is_only_proof: bool = False
+    use_host: Callable[[], bool] = lambda: False
     failure: ClassVar[rules.Rule] = rules.MEASURE_EXCEPTION
 
     @property
@@ -70,7 +73,17 @@ class MeasureChecks:
             if length:
                 self.baseline.ask(measures.FillWindow(start), messages.Prepared)
             reply = yield measures.TakeState(start)
+            self._require_window(reply)
             _require(reply, messages.Prepared)
+
+    def _require_window(self, reply: Reply) -> None:
+        """Raise an outage, so that the candidate is run again, if its process says that it cannot map device memory.
+
+        That may be a lie, so it counts only once: the next window is of the host.
+        """
+        answer = reply.answer
+        if isinstance(answer, messages.Failure) and answer.error.error_type == "WindowFailed" and self.use_host():
+            raise Outage(f"device memory cannot be shared ({answer.error.message})"[:300], where="verifier")
 
     def _compare(
         self, measured: Measured, command: measures.MakeOutput, replay: bool = False
