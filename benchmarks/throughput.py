@@ -130,20 +130,26 @@ def run_harness(pairs: Sequence[Pair], harness: Path, cores: int, seconds: float
 
 
 def judge_adversarial(harness: Path, backend: str) -> dict[str, str]:
-    """Our verdicts on the harness's own cheats, on matrices of 512 (the oracle runs on the CPU)."""
+    """Our verdicts on the harness's own cheats, on matrices of 512; none where the checkout lacks them."""
     from musadata.config import BackendType, VerifierConfig
     from musadata.verifier import Verifier
 
-    folder = harness / "adversarial"
-    if not folder.is_dir():
-        folder = harness / "src" / "kernelbench" / "unit_tests" / "test_kernels"
-    given = [folder / "reference.py", harness / "KernelBench" / "level1" / "1_Square_matrix_multiplication_.py"]
-    reference = next(path for path in given if path.is_file()).read_text().replace("N = 2048 * 2", "N = 512")
+    folders = (harness / "adversarial", harness / "src" / "kernelbench" / "unit_tests" / "test_kernels")
+    problem = harness / "KernelBench" / "level1" / "1_Square_matrix_multiplication_.py"
+    reference = next((path for path in (folders[0] / "reference.py", problem) if path.is_file()), None)
+    cheats = {
+        name: path
+        for name in ("non_default_stream", "result_reuse", "zero_out")
+        for folder in folders
+        for path in (folder / f"{name}.py", folder / f"{name}_kernel.py")
+        if path.is_file()
+    }
+    if reference is None or not cheats:
+        return {}
     found = {}
     with Verifier(VerifierConfig(backend=BackendType(backend))) as verifier:
-        task = verifier.read_task(reference)
-        for name in ("non_default_stream", "result_reuse", "zero_out"):
-            path = next(p for p in (folder / f"{name}.py", folder / f"{name}_kernel.py") if p.is_file())
+        task = verifier.read_task(reference.read_text().replace("N = 2048 * 2", "N = 512"))
+        for name, path in cheats.items():
             verdict = verifier.verify(task, path.read_text())
             rules = ", ".join(finding.rule for finding in verdict.findings)
             found[name] = "accepted" if verdict.accepted else f"{verdict.error_class}: {rules}"
@@ -206,9 +212,9 @@ def _measure(arguments: argparse.Namespace, pairs: list[Pair], work: Path) -> in
     }
     if harness:
         rejected = judge_adversarial(harness, backend)
-        lines.append(
-            ("KernelBench's adversarial kernels", "rejected", str(rejected), "accepted" not in rejected.values())
-        )
+        said = str(rejected) if rejected else "not in this checkout"
+        promise = "rejected" if rejected else ""
+        lines.append(("KernelBench's adversarial kernels", promise, said, "accepted" not in rejected.values()))
         details["adversarial"] = rejected
     if harness and backend == "cuda":
         lines += _compare(pairs, arguments, rate, accepted, details)
