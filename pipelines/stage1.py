@@ -203,9 +203,18 @@ class Keep(ShardStep):
 
 
 def _select(config: Config, corpus: str, probed: Sequence[Commit | Undone]) -> "Selection | dict[int, Undone]":
-    """The selection; where an outage has kept shards from being probed, these, since nothing can be selected yet."""
+    """The selection; where an outage has kept shards from being probed, these, since nothing can be selected yet.
+
+    An outage during the selection keeps all shards from their end.
+    """
     undone = {one.shard.index: one for one in probed if isinstance(one, Undone)}
-    return undone or select_tasks(config, corpus, _ordered(probed))
+    if undone:
+        return undone
+    shards = deal(config.shards)
+    selected = UnlessUndone(lambda _: select_tasks(config, corpus, _ordered(probed)))(shards[0])
+    if isinstance(selected, Undone):
+        return {shard.index: Undone(shard, selected.cause) for shard in shards}
+    return selected
 
 
 def _ordered(probed: Iterable[Commit | Undone]) -> list[Commit]:

@@ -4,6 +4,7 @@ A million signatures take 128 MB of memory and half a gigabyte in a scratch file
 """
 
 import mmap
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from musadata.config import TasksConfig
+from musadata.errors import Outage
 from musadata.records import Task
 from musadata.tasks.balance import check_targets, drop_surplus
 from musadata.tasks.decontaminate import load_fingerprints
@@ -54,7 +56,11 @@ class Signatures:
 
     @classmethod
     def read(cls, tables: Iterable[pa.Table], rows: int) -> "Signatures":
-        """The signatures of tables of `COLUMNS`, `rows` in all; many texts lie in a scratch file without a name."""
+        """The signatures of tables of `COLUMNS`, `rows` in all; many texts lie in a scratch file without a name.
+
+        Raises:
+            Outage: there is no room for that file.
+        """
         parts: list[tuple[Any, ...]] = []
         texts = _room_for_texts(rows)
         done = 0
@@ -196,8 +202,17 @@ def _room_for_texts(rows: int) -> Integers:
     shape = (PERMUTATIONS, rows)
     if rows <= _ROWS_IN_MEMORY:
         return np.zeros(shape, np.uint32)
-    with tempfile.TemporaryFile(prefix="musadata-texts-") as file:
-        return np.memmap(file, np.uint32, "w+", shape=shape)
+    try:
+        with tempfile.TemporaryFile(prefix="musadata-texts-") as file:
+            # Without blocks of its own, a write to the mapped file would end the process once the disk is full.
+            os.posix_fallocate(file.fileno(), 0, rows * PERMUTATIONS * np.dtype(np.uint32).itemsize)
+            return np.memmap(file, np.uint32, "r+", shape=shape)
+    except OSError as error:
+        raise Outage(
+            f"no room for what the selection compares ({error.strerror or error})",
+            where=tempfile.gettempdir(),
+            remedy="make room there, or name another folder in TMPDIR",
+        ) from error
 
 
 def _forget_pages(texts: Integers) -> None:

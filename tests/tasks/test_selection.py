@@ -1,12 +1,15 @@
 """One task of each group of duplicates is kept, whatever the order."""
 
 import random
+import resource
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.config import TasksConfig
+from musadata.errors import Outage
 from musadata.records import OperatorFamily, Provenance, SourceKind, Task
 from musadata.tasks import selection
 from musadata.tasks.selection import DECISIONS, Signatures
@@ -153,3 +156,28 @@ def test_tokens_survive_names_numbers_comments_and_layout(disguised):
 
 def test_tokens_tell_operators_apart():
     assert tokens("return F.relu(x)") != tokens("return F.gelu(x)")
+
+
+@contextmanager
+def largest_file(bytes_: int):
+    """Files of this process may not grow beyond so many bytes, which is refused as a full disk is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_texts_in_a_scratch_file_give_the_same_decisions(monkeypatch):
+    tasks = [signature(f"t{number}", f"g{number // 2}", lines(30, number % 3)) for number in range(40)]
+    before = selection.select(Signatures.of(tasks), CONFIG).tolist()
+    monkeypatch.setattr(selection, "_ROWS_IN_MEMORY", 0)
+    assert selection.select(Signatures.of(tasks), CONFIG).tolist() == before
+
+
+def test_scratch_file_without_room_is_an_outage_that_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(selection, "_ROWS_IN_MEMORY", 0)
+    tasks = [signature(f"t{number}") for number in range(40)]
+    with largest_file(4096), pytest.raises(Outage, match="TMPDIR"):
+        Signatures.of(tasks)
