@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from musadata.records import ErrorClass, Finding
+from musadata.verifier.rules.catalogue import INTERFACE_INITIAL_STATE
 
 MAX_CHARACTERS = 2000
 _MOST_FINDINGS = 4
@@ -20,7 +21,10 @@ def write_feedback(error_class: ErrorClass | None, test_share: float, findings: 
     """Bounded in length; shows single elements at the most, never an expected tensor."""
     if error_class is None:
         return "Correct: all randomised tests passed."
-    lines = [_OPENINGS[error_class]]
+    if findings and findings[0].rule == INTERFACE_INITIAL_STATE.id:
+        lines = ["The candidate is right with parameters that are copied into it, but it starts with other ones."]
+    else:
+        lines = [_OPENINGS[error_class]]
     if error_class is ErrorClass.CORRECTNESS:
         lines.append(f"{round(100 * test_share)} % of the randomised tests passed.")
     shown = list(dict.fromkeys(_sentence(finding) for finding in findings))

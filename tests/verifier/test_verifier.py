@@ -147,6 +147,9 @@ class ModelNew(nn.Module):
         ("self.scale", "self.gain", "interface.state"),
         ("torch.ones(size)", "torch.ones(size, 1)", "interface.state"),
         ("torch.ones(size)", "torch.ones(size).double()", "interface.state"),
+        ("torch.ones(size)", "torch.full((size,), 1.0)", None),
+        ("torch.ones(size)", "torch.zeros(size)", "interface.initial_state"),
+        ("torch.ones(size)", "torch.empty(size)", "interface.initial_state"),
         ("s[i % cols] *", "", "correctness.values"),
         ("self.power = power", "self.power = 1.0", "correctness.values"),
     ],
@@ -154,6 +157,33 @@ class ModelNew(nn.Module):
 def test_parameters_are_randomised_and_copied_by_name(verifier, make_task, old, new, rule):
     _, rules = judge(verifier, make_task(SCALE), SCALED.replace(old, new) if old else SCALED)
     assert rules == ({rule} if rule else set())
+
+
+RANDOM_SCALE = SCALE.replace("torch.ones(size)", "torch.randn(size)")
+RANDOM_SCALED = SCALED.replace("torch.ones(size)", "torch.randn(size)")
+
+
+def test_parameters_that_are_drawn_as_in_the_reference_start_with_its_values(verifier, make_task):
+    later = RANDOM_SCALED.replace("self.scale =", "torch.randn(1)\n        self.scale =")
+    assert judge(verifier, make_task(RANDOM_SCALE), RANDOM_SCALED)[0].accepted
+    verdict, rules = judge(verifier, make_task(RANDOM_SCALE), later)
+    assert rules == {"interface.initial_state"}
+    assert (verdict.error_class, verdict.test_share, verdict.reward) == (ErrorClass.CORRECTNESS, 1.0, 0.0)
+    assert "same statements in the same order" in verdict.feedback
+    assert "not right" not in verdict.feedback
+
+
+def test_memory_that_the_reference_does_not_fill_may_start_with_any_values(verifier, make_task):
+    scratch = 'self.register_buffer("scratch", torch.empty(size))\n        self.power ='
+    reference = SCALE.replace("self.power =", scratch)
+    for fill in ("torch.zeros", "torch.empty"):
+        candidate = SCALED.replace("self.power =", scratch.replace("torch.empty", fill))
+        assert judge(verifier, make_task(reference), candidate)[0].accepted
+
+
+def test_wrong_results_and_a_wrong_start_are_reported_together(verifier, make_task):
+    _, rules = judge(verifier, make_task(SCALE), SCALED.replace("torch.ones", "torch.zeros").replace("* power;", ";"))
+    assert rules == {"correctness.values", "interface.initial_state"}
 
 
 def test_reference_that_does_not_run_is_not_held_against_the_candidate(verifier, relu_task, relu):

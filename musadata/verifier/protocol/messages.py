@@ -154,6 +154,7 @@ class CandidateFacts:
     Attributes:
         calls: in the order of the plan.
         interface: sentences about what does not fit the reference's model.
+        initial: digests of its parameters and buffers by name, as its constructor has made them.
         changed_later: names of calls whose outputs a later call changed.
         tampered: functions of PyTorch and Python that the candidate replaced.
         threads: how many it started.
@@ -162,6 +163,7 @@ class CandidateFacts:
     calls: tuple[CallFacts, ...] = ()
     error: ErrorFacts | None = None
     interface: tuple[str, ...] = ()
+    initial: Json = None
     changed_later: tuple[str, ...] = ()
     tampered: tuple[str, ...] = ()
     threads: int = 0
@@ -379,11 +381,13 @@ class ReferenceSet:
 
 @dataclass(frozen=True)
 class ReferenceFacts:
-    """The constructor's arguments, the parameters' names, and those of the sets that prove something."""
+    """The constructor's arguments, the parameters' names, and those of the sets that prove something. `initial`:
+    digests of parameters and buffers by name, as the constructor has made them."""
 
     init: Json
     parameters: tuple[str, ...]
     sets: tuple[ReferenceSet, ...]
+    initial: Json
 
 
 def number_blobs(blobs: Sequence[bytes]) -> Blobs:

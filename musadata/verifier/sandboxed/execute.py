@@ -32,7 +32,7 @@ from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
 from musadata.verifier.sandboxed.measured_run import serve_measured
-from musadata.verifier.sandboxed.model_state import copy_state
+from musadata.verifier.sandboxed.model_state import construct_seeded, copy_state
 from musadata.verifier.sandboxed.plain_values import decode
 from musadata.verifier.sandboxed.state_snapshot import Snapshot, take_snapshot
 
@@ -104,8 +104,10 @@ class _Session:
             ask_for(messages.RequestDevice(), messages.Proceed)
             self._have_measured(kind, None, backend)
             return
-        torch.manual_seed(plan.seed)
-        model = kind(*decode(plan.init)).to(backend.DEVICE).eval()
+        init = decode(plan.init)
+        model, initial = construct_seeded(lambda: kind(*init), plan.seed)
+        self.facts = replace(self.facts, initial=initial)
+        model = model.to(backend.DEVICE).eval()
         problems = copy_state(model, unpack_torch(plan.state), set(plan.parameters))
         self.facts = replace(self.facts, interface=tuple(problems))
         if problems:

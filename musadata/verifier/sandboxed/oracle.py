@@ -25,7 +25,7 @@ from musadata.verifier.protocol.variants import InputSet
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
-from musadata.verifier.sandboxed.model_state import randomise, tensors_of
+from musadata.verifier.sandboxed.model_state import construct_seeded, randomise, tensors_of
 from musadata.verifier.sandboxed.nonfinite import relax
 
 _MOST_NONFINITE = 0.5
@@ -48,7 +48,7 @@ def run_reference(message: object) -> dict[str, object]:
     for plan in request.sets:
         sets += _run_plan(len(sets), plan, reference)
     names = tuple(name for name, _ in reference.model.named_parameters(remove_duplicate=False))
-    return encode(ReferenceFacts(plain_values.encode(list(arguments)), names, tuple(sets)))
+    return encode(ReferenceFacts(plain_values.encode(list(arguments)), names, tuple(sets), reference.initial))
 
 
 @dataclass
@@ -56,11 +56,13 @@ class _Reference:
     """A model and the sets of shapes that it is called with.
 
     Attributes:
+        initial: digests of its parameters and buffers as they were constructed.
         usual: by set of shapes, the oracle's results for the first input set that was run.
     """
 
     specs: tuple[tuple[InputSpec, ...], ...]
     model: torch.nn.Module
+    initial: dict[str, str]
     usual: dict[int, list[torch.Tensor]] = field(default_factory=dict)
 
     def draw(self, plan: InputSet, variant: str) -> list[Any]:
@@ -98,8 +100,8 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
     constants."""
     failure: Exception | None = None
     for parameters, buffers in ((True, True), (True, False), (False, False)):
-        torch.manual_seed(request.seed)
-        reference = _Reference(request.shapes, source.Model(*arguments).eval())
+        model, initial = construct_seeded(lambda: source.Model(*arguments), request.seed)
+        reference = _Reference(request.shapes, model.eval(), initial)
         if parameters:
             randomise(reference.model, request.seed, buffers)
         try:

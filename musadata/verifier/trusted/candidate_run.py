@@ -107,7 +107,7 @@ def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
     """What the reference computes, while the candidate compiles and starts."""
     shapes = exercise.shapes()
     if not shapes:  # it is proven at its measure size alone
-        return Expectation((), (), b"", ())
+        return Expectation((), (), b"", (), {})
     sets = plan_sets(opened.config, exercise.task_id, shapes)
     return opened.references.expect(exercise.reference, shapes, sets, seed)
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from musadata.records import InputSpec
@@ -44,12 +44,14 @@ class ExpectedSet:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Everything that a verification needs to know about the reference."""
+    """Everything that a verification needs to know about the reference. `initial`: digests of its parameters and
+    buffers by name, as they are constructed; `state`: their values that candidates are judged with."""
 
     init_arguments: Json
     parameters: tuple[str, ...]
     state: bytes
     sets: tuple[ExpectedSet, ...]
+    initial: Mapping[str, str]
 
 
 class BadReference(Exception):
@@ -119,7 +121,8 @@ def _read_expectation(outcome: Outcome) -> Expectation:
     if facts is None:
         raise ValueError("not the facts of a reference")
     sets = tuple(_read_set(index, item, outcome.files) for index, item in enumerate(facts.sets))
-    return Expectation(facts.init, facts.parameters, outcome.files["state"], sets)
+    initial = {str(name): str(digest) for name, digest in dict(facts.initial).items()}
+    return Expectation(facts.init, facts.parameters, outcome.files["state"], sets, initial)
 
 
 def _read_set(index: int, item: ReferenceSet, files: dict[str, bytes]) -> ExpectedSet:

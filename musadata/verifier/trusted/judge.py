@@ -47,12 +47,14 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
     if missing:
         finding = rules.EXECUTE_UNSUPPORTED.finding(missing[0])
         return Judgement(VerifyStage.EXECUTE, ErrorClass.INFRA, share, (finding,), operators, kernels)
+    start = _check_start(report, expectation)
     found = [
         (VerifyStage.EXECUTE, ErrorClass.CORRECTNESS, _mismatches(report), 0.0),
         (VerifyStage.EXECUTE, ErrorClass.RUNTIME, crash, share),
         (VerifyStage.PROFILE, ErrorClass.CHEATING, [f for f in cheats if rules.RULES[f.rule].certain], share),
-        (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, wrong, share),
+        (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, wrong and [*wrong, *start], share),
         (VerifyStage.PROFILE, ErrorClass.CHEATING, cheats, share),
+        (VerifyStage.COMPARE, ErrorClass.CORRECTNESS, start, share),
     ]
     for stage, error_class, findings, q in found:
         if findings:
@@ -75,6 +77,16 @@ def add_crosscheck(judgement: Judgement, found: Judgement | None) -> Judgement:
 
 def _mismatches(report: Report) -> list[Finding]:
     return [rules.INTERFACE_STATE.worded(sentence[:300]) for sentence in report.facts.interface[:_MOST_SENTENCES]]
+
+
+def _check_start(report: Report, expectation: Expectation) -> list[Finding]:
+    """Whether every parameter, and every buffer that the candidate has, starts with the reference's values."""
+    own = report.facts.initial if isinstance(report.facts.initial, dict) else {}
+    wanted = {name for name in expectation.initial if name in expectation.parameters or name in own}
+    others = sorted(name for name in wanted if own.get(name) != expectation.initial[name])
+    if not others:
+        return []
+    return [rules.INTERFACE_INITIAL_STATE.finding(f"{others[0]}{f' and {len(others) - 1} more' * (len(others) > 1)}")]
 
 
 def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:

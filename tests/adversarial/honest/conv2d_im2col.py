@@ -52,8 +52,9 @@ class Convolution(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs, size, size))
         self.bias = nn.Parameter(torch.empty(outputs))
-        nn.init.uniform_(self.weight, -0.1, 0.1)
-        nn.init.zeros_(self.bias)
+        bound = (inputs * size * size) ** -0.5
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x):
         return ext.conv(x, self.weight, self.bias)

@@ -84,6 +84,7 @@ MESSAGES = [
                 (Tolerance(0.1, 0.2, True, False, ((0, (0.1, 0.2)),)),),
             ),
         ),
+        {"weight": "digest"},
     ),
 ]
 

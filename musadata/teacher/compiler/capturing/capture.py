@@ -4,10 +4,8 @@ Sizes that vary over a task's sets of input shapes stay symbolic, all others are
 decomposed to core aten operators, except for those in `UNDECOMPOSED`, for which the lowering has rules of its own.
 """
 
-import ast
 import inspect
 import math
-import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +25,7 @@ from torch.utils import _pytree as pytree
 from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.reference_loading import build_model, load_reference
+from musadata.teacher.compiler.capturing.constructor import recording_functions, slice_constructor
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
 from musadata.teacher.compiler.capturing.undecomposed_operators import undecomposed_operators
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -53,8 +52,9 @@ def capture(source: str, shape_sets: Sequence[Sequence[dict[str, Any]]], seed: i
 
 
 def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[str, Any]:
-    reference = load_reference(source)
-    model = build_model(reference, seed)
+    with recording_functions() as called:
+        reference = load_reference(source)
+        model = build_model(reference, seed)
     shape_sets = sorted(shape_sets, key=lambda specs: _tracing_penalty(specs, shape_sets))
     values = draw(shape_sets[0], seed)
     environment = ShapeEnv(duck_shape=False)
@@ -81,9 +81,10 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
     tensor_names = [spec.name for spec, value in zip(shape_sets[0], values, strict=True) if _is_tensor(value)]
     return {
         "arguments": _arguments(reference.Model, shape_sets[0]),
+        "options": _options(reference.Model, len(shape_sets[0])),
         "state": state,
         "sizes": encoder.sizes(shape_sets),
-        "initializer": _initializer(reference.Model),
+        "constructor": slice_constructor(source, called),
         **encoder.graph([("state", entry["name"]) for entry in state] + [("argument", name) for name in tensor_names]),
         "result": call.result(),
     }
@@ -206,8 +207,7 @@ def _state(model: torch.nn.Module) -> list[dict[str, Any]]:
 
 def _arguments(model: type, specs: Sequence[InputSpec]) -> list[dict[str, Any]]:
     """Forward's arguments in call order: the name that its signature gives, and the tensor's dtype and rank."""
-    parameters = list(inspect.signature(model.forward).parameters.values())[1:]  # type: ignore[attr-defined]
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [name for name, parameter in _parameters(model).items() if parameter.kind != parameter.KEYWORD_ONLY]
     names = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(specs))]
     return [
         {"name": name, "spec": spec.name, "dtype": spec.dtype, "rank": len(spec.shape), "literal": spec.literal}
@@ -215,50 +215,17 @@ def _arguments(model: type, specs: Sequence[InputSpec]) -> list[dict[str, Any]]:
     ]
 
 
-def _initializer(model: type) -> dict[str, Any]:
-    """The constructor: its parameter list as text, and its whole source where it can stand alone in another class."""
-    constructor: Any = vars(model).get("__init__") or model.__init__  # type: ignore[misc]
-    signature = inspect.signature(constructor)
-    names: list[str] = []
-    for parameter in signature.parameters.values():
-        default = "" if parameter.default is parameter.empty else f"={_plain_default(parameter.default)}"
-        star = "*" * ((parameter.kind == parameter.VAR_POSITIONAL) + 2 * (parameter.kind == parameter.VAR_KEYWORD))
-        bar = ["*"] if parameter.kind == parameter.KEYWORD_ONLY and "*" not in "".join(names) else []
-        names += [*bar, f"{star}{parameter.name}{default}"]
-    return {"parameters": ", ".join(names), "source": _standalone_source(model)}
+def _options(model: type, given: int) -> list[dict[str, Any]]:
+    """Forward's further arguments, which have defaults: `given` of them are passed."""
+    parameters = list(_parameters(model).values())[given:]
+    return [
+        {"name": p.name, "default": repr(p.default), "keyword": p.kind == p.KEYWORD_ONLY}
+        for p in parameters
+        if isinstance(p.default, (int, float, bool, str, type(None), tuple))
+    ]
 
 
-def _plain_default(value: object) -> str:
-    return repr(value) if isinstance(value, (int, float, bool, str, type(None), tuple)) else "None"
-
-
-_KNOWN_NAMES = {"torch", "nn", "F", "super", "int", "float", "range", "len", "tuple", "list", "max", "min", "self"}
-
-
-def _standalone_source(model: type) -> str:
-    """`__init__` as written, if it only builds layers and tensors from torch and sets them; else an empty text."""
-    if model.__bases__ != (torch.nn.Module,) or "__init__" not in vars(model):
-        return ""
-    try:
-        text = textwrap.dedent(inspect.getsource(vars(model)["__init__"]))
-    except (OSError, TypeError):
-        return ""
-    function = ast.parse(text).body[0]
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-        return ""
-    bound = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
-    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
-    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
-    calls = {
-        node.func.attr
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_name(node.func.value, "self")
-    }
-    alone = read <= bound | stored | _KNOWN_NAMES and calls <= {"register_buffer", "register_parameter"}
-    plain_super = not any(isinstance(n, ast.Call) and _is_name(n.func, "super") and n.args for n in ast.walk(function))
-    return text if alone and plain_super else ""
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
+def _parameters(model: type) -> dict[str, inspect.Parameter]:
+    """The named parameters of forward."""
+    parameters = list(inspect.signature(model.forward).parameters.values())[1:]  # type: ignore[attr-defined]
+    return {p.name: p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}

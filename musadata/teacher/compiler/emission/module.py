@@ -1,8 +1,7 @@
-"""The Python side of a candidate: state under the reference's names, and a forward that calls the host function."""
+"""The Python side of a candidate: the reference's constructor, and a forward that calls the host function."""
 
+import re
 import textwrap
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,49 @@ TEMPLATE = Path(__file__).parent.joinpath("templates/module.txt").read_text(enco
 
 def write_module(graph: Graph, host: HostFunction, cuda: str) -> str:
     """The whole candidate."""
-    initializer = textwrap.indent(_initializer(graph), "    ")
+    constructor = graph.constructor
+    imports = constructor["imports"].splitlines()
+    standard = [line for line in imports if not re.match(r"(import|from) torch\b", line)]
     return TEMPLATE.format(
-        imports="import torch.nn.functional as F\n" if " F." in initializer else "",
+        standard_imports="".join(f"{line}\n" for line in standard) + "\n" * bool(standard),
+        torch_imports="".join(f"{line}\n" for line in imports if line not in standard),
         cuda=cuda,
         declaration=f'"""\n{host.declaration}\n"""' if "\n" in host.declaration else f'"{host.declaration}"',
         name=host.name,
         function=host.name,
-        initializer=initializer,
-        arguments="".join(f", {argument['name']}" for argument in graph.arguments),
-        forward=textwrap.indent(_forward(graph, host), "        "),
+        definitions=f"{constructor['definitions']}\n\n\n" if constructor["definitions"] else "",
+        bases=constructor["bases"],
+        methods=f"{constructor['methods']}\n\n" if constructor["methods"] else "",
+        arguments=_arguments(graph),
+        forward=textwrap.indent(_refusal(graph) + _forward(graph, host), "        "),
     )
+
+
+_SINGLETONS = ("None", "True", "False")
+
+
+def _arguments(graph: Graph) -> str:
+    """All parameters of the reference's forward."""
+    names = [argument["name"] for argument in graph.arguments]
+    names += [f"{option['name']}={option['default']}" for option in graph.options if not option["keyword"]]
+    keywords = [f"{option['name']}={option['default']}" for option in graph.options if option["keyword"]]
+    listed = ["self", *names, *(["*", *keywords] if keywords else [])]
+    text = ", ".join(listed)
+    return text if len(text) <= 90 else "\n" + "".join(f"        {name},\n" for name in listed) + "    "
+
+
+def _refusal(graph: Graph) -> str:
+    """Statements that refuse values of options that the kernels are not written for."""
+    literals = [argument for argument in graph.arguments if not argument["dtype"]]
+    fixed = {argument["name"]: argument["literal"] for argument in literals}
+    fixed |= {option["name"]: option["default"] for option in graph.options}
+    if not fixed:
+        return ""
+    tests = [f"{name} {'is not' if value in _SINGLETONS else '!='} {value}" for name, value in fixed.items()]
+    test = " or ".join(tests)
+    if len(test) > 90:
+        test = "(\n    " + "\n    or ".join(tests) + "\n)"
+    return f'if {test}:\n    raise ValueError("the kernels are written for other options")\n'
 
 
 def _forward(graph: Graph, host: HostFunction) -> str:
@@ -64,65 +95,3 @@ def state_path(name: str) -> str:
         else:
             text += f"[{part}]" if text != "self" else f"._modules[{part!r}]"
     return text
-
-
-def _initializer(graph: Graph) -> str:
-    source = graph.initializer["source"]
-    if source:
-        return source.rstrip() + "\n"
-    if not graph.state and graph.initializer["parameters"] == "self":
-        return ""
-    lines = [f"def __init__({graph.initializer['parameters']}):", "    super().__init__()"]
-    lines += [f"    {line}" for line in _holders(graph.state)]
-    return "\n".join(lines) + "\n"
-
-
-def _holders(state: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Statements that make every parameter and buffer, inside of plain modules that only hold them."""
-    lines: list[str] = []
-    if any("." in entry["name"] for entry in state):
-        lines.append("# Plain modules that hold the parameters under the names of the reference's state dict.")
-    made: set[str] = set()
-    children = _children(state)
-    for entry in state:
-        *owners, leaf = entry["name"].split(".")
-        for depth in range(len(owners)):
-            path = ".".join(owners[: depth + 1])
-            if path not in made:
-                made.add(path)
-                lines.append(_holder(path, children[path]))
-        lines.append(_tensor(".".join(owners), leaf, entry))
-    return [line for line in lines if line]
-
-
-def _children(state: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The names directly inside of each module, in order."""
-    children: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for entry in state:
-        parts = entry["name"].split(".")
-        for depth in range(1, len(parts)):
-            children[".".join(parts[:depth])][parts[depth]] = None
-    return {path: list(names) for path, names in children.items()}
-
-
-def _holder(path: str, children: Sequence[str]) -> str:
-    """The statement that makes one plain module; numbered children live in a list."""
-    numbers = [int(name) for name in children if not name.isidentifier()]
-    if not numbers and not path.split(".")[-1].isidentifier():
-        return ""  # its parent, a list, makes it
-    container = f"nn.ModuleList([nn.Module() for _ in range({max(numbers) + 1})])" if numbers else "nn.Module()"
-    return f"{state_path(path)} = {container}"
-
-
-def _tensor(owner: str, leaf: str, entry: Mapping[str, Any]) -> str:
-    shape = ", ".join(map(str, entry["shape"])) if entry["shape"] else "()"
-    dtype = "" if entry["dtype"] == "float32" else f", dtype=torch.{entry['dtype']}"
-    tensor = f"torch.empty({shape}{dtype})"
-    holder = state_path(owner) if owner else "self"
-    if entry["role"] == "parameter":
-        trains = "" if entry["trains"] else ", requires_grad=False"
-        if not leaf.isidentifier():
-            return f'{holder}.register_parameter("{leaf}", nn.Parameter({tensor}{trains}))'
-        return f"{holder}.{leaf} = nn.Parameter({tensor}{trains})"
-    kept = "" if entry["persistent"] else ", persistent=False"
-    return f'{holder}.register_buffer("{leaf}", {tensor}{kept})'

@@ -76,15 +76,17 @@ class SizeOrigin:
 
 @dataclass(frozen=True)
 class Graph:
-    """A captured reference. `result` nests the outputs; `state` and `initializer` are as `capture` wrote them."""
+    """A captured reference. `result` nests the outputs; `options` are forward's arguments that are not passed, and
+    `state` and `constructor` are as `capture` wrote them."""
 
     arguments: tuple[Mapping[str, Any], ...]
+    options: tuple[Mapping[str, Any], ...]
     inputs: tuple[GraphInput, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[GraphOutput, ...]
     sizes: tuple[SizeOrigin, ...]
     state: tuple[Mapping[str, Any], ...]
-    initializer: Mapping[str, Any]
+    constructor: Mapping[str, str]
     result: Any
 
     def hints(self) -> list[dict[str, int]]:
@@ -117,12 +119,13 @@ def parse_graph(captured: Mapping[str, Any]) -> Graph:
     )
     return Graph(
         tuple(captured["arguments"]),
+        tuple(captured["options"]),
         tuple(inputs),
         nodes,
         outputs,
         tuple(sizes.origins.values()),
         tuple(captured["state"]),
-        captured["initializer"],
+        captured["constructor"],
         captured["result"],
     )
 

@@ -24,7 +24,7 @@ def test_a_captured_graph_is_plain_json():
 
 
 def test_a_constructor_that_only_builds_layers_is_kept_word_for_word():
-    assert "self.l = nn.Linear(37, 20)" in captured(FIXTURES["linear"])["initializer"]["source"]
+    assert "self.l = nn.Linear(37, 20)" in captured(FIXTURES["linear"])["constructor"]["methods"]
 
 
 def test_a_graph_that_depends_on_sizes_is_refused():

@@ -1,0 +1,126 @@
+"""Candidates construct their parameters as the reference does."""
+
+import pytest
+import torch
+
+from musadata.rows import plain
+from musadata.tasks.reference_loading import construct, load_reference
+from musadata.teacher.compiler.candidate_set import CandidateSet
+from musadata.teacher.compiler.capturing.capture import capture
+from musadata.teacher.compiler.ir.captured_graph import parse_graph
+from musadata.verifier.rules.python.legality import check_legality
+from tests.teacher.compiler.references import FIXTURES, tensor
+
+HELPERS = '''
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+def slopes(heads):
+    """Not needed."""
+    return torch.tensor([2.0 ** -(i + 1) for i in range(heads)])
+
+
+def unused(x):
+    return x
+
+
+@dataclass
+class Options:
+    width: int
+    gain: float = 0.5
+
+
+class Block(nn.Module):
+    """A layer with an initialisation of its own."""
+
+    __constants__ = ["gain"]
+
+    def __init__(self, options):
+        """Make it."""
+        super().__init__()
+        self.linear = nn.Linear(options.width, options.width)
+        self.gain = options.gain
+        self.reset()
+
+    def reset(self):
+        nn.init.normal_(self.linear.weight, std=self.gain / math.sqrt(self.linear.in_features))
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+class Model(nn.Module):
+    def __init__(self, width, depth, scale=2.0):
+        super(Model, self).__init__()
+        self.blocks = nn.ModuleList([Block(Options(width)) for _ in range(depth)])
+        self.register_buffer("slopes", slopes(width))
+        self.offset = nn.Parameter(torch.rand(width))
+        self.scale = scale
+
+    def forward(self, x, *, mask=None, flag=True):
+        for block in self.blocks:
+            x = block(x)
+        return x * self.slopes + self.offset
+
+
+def get_inputs():
+    return [torch.randn(3, 8)]
+
+
+def get_init_inputs():
+    return [8, 2]
+'''
+
+
+def candidate_of(source: str, sets) -> str:
+    graph = capture(source, [[plain(spec) for spec in specs] for specs in sets], 0)
+    return CandidateSet(parse_graph(graph), "key").candidate(0).source
+
+
+def constructed(candidate: str, arguments, monkeypatch) -> torch.nn.Module:
+    monkeypatch.setattr("torch.utils.cpp_extension.load_inline", lambda **_: None)
+    space: dict = {"__name__": "candidate"}
+    exec(compile(candidate, "<candidate>", "exec"), space)
+    torch.manual_seed(7)
+    return space["ModelNew"](*arguments)
+
+
+def assert_same_start(source: str, candidate: str, monkeypatch) -> None:
+    model, arguments = construct(load_reference(source), 7)
+    wanted, found = model.state_dict(), constructed(candidate, arguments, monkeypatch).state_dict()
+    assert list(wanted) == list(found)
+    assert all(torch.equal(wanted[name], found[name]) for name in wanted)
+    assert not check_legality(candidate)
+
+
+@pytest.mark.parametrize("name", ["linear", "residual block", "attention"])
+def test_parameters_start_as_those_of_the_reference(name, monkeypatch):
+    fixture = FIXTURES[name]
+    assert_same_start(fixture.source, candidate_of(fixture.source, fixture.sets), monkeypatch)
+
+
+def test_what_the_constructor_needs_comes_along_and_nothing_else(monkeypatch):
+    candidate = candidate_of(HELPERS, [[tensor(3, 8)], [tensor(5, 8)]])
+    assert_same_start(HELPERS, candidate, monkeypatch)
+    assert "super(ModelNew, self)" in candidate
+    assert not any(text in candidate for text in ("unused", "torch.relu", "Not needed", "Make it", "__constants__"))
+    assert candidate.count("def forward") == 1
+
+
+def test_forward_takes_every_argument_and_refuses_options_that_no_kernel_is_written_for(monkeypatch):
+    candidate = candidate_of(HELPERS, [[tensor(3, 8)], [tensor(5, 8)]])
+    assert "def forward(self, x, *, mask=None, flag=True):" in candidate
+    model = constructed(candidate, [8, 2], monkeypatch)
+    for option in ({"mask": torch.zeros(1)}, {"flag": False}):
+        with pytest.raises(ValueError, match="options"):
+            model(torch.zeros(3, 8), **option)
+
+
+def test_a_constructor_that_runs_the_forward_is_refused():
+    source = HELPERS.replace("        self.scale = scale\n", "        self.shape = self(torch.zeros(1, width)).shape\n")
+    graph = capture(source, [[plain(tensor(3, 8))]], 0)
+    assert graph["unsupported"] == "a constructor that calls the forward"
