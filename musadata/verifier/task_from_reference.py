@@ -36,15 +36,29 @@ class LoneReference:
     Attributes:
         text: the reference as it came.
         forms: a task for each proof size, the better proof first: uneven sizes, then powers of two. One task, the
-            reference itself, if it is small.
+            reference itself, if it is small; none if it is large and cannot be shrunk.
         shrunk: for each form, the sizes that are smaller than in the text.
         measure: the specs of the text's own inputs, if they are larger than those of the forms.
+        reason: why there are no forms.
     """
 
     text: str
     forms: tuple[Task, ...]
     shrunk: tuple[tuple[ShrunkSize, ...], ...]
     measure: tuple[InputSpec, ...]
+    reason: str = ""
+
+    def require_forms(self) -> tuple[Task, ...]:
+        """The forms.
+
+        Raises:
+            MusadataError: there are none.
+        """
+        if not self.forms:
+            what = f"is too large to be executed here, and its sizes cannot be shrunk ({self.reason})"
+            remedy = "name its sizes on top level, make them smaller, or judge it on a device"
+            raise MusadataError(what, where="reference", remedy=remedy)
+        return self.forms
 
     def written_sizes(self, candidate: str) -> list[tuple[int, int, str]]:
         """Numbers in a candidate that are sizes of the reference as it came, or products of two of them.
@@ -52,7 +66,7 @@ class LoneReference:
         Returns:
             The number, its line in the candidate, and the names of the sizes.
         """
-        sizes = {one.old: one.name for one in self.shrunk[0] if one.old >= _TELLING}
+        sizes = {one.old: one.name for one in next(iter(self.shrunk), ()) if one.old >= _TELLING}
         for (old, name), (other, other_name) in combinations(list(sizes.items()), 2):
             sizes.setdefault(old * other, f"{name} * {other_name}")
         return [
@@ -72,7 +86,7 @@ def read_reference(reference: str, config: VerifierConfig, sandbox: Sandbox) -> 
     """Read a reference; only what judging needs is filled in. `sandbox` should have preloaded `PRELOAD`.
 
     Raises:
-        MusadataError: the reference does not run, is too large, or its inputs cannot be described.
+        MusadataError: the reference does not run, or its inputs cannot be described.
     """
     limits = Limits(seconds=config.seconds, memory_mb=config.memory_mb)
     outcome = sandbox.call("musadata.tasks.sizing.shrinking:read_reference", reference, limits=limits)
@@ -81,20 +95,18 @@ def read_reference(reference: str, config: VerifierConfig, sandbox: Sandbox) -> 
         remedy = "it must define Model, get_inputs and get_init_inputs, and run"
         raise MusadataError(f"does not run ({what})", where="reference", remedy=remedy)
     found = outcome.value
-    if "reason" in found:
-        what = f"is too large, and its sizes cannot be shrunk ({found['reason']})"
-        raise MusadataError(what, where="reference", remedy="name its sizes on top level, or make them smaller")
     return LoneReference(
         reference,
         tuple(given_task(form["reference"], form["inputs"]) for form in found["forms"]),
         tuple(tuple(ShrunkSize(*one) for one in form["shrunk"]) for form in found["forms"]),
         tuple(restore(InputSpec, spec) for spec in found["measure"]),
+        found["reason"],
     )
 
 
 def read_task(reference: str, config: VerifierConfig, sandbox: Sandbox) -> Task:
     """The task of a reference's proof size; see `read_reference`."""
-    return read_reference(reference, config, sandbox).forms[0]
+    return read_reference(reference, config, sandbox).require_forms()[0]
 
 
 def given_task(reference: str, inputs: list[dict[str, Any]]) -> Task:

@@ -10,6 +10,7 @@ from typing import Self
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
+from musadata.rows import content_id
 from musadata.sandbox import Sandbox
 from musadata.verifier.backend_choice import open_backend
 from musadata.verifier.backends.protocol import Backend
@@ -114,17 +115,26 @@ class Verifier:
         """Judge against a reference that was read before.
 
         A candidate that fails at uneven sizes is judged once more at powers of two, on which it may rely where the
-        reference's own sizes are such. One that fails there, and has the reference's own sizes written into it, cannot
-        be judged at others.
+        reference's own sizes are such. One that fails there too, and has the reference's own sizes written into it, is
+        judged at these alone on a device; elsewhere nothing can be said of it.
         """
+        measure = MeasureSet(lone.text, lone.measure) if lone.measure else None
+        own = Exercise(content_id("task", lone.text), lone.text, list, lambda: measure)
+        has_own = measure is not None and self._opened.baselines is not None
+        if not lone.forms:
+            too_large = rules.REFERENCE_TOO_LARGE.finding(lone.reason)
+            return self._verdict(self._judge(own, candidate) if has_own else rejected(too_large))
         judgements: list[Judgement] = []
         for task, shrunk in zip(lone.forms, lone.shrunk, strict=True):
-            exercise = Exercise(task.task_id, task.reference, partial(collect_shapes, task, ()))
+            shapes = partial(collect_shapes, task, ())
+            exercise = replace(own, task_id=task.task_id, reference=task.reference, shapes=shapes)
             judgements.append(self._judge(exercise, candidate))
             if judgements[-1].error_class not in (ErrorClass.RUNTIME, ErrorClass.CORRECTNESS):
                 return replace(self._verdict(judgements[-1]), shrunk=describe_sizes(shrunk))
         judgement, sizes = judgements[0], describe_sizes(lone.shrunk[0])
         if written := lone.written_sizes(candidate):
+            if has_own:
+                return self._verdict(self._judge(own, candidate))
             number, line, name = written[0]
             judgement = rejected(rules.REFERENCE_SHRUNK.finding(number, name, sizes, line=line))
         return replace(self._verdict(judgement), shrunk=sizes)
@@ -184,7 +194,7 @@ class Verifier:
 
     def read_task(self, reference: str) -> Task:
         """The task of its proof size; see `read_reference`."""
-        return self.read_reference(reference).forms[0]
+        return self.read_reference(reference).require_forms()[0]
 
     def give_up(self, finding: Finding) -> Verdict:
         """The verdict that says nothing about a candidate, and why."""

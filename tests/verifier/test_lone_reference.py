@@ -44,6 +44,11 @@ def test_a_candidate_with_sizes_written_into_it_cannot_be_judged_and_is_told_why
     assert relu.splitlines()[verdict.findings[0].line - 1].strip().startswith("int n")
 
 
+def test_a_reference_that_cannot_be_shrunk_leaves_the_candidate_undecided(verifier, large, relu):
+    verdict = verifier.verify_text(large.replace("torch.relu(x)", "torch.relu(x.view(16384, 8192))"), relu)
+    assert [finding.rule for finding in verdict.findings] == ["reference.too_large"]
+
+
 def test_numbers_within_words_and_fractions_are_no_sizes(verifier, large):
     lone = read_reference(large, CONFIG, verifier._opened.reference_sandbox)
     assert lone.written_sizes("x4096 = 0.4096 + a_32768 + 1.32768e5\ny = 7") == []

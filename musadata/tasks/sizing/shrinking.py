@@ -8,6 +8,7 @@ is executed on fake tensors alone until its sizes are small.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -20,14 +21,17 @@ from musadata.tasks.sizing.constants import Constant, find_constants, replace_co
 from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, measure_cost, shapes_only
 
 ENOUGH_WORK = 1 << 18  # FLOPs and elements of one call: the emulator proves a candidate within a second
-MOST_WORK = 1 << 23  # of a proof size; above, the emulator would not end
+MOST_WORK = 1 << 27  # of a proof size; above, no candidate would end on the emulator
 MOST_DRAWN = 1 << 26  # elements
 _CERTAINLY_SMALL = 1 << 15  # the product of all sizes; then nothing is loaded to find out more
 _MOST_FAKE_OPERATORS = 4000
 _WINDOW = 16
 _DRAWS = 3
+_FIXED = "sizes_are_fixed"
 _STEP = 0.04  # of the power, when the first one gives too much work
 _TRIALS = 8
+
+_UNKNOWN = Cost(seconds=0.0, bytes=0, work=1 << 34, operators=0)  # of what is too much to be worked out
 
 Values = dict[Constant, int]
 
@@ -64,7 +68,7 @@ class _Shrinking:
         own = _Trial({}, cost)
         found = self._shrink_evenly(own) or self._shrink_in_turn(own)
         if found.cost.work > MOST_WORK:
-            raise Unscalable("sizes_are_fixed", "no smaller sizes of it were found that run")
+            raise Unscalable(_FIXED, "no smaller sizes of it were found that run")
         even = self._restore_others(found)
         uneven = self._make_uneven(even)
         return [uneven.values] if uneven is even else [uneven.values, even.values]
@@ -72,6 +76,10 @@ class _Shrinking:
     def _own_cost(self) -> Cost:
         try:
             return self._cost(self._source)
+        except Unscalable as why:
+            if why.reason == "too_many_operators":  # loops over sizes, unrolled
+                self._budget = OperatorBudget(5 * _MOST_FAKE_OPERATORS)
+                return _UNKNOWN
         except Exception:  # it needs real tensors, or reads values
             self._with_devices = True
         try:
@@ -159,7 +167,7 @@ def read_reference(source: str) -> dict[str, Any]:
     Returns:
         `forms`, the better proof first, each with `reference`: the text at a proof size; `inputs`: its specs; `shrunk`:
         [name, line, old, new] of every size that was changed. `measure`: the specs of the text as it is, if it is
-        larger than that. Or `reason`: why it is too large and cannot be shrunk.
+        larger than that. `reason`: why it is too large and cannot be shrunk, if there are no forms.
     """
     found: list[Values] = [{}]
     try:
@@ -168,27 +176,36 @@ def read_reference(source: str) -> dict[str, Any]:
     except SyntaxError:
         pass  # loading it says where
     except Unscalable as why:
-        if _is_large(source):
-            return {"reason": f"{why.reason}: {why.detail}".strip(": ")}
+        if why.reason == _FIXED or _is_large(source):
+            reason = f"{why.reason}: {why.detail}".strip(": ")
+            return {"forms": [], "measure": _draw_own_specs(source), "reason": reason}
     forms = [_form(source, shrunk) for shrunk in found]
-    return {"forms": forms, "measure": _enlarge(source, forms[0]["inputs"], found[0]) if found[0] else []}
+    measure = _enlarge(source, forms[0]["inputs"], found[0]) if found[0] else []
+    return {"forms": forms, "measure": measure, "reason": ""}
 
 
 def _form(source: str, shrunk: Values) -> dict[str, Any]:
     text = replace_constants(source, shrunk)
     changed = [[one.name, one.line, one.value, value] for one, value in shrunk.items()]
-    return {"reference": text, "inputs": draw_specs(text), "shrunk": changed}
+    reference = load_reference(text)
+    return {"reference": text, "inputs": _draw_specs(reference, build_model(reference, 0)), "shrunk": changed}
 
 
-def draw_specs(source: str) -> list[dict[str, Any]]:
+def _draw_specs(reference: ModuleType, model: torch.nn.Module) -> list[dict[str, Any]]:
     """Specs of the arguments of `forward`, as plain values, from three draws of `get_inputs`."""
-    reference = load_reference(source)
-    model = build_model(reference, 0)
     draws = []
     for seed in range(_DRAWS):
         set_seed(seed)
         draws.append(list(reference.get_inputs()))
     return infer_specs(model, draws)
+
+
+def _draw_own_specs(source: str) -> list[dict[str, Any]]:
+    """The specs of a text that does not run at other sizes: its inputs alone are drawn at smaller ones, if they can."""
+    with shapes_only():
+        model = build_model(load_reference(source), 0)
+    small = {one: _even(one.value, 0.5) for one in find_constants(source)}
+    return _enlarge(source, _draw_specs(load_reference(replace_constants(source, small)), model), small)
 
 
 def _fake_inputs(source: str) -> list[Any]:
@@ -206,7 +223,9 @@ def _is_large(source: str) -> bool:
 
 def _enlarge(source: str, inputs: list[dict[str, Any]], shrunk: Values) -> list[dict[str, Any]]:
     """The specs of the text's own size: bounds of integers that are a size that was shrunk grow back with it."""
-    sizes = {value: one.value for one, value in shrunk.items()}
+    sizes: dict[int, int] = {}
+    for one, value in shrunk.items():
+        sizes[value] = min(one.value, sizes.get(value, one.value))
     enlarged = []
     for spec, value in zip(inputs, _fake_inputs(source), strict=True):
         if isinstance(value, torch.Tensor):

@@ -74,6 +74,7 @@ def test_a_small_reference_stays_as_it_is():
     assert read_reference(text) == {
         "forms": [{"reference": text, "inputs": read_reference(text)["forms"][0]["inputs"], "shrunk": []}],
         "measure": [],
+        "reason": "",
     }
 
 
@@ -96,8 +97,11 @@ def test_bounds_of_indices_have_their_own_size_again_at_the_measure_size():
 @pytest.mark.parametrize(
     "forward", ["return x[x > 0].sum()", "return x.view(16384, 8192).sum(0)", "return x + torch.ones(8192, 16384)"]
 )
-def test_a_large_reference_that_cannot_be_shrunk_says_why(forward):
-    assert read_reference(reference(forward, inputs="torch.rand(8192, 16384)"))["reason"]
+def test_a_large_reference_that_cannot_be_shrunk_says_why_and_what_its_inputs_are(forward):
+    found = read_reference(reference(forward, inputs="torch.rand(8192, 16384)"))
+    assert found["forms"] == []
+    assert found["reason"]
+    assert [(spec["kind"], spec["shape"]) for spec in found["measure"]] == [("uniform", [8192, 16384])]
 
 
 @settings(max_examples=40, deadline=None)
