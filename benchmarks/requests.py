@@ -205,7 +205,7 @@ def measure_kill(count: int) -> tuple[list[Row], dict[str, Any]]:
         seconds = time.monotonic() - seconds
         before = stats(url)["requests"]
         for _ in range(KILLS):
-            _run_child(url, killed, count, draw.uniform(0.02, 1 / KILLS) * seconds + 3.0)
+            _run_child(url, killed, count, draw.uniform(0.0, 1.0) * seconds / KILLS)
         _run_child(url, killed, count, None)
         repeated = stats(url)["requests"] - before - count
         same = _digest(calm) == _digest(killed)
@@ -218,8 +218,11 @@ def measure_kill(count: int) -> tuple[list[Row], dict[str, Any]]:
 
 
 def _run_child(url: str, folder: Path, count: int, kill_after: float | None) -> None:
-    command = [python(), "-m", "benchmarks.requests", "--child", url, str(folder), str(count)]
+    """Ask what is left; killed so many seconds after its first request."""
+    command, asked = [python(), "-m", "benchmarks.requests", "--child", url, str(folder), str(count)], stats(url)
     with subprocess.Popen(command, cwd=ROOT) as process:
+        while process.poll() is None and stats(url)["requests"] == asked["requests"]:
+            time.sleep(0.01)
         try:
             code = process.wait(kill_after)
             assert code == 0
