@@ -12,11 +12,13 @@ import torch
 
 from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, shrunk
+from musadata.mining.arguments.facts import find_facts
 from musadata.mining.arguments.filling import cheap_filling
-from musadata.mining.arguments.guesses import guess_arguments, guess_config
+from musadata.mining.arguments.guesses import guess_arguments
 from musadata.mining.arguments.input_shapes import guess_inputs
 from musadata.mining.arguments.normalize_examples import normalize_example
 from musadata.mining.arguments.repairs import repair
+from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
 from musadata.mining.arguments.task_sizes import improve_sizes
 from musadata.mining.pruning.proving import prune_and_prove
 
@@ -26,7 +28,12 @@ PER_GUESS = 40  # of these, exhausted on repairing one family of guesses
 STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
 
 
-def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
+Hints = dict[str, dict[str, dict[str, Any]]]
+
+
+def search_arguments(
+    source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None = None
+) -> dict[str, Any]:
     """Arguments for the `Model` of `source`.
 
     Args:
@@ -34,27 +41,39 @@ def search_arguments(source: str, class_name: str, examples: list[dict[str, Any]
         class_name: what `Model` was called.
         examples: `musadata.mining.slicing.evidence.Example`s as plain dicts, best first.
         salt: varies the sizes from module to module.
+        hints: see `musadata.mining.slicing.hints.constructor_hints`.
 
     Returns:
         `init`, `inputs`: lists of expressions; `evidence`: where they come from; `tries`. Or `reason` and `detail`.
     """
     with cheap_filling():
-        found, attempt = _search(source, class_name, examples, salt)
+        found, attempt = _search(source, examples, salt, hints or {})
     if attempt is None or _runs(source, attempt):
         return found
-    return _search(source, class_name, examples, salt)[0]  # its parameters matter
+    return _search(source, examples, salt, hints or {})[0]  # its parameters matter
 
 
-def search_and_prune(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
+def search_and_prune(
+    source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None = None
+) -> dict[str, Any]:
     """`search_arguments`, and `definitions`: `source` without the code that these arguments never execute."""
+    source = _by_position(source)
     with cheap_filling():
-        found, attempt = _search(source, class_name, examples, salt)
+        found, attempt = _search(source, examples, salt, hints or {})
         pruned = prune_and_prove(source, attempt) if attempt is not None else None
     if pruned is None:
         return found
     if _runs(pruned.source, pruned.attempt):
         return {**found, "definitions": pruned.source, "init": list(pruned.attempt.init)}
-    return {**_search(source, class_name, examples, salt)[0], "definitions": source}
+    return {**_search(source, examples, salt, hints or {})[0], "definitions": source}
+
+
+def _by_position(source: str) -> str:
+    """The source with arguments that can be given by position; unchanged if it cannot be executed."""
+    try:
+        return positional_form(source, AttemptRunner(source, 1).load())
+    except Exception:
+        return source
 
 
 def _runs(source: str, attempt: Attempt) -> bool:
@@ -65,7 +84,7 @@ def _runs(source: str, attempt: Attempt) -> bool:
 
 
 def _search(
-    source: str, class_name: str, examples: list[dict[str, Any]], salt: str
+    source: str, examples: list[dict[str, Any]], salt: str, hints: Hints
 ) -> tuple[dict[str, Any], Attempt | None]:
     """The result of `search_arguments`, and its attempt."""
     runner = AttemptRunner(source, MAX_TRIES)
@@ -74,7 +93,7 @@ def _search(
     except Exception as error:
         return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}, None
     furthest = Result(False, "nothing to try")
-    for family in _families(runner, model, class_name, examples):
+    for family in _families(runner, model, examples, hints):
         found, furthest = _try_family(runner, family, furthest)
         if found is not None:
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
@@ -88,11 +107,11 @@ def _search(
 
 
 def _families(
-    runner: AttemptRunner, model: type, class_name: str, examples: list[dict[str, Any]]
+    runner: AttemptRunner, model: type, examples: list[dict[str, Any]], hints: Hints
 ) -> Iterator[list[Attempt]]:
     """Groups of attempts, best evidence first."""
-    signature = inspect.signature(model.__init__)  # type: ignore[misc]
-    signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    signature = constructor_signature(model)
+    facts = find_facts(runner.source, hints, constructor_owner(model).__name__)
     forward = inspect.signature(model.forward)  # type: ignore[attr-defined]
     forward = forward.replace(parameters=list(forward.parameters.values())[1:])
     partial: list[tuple[str, ...]] = []
@@ -102,26 +121,8 @@ def _families(
             yield list(dict.fromkeys([shrunk(attempt, 48), shrunk(attempt, 24), attempt]))
         elif attempt is not None:
             partial.append(attempt.init)
-    for init in [*partial, *guess_arguments(signature, class_name)]:
+    for init in dict.fromkeys([*partial, *guess_arguments(signature, facts)]):
         yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
-    config = _config_guess(signature, runner.source)
-    if config is not None:
-        yield [Attempt(config, draws) for draws in guess_inputs(config, signature, forward, runner.source)]
-
-
-def _config_guess(signature: inspect.Signature, source: str) -> tuple[str, ...] | None:
-    """Arguments for a constructor that takes one configuration object."""
-    named = [
-        name for name, item in signature.parameters.items() if item.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    ]
-    names = [name for name in named if re.search(r"^(config|cfg|args|opt|opts|hparams|params)$", name)]
-    if not names:
-        return None
-    reads = re.findall(rf"\b(?:self\.)?{names[0]}\.([A-Za-z_]\w*)(?!\s*\()", source)
-    first = next(iter(guess_arguments(signature, "")))
-    required = [name for name, item in signature.parameters.items() if item.default is inspect.Parameter.empty]
-    texts = dict(zip(required, first, strict=False)) | {names[0]: guess_config(dict.fromkeys(reads))}
-    return tuple(texts[name] for name in required if name in texts)
 
 
 def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) -> tuple[Attempt | None, Result]:

@@ -1,5 +1,6 @@
-"""Guesses at constructor arguments, by the parameter's name, annotation and default."""
+"""Guesses at constructor arguments: by what the code says of a parameter, its annotation, its name and its default."""
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -7,29 +8,33 @@ from pathlib import Path
 
 import yaml
 
+from musadata.mining.arguments.annotations import Kind
+from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.normalize_examples import default_text
 
 LARGE = 192  # a default width from this on is too large for a task
-
+MAX_DEPTH = 3  # of configurations inside each other
 RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("guesses.yaml").read_text(encoding="utf-8"))
 MODULES = re.compile(
     r"^(module|model|block|layer|fn|net|encoder|decoder|backbone|head|body|func|function|main|inner|m|f)$"
 )
+CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps|params|conf|options|settings)$")
+MODULE_TEXTS = ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")
 
 
-def guess_arguments(signature: inspect.Signature, class_name: str) -> Iterator[tuple[str, ...]]:
+def guess_arguments(signature: inspect.Signature, facts: Facts) -> Iterator[tuple[str, ...]]:
     """Guesses at the required constructor arguments, likeliest first."""
     required = [item for item in signature.parameters.values() if _is_required(item)]
-    modest = _modest_defaults(list(signature.parameters.values()))
+    modest = _modest_defaults(list(signature.parameters.values()), facts)
     if modest:
         yield modest
-    yield tuple(_guess(item, 0) for item in required)
+    yield tuple(_guess(item, 0, facts) for item in required)
     if required:
-        yield tuple(_guess(item, 1) for item in required)
-        yield tuple(_guess(item, 2) for item in required)
+        yield tuple(_guess(item, 1, facts) for item in required)
+        yield tuple(_guess(item, 2, facts) for item in required)
 
 
-def _modest_defaults(parameters: list[inspect.Parameter]) -> tuple[str, ...]:
+def _modest_defaults(parameters: list[inspect.Parameter], facts: Facts) -> tuple[str, ...]:
     """Arguments in which each large default width is divided by sixteen; () if no default is large."""
     named = [item for item in parameters if item.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     large = [place for place, item in enumerate(named) if type(item.default) is int and item.default >= LARGE]
@@ -37,7 +42,7 @@ def _modest_defaults(parameters: list[inspect.Parameter]) -> tuple[str, ...]:
         return ()
     texts: list[str] = []
     for place, item in enumerate(named[: large[-1] + 1]):
-        text = _guess(item, 0) if _is_required(item) else default_text(item.default)
+        text = _guess(item, 0, facts) if _is_required(item) else default_text(item.default)
         if text is None:
             return ()
         texts.append(str(max(32, item.default // 16)) if place in large else text)
@@ -49,32 +54,63 @@ def _is_required(parameter: inspect.Parameter) -> bool:
     return named and parameter.default is inspect.Parameter.empty
 
 
-def _guess(parameter: inspect.Parameter, variant: int) -> str:
+def _guess(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int = 0) -> str:
     """An expression. Variant 0: all widths alike; 1: input and output differ; 2: the next best kind of value."""
-    name, annotation = parameter.name.lower(), str(parameter.annotation)
+    name, kind = parameter.name, facts.kind(parameter)
+    by_name = _by_name(name.lower(), variant)
+    options = [item for item in (*kind.values, *facts.options.get(name, ())) if _fits(item, kind)]
+    if options and by_name not in map(repr, options):
+        ordered = sorted(options, key=lambda item: str(item).lower() == "none")
+        return repr(ordered[min(variant, len(ordered) - 1)])
+    if not kind.scalars and not kind.length:
+        config = _config(name, facts, depth)
+        if config:
+            return config
+    return _fitted(by_name, kind, variant, name)
+
+
+def _fits(value: str | int, kind: Kind) -> bool:
+    return value in kind.values or not kind.scalars or type(value).__name__ in kind.scalars
+
+
+def _config(name: str, facts: Facts, depth: int) -> str:
+    """An object or a dictionary with everything that the code reads from a configuration; "" for any other name."""
+    reads, defaults = facts.reads(name), facts.defaults.get(name, {})
+    is_config = CONFIGS.match(name) or defaults or (len(reads) > 1 and not MODULES.match(name))
+    if depth < MAX_DEPTH and reads and is_config:
+        items = [f"{item}={defaults.get(item) or _inner(item, facts, depth)}" for item in reads]
+        return f"SimpleNamespace({', '.join(items)})"
+    if depth < MAX_DEPTH and facts.keys.get(name) and CONFIGS.match(name):
+        return "{" + ", ".join(f"{item!r}: {_inner(item, facts, depth)}" for item in facts.keys[name]) + "}"
+    return ""
+
+
+def _inner(name: str, facts: Facts, depth: int) -> str:
+    """The value of an attribute or key of a configuration."""
+    parameter = inspect.Parameter("_", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if not name.isidentifier():
+        return "24"
+    try:
+        parameter = parameter.replace(name=name)
+    except ValueError:  # a keyword of Python
+        return "24"
+    return _guess(parameter, 0, facts, depth + 1)
+
+
+def _by_name(name: str, variant: int) -> str:
     if MODULES.match(name):
-        return ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")[variant]
+        return MODULE_TEXTS[variant]
     for pattern, value in RULES.items():
         if re.search(pattern, name):
-            return _by_rule(value, name, annotation, variant)
-    if "bool" in annotation:
-        return "False"
-    if "float" in annotation:
-        return "0.5"
-    if "str" in annotation and "int" not in annotation:
-        return "'relu'"
-    if (
-        "ist" in annotation
-        or "uple" in annotation
-        or (re.search(r"channels_list|dims$|widths|sizes|channels$|planes$", name) and variant == 2)
-    ):
+            return _by_rule(value, name, variant)
+    if variant == 2 and re.search(r"channels_list|dims$|widths|sizes|channels$|planes$", name):
         return "(24, 24)"
     return "24" if variant != 1 else str(_distinct(name))
 
 
-def _by_rule(value: str | list[str], name: str, annotation: str, variant: int) -> str:
+def _by_rule(value: str | list[str], name: str, variant: int) -> str:
     if value == "size":
-        return ("24", "(16, 16)", "(24,)")[variant] if "uple" not in annotation else "(16, 16)"
+        return ("24", "(16, 16)", "(24,)")[variant]
     if value == "wide":
         return "24" if variant == 0 else str(_distinct(name))
     if value == "text":
@@ -82,12 +118,38 @@ def _by_rule(value: str | list[str], name: str, annotation: str, variant: int) -
     return value if isinstance(value, str) else value[variant]
 
 
+def _fitted(text: str, kind: Kind, variant: int, name: str) -> str:
+    """A guess by name, changed to what the annotation asks for."""
+    value = _literal(text)
+    if kind.length and (variant == 2 or not kind.scalars):
+        if isinstance(value, tuple):
+            text = text.strip("()").split(",")[0]
+        item = text if isinstance(value, (int, float, tuple)) or kind.item == "" else "24"
+        item = "0.5" if kind.item == "float" and "." not in item else item
+        item = "'relu'" if kind.item == "str" else item
+        return "(" + f"{item}, " * (max(1, kind.length) if kind.length > 0 else 2) + ")"
+    if kind.is_class:
+        return text.partition("(")[0] if text.startswith("nn.") else ("nn.ReLU", "nn.GELU", "nn.Identity")[variant]
+    if kind.is_module and not kind.scalars:
+        return text if text.startswith("nn.") and text.endswith(")") else MODULE_TEXTS[variant]
+    if kind.is_function and not text.startswith("nn.") and not kind.scalars:
+        return ("F.relu", "F.gelu", "nn.ReLU")[variant]
+    if kind.is_tensor and not kind.scalars:
+        return "torch.rand(24)"
+    if not kind.scalars or type(value).__name__ in kind.scalars or ("float" in kind.scalars and type(value) is int):
+        return text
+    if kind.scalars[0] == "int":
+        return "2" if isinstance(value, float) else "24" if variant != 1 else str(_distinct(name))
+    return {"float": "0.5", "bool": "False", "str": "'relu'" if "act" in name else "'mean'"}[kind.scalars[0]]
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except ValueError:
+        return None
+
+
 def _distinct(name: str) -> int:
     """A width by the parameter's name, so that input and output widths differ."""
     return 24 if re.search(r"^in|input|^dim$|_in$|embed|d_model|hidden_dim|n_embd|channels$", name) else 36
-
-
-def guess_config(attributes: dict[str, None]) -> str:
-    """A `SimpleNamespace` with the attributes that the code reads from its configuration object."""
-    items = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in attributes]
-    return f"SimpleNamespace({', '.join(f'{item.name}={_guess(item, 0)}' for item in items)})"

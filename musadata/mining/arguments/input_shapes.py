@@ -27,15 +27,29 @@ def guess_inputs(
     if not required or len(required) > 6:
         return []
     width = _width(init, signature)
+    required_draws = [_plain(item) for item in required]
     lists: list[tuple[Draw, ...]] = []
     for rank in _ranks(source, required[0].name):
         for shape in _shapes(rank, width):
-            lists.append(tuple(_draw(item.name, shape, source) for item in required))
+            lists.append(
+                tuple(
+                    plain or _draw(item.name, shape, source)
+                    for item, plain in zip(required, required_draws, strict=True)
+                )
+            )
     if len(required) == 1:
         lists += [(Draw("randint", (3, 18), 16, "int64"),), (Draw("randint", (7,), 16, "int64"),)]
     else:
         lists += _mixed(required, width, source)
     return [item for number, item in enumerate(lists) if item not in lists[:number]]
+
+
+def _plain(parameter: inspect.Parameter) -> Draw | None:
+    """A value for an input that is annotated as no tensor."""
+    annotation = parameter.annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    literal = {"int": "8", "float": "0.5", "bool": "False", "tuple": "(16, 16)"}.get(text, "")
+    return Draw("literal", literal=literal, dtype="") if literal else None
 
 
 def _width(init: tuple[str, ...], signature: inspect.Signature) -> int:
@@ -71,6 +85,9 @@ def _shapes(rank: int, width: int) -> Iterator[tuple[int, ...]]:
         yield (3, width, 16, 20)
         yield (3, 3, 32, 40)
         yield (3, 16, 20, width)
+        yield (2, 3, 64, 64)
+        yield (2, width, 64, 64)
+        yield (1, 3, 224, 224)
     else:
         yield (2, width, 6, 10, 8)
 

@@ -54,7 +54,9 @@ def _in_position(
             if text is None:
                 return None
             found.append(text)
-    return None if given else tuple(found)
+    rest = list(signature.parameters.values())[len(found) :]
+    missing = any(item.default is inspect.Parameter.empty and item.kind <= 1 for item in rest)
+    return None if given or missing else tuple(found)
 
 
 def default_text(value: Any) -> str | None:

@@ -1,5 +1,6 @@
 """Corrections of a failed attempt: the error message usually names both the actual and the expected size."""
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,10 @@ DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
 NOT_A_SEQUENCE = re.compile(
     r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)"
 )
+OPTIONS = re.compile(
+    r"(?:one of|options|supported|choose from|either|should be|must be|valid|expected|available)\b(.{3,200})",
+    re.I | re.DOTALL,
+)
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
@@ -34,8 +39,29 @@ def repair(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
     yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error)
     yield from _change_dtype(attempt, error)
     for number, text in enumerate(attempt.init):
-        for other in _other_expressions(text, error):
+        for other in dict.fromkeys([*_other_fields(text, error, line), *_other_expressions(text, error)]):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
+
+
+def _other_fields(text: str, error: str, line: str) -> Iterator[str]:
+    """A configuration with other values; fields that the failing line names come first."""
+    if not text.startswith("SimpleNamespace("):
+        return
+    call = ast.parse(text, mode="eval").body
+    assert isinstance(call, ast.Call)
+    fields = {item.arg or "": ast.unparse(item.value) for item in call.keywords}
+    absent = re.search(r"SimpleNamespace' object has no attribute '(\w+)'", error)
+    if absent:
+        yield _namespace({**fields, absent[1]: "24"})
+        return
+    words = set(re.findall(r"\w+", f"{line} {error}"))
+    for name in sorted(fields, key=lambda name: name not in words):
+        for other in _other_expressions(fields[name], error):
+            yield _namespace({**fields, name: other})
+
+
+def _namespace(fields: dict[str, str]) -> str:
+    return f"SimpleNamespace({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
 
 def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -90,6 +116,8 @@ def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:
 
 
 def _other_expressions(text: str, error: str) -> Iterator[str]:
+    if not text.startswith(("nn.", "SimpleNamespace")):
+        yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
     if text.isdigit():
         if NOT_A_SEQUENCE.search(error):
             yield f"({text}, {text})"
@@ -102,8 +130,11 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
         if "NoneType" in error:
             yield "None"
     elif text.startswith("("):
-        if "int" in error and ("tuple" in error or "list" in error):
+        if ("int" in error and ("tuple" in error or "list" in error)) or "'tuple' and" in error:
             yield str(integers(text)[0]) if integers(text) else "1"
+        if "unpack" in error or "index out of range" in error or "items" in error or "length" in error:
+            item = text.strip("()").split(",")[0]
+            yield from (f"({f'{item}, ' * count})" for count in (1, 3, 4, 5) if text.count(",") != count)
     elif text.startswith("nn."):
         bare = text.split("(")[0]
         if "unexpected keyword" in error or "positional argument" in error:
@@ -114,3 +145,20 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield "nn.Identity()"
     elif text.startswith("'"):
         yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
+        if "str" in error:
+            yield "24"
+    elif re.fullmatch(r"\d*\.\d+", text):
+        if NOT_A_SEQUENCE.search(error) or "float' has no len" in error:
+            yield f"({text}, {text})"
+        if "float" in error and ("integer" in error or "'int'" in error):
+            yield "2"
+
+
+def _stated_options(error: str) -> list[str]:
+    """The values that a message lists: "must be one of ['add', 'cat']", "should be sum/mean/none"."""
+    listed = OPTIONS.search(error)
+    if listed is None:
+        return []
+    quoted = re.findall(r"['\"`]([\w.-]+)['\"`]", listed[1])
+    plain = re.findall(r"[A-Za-z]\w*(?=\s*[/|,])|(?<=[/|])\s*[A-Za-z]\w*", listed[1])
+    return [item.strip() for item in (quoted or plain)][:6]

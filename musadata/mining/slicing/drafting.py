@@ -14,6 +14,7 @@ from musadata.errors import Rejection
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.docstrings import docstring_text
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
+from musadata.mining.slicing.hints import constructor_hints
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.rewriting import write_definitions
@@ -58,10 +59,11 @@ def draft_class(
     lines = f"{definition.first}-{definition.last}"
     where = f"{source.origin}/{module.path}:{lines}"
     try:
-        definitions, _ = write_slice(slicer, definition)
+        definitions, cut = write_slice(slicer, definition)
         shown = [*find_examples(definition), *slicer.callers.examples(definition, module)][:MAX_EXAMPLES]
         search = "musadata.mining.search:search_and_prune"
-        found = find_arguments(sandbox, search, definitions, name, shown, f"{source.seed}/{name}")
+        hints = constructor_hints(slicer.index, cut)
+        found = find_arguments(sandbox, search, definitions, name, shown, f"{source.seed}/{name}", hints)
     except Rejection as error:
         return reject_draft(error.reason, error.detail, where)
     reference = write_reference(found["definitions"], found["init"], found["inputs"])
@@ -92,14 +94,15 @@ def write_slice(slicer: Slicer, definition: Definition) -> tuple[str, Slice]:
 
 
 def find_arguments(
-    sandbox: Caller, search: str, definitions: str, name: str, examples: Sequence[Example], salt: str
+    sandbox: Caller, search: str, definitions: str, name: str, examples: Sequence[Example], salt: str, *hints: Any
 ) -> dict[str, Any]:
-    """The result of a search for arguments inside the sandbox. `search`: its "module:function".
+    """The result of a search for arguments inside the sandbox. `search`: its "module:function"; `hints`: see there.
 
     Raises:
         Rejection: it finds none, or does not end.
     """
-    outcome = sandbox.call(search, definitions, name, list(map(dataclasses.asdict, examples)), salt, limits=LIMITS)
+    shown = list(map(dataclasses.asdict, examples))
+    outcome = sandbox.call(search, definitions, name, shown, salt, *hints, limits=LIMITS)
     if not outcome.ok:
         raise Rejection(f"search_{outcome.status}", outcome.describe_error())
     found: dict[str, Any] = outcome.value

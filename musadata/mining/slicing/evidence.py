@@ -156,7 +156,7 @@ def _example(construction: ast.Call, call: ast.Call | None, evidence: str) -> Ex
         return tuple(ast.unparse(item) for item in (node.args if node else []))
 
     def keywords(node: ast.Call | None) -> tuple[tuple[str, str], ...]:
-        return tuple((item.arg, ast.unparse(item.value)) for item in (node.keywords if node else []) if item.arg)
+        return tuple((item.arg or "**", ast.unparse(item.value)) for item in (node.keywords if node else []))
 
     return Example(positional(construction), keywords(construction), positional(call), keywords(call), evidence)
 

@@ -1,6 +1,9 @@
 """Finding arguments by evidence and by what errors say. The searched code is ours, so it runs in this process."""
 
+from types import SimpleNamespace
+
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import given
 
@@ -8,7 +11,7 @@ from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, with_integers
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.growth import MAX_MODULES
-from musadata.mining.search import search_arguments, warm_up
+from musadata.mining.search import search_and_prune, search_arguments, warm_up
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
 
@@ -207,3 +210,80 @@ def test_an_attempt_survives_taking_its_values_out_and_putting_them_back(shape, 
     attempt = Attempt(("(3, 4)", "'same'"), (Draw(kind, tuple(shape)), Draw("randint", (2,), 9, "int64")))
     assert attempt.with_values(attempt.values()) == attempt
     assert max(shrunk(attempt, 48).values()) <= 48
+
+
+@pytest.mark.parametrize(
+    "init, body, hints",
+    [
+        ("self, d_model, n_heads", "self.a = nn.MultiheadAttention(d_model, n_heads, batch_first=True)", {}),
+        ("self, configs", "assert configs.task_name in ('short', 'long')\nself.a = nn.Linear(configs.d_model, 8)", {}),
+        ("self, flow", "if flow not in ('left', 'right'):\n    raise ValueError(flow)\nself.a = nn.Linear(24, 8)", {}),
+        ("self, spatial_dims, n", "self.a = {2: nn.Conv2d, 3: nn.Conv3d}[spatial_dims](n, 8, 3)", {}),
+        ("self, *, width, depth=1", "self.a = nn.Linear(width, depth)", {}),
+        ("self, layers", "self.a = nn.Linear(layers[0], layers[1])", {"layers": "Sequence[int]"}),
+        ("self, thing", "self.a = thing(24)", {"thing": "type[nn.Module]"}),
+        ("self, how", "self.a = {'up': nn.Linear}[how](24, 24)", {"how": "Literal['up', 'down']"}),
+        (
+            "self, kind",
+            "if kind != chr(97):\n    raise ValueError('kind must be one of: a, b')\nself.a = nn.ReLU()",
+            {},
+        ),
+    ],
+)
+def test_what_the_code_says_of_a_parameter_beats_its_name(init, body, hints):
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    forward = "        out = self.a(x)\n        return out[0] if isinstance(out, tuple) else out\n"
+    if "Multihead" in body:
+        forward = "        return self.a(x, x, x)[0]\n"
+    head = f"class Model(nn.Module):\n    def __init__({init}):\n        super().__init__()\n"
+    text = f"{head}{lines}\n    def forward(self, x):\n{forward}"
+    found = search_and_prune(HEAD + text, "Model", [], "salt", {"Model": {"annotations": hints}})
+    assert "reason" not in found, found
+    space: dict = {"SimpleNamespace": SimpleNamespace}
+    exec(found["definitions"], space)
+    model = space["Model"](*[eval(item, space) for item in found["init"]])
+    model(*[eval(item, space) for item in found["inputs"]])
+
+
+def test_a_configuration_takes_the_defaults_of_the_class_that_it_is_annotated_with():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
+        "        self.a = nn.Linear(config.width, config.rank * config.width)\n\n"
+        "    def forward(self, x):\n        return self.a(x)\n"
+    )
+    hints = {"Model": {"annotations": {"config": "Config"}, "defaults": {"config": {"rank": "3"}}}}
+    found = search_and_prune(HEAD + body, "Model", [], "salt", hints)
+    assert "rank=3" in found["init"][0]
+
+
+def test_what_kwargs_hand_to_the_base_class_is_a_parameter():
+    body = (
+        "class Base(nn.Module):\n    def __init__(self, dim, width):\n        super().__init__()\n"
+        "        self.a = nn.Linear(dim, width)\n\n    def forward(self, x):\n        return self.a(x)\n\n\n"
+        "class Model(Base):\n    def __init__(self, scale, **kwargs):\n        super().__init__(**kwargs)\n"
+        "        self.scale = scale\n\n    def forward(self, x):\n        return self.scale * super().forward(x)\n"
+    )
+    found = search_and_prune(HEAD + body, "Model", [], "salt")
+    assert "reason" not in found, found
+    assert len(found["init"]) == 3
+
+
+def test_what_args_hand_to_the_base_class_is_guessed():
+    body = (
+        "class Model(nn.Conv2d):\n    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__(*args, **kwargs)\n\n"
+        "    def forward(self, x):\n        return super().forward(x).relu()\n"
+    )
+    found = search_and_prune(HEAD + body, "Model", [], "salt")
+    assert "reason" not in found, found
+
+
+def test_the_first_cause_is_reported_and_not_the_last_correction():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
+        "        if not isinstance(width, int):\n            raise TypeError('no tuple')\n        self.w = width\n\n"
+        "    def forward(self, x):\n        raise RuntimeError(f'{x.dim()} is not iterable')\n"
+    )
+    found = search(body)
+    assert found["reason"] == "forward_fails"
+    assert "is not iterable" in found["detail"]
