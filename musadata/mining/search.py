@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from musadata.mining.arguments.absent_packages import AbsentPackage
 from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, shrunk
 from musadata.mining.arguments.facts import find_facts
@@ -25,6 +26,7 @@ from musadata.mining.pruning.proving import prune_and_prove
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 PER_GUESS = 40  # of these, exhausted on repairing one family of guesses
+MAX_ABSENT = 3  # tries that use a package which references may not import; others will use it as well
 STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
 
 
@@ -103,6 +105,9 @@ def _search(
             return result, found
         if runner.exhausted:
             break
+    kind, _, message = furthest.error.partition(": ")
+    if kind == AbsentPackage.__name__:
+        return {"reason": "needs_package", "detail": message}, None
     return {"reason": f"{furthest.stage or 'search'}_fails", "detail": furthest.error[:300]}, None
 
 
@@ -134,7 +139,7 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) 
     """
     queue, repaired = deque(family), deque[Attempt]()
     seen, end = set(family), runner.tries + PER_GUESS
-    turn = 0
+    turn = absent = 0
     while (queue or repaired) and runner.tries < end and not runner.exhausted:
         turn += 1
         attempt = repaired.popleft() if repaired and (turn % 4 or not queue) else queue.popleft()
@@ -143,7 +148,8 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) 
             return attempt, result
         if STAGES.index(result.stage) > STAGES.index(furthest.stage):
             furthest = result
-        if result.stage == "lazy":
+        absent += result.error.startswith(AbsentPackage.__name__)
+        if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
             break
         for other in repair(attempt, result.error, result.line):

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
+from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
@@ -64,7 +65,8 @@ class AttemptRunner:
     def load(self) -> type:
         """Execute the mined code and return its `Model`."""
         self.space = {"__name__": MINED}
-        exec(compile(self.source, TRANSIENT, "exec"), self.space)
+        with absent_packages(self.source):
+            exec(compile(self.source, TRANSIENT, "exec"), self.space)
         model: type = self.space["Model"]
         return model
 

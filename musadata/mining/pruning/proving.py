@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from musadata.dispatch import DispatchMode
+from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempt_execution import HELPERS, tensors
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.module_snapshots import MINED
@@ -137,7 +138,8 @@ def behaviour(source: str, attempt: Attempt, sets: Sequence[Attempt], log: Log |
     space: dict[str, Any] = {"__name__": MINED, **(log.space() if log else {})}
     with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
-        exec(compile(source, _FILE, "exec", dont_inherit=True), space)
+        with absent_packages(source):
+            exec(compile(source, _FILE, "exec", dont_inherit=True), space)
         torch.default_generator.manual_seed(0)  # `torch.manual_seed` spends a millisecond on devices
         model = space["Model"](*[eval(text, {**HELPERS, **space}) for text in attempt.init]).eval()
         if log is not None:

@@ -12,6 +12,7 @@ from musadata.errors import Rejection
 from musadata.mining.slicing.callers import Callers
 from musadata.mining.slicing.decorators import is_kept
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
+from musadata.mining.slicing.dotted_names import dotted_name
 from musadata.mining.slicing.members import Member
 from musadata.mining.slicing.naming import Names
 from musadata.mining.slicing.parsing import AVAILABLE, Definition, ParsedModule
@@ -40,6 +41,7 @@ class Piece:
     is_module: bool = False
     is_extension: bool = False  # builds native code on import; replaced by None in a reference
     changes: set[tuple[str, int]] = field(default_factory=set)  # definitions that it changes
+    absent_bases: set[str] = field(default_factory=set)  # base classes of packages that references may not import
 
 
 @dataclass
@@ -168,13 +170,27 @@ class _Cut:
 
     def _start_class(self, piece: Piece, node: ast.ClassDef) -> None:
         piece.members = self._resolver.members(piece.definition)
+        bases = [base for base in node.bases if not self._is_absent_mixin(piece, node, base)]
         header = (
             *(item for item in node.decorator_list if is_kept(item)),
-            *node.bases,
-            *(item.value for item in node.keywords),
+            *bases,
+            *(item.value for item in node.keywords if len(bases) == len(node.bases)),
         )
         if header:
             self._use(piece, header, 1)
+
+    def _is_absent_mixin(self, piece: Piece, node: ast.ClassDef, base: ast.expr) -> bool:
+        """Whether a base class comes from a package that references may not import, and another class makes it run."""
+        name = dotted_name(base)
+        module = self._resolver.module_of(piece.definition)
+        meaning = follow_chain(self._resolver.index, module, name)[0] if name else None
+        absent = isinstance(meaning, External) and meaning.module.split(".")[0] not in AVAILABLE
+        absent = absent or (meaning is None and name.partition(".")[0] in module.absent)
+        own = any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
+        if absent and (len(node.bases) > 1 or not own):
+            piece.absent_bases.add(name)
+            return True
+        return False
 
     def _add_needed_members(self) -> bool:
         """Add the members that the slice refers to so far; False if there are no new ones."""
@@ -231,8 +247,6 @@ class _Cut:
             if meaning.name.split(".")[0] not in self._resolver.index.importable:
                 raise Unsliceable("module_as_value", use.chain)
             meaning = External(meaning.name)
-        if meaning.module.split(".")[0] not in AVAILABLE:
-            raise Unsliceable("needs_package", meaning.module.split(".")[0])
         return self._names.external(meaning)
 
     def _copy(self, piece: Piece, definition: Definition, use: Use) -> str:

@@ -15,6 +15,7 @@ from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.docstrings import docstring_text
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.hints import constructor_hints
+from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.rewriting import write_definitions
@@ -59,11 +60,14 @@ def draft_class(
     lines = f"{definition.first}-{definition.last}"
     where = f"{source.origin}/{module.path}:{lines}"
     try:
-        definitions, cut = write_slice(slicer, definition)
+        definitions, cut = write_slice(slicer, definition, may_import_all=True)
         shown = [*find_examples(definition), *slicer.callers.examples(definition, module)][:MAX_EXAMPLES]
         search = "musadata.mining.search:search_and_prune"
         hints = constructor_hints(slicer.index, cut)
         found = find_arguments(sandbox, search, definitions, name, shown, f"{source.seed}/{name}", hints)
+        forbidden = forbidden_imports(found["definitions"])
+        if forbidden:
+            raise Rejection("needs_package", forbidden[0])
     except Rejection as error:
         return reject_draft(error.reason, error.detail, where)
     reference = write_reference(found["definitions"], found["init"], found["inputs"])
@@ -79,8 +83,10 @@ def rejecting_unwritable() -> Iterator[None]:
         raise Unsliceable("unwritable", f"{type(error).__name__}: {error}"[:200]) from error
 
 
-def write_slice(slicer: Slicer, definition: Definition) -> tuple[str, Slice]:
+def write_slice(slicer: Slicer, definition: Definition, *, may_import_all: bool = False) -> tuple[str, Slice]:
     """The text of a class with all the Python code that it needs, and its slice.
+
+    `may_import_all`: the text may import packages that references may not import; code that never runs often does.
 
     Raises:
         Unsliceable: it needs something that a reference may not have, or cannot be written.
@@ -90,6 +96,8 @@ def write_slice(slicer: Slicer, definition: Definition) -> tuple[str, Slice]:
         parsed = {piece.definition.module: slicer.module_of(piece.definition) for piece in cut.pieces}
         text = write_definitions(cut, parsed)
         compile(text, "<slice>", "exec", dont_inherit=True)
+    if not may_import_all and (forbidden := forbidden_imports(text)):
+        raise Unsliceable("needs_package", forbidden[0])
     return text, cut
 
 

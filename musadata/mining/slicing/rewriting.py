@@ -101,7 +101,8 @@ def _write_piece(piece: Piece, module: ParsedModule) -> Written:
     keep_fields = piece.definition.is_class and not piece.is_module
     einops = tuple(sorted(module.einops.items()))
     flags = tuple(sorted(module.flags.items()))
-    return _rewrite(text, tuple(sorted(renames.items())), flags, einops, keep_fields, bool(piece.changes))
+    absent = tuple(sorted(piece.absent_bases))
+    return _rewrite(text, tuple(sorted(renames.items())), flags, einops, keep_fields, bool(piece.changes), absent)
 
 
 @lru_cache(maxsize=2048)  # the same building blocks are written for module after module
@@ -112,6 +113,7 @@ def _rewrite(
     einops: tuple[tuple[str, str], ...],
     keep_fields: bool,
     registers: bool,
+    absent_bases: tuple[str, ...],
 ) -> Written:
     words = frozenset(re.findall(r"[^\W\d]\w*", text))
     unfolder = _EinopsWriter({name: kind for name, kind in einops if name.partition(".")[0] in words})
@@ -120,7 +122,7 @@ def _rewrite(
     wanted = {old: new for old, new in renames if old.partition(".")[0] in words}
     tree = cst.parse_module(rename_text(text, wanted))
     tidier = _Tidier(dict(flags), keep_fields=keep_fields, registers=registers, pragmas=PRAGMA.search(text) is not None)
-    code = tree.visit(tidier).code
+    code = tree.visit(tidier).visit(_BaseDropper(absent_bases)).code if absent_bases else tree.visit(tidier).code
     return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
 
@@ -199,6 +201,7 @@ class _EinopsWriter(cst.CSTTransformer):
         return f"{placeholder}({given})"
 
 
+LEFT, RIGHT, NONE = cst.LeftParen(), cst.RightParen(), cst.MaybeSentinel.DEFAULT
 # Nodes below which only comments may be changed: most of a tree, and most of the time to visit it.
 CLOSED = (cst.BaseExpression, cst.BaseSmallStatement, cst.Param, cst.Decorator, cst.BaseParenthesizableWhitespace)
 
@@ -296,6 +299,22 @@ class _Tidier(cst.CSTTransformer):
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
         return updated_node if updated_node.body else updated_node.with_changes(body=[_pass()])
+
+
+class _BaseDropper(cst.CSTTransformer):
+    """Drops base classes that a reference may not import, and the keywords that they take."""
+
+    def __init__(self, names: tuple[str, ...]):
+        self._names = frozenset(names)
+
+    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
+        kept = [item for item in updated_node.bases if dotted_name(item.value) not in self._names]
+        if len(kept) == len(updated_node.bases):
+            return updated_node
+        kept = [*kept[:-1], *(item.with_changes(comma=cst.MaybeSentinel.DEFAULT) for item in kept[-1:])]
+        return updated_node.with_changes(
+            bases=kept, keywords=[], lpar=LEFT if kept else NONE, rpar=RIGHT if kept else NONE
+        )
 
 
 def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:
