@@ -20,7 +20,7 @@ from musadata.mining.arguments.input_shapes import guess_inputs
 from musadata.mining.arguments.normalize_examples import normalize_example
 from musadata.mining.arguments.repairs import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
-from musadata.mining.arguments.task_sizes import improve_sizes
+from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes
 from musadata.mining.pruning.proving import prune_and_prove
 
 MAX_TRIES = 240  # per module
@@ -99,7 +99,8 @@ def _search(
         found, furthest = _try_family(runner, family, furthest)
         if found is not None:
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
-            found = improve_sizes(runner, _disable_dropout(runner, found, model), names, salt)
+            found = fill_identities(runner, _disable_dropout(runner, found, model))
+            found = improve_sizes(runner, found, names, salt)
             texts = [draw.text() for draw in found.draws]
             result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
             return result, found

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, BinaryIO, cast
 
+from musadata.sources.licenses import is_license_file
 from musadata.sources.protocol import UnreadableFile
 from musadata.sources.trees import MAX_FILE_BYTES, MemoryTree
 
@@ -19,7 +20,7 @@ MAX_MEMBERS = 100_000
 MAX_TOTAL_BYTES = 1 << 29  # of everything unpacked; only text files of interest are kept
 MAX_HEADER_BYTES = 1 << 20  # of a long name or an extended header, which is read whole
 KEPT = (".py", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
-KEPT_NAMES = ("LICENSE", "LICENCE", "COPYING", "METADATA", "PKG-INFO", "UNLICENSE")
+KEPT_NAMES = ("METADATA", "PKG-INFO")
 _READING = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 DAMAGE = (*_READING, OSError, EOFError, ValueError, RuntimeError)  # RuntimeError: encrypted, or of an unknown method
 _HEADERS = (
@@ -77,7 +78,7 @@ def _escapes(path: str) -> bool:
 
 def is_kept(path: str) -> bool:
     """Whether mining may read a file of that name."""
-    return path.endswith(KEPT) or PurePosixPath(path).name.upper().startswith(KEPT_NAMES)
+    return path.endswith(KEPT) or PurePosixPath(path).name.upper().startswith(KEPT_NAMES) or is_license_file(path)
 
 
 def _zip_members(data: bytes) -> Iterator[tuple[str, int, Open]]:

@@ -1,8 +1,9 @@
 """A source of code files: any tree of files at one revision, with its licences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from fnmatch import fnmatch
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from musadata.config import SourceConfig
 from musadata.errors import MusadataError
 from musadata.records import Provenance
 from musadata.sources.archives import is_kept
-from musadata.sources.licenses import LICENSE_FILE, header_license, identify_text, license_of
+from musadata.sources.licenses import UNKNOWN, all_of, folder_licenses, header_license, is_license_file, license_of
 from musadata.sources.protocol import CodeFile, Tree, UnreadableFile
 
 if TYPE_CHECKING:
@@ -86,24 +87,25 @@ class CodeFiles:
             digest.update(f"{path}\0{content}\0".encode(errors="surrogatepass"))
         return digest.hexdigest()[:16]
 
-    def provenance(self, path: str, lines: str) -> Provenance:
-        return Provenance(self.origin, self._repository, self._revision, path, lines, self._license_of(path))
+    def provenance(self, path: str, lines: str, parts: Iterable[str] = ()) -> Provenance:
+        license = all_of({item: self._license_of(item) for item in (path, *sorted(parts))}.values())
+        return Provenance(self.origin, self._repository, self._revision, path, lines, license)
 
+    @lru_cache(maxsize=1024)  # noqa: B019 (one source lives as long as its worker)
     def _license_of(self, path: str) -> str:
         try:
-            header = header_license(self.tree.read(path)[:8000].decode("utf-8", "replace"))
+            header = header_license(self.tree.read(path).decode("utf-8", "replace"))
         except UnreadableFile:
             header = ""
-        return license_of(path, header, self._license_files, self._license)
+        by_folder, restricted = self._license_files
+        if path in restricted or path.rpartition("/")[2] in restricted:
+            return UNKNOWN
+        return license_of(path, header, by_folder, self._license)
 
     @cached_property
-    def _license_files(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for path in self.tree.paths():
-            folder, _, name = path.rpartition("/")
-            if LICENSE_FILE.match(name) and folder not in found:
-                try:
-                    found[folder] = identify_text(self.tree.read(path).decode("utf-8", "replace"))
-                except UnreadableFile:
-                    continue
-        return found
+    def _license_files(self) -> tuple[dict[str, str], dict[str, str]]:
+        found = []
+        for path in filter(is_license_file, self.tree.paths()):
+            with suppress(UnreadableFile):
+                found.append((path, self.tree.read(path).decode("utf-8", "replace")))
+        return folder_licenses(found)

@@ -93,8 +93,8 @@ class CodeSource(Protocol):
     importable: frozenset[str]
     kernels: bool
 
-    def provenance(self, path: str, lines: str) -> Provenance:
-        """Where a piece of a file comes from, its licence included."""
+    def provenance(self, path: str, lines: str, parts: Iterable[str] = ()) -> Provenance:
+        """Where a piece of a file comes from; the licence holds for the files of all other parts as well."""
         ...
 
 

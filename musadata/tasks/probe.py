@@ -8,6 +8,7 @@ from musadata.errors import is_own_failure, short_trace
 from musadata.records import SCHEMA_VERSION, Draft, InputSpec, OperatorFamily, Reject, SourceKind, Task
 from musadata.rows import content_id, restore
 from musadata.sandbox import Caller, Limits, Outcome
+from musadata.sources.licenses import is_allowed
 from musadata.tasks.decontaminate import contamination
 from musadata.tasks.family import level, operator_family
 from musadata.tasks.text import text_signature
@@ -36,7 +37,7 @@ def probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task
 
 
 def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task | Reject:
-    if draft.provenance.license not in config.licenses:
+    if not is_allowed(draft.provenance.license, config.licenses):
         return _reject(draft, "license", draft.provenance.license or "none is known")
     lines = draft.reference.count("\n")
     if lines > config.max_lines:

@@ -2,7 +2,18 @@
 
 import pytest
 
-from musadata.sources.licenses import UNKNOWN, header_license, identify_text, license_of, metadata_license
+from musadata.config import SourceConfig, SourceType
+from musadata.sources.code import CodeFiles
+from musadata.sources.licenses import (
+    UNKNOWN,
+    folder_licenses,
+    header_license,
+    identify_text,
+    is_allowed,
+    license_of,
+    metadata_license,
+)
+from musadata.sources.trees import MemoryTree
 
 MIT = "MIT License\n\nPermission is hereby granted, free of charge, to any person obtaining a copy of this software"
 BSD2 = "Redistribution and use in source and binary forms, with or without modification, are permitted"
@@ -51,3 +62,71 @@ def test_metadata_is_read_in_order_of_trust():
     assert metadata_license("", "Apache License 2.0", []) == "Apache-2.0"
     assert metadata_license("", "", ["License :: OSI Approved :: MIT License"]) == "MIT"
     assert metadata_license("", "see the file", []) == UNKNOWN
+
+
+NVIDIA = (
+    '# Copyright (c) 2021, NVIDIA CORPORATION.  All rights reserved.\n"""NVIDIA CORPORATION and its licensors retain '
+    "all intellectual property\nand proprietary rights. Any use without an express license agreement from\n"
+    'NVIDIA CORPORATION is strictly prohibited."""\nimport torch\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (NVIDIA, UNKNOWN),
+        ("# This work is licensed under the NVIDIA Source Code License-NC\nx = 1\n", UNKNOWN),
+        ("x = 1\n\n# Adapted from a repository under CC BY-NC 4.0\ny = 2\n", UNKNOWN),
+        ("# Licensed under the MIT License, for non-commercial purposes\n", UNKNOWN),
+        ("# SPDX-License-Identifier: Apache-2.0\n# For research purposes only.\n", UNKNOWN),
+        ("# Licensed under the Odd Licence 7\nx = 1\n", UNKNOWN),
+        ("# Released under the GPL v3\nx = 1\n", UNKNOWN),
+        ("// Any use is strictly prohibited.\n__global__ void f() {}\n", UNKNOWN),
+        ("# Copyright (c) OpenMMLab. All rights reserved.\nx = 1\n", ""),
+        ("# This source code is licensed under the license found in the LICENSE file in the root directory.\n", ""),
+        ("# See LICENSE for license information.\nx = 1\n", ""),
+        ('"""Reads license plates."""\nx = 1\n', ""),
+        ("# Modified from X (MIT License) and Y (Apache License 2.0)\n", "Apache-2.0 AND MIT"),
+        ("x = 'strictly prohibited'\n", ""),
+    ],
+)
+def test_a_header_that_restricts_or_is_not_understood_is_unknown(text, name):
+    assert header_license(text) == name
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ("MIT", True),
+        ("MIT AND Apache-2.0", True),
+        ("MIT AND GPL-3.0", False),
+        ("GPL-3.0 OR MIT", True),
+        ("(GPL-3.0 OR MIT) AND Apache-2.0", True),
+        ("Apache-2.0 WITH LLVM-exception", True),
+        (UNKNOWN, False),
+        ("", False),
+        ("MIT AND", False),
+    ],
+)
+def test_an_expression_is_allowed_if_the_allowed_licences_satisfy_it(expression, holds):
+    assert is_allowed(expression, {"MIT", "Apache-2.0"}) is holds
+
+
+def test_licence_files_of_one_folder_hold_together_and_notices_restrict_what_they_name():
+    restricting = "net/odd.py is under the Nvidia Source Code License-NC"
+    files = [("LICENSE", MIT), ("LICENSE-APACHE", "Apache License\nVersion 2.0"), ("NOTICE", restricting)]
+    by_folder, restricted = folder_licenses([*files, ("third/LICENSES/X.txt", "All rights reserved.")])
+    assert by_folder == {"": "Apache-2.0 AND MIT", "third": UNKNOWN}
+    assert restricted == {"net/odd.py": UNKNOWN}
+    assert folder_licenses([*files[:1], ("THIRD_PARTY_NOTICE", "parts are for research purposes only")])[0] == {
+        "": UNKNOWN
+    }
+
+
+def test_the_licence_of_a_row_holds_for_every_file_that_it_comes_from():
+    files = {"a.py": "x = 1\n", "b.py": NVIDIA, "c.py": "# Apache License 2.0\n", "LICENSE": MIT}
+    tree = MemoryTree({path: text.encode() for path, text in files.items()})
+    source = CodeFiles("test", tree, SourceConfig(SourceType.DIRECTORY), seed=1)
+    assert source.provenance("a.py", "1-1").license == "MIT"
+    assert source.provenance("a.py", "1-1", ["c.py", "a.py"]).license == "Apache-2.0 AND MIT"
+    assert source.provenance("a.py", "1-1", ["b.py"]).license == UNKNOWN

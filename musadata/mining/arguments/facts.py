@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from musadata.mining.arguments.annotations import Kind, read_annotation
 from musadata.mining.arguments.options import Values, find_options
 
 # Attributes of tensors and modules: what has one of these is no configuration.
+ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
 OF_TENSORS_AND_MODULES = frozenset(
     {"shape", "dtype", "device", "ndim", "weight", "bias", "data", "T", "in_features", "out_features", "training"}
 )
@@ -25,6 +26,8 @@ class Facts:
         keys: names -> string keys that are read from them.
         annotations: constructor's parameters -> their annotations.
         defaults: constructor's parameters -> attributes of their annotated class -> default values as expressions.
+        lengths: constructors' parameters that are used as sequences -> the number of items that they need.
+        called: constructors' parameters that are called -> the number of arguments.
     """
 
     options: Mapping[str, Values] = field(default_factory=dict)
@@ -32,6 +35,8 @@ class Facts:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    called: Mapping[str, int] = field(default_factory=dict)
 
     def kind(self, parameter: inspect.Parameter) -> Kind:
         """What the parameter's annotation says."""
@@ -68,13 +73,49 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
             if isinstance(key, str):
                 keys.setdefault(_last(node.value), {})[key] = None
     known = hints.get(owner, {})
+    lengths, called_parameters = _uses_in_constructors(tree)
     return Facts(
         find_options(source),
         {name: tuple(found) for name, found in attributes.items()},
         {name: tuple(found) for name, found in keys.items()},
         known.get("annotations", {}),
         known.get("defaults", {}),
+        lengths,
+        called_parameters,
     )
+
+
+def _uses_in_constructors(tree: ast.Module) -> tuple[dict[str, int], dict[str, int]]:
+    """Parameters of constructors that are used as sequences, with lengths, or called, with numbers of arguments."""
+    lengths: dict[str, int] = {}
+    called: dict[str, int] = {}
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            names = {item.arg for item in function.args.args}
+            for node in ast.walk(function):
+                for name, length in _sequences(node):
+                    if name in names:
+                        lengths[name] = max(length, lengths.get(name, 0))
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                    called[node.func.id] = max(len(node.args), called.get(node.func.id, 0))
+    return lengths, called
+
+
+def _sequences(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """Names that a piece of code uses as sequences, and the number of items that it needs at least."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+        yield getattr(node.value, "id", ""), len(node.targets[0].elts)
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is int:
+        yield getattr(node.value, "id", ""), node.slice.value + 1
+    elif isinstance(node, (ast.For, ast.comprehension)):
+        iterated = (
+            node.iter.args if isinstance(node.iter, ast.Call) and _last(node.iter.func) in ITERATING else [node.iter]
+        )
+        yield from ((getattr(item, "id", ""), 2) for item in iterated)
+    elif isinstance(node, ast.Call) and _last(node.func) in ("len", *ITERATING):
+        yield from ((getattr(item, "id", ""), 2) for item in node.args[:2])
+    elif isinstance(node, ast.Starred):
+        yield getattr(node.value, "id", ""), 2
 
 
 def _last(node: ast.expr) -> str:

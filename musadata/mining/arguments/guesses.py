@@ -66,6 +66,11 @@ def _guess(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int 
         config = _config(name, facts, depth)
         if config:
             return config
+    if name in facts.called and not kind.is_known:
+        made = by_name.partition("(")[0]
+        return made if made.startswith("nn.") else ("nn.ReLU", "nn.LayerNorm", "nn.Linear")[min(2, facts.called[name])]
+    if name in facts.lengths and not kind.is_known and _literal(by_name) is not None:
+        kind = Kind(length=min(8, max(2, facts.lengths[name])))
     return _fitted(by_name, kind, variant, name)
 
 

@@ -37,6 +37,20 @@ def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
     return _limit(runner, attempt)
 
 
+def fill_identities(runner: AttemptRunner, attempt: Attempt) -> Attempt:
+    """The attempt with a layer that computes in place of each `nn.Identity()` that was guessed for a block."""
+    shape = next((draw.shape for draw in attempt.draws if len(draw.shape) > 1), ())
+    layers = [f"nn.Linear({shape[-1]}, {shape[-1]})"] if shape else []
+    layers += [f"nn.Conv2d({shape[1]}, {shape[1]}, 3, padding=1)"] if len(shape) == 4 else []
+    for place, text in enumerate(attempt.init):
+        for layer in (*layers, "nn.GELU()") if text == "nn.Identity()" else ():
+            trial = replace(attempt, init=(*attempt.init[:place], layer, *attempt.init[place + 1 :]))
+            if _works(runner, trial):
+                attempt = trial
+                break
+    return attempt
+
+
 def _works(runner: AttemptRunner, attempt: Attempt) -> bool:
     return not runner.exhausted and runner.attempt(attempt).ok
 

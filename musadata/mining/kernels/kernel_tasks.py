@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 from musadata.records import SCHEMA_VERSION, Kernel, Reject, Task
 from musadata.rows import content_id
+from musadata.sources.licenses import is_allowed
 
 STEP = "pair"
 
@@ -12,7 +13,7 @@ STEP = "pair"
 def check_licenses(kernel: Kernel, allowed: Collection[str]) -> Reject | None:
     """A reject if the wrapper or a native file behind it is under a licence that is not allowed."""
     licenses = {kernel.provenance.license, *(file.license for file in kernel.native if file.license)}
-    forbidden = sorted(licenses - set(allowed))
+    forbidden = sorted(item for item in licenses if not is_allowed(item, allowed))
     if not forbidden:
         return None
     place = kernel.provenance

@@ -70,8 +70,9 @@ def draft_class(
             raise Rejection("needs_package", forbidden[0])
     except Rejection as error:
         return reject_draft(error.reason, error.detail, where)
+    parts = {slicer.module_of(piece.definition).path for piece in cut.pieces}
     reference = write_reference(found["definitions"], found["init"], found["inputs"])
-    return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines))
+    return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines, parts))
 
 
 @contextmanager
