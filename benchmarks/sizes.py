@@ -1,0 +1,141 @@
+"""Measure sizes of a corpus's tasks, and how the emulator judges references of any size at smaller sizes.
+
+    python -m benchmarks.sizes --corpus build/quickstart --harness CHECKOUT [--every N] [--output FILE]
+
+CHECKOUT is KernelBench's repository; nothing of it is kept but the names of its problems. Each reference of levels 1
+and 2 is shrunk, the compiler teacher writes a candidate for the smaller form, and the emulator judges it against the
+text as it is. A candidate that is also right at other sizes of the constructor takes its sizes from the arguments.
+"""
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.measuring import Row, report
+from musadata.config import BackendType, TeacherConfig, TracingConfig, VerifierConfig
+from musadata.corpus.query import query
+from musadata.errors import MusadataError
+from musadata.records import ErrorClass, Reject, Task
+from musadata.sandbox import Sandbox
+from musadata.teacher.compiler.capturing import PRELOAD as CAPTURING
+from musadata.teacher.compiler_teacher import CompilerTeacher
+from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
+from musadata.tracing.task import PRELOAD as TRACING
+from musadata.tracing.task import trace_task
+from musadata.verifier import REFERENCE_PRELOAD, Verifier
+from musadata.verifier.task_from_reference import PRELOAD_FOR_MANY
+
+MEASURED, ELEMENTS = 0.98, 4_000_000
+DECIDED, SECONDS = 0.95, 1.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One problem. `verdict`: "accepted", an error class, or why there is no candidate; `generic`: right at both forms.
+    Seconds: shrinking; a verdict with compilation, whole; the same once compiled."""
+
+    name: str
+    verdict: str
+    generic: bool = False
+    shrinking: float = 0.0
+    seconds: float = 0.0
+    compiled: float = 0.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", help="measure sizes of its tasks")
+    parser.add_argument("--harness", type=Path, help="KernelBench's checkout")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth problem only")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args(argv)
+    rows: list[Row] = list(_measured(options.corpus)) if options.corpus else []
+    judged: list[Judged] = []
+    if options.harness:
+        levels = [options.harness / "KernelBench" / f"level{level}" for level in (1, 2)]
+        judged = list(_judge_all([path for level in levels for path in sorted(level.glob("*.py"))][:: options.every]))
+        rows += _summarize(judged)
+    report("sizes", rows, {"problems": [asdict(one) for one in judged]}, options.output)
+    return 0 if rows and all(kept for *_, kept in rows) else 1
+
+
+def _measured(corpus: str) -> Iterator[Row]:
+    """How many tasks have a measure size, and how large it is."""
+    table = query(corpus, "SELECT measure FROM tasks")
+    sizes = table.column("measure").to_pylist() if table else []
+    largest = [max(math.prod(spec["shape"]) for spec in one if spec["kind"] != "literal") for one in sizes if one]
+    share, median = len(largest) / max(len(sizes), 1), statistics.median(largest or [0])
+    yield "tasks with a measure size", f">= {MEASURED:.0%}", f"{share:.1%} of {len(sizes)}", share >= MEASURED
+    yield "elements of its largest input, median", f">= {ELEMENTS:,}", f"{median:,.0f}", median >= ELEMENTS
+
+
+def _judge_all(problems: Sequence[Path]) -> Iterator[Judged]:
+    config = VerifierConfig(backend=BackendType.EMULATED)
+    preload = (*TRACING, *REFERENCE_PRELOAD, *CAPTURING, *PRELOAD_FOR_MANY)
+    with (
+        Sandbox(tuple(dict.fromkeys(preload))) as sandbox,
+        Verifier(config, sandbox) as verifier,
+        CompilerTeacher(TeacherConfig(samples=1, faults=0), 0, sandbox) as teacher,
+    ):
+        for path in problems:
+            judged = _judge(verifier, teacher, sandbox, path)
+            print(judged, flush=True)
+            yield judged
+
+
+def _judge(verifier: Verifier, teacher: CompilerTeacher, sandbox: Sandbox, path: Path) -> Judged:
+    reference, start = path.read_text(), time.perf_counter()
+    try:
+        lone = verifier.read_reference(reference)
+        shrinking = time.perf_counter() - start
+        candidate = _write(teacher, sandbox, lone.require_forms()[0])
+    except (MusadataError, CannotAnswer) as error:
+        return Judged(path.stem, str(error))
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        verdict = verifier.verify_text(reference, candidate)
+        seconds.append(time.perf_counter() - start)
+    generic = verdict.accepted and all(verifier.verify(form, candidate).accepted for form in lone.forms[1:])
+    outcome = "accepted" if verdict.accepted else f"{verdict.error_class}: {verdict.findings[0].rule}"
+    return Judged(path.stem, outcome, generic, shrinking, *seconds)
+
+
+def _write(teacher: CompilerTeacher, sandbox: Sandbox, task: Task) -> str:
+    """The compiler teacher's candidate for a form, from two sets of its shapes.
+
+    Raises:
+        CannotAnswer: it has none.
+    """
+    traces = trace_task(task, TracingConfig(shape_sets=2), sandbox, 0)
+    if isinstance(traces, Reject):
+        raise CannotAnswer(f"no traces: {traces.reason}")
+    return teacher.answer(Request(RequestKind.GENERATE, task, traces, ())).text
+
+
+def _summarize(judged: Sequence[Judged]) -> Iterator[Row]:
+    answered = [one for one in judged if one.seconds]
+    decided = [one for one in answered if not one.verdict.startswith(ErrorClass.INFRA)]
+    share = len(decided) / max(len(answered), 1)
+    shrinking, seconds, compiled = (
+        statistics.median([values[index] for values in map(_times, answered)] or [0.0]) for index in range(3)
+    )
+    yield "problems of levels 1 and 2, with a candidate", "", f"{len(judged)}, {len(answered)}", True
+    yield "candidates decided by the emulator", f">= {DECIDED:.0%}", f"{share:.1%}", share >= DECIDED
+    accepted, generic = sum(one.verdict == "accepted" for one in answered), sum(one.generic for one in answered)
+    yield "accepted; also with other sizes of the constructor", "", f"{accepted}; {generic}", True
+    yield "shrinking, median s", "", f"{shrinking:.2f}", True
+    yield "a verdict with compilation, median s", "", f"{seconds:.2f}", True
+    yield "a verdict once compiled, median s", f"<= {SECONDS:g}", f"{compiled:.2f}", compiled <= SECONDS
+
+
+def _times(one: Judged) -> tuple[float, float, float]:
+    return one.shrinking, one.seconds, one.compiled
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
