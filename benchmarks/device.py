@@ -52,6 +52,7 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int, annota
     sizes = (*module, "benchmarks.measure_size", "--backend", backend, *to("measure_size"))
     problems = (*module, "benchmarks.kernelbench", str(harness), "--backend", backend, "--cores", str(cores))
     problems += (*to("kernelbench"), "--minutes", "3", "--harness-minutes", "4.5")
+    problems += ("--candidates", str(harness / "candidates.json")) if harness else ()
     problems += ("--per-level", "2") if dry else ("--per-level", "16", "--harness-candidates", "16")
     tests = (*module, "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "tests/verifier")
     return [

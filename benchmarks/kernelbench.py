@@ -70,32 +70,51 @@ def draw_evenly(items: Sequence[Any], count: int) -> list[Any]:
     return [items[int((index + 0.5) * len(items) / count)] for index in range(count)]
 
 
-def find_candidates(harness: Path, per_level: int, cores: int) -> tuple[list[Problem], dict[str, str]]:
-    """Problems of all levels with their candidates, and why others have none."""
+def find_candidates(
+    harness: Path, per_level: int, cores: int, kept: Path | None
+) -> tuple[list[Problem], dict[str, str]]:
+    """Problems of all levels with their candidates, and why others have none. Candidates are read from the file `kept`,
+    or written into it: they take minutes and need no device."""
+    if kept is not None and kept.is_file():
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        texts = dict(problem for level in _LEVELS for problem in read_level(harness, level))
+        problems = [Problem(name, texts[name], source) for name, source in found["candidates"].items()]
+        return _draw_each_level(problems, per_level), found["missing"]
+    problems, missing = _write_candidates(harness, per_level, cores)
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        found = {"candidates": {one.name: one.candidate for one in problems}, "missing": missing}
+        kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    return _draw_each_level(problems, per_level), missing
+
+
+def _draw_each_level(problems: Sequence[Problem], per_level: int) -> list[Problem]:
+    levels = [[one for one in problems if one.name.startswith(f"level{level}_")] for level in _LEVELS]
+    return [one for level in levels for one in draw_evenly(level, per_level)]
+
+
+def _write_candidates(harness: Path, per_level: int, cores: int) -> tuple[list[Problem], dict[str, str]]:
     missing: dict[str, str] = {}
-    chosen: list[Problem] = []
     with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier, Sandbox(PRELOAD) as sandbox:
 
         def write(problem: tuple[str, str]) -> Problem | None:
             name, reference = problem
             try:
                 lone = verifier.read_reference(reference)
+                inputs = lone.measure or lone.require_forms()[0].inputs
+                source, why = write_candidate(sandbox, name, reference, inputs)
             except MusadataError as error:
-                missing[name] = f"cannot be read: {error}"[:200]
-                return None
-            source, why = write_candidate(sandbox, name, reference, lone.measure or lone.forms[0].inputs)
+                source, why = "", f"cannot be read: {error}"[:200]
             if not source:
                 missing[name] = why
-                return None
-            return Problem(name, reference, source)
+            return Problem(name, reference, source) if source else None
 
+        tried: list[tuple[str, str]] = []
+        for level in _LEVELS:  # some will have no candidate: of the third level two thirds
+            most = per_level + per_level // 4 if level < 3 else 4 * per_level
+            tried += draw_evenly(read_level(harness, level), most)
         with ThreadPoolExecutor(cores) as pool:
-            for level in _LEVELS:
-                problems = read_level(harness, level)
-                # Some will have no candidate: half as many again are tried, and the draw is evened out afterwards.
-                tried = draw_evenly(problems, per_level + per_level // 2 if level < 3 else 3 * per_level)
-                chosen += draw_evenly([found for found in pool.map(write, tried) if found], per_level)
-    return chosen, missing
+            return [found for found in pool.map(write, tried) if found], missing
 
 
 def judge_all(
@@ -226,6 +245,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("harness", type=Path)
     parser.add_argument("--per-level", type=int, default=0, help="problems of each level; 0 for all")
+    parser.add_argument("--candidates", type=Path, help="a file to keep candidates in, or to read them from")
+    parser.add_argument("--only-candidates", action="store_true", help="write them, and judge nothing")
     parser.add_argument("--minutes", type=float, default=30.0, help="for our side")
     parser.add_argument("--harness-candidates", type=int, default=16, help="how many the harness judges; whole rounds")
     parser.add_argument("--harness-minutes", type=float, default=20.0)
@@ -237,9 +258,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     partial = Path(tempfile.gettempdir()) if arguments.output is None else arguments.output.parent
     partial.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    problems, missing = find_candidates(arguments.harness, arguments.per_level, arguments.cores)
+    problems, missing = find_candidates(arguments.harness, arguments.per_level, arguments.cores, arguments.candidates)
     drawing = time.monotonic() - start
     print(f"{len(problems)} candidates after {drawing:.0f} s, {len(missing)} problems have none", flush=True)
+
+    if arguments.only_candidates:
+        return 0
 
     def note(found: dict[str, Any]) -> None:
         """Keep what there is: the run may be cut off."""
