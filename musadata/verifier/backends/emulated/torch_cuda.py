@@ -89,6 +89,7 @@ def patch_torch(runtime: Runtime) -> None:
     torch.Tensor.record_stream = lambda tensor, stream: None  # type: ignore[method-assign, assignment, misc]
     torch.cuda.default_generators = (torch.default_generator,)
     torch._C._cuda_getDeviceCount = lambda: 1
+    torch._C._cuda_sleep = lambda cycles: None
     torch.version.cuda = torch.version.cuda or "13.0"
     torch.backends.cudnn.enabled = False
 
