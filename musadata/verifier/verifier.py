@@ -9,7 +9,7 @@ from typing import Self
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict
+from musadata.records import ErrorClass, Finding, InputSpec, Task, Verdict, VerifyStage
 from musadata.rows import content_id
 from musadata.sandbox import Sandbox
 from musadata.verifier.backend_choice import open_backend
@@ -115,26 +115,28 @@ class Verifier:
         """Judge against a reference that was read before.
 
         A candidate that fails at uneven sizes is judged once more at powers of two, on which it may rely where the
-        reference's own sizes are such. One that fails there too, and has the reference's own sizes written into it, is
-        judged at these alone on a device; elsewhere nothing can be said of it.
+        reference's own sizes are such. One that has the reference's own sizes written into it, or fails at both, is
+        judged at these alone on a device; elsewhere nothing can be said of it if they are written into it.
         """
         measure = MeasureSet(lone.text, lone.measure) if lone.measure else None
         own = Exercise(content_id("task", lone.text), lone.text, list, lambda: measure)
         has_own = measure is not None and self._opened.baselines is not None
-        if not lone.forms:
-            too_large = rules.REFERENCE_TOO_LARGE.finding(lone.reason)
-            return self._verdict(self._judge(own, candidate) if has_own else rejected(too_large))
+        if not lone.forms and not has_own:
+            return self._verdict(rejected(rules.REFERENCE_TOO_LARGE.finding(lone.reason)))
+        written = lone.written_sizes(candidate)
+        if has_own and (written or not lone.forms):
+            return self._verdict(self._judge(own, candidate))
         judgements: list[Judgement] = []
         for task, shrunk in zip(lone.forms, lone.shrunk, strict=True):
             shapes = partial(collect_shapes, task, ())
             exercise = replace(own, task_id=task.task_id, reference=task.reference, shapes=shapes)
             judgements.append(self._judge(exercise, candidate))
-            if judgements[-1].error_class not in (ErrorClass.RUNTIME, ErrorClass.CORRECTNESS):
+            if not _fails_at_size(judgements[-1]):
                 return replace(self._verdict(judgements[-1]), shrunk=describe_sizes(shrunk))
+        if has_own and lone.shrunk[0]:
+            return self._verdict(self._judge(own, candidate))
         judgement, sizes = judgements[0], describe_sizes(lone.shrunk[0])
-        if written := lone.written_sizes(candidate):
-            if has_own:
-                return self._verdict(self._judge(own, candidate))
+        if written:
             number, line, name = written[0]
             judgement = rejected(rules.REFERENCE_SHRUNK.finding(number, name, sizes, line=line))
         return replace(self._verdict(judgement), shrunk=sizes)
@@ -202,6 +204,13 @@ class Verifier:
 
     def _verdict(self, judgement: Judgement) -> Verdict:
         return _make_verdict(judgement, self._opened.backend)
+
+
+def _fails_at_size(judgement: Judgement) -> bool:
+    """Whether it may be the size of the proof sets at which a candidate fails."""
+    return judgement.error_class in (ErrorClass.RUNTIME, ErrorClass.CORRECTNESS) and (
+        judgement.stage is not VerifyStage.TIME
+    )
 
 
 def _measure_set(task: Task) -> MeasureSet | None:
