@@ -6,6 +6,7 @@ in place; where it cannot be built, PyTorch's integer operators give the same va
 """
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -249,10 +250,32 @@ def _build_kernel() -> _Draw | None:
     return None
 
 
-@cache
-def compile_kernel(architecture: str) -> bytes:
-    """The kernel's machine code for a compute capability such as "90". Needs no device, so that the parent of many
-    processes may do it once for all.
+_images: dict[str, bytes] = {}  # the kernel's machine code, by compute capability
+
+
+def compile_ahead(architecture: str) -> None:
+    """Compile the kernel once for all processes that this one forks; nothing where that fails.
+
+    It happens in a fork of its own: NVRTC initializes the driver, which no fork would survive.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(_compile_kernel(architecture))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        image = pipe.read()
+    os.waitpid(child, 0)
+    if image:
+        _images[architecture] = image
+
+
+def _compile_kernel(architecture: str) -> bytes:
+    """The kernel's machine code for a compute capability such as "90".
 
     Raises:
         ImportError, RuntimeError: NVRTC is not there, or refuses it.
@@ -280,7 +303,8 @@ def _load_kernel() -> _Draw:
 
     from cuda.bindings import driver
 
-    image = compile_kernel("".join(map(str, torch.cuda.get_device_capability())))
+    architecture = "".join(map(str, torch.cuda.get_device_capability()))
+    image = _images.get(architecture) or _compile_kernel(architecture)
     function = _check(driver.cuModuleGetFunction(_check(driver.cuModuleLoadData(image)), b"draw"))
     numbers = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int)
     types = (ctypes.c_void_p, *numbers, ctypes.c_float, ctypes.c_float, ctypes.c_float)

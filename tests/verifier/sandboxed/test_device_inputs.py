@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import os
 import subprocess
 from pathlib import Path
 
@@ -155,3 +156,22 @@ def test_integers_are_spread_over_their_range_and_a_permutation_holds_each_once(
 def test_a_spec_that_cannot_be_drawn_is_an_error(spec):
     with pytest.raises(ValueError, match="input 'x'"):
         draw_on("cpu", [spec], 0)
+
+
+def test_kernel_is_compiled_in_a_process_of_its_own(monkeypatch):
+    monkeypatch.setattr(device_inputs, "_images", {})
+    monkeypatch.setattr(device_inputs, "_compile_kernel", lambda architecture: f"{architecture} {os.getpid()}".encode())
+    device_inputs.compile_ahead("90")
+    architecture, process = device_inputs._images["90"].split()
+    assert architecture == b"90"
+    assert int(process) != os.getpid()
+
+
+def test_kernel_that_does_not_compile_is_left_to_those_who_need_it(monkeypatch):
+    def fail(architecture):
+        raise RuntimeError("no NVRTC")
+
+    monkeypatch.setattr(device_inputs, "_images", {})
+    monkeypatch.setattr(device_inputs, "_compile_kernel", fail)
+    device_inputs.compile_ahead("90")
+    assert device_inputs._images == {}

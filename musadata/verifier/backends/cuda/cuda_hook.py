@@ -1,6 +1,5 @@
 """Inside the sandbox, on a real device: the replaced `load_inline`, and what a candidate launched and copied."""
 
-import contextlib
 import os
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,11 +34,10 @@ def prepare() -> None:
     import torch.utils.cpp_extension  # noqa: F401
 
     from musadata.verifier.backends.torch_abi.bridge import load_bridge
-    from musadata.verifier.sandboxed.device_inputs import compile_kernel
+    from musadata.verifier.sandboxed.device_inputs import compile_ahead
 
     load_bridge()
-    with contextlib.suppress(ImportError, RuntimeError):  # then each process tries, and says why it fails
-        compile_kernel(os.environ.get("MUSADATA_ARCHITECTURE", ""))
+    compile_ahead(os.environ.get("MUSADATA_ARCHITECTURE", ""))
 
 
 def activate(compile: RequestLibrary, fault_fd: int = -1) -> None:
