@@ -29,7 +29,7 @@ from typing import Any
 import aiohttp
 
 from benchmarks.measuring import ROOT, Row, python, report, run_watched
-from musadata.config import RequestsConfig, TeacherConfig, TeacherType
+from musadata.config import Config, RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
 from musadata.rows import plain
 from musadata.sampling.request_cache import RequestCache
@@ -90,7 +90,7 @@ def ask_all(url: str, requests: list[Request], folder: Path, limits: RequestsCon
         Journal(folder, "usage") as usage,
         OpenAITeacher(config, limits) as teacher,
     ):
-        ask = RequestCache(answers, answers, "", "", failures, usage, None, config).ask_teacher(teacher)
+        ask = RequestCache(answers, answers, "", "", failures, usage).ask_teacher(teacher)
 
         def outcome(request: Request) -> str:
             try:
@@ -98,7 +98,8 @@ def ask_all(url: str, requests: list[Request], folder: Path, limits: RequestsCon
             except RequestFailed as failure:
                 return f"failed: {failure.reason}"
 
-        return list(concurrently(outcome, requests, resources.requests_at_once(config)))
+        asked = Config(sources=(), teacher=config)
+        return list(concurrently(outcome, requests, resources.requests_at_once(asked)))
 
 
 async def ask_plainly(url: str, requests: list[Request]) -> list[str]:

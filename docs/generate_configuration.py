@@ -94,6 +94,8 @@ def render_type(kind: Any) -> str:
         return f"mapping of text to {render_type(arguments[1])}"
     if kind is Any:
         return "anything"
+    if kind is TeacherConfig:
+        return "`teacher`"
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return ", ".join(f"`{member.value}`" for member in kind)
     return {int: "whole number", float: "number", str: "text", bool: "true or false"}[kind]
@@ -139,7 +141,7 @@ def render_page() -> str:
     parts = [
         _HEAD,
         "## The run",
-        render_keys(config, ["seed", "shards", "limit"]),
+        render_keys(config, ["seed", "shards", "limit", "teachers"]),
         _example("seed: 20260601\nshards: 32\n"),
     ]
     parts += ["## sources", meanings(Config)["sources"].capitalize(), *_render_kinds(source, SOURCES)]

@@ -31,6 +31,12 @@ class TeacherType(StrEnum):
     REPLAY = "replay"  # answers that were given before
 
 
+class TeacherRole(StrEnum):
+    REASONER = "reasoner"  # writes the six steps
+    GENERATOR = "generator"  # writes candidates
+    REVIEWER = "reviewer"  # repairs them, from the verifier's feedback
+
+
 class BackendType(StrEnum):
     AUTO = "auto"
     EMULATED = "emulated"
@@ -158,6 +164,8 @@ class TeacherConfig:
         prompt_price: price of a million prompt tokens, in your currency, for `openai`.
         cached_price: price of a million prompt tokens that the server had cached, for `openai`; 0 takes `prompt_price`.
         completion_price: price of a million completion tokens, thoughts included, for `openai`.
+        weight: share of the requests among all teachers of a role, for `openai`.
+        roles: what this teacher is asked for, for `openai`, where `teachers` has further ones.
         path: the journal's folder or the Parquet file with the answers, for `replay`.
     """
 
@@ -176,6 +184,8 @@ class TeacherConfig:
     prompt_price: float = 0.0
     cached_price: float = 0.0
     completion_price: float = 0.0
+    weight: float = 1.0
+    roles: tuple[TeacherRole, ...] = tuple(TeacherRole)
     path: str = ""
 
 
@@ -264,6 +274,8 @@ class Config:
         sources: where tasks come from; at least one.
         seed: everything random is drawn from it.
         shards: how many parts each dataset is dealt into; a shard is the unit of resumption.
+        teachers: further teachers of kind `openai` beside `teacher`, each with its own model, server, sampling, weight
+            and roles; `samples` is taken from `teacher`.
         limit: tasks that the teacher is asked about, for a trial; 0 for all. `--limit` overrides it.
     """
 
@@ -274,6 +286,7 @@ class Config:
     tasks: TasksConfig = TasksConfig()
     tracing: TracingConfig = TracingConfig()
     teacher: TeacherConfig = TeacherConfig()
+    teachers: tuple[TeacherConfig, ...] = ()
     requests: RequestsConfig = RequestsConfig()
     verifier: VerifierConfig = VerifierConfig()
     sampling: SamplingConfig = SamplingConfig()
@@ -384,16 +397,24 @@ def _check(config: Config, file: str) -> None:
     turns, bonuses = config.sampling.turns, len(config.sampling.early_bonus)
     require(bonuses >= turns, "sampling.early_bonus", f"has {bonuses} numbers, but there are {turns} turns")
     parts: dict[str, TeacherConfig | SourceConfig] = {"teacher": config.teacher}
+    parts |= {f"teachers[{index}]": one for index, one in enumerate(config.teachers)}
     parts |= {f"sources[{index}]": source for index, source in enumerate(config.sources)}
     for key, part in parts.items():
         for name in _NEEDS[part.kind]:
             missing = f"is missing, but kind {part.kind.value} needs it"
             require(bool(getattr(part, name)), f"{key}.{name}", missing, "add it")
-    teacher = config.teacher
-    require(teacher.timeout_seconds > 0, "teacher.timeout_seconds", "must be more than 0")
-    if teacher.kind is TeacherType.OPENAI:
-        good = teacher.base_url.startswith(("http://", "https://"))
-        require(good, "teacher.base_url", f"is {teacher.base_url!r}, but must start with http:// or https://")
+    for key, part in parts.items():
+        if not isinstance(part, TeacherConfig):
+            continue
+        require(part.timeout_seconds > 0, f"{key}.timeout_seconds", "must be more than 0")
+        require(part.weight > 0, f"{key}.weight", "must be more than 0")
+        require(not config.teachers or part.kind is TeacherType.OPENAI, f"{key}.kind", "must be openai in a panel")
+        if part.kind is TeacherType.OPENAI:
+            good = part.base_url.startswith(("http://", "https://"))
+            require(good, f"{key}.base_url", f"is {part.base_url!r}, but must start with http:// or https://")
+    for role in TeacherRole if config.teachers else ():
+        have = any(role in one.roles for one in (config.teacher, *config.teachers))
+        require(have, "teachers", f"has no {role.value}", "add it to the roles of one")
 
 
 def _read(kind: Any, value: Any, file: str, key: str) -> Any:

@@ -128,11 +128,15 @@ def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
 @OpenedOnce
 def teacher(config: Config) -> "Teacher":
     """The teacher, kept open for all shards of this process. The workers of this machine share its limits."""
-    from musadata.teacher import open_teacher
+    from musadata.teacher import open_panel, open_teacher
 
     about, workers = config.teacher, int(os.environ.get(WORKERS, "1"))
-    slots = Path(tempfile.gettempdir(), "request-slots") if workers > 1 else None
-    opened = open_teacher(about, config.seed, lambda: references(about.kind), config.requests, workers, slots)
+    slots = Path(tempfile.gettempdir()) if workers > 1 else None
+    opened: Teacher
+    if is_remote(about):
+        opened = open_panel((about, *config.teachers), config.requests, workers, slots)
+    else:
+        opened = open_teacher(about, config.seed, lambda: references(about.kind))
     if isinstance(opened, AbstractContextManager):
         _open.enter_context(opened)
     _teachers.append(opened)
@@ -162,10 +166,10 @@ def check_server(config: Config) -> None:
     Raises:
         MusadataError: it is not or has not, or it refuses the key.
     """
-    from musadata.teacher.openai import OpenAITeacher
+    from musadata.teacher import open_panel
 
     if is_remote(config.teacher):
-        with OpenAITeacher(config.teacher, config.requests) as opened:
+        with open_panel((config.teacher, *config.teachers), config.requests) as opened:
             opened.check_server()
 
 
@@ -175,15 +179,20 @@ def is_remote(config: TeacherConfig) -> bool:
     return TEACHERS[config.kind].is_remote
 
 
-def requests_at_once(config: TeacherConfig) -> int:
+def concurrency(config: Config) -> int:
+    """Requests that may be under way at once, at all servers together."""
+    return sum(one.concurrency for one in (config.teacher, *config.teachers))
+
+
+def requests_at_once(config: Config) -> int:
     """How many questions may be under way: a server takes many, a teacher in this process one. Some threads more, since
     a request that waits to be sent again holds one but no slot."""
-    return config.concurrency + config.concurrency // 4 + 1 if is_remote(config) else 1
+    return concurrency(config) * 5 // 4 + 1 if is_remote(config.teacher) else 1
 
 
-def shards_at_once(config: TeacherConfig) -> int:
+def shards_at_once(config: Config) -> int:
     """How many shards a worker has under way, so that a server is kept busy over their ends."""
-    return min(config.concurrency, MOST_SHARDS) if is_remote(config) else 1
+    return min(concurrency(config), MOST_SHARDS) if is_remote(config.teacher) else 1
 
 
 @OpenedOnce
@@ -232,10 +241,16 @@ def request_cache(config: Config, corpus: str, stage: str) -> Iterator[RequestCa
     failures, usage = (*journals[2:], None, None)[:2]
     budget = request_budget(config.requests, corpus) if usage is not None else None
     try:
-        yield RequestCache(journals[0], journals[1], *versions, failures, usage, budget, config.teacher)
+        yield RequestCache(journals[0], journals[1], *versions, failures, usage, budget, _prices(config))
     finally:
         for one in journals:
             one.flush()
+
+
+def _prices(config: Config) -> dict[str, TeacherConfig]:
+    from musadata.teacher.openai import name_of
+
+    return {name_of(one): one for one in (config.teacher, *config.teachers)} if is_remote(config.teacher) else {}
 
 
 @OpenedOnce

@@ -70,7 +70,7 @@ class Annotate(ShardStep):
             return True, annotate(task, traces, ask, teacher.name, config.seed)
 
         tasks = islice(read_shard(self.corpus, "tasks", shard, Task), task_limit(config, shard))
-        threads = resources.requests_at_once(config.teacher)
+        threads = resources.requests_at_once(config)
         for traced, result in concurrently(work, tasks, threads, resources.asking_threads(threads)):
             out.funnel.came_in("trace")
             if traced:
@@ -96,7 +96,7 @@ class Stage2(Stage):
         from pipelines.graph import RunStep
 
         step = Annotate(self.config, self.corpus, workers_here(shards.pipeline.options) or 1)
-        return shards | "Annotate" >> RunStep(step, resources.shards_at_once(self.config.teacher))
+        return shards | "Annotate" >> RunStep(step, resources.shards_at_once(self.config))
 
     def is_done(self) -> bool:
         return all_found(Annotate(self.config, self.corpus))

@@ -81,8 +81,9 @@ class Assemble(ShardStep):
             self._process(shard, cache, out)
 
     def _process(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
-        teacher = resources.teacher(self.config).name
-        ask, judge = cache.recall_answers(teacher), cache.recall_verdicts(self.config.verifier)
+        asked = resources.teacher(self.config)
+        teacher = asked.name
+        ask, judge = cache.recall_answers(asked), cache.recall_verdicts(self.config.verifier)
         programs = human_programs(self.corpus, shard)
         for task, annotation in annotated_tasks(self.config, self.corpus, shard):
             candidates, trajectories = self._assemble(task, annotation, ask, judge, teacher, out)
@@ -227,7 +228,7 @@ class AskTeacher(RolloutStep):
     """Asks; runs anywhere."""
 
     def at_once(self) -> int:
-        return resources.requests_at_once(self.config.teacher)
+        return resources.requests_at_once(self.config)
 
     def threads(self) -> ThreadPoolExecutor | None:
         return resources.asking_threads(self.at_once())
@@ -244,7 +245,7 @@ class Compile(RolloutStep):
 
     def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
-        return cache.recall_answers(self.teacher().name), cache.compile_only(self.config.verifier, verifier)
+        return cache.recall_answers(self.teacher()), cache.compile_only(self.config.verifier, verifier)
 
 
 class Execute(RolloutStep):
@@ -255,7 +256,7 @@ class Execute(RolloutStep):
 
     def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
-        return cache.recall_answers(self.teacher().name), cache.verify(self.config.verifier, verifier)
+        return cache.recall_answers(self.teacher()), cache.verify(self.config.verifier, verifier)
 
 
 class Converse(AskTeacher):
@@ -293,7 +294,7 @@ class Stage3(Stage):
         from pipelines.graph import EachShard, RunStep
 
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
-        together = resources.shards_at_once(config.teacher)
+        together = resources.shards_at_once(config)
         if together > 1 and workers:  # a server answers while this machine judges
             shards |= "Converse" >> EachShard(Converse(config, corpus, workers).run, together)
             return shards | "Assemble" >> RunStep(Assemble(config, corpus))

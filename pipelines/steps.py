@@ -185,9 +185,14 @@ def concurrently(
 
 def asking_settings(config: Config) -> list[Any]:
     """The part of a config that answers depend on, without what only says how a server is asked and paid."""
+    teachers = [_answering(one) for one in config.teachers]
+    return [_answering(config.teacher), config.seed, *teachers, *([config.limit] if config.limit else [])]
+
+
+def _answering(teacher: TeacherConfig) -> TeacherConfig:
     same = TeacherConfig()
-    teacher = dataclasses.replace(
-        config.teacher,
+    return dataclasses.replace(
+        teacher,
         base_url=same.base_url,
         concurrency=same.concurrency,
         timeout_seconds=same.timeout_seconds,
@@ -195,7 +200,6 @@ def asking_settings(config: Config) -> list[Any]:
         cached_price=same.cached_price,
         completion_price=same.completion_price,
     )
-    return [teacher, config.seed, *([config.limit] if config.limit else [])]
 
 
 def task_limit(config: Config, shard: Shard) -> int | None:

@@ -46,6 +46,7 @@ def _chain(task: Task, conversation: Conversation, teacher: str, config: Samplin
 def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, config: SamplingConfig) -> Candidate:
     request, answer, verdict = attempt.request, attempt.answer, attempt.verdict
     source = extract(answer.text).source or answer.text
+    teacher = answer.teacher or teacher
     return Candidate(
         candidate_id=content_id("candidate", task.task_id, teacher, request.sample, request.turn, source),
         schema_version=SCHEMA_VERSION,
@@ -92,7 +93,7 @@ def _trajectory(
         fault=conversation[0].answer.fault,
         success=success,
         trajectory_return=trajectory_return(rewards, success, config),
-        teacher=teacher,
+        teacher=last.answer.teacher or teacher,
         split=task.split,
     )
 

@@ -1,5 +1,6 @@
 """What a stage has already asked and judged, so that nothing is paid for twice."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from musadata.rows import content_id, plain, restore
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet
 from musadata.storage.journal import Journal
 from musadata.teacher.ledger import Budget, record
-from musadata.teacher.protocol import Answer, CannotAnswer, RemoteTeacher, Request, RequestFailed, Teacher
+from musadata.teacher.protocol import Answer, CannotAnswer, RemoteTeacher, Request, RequestFailed, Teacher, name_for
 
 if TYPE_CHECKING:
     from musadata.verifier import Verifier
@@ -29,7 +30,7 @@ class RequestCache:
         failures: requests to a server that failed in this run, by the same keys as answers.
         usage: what replies have used, see `musadata.teacher.ledger`.
         budget: what the run may use.
-        prices: the teacher's config.
+        prices: configs with prices, by the name of their teacher.
     """
 
     answers: Journal
@@ -39,13 +40,13 @@ class RequestCache:
     failures: Journal | None = None
     usage: Journal | None = None
     budget: Budget | None = None
-    prices: TeacherConfig = field(default_factory=TeacherConfig)
+    prices: Mapping[str, TeacherConfig] = field(default_factory=dict)
 
-    def recall_answers(self, teacher: str) -> Ask:
+    def recall_answers(self, teacher: Teacher) -> Ask:
         """Only remembers; raises NotKnownYet for what was never asked."""
 
         def ask(request: Request) -> Answer:
-            known = self._known(self._answer_key(teacher, request))
+            known = self._known(self._answer_key(name_for(teacher, request), request))
             if known is None:
                 raise NotKnownYet
             return _answer(known)
@@ -56,14 +57,15 @@ class RequestCache:
         """Remembers, or asks and remembers."""
 
         def ask(request: Request) -> Answer:
-            key = self._answer_key(teacher.name, request)
+            name = name_for(teacher, request)
+            key = self._answer_key(name, request)
             known = self._known(key)
             if known is not None:
                 return _answer(known)
             if isinstance(teacher, RemoteTeacher):
                 if self.budget:
                     self.budget.check()
-                return teacher.answer_and_keep(request, lambda result: self._keep(key, teacher.name, request, result))
+                return teacher.answer_and_keep(request, lambda result: self._keep(key, name, request, result))
             answered = _ask(teacher, request)
             self.answers.put(key, answered)
             return _answer(answered)
@@ -76,7 +78,7 @@ class RequestCache:
 
     def _keep(self, key: str, teacher: str, request: Request, result: Answer | RequestFailed) -> None:
         if self.usage is not None:
-            record(self.usage, key, teacher, request, result.usage, self.prices)
+            record(self.usage, key, teacher, request, result.usage, self.prices.get(teacher, TeacherConfig()))
         if isinstance(result, Answer):
             self.answers.put(key, plain(result))
         elif self.failures is not None:

@@ -5,16 +5,21 @@
 the questions, `annotation` asks for the six steps, and `grounding` compares their `claims` with the traces.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.sandbox import Sandbox
 from musadata.teacher.compiler.capturing import PRELOAD
 from musadata.teacher.protocol import Teacher
 
-__all__ = ["TEACHERS", "TeacherKind", "open_teacher"]
+if TYPE_CHECKING:
+    from musadata.teacher.openai import OpenAITeacher
+    from musadata.teacher.panel import Panel
+
+__all__ = ["TEACHERS", "TeacherKind", "open_panel", "open_teacher"]
 
 
 @dataclass(frozen=True)
@@ -41,18 +46,10 @@ TEACHERS = {
 }
 
 
-def open_teacher(
-    config: TeacherConfig,
-    seed: int,
-    sandbox: Callable[[], Sandbox] | None = None,
-    requests: RequestsConfig | None = None,
-    workers: int = 1,
-    slots: Path | None = None,
-) -> Teacher:
+def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox] | None = None) -> Teacher:
     """The teacher that the config names; its module is imported only now.
 
-    One that runs references does so in the sandbox that `sandbox` returns, or opens its own. One behind a server keeps
-    to `requests`; `workers` processes of this machine share its limits by the file `slots`.
+    One that runs references does so in the sandbox that `sandbox` returns, or opens its own.
 
     Raises:
         MusadataError: the teacher cannot be reached or read; the message names the key.
@@ -63,10 +60,26 @@ def open_teacher(
 
             return CompilerTeacher(config, seed, sandbox() if sandbox else None)
         case TeacherType.OPENAI:
-            from musadata.teacher.openai import OpenAITeacher
-
-            return OpenAITeacher(config, requests, workers=workers, slots=slots)
+            return open_panel((config,), RequestsConfig())
         case TeacherType.REPLAY:
             from musadata.teacher.replay import ReplayTeacher
 
             return ReplayTeacher(config.path)
+
+
+def open_panel(
+    configs: Sequence[TeacherConfig], requests: RequestsConfig, workers: int = 1, slots: Path | None = None
+) -> "Panel | OpenAITeacher":
+    """One teacher behind a server, or several of which each request has one.
+
+    `workers` processes of this machine share their limits, by files in the folder `slots`.
+    """
+    from musadata.teacher.openai import OpenAITeacher
+    from musadata.teacher.panel import Panel
+
+    files = [slots / f"request-slots-{number}" if slots else None for number in range(len(configs))]
+    members = [
+        (config, OpenAITeacher(config, requests, workers=workers, slots=file))
+        for config, file in zip(configs, files, strict=True)
+    ]
+    return members[0][1] if len(members) == 1 else Panel(members)

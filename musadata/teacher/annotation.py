@@ -26,14 +26,14 @@ def annotate(
         return _reject(task, "steps missing", ", ".join(missing))
     ungrounded = check_grounding(steps, traces)
     return Annotation(
-        annotation_id=content_id("annotation", task.task_id, traces, steps, teacher),
+        annotation_id=content_id("annotation", task.task_id, traces, steps, answer.teacher or teacher),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         traces=traces,
         reasoning=steps,
         grounded=not ungrounded,
         ungrounded=ungrounded,
-        teacher=teacher,
+        teacher=answer.teacher or teacher,
         split=task.split,
         **answer.provenance(),
     )

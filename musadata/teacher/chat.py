@@ -74,7 +74,7 @@ def _seed(request: Request) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) >> 1
 
 
-def read_answer(request: Request, reply: Any, server: str = "") -> Answer:
+def read_answer(request: Request, reply: Any, server: str = "", teacher: str = "") -> Answer:
     """The answer in a reply with status 200; six steps in JSON become six steps under headings.
 
     Raises:
@@ -104,6 +104,7 @@ def read_answer(request: Request, reply: Any, server: str = "") -> Answer:
         usage=usage,
         server=server,
         served_model=_served_model(reply),
+        teacher=teacher,
     )
 
 

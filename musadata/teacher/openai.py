@@ -240,7 +240,7 @@ class OpenAITeacher:
                     self._structured = False  # an older server: ask for headings alone
                     return "response_format refused", -1.0, False, True
                 check_status(status, reply, self._url, self._config.model)
-                answer = read_answer(request, reply, self._server)
+                answer = read_answer(request, reply, self._server, self.name)
             except TryAgain as trouble:
                 self._gate.replied(trouble.overloaded)
                 self._gate.pause(rate_limit_pause(headers))

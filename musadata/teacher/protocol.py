@@ -57,6 +57,7 @@ class Answer:
         usage: tokens that were paid for.
         server: address of the server that answered.
         served_model: the model and its revision, as the server reports them.
+        teacher: the name of the teacher that answered, where several are asked.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Answer:
     usage: Usage = NO_USAGE
     server: str = ""
     served_model: str = ""
+    teacher: str = ""
 
     def provenance(self) -> dict[str, Any]:
         """The columns that rows made of this answer have in common."""
@@ -90,6 +92,11 @@ class Teacher(Protocol):
     def answer(self, request: Request) -> Answer: ...
 
 
+def name_for(teacher: Teacher, request: Request) -> str:
+    """The provenance of the answer to a request: of several teachers, the one that is asked."""
+    return teacher.name_for(request) if isinstance(teacher, SeveralTeachers) else teacher.name
+
+
 class CannotAnswer(Exception):
     """The teacher has no answer to this request; the reason is short and countable ("no lowering for aten.lstm")."""
 
@@ -108,6 +115,13 @@ class RequestFailed(CannotAnswer):
     def __init__(self, reason: str, detail: str = "", usage: Usage | None = None):
         self.reason, self.detail, self.usage = reason, detail, usage or NO_USAGE
         super().__init__(f"{reason}: {detail}" if detail else reason)
+
+
+@runtime_checkable
+class SeveralTeachers(Teacher, Protocol):
+    """A teacher that hands each request to one of several."""
+
+    def name_for(self, request: Request) -> str: ...
 
 
 Keep = Callable[[Answer | RequestFailed], None]

@@ -30,7 +30,15 @@ def test_every_kind_and_every_key_is_described():
     for guides, kind in ((SOURCES, SourceConfig), (TEACHERS, TeacherConfig)):
         described = {name.rstrip("!") for guide in guides.values() for name in guide.keys.split()}
         assert described == set(typing.get_type_hints(kind)) - {"kind"}
-    assert set(typing.get_type_hints(Config)) == {"sources", "seed", "shards", "limit", "teacher", *SECTIONS}
+    assert set(typing.get_type_hints(Config)) == {
+        "sources",
+        "seed",
+        "shards",
+        "limit",
+        "teacher",
+        "teachers",
+        *SECTIONS,
+    }
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_budget_stops_further_requests_and_keeps_what_was_answered(tmp_path):
     ):
         config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=server.url, completion_price=1e6)
         budget = Budget(RequestsConfig(budget_tokens=100), [usage])
-        cache = RequestCache(answers, answers, "", "", None, usage, budget, config)
         with OpenAITeacher(config) as teacher:
+            cache = RequestCache(answers, answers, "", "", None, usage, budget, {teacher.name: config})
             ask = cache.ask_teacher(teacher)
             with pytest.raises(BudgetSpent, match=r"requests\.budget_tokens.*of 100 are used"):
                 for index in range(10_000):
@@ -62,7 +62,7 @@ def test_failure_is_kept_apart_and_asked_again_once_it_is_cleared(tmp_path):
         Journal(tmp_path, NAME) as usage,
     ):
         config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=server.url)
-        cache = RequestCache(answers, answers, "", "", failures, usage, None, config)
+        cache = RequestCache(answers, answers, "", "", failures, usage)
         with OpenAITeacher(config) as teacher:
             for _ in range(2):
                 with pytest.raises(RequestFailed, match="truncated at max_tokens"):
@@ -70,7 +70,7 @@ def test_failure_is_kept_apart_and_asked_again_once_it_is_cleared(tmp_path):
             assert server.requests == 1 and len(answers) == 0
             assert [one.usage.completion_tokens for one in expenses([usage])] == [5]
             with pytest.raises(RequestFailed):
-                cache.recall_answers(teacher.name)(question("a"))
+                cache.recall_answers(teacher)(question("a"))
             failures.clear()
             server.faults = ()
             assert "ModelNew" in cache.ask_teacher(teacher)(question("a")).text
