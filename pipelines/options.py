@@ -88,10 +88,10 @@ def run_command(main: Callable[[], None]) -> int:
             supervise()
         main()
     except Outage as error:
-        print(f"musadata: {error}", file=sys.stderr)
+        print(f"musadata: {_without_step(str(error))}", file=sys.stderr)
         return 1
     except MusadataError as error:
-        print(f"musadata: {error}", file=sys.stderr)
+        print(f"musadata: {_without_step(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         _end_interrupted()
@@ -127,5 +127,10 @@ def _mendable(report: str) -> str | None:
         for kind in (MusadataError, BudgetSpent, Outage):
             _, marker, message = line.partition(f"{kind.__module__}.{kind.__name__}: ")
             if marker:
-                return message.split(" [while running", 1)[0].strip()
+                return _without_step(message)
     return None
+
+
+def _without_step(message: str) -> str:
+    """A message without the name of the step that Beam adds."""
+    return message.split(" [while running", 1)[0].strip()
