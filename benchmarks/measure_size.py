@@ -115,9 +115,10 @@ class ModelNew(nn.Module):
         return extension.softmax(x)
 '''
 _LOOP = "  for (long long i = threadIdx.x; i < columns; i += blockDim.x) most"
-_HANGS = "  volatile int never = 0;\n  while (columns > 100000 && never == 0) {}\n" + _LOOP
+# The compiler may take a loop without effects for finite, so that it reads memory which may change.
+_HANGS = "  while (columns > 100000 && *(const volatile float*)row >= 0.0f) {}\n" + _LOOP
 _CRAWLS = "  if (columns > 100000) for (long long t = 0; t < 200000000; ++t) __nanosleep(100);\n" + _LOOP
-_WRONG = ("y[blockIdx.x * columns + i] =", "if (blockIdx.x < 3000 || i < columns - 1) y[blockIdx.x * columns + i] =")
+_WRONG = ("y[blockIdx.x * columns + i] =", "if (blockIdx.x < 2000 || i < columns - 1) y[blockIdx.x * columns + i] =")
 
 
 def check_bits(backend: str) -> list[Row]:
