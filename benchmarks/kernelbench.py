@@ -80,11 +80,14 @@ def find_candidates(
         texts = dict(problem for level in _LEVELS for problem in read_level(harness, level))
         problems = [Problem(name, texts[name], source) for name, source in found["candidates"].items()]
         return _draw_each_level(problems, per_level), found["missing"]
-    problems, missing = _write_candidates(harness, per_level, cores)
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        found = {"candidates": {one.name: one.candidate for one in problems}, "missing": missing}
-        kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    problems: list[Problem] = []
+    missing: dict[str, str] = {}
+    for name, reference, source, why in _write_candidates(harness, per_level, cores):
+        problems += [Problem(name, reference, source)] if source else []
+        missing |= {} if source else {name: why}
+        if kept is not None:
+            found = {"candidates": {one.name: one.candidate for one in problems}, "missing": missing}
+            kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
     return _draw_each_level(problems, per_level), missing
 
 
@@ -93,28 +96,24 @@ def _draw_each_level(problems: Sequence[Problem], per_level: int) -> list[Proble
     return [one for level in levels for one in draw_evenly(level, per_level)]
 
 
-def _write_candidates(harness: Path, per_level: int, cores: int) -> tuple[list[Problem], dict[str, str]]:
-    missing: dict[str, str] = {}
+def _write_candidates(harness: Path, per_level: int, cores: int) -> Iterator[tuple[str, str, str, str]]:
+    """(name, reference, candidate, why there is none) of the problems that are tried, as they come."""
+    tried: list[tuple[str, str]] = []
+    for level in _LEVELS:  # some will have no candidate: of the third level two thirds
+        most = per_level + per_level // 4 if level < 3 else 4 * per_level
+        tried += draw_evenly(read_level(harness, level), most)
     with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier, Sandbox(PRELOAD) as sandbox:
 
-        def write(problem: tuple[str, str]) -> Problem | None:
-            name, reference = problem
+        def write(problem: tuple[str, str]) -> tuple[str, str, str, str]:
             try:
-                lone = verifier.read_reference(reference)
+                lone = verifier.read_reference(problem[1])
                 inputs = lone.measure or lone.require_forms()[0].inputs
-                source, why = write_candidate(sandbox, name, reference, inputs)
+                return *problem, *write_candidate(sandbox, *problem, inputs)
             except MusadataError as error:
-                source, why = "", f"cannot be read: {error}"[:200]
-            if not source:
-                missing[name] = why
-            return Problem(name, reference, source) if source else None
+                return *problem, "", f"cannot be read: {error}"[:200]
 
-        tried: list[tuple[str, str]] = []
-        for level in _LEVELS:  # some will have no candidate: of the third level two thirds
-            most = per_level + per_level // 4 if level < 3 else 4 * per_level
-            tried += draw_evenly(read_level(harness, level), most)
         with ThreadPoolExecutor(cores) as pool:
-            return [found for found in pool.map(write, tried) if found], missing
+            yield from pool.map(write, tried)
 
 
 def judge_all(

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from musadata.config import VerifierConfig
 from musadata.errors import MusadataError, Outage
-from musadata.records import ErrorClass, Task, Verdict
+from musadata.records import ErrorClass, InputSpec, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema
 from musadata.storage.journal import Journal
@@ -41,11 +41,12 @@ _SWITCH_SECONDS = 0.0005  # a candidate that is timed holds up all others: its t
 
 @dataclass(frozen=True)
 class _Row:
-    """What a row's verdict depends on; None where the row lacks it. `inputs`: as it stands in the file."""
+    """What a row's verdict depends on; None where the row lacks it. `inputs`, `measure`: as they stand in the file."""
 
     reference: str | None
     source: str | None
     inputs: Any
+    measure: Any = None
 
 
 @dataclass(frozen=True)
@@ -125,13 +126,14 @@ def _read(path: Path) -> tuple[pa.Table, list[_Row]]:
         raise MusadataError(
             "lacks the columns reference and source", where=str(path), remedy="join candidates with their tasks first"
         )
-    wanted = [name for name in ("reference", "source", "candidate", "inputs") if name in names]
+    wanted = [name for name in ("reference", "source", "candidate", "inputs", "measure") if name in names]
     rows = table.select(wanted).to_pylist()
     return table, [
         _Row(
             _text(row["reference"]),
             _text(row.get("source") if row.get("source") is not None else row.get("candidate")),
             row.get("inputs"),
+            row.get("measure"),
         )
         for row in rows
     ]
@@ -279,7 +281,7 @@ class _Judge:
             return self._verifier.give_up(rules.ROW_INCOMPLETE.worded(f"The row holds no {lacking}."))
         self._verifier.compile_speculatively(source)
         try:
-            given = given_task(reference, row.inputs) if row.inputs else self._read(reference)
+            given = _given(reference, row) if row.inputs else self._read(reference)
         except Outage:
             raise
         except MusadataError as error:
@@ -306,6 +308,12 @@ class _Judge:
         if isinstance(found, MusadataError):
             raise found
         return found
+
+
+def _given(reference: str, row: _Row) -> Task:
+    """The task of a row that says what its inputs are."""
+    measure = tuple(restore(InputSpec, spec) for spec in row.measure or ())
+    return replace(given_task(reference, row.inputs), measure=measure)
 
 
 def parse_devices(text: str) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ import pytest
 from musadata.commands.cli import main
 from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
-from musadata.records import ErrorClass
-from musadata.verifier.batch import Batch, judge_batch, parse_devices
+from musadata.records import ErrorClass, InputSpec
+from musadata.rows import plain
+from musadata.verifier.batch import Batch, _given, _Row, judge_batch, parse_devices
 
 CONFIG = VerifierConfig(backend=BackendType.EMULATED, seconds=20.0)
 
@@ -104,3 +105,10 @@ def test_a_candidate_in_the_place_of_the_reference_is_told_so(tmp_path, capsys):
     argv = ["verify", "--reference", str(tmp_path / "candidate.py"), "--candidate", str(tmp_path / "candidate.py")]
     assert main(argv) == 2
     assert "defines ModelNew and no Model" in capsys.readouterr().err
+
+
+def test_a_row_that_says_its_measure_size_is_measured_there(relu_reference):
+    small, large = (InputSpec("x", "normal", "float32", shape) for shape in ((7, 9), (700, 900)))
+    task = _given(relu_reference, _Row(relu_reference, "", [plain(small)], [plain(large)]))
+    assert (task.inputs, task.measure) == ((small,), (large,))
+    assert _given(relu_reference, _Row(relu_reference, "", [plain(small)])).measure == ()
