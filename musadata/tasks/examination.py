@@ -16,6 +16,7 @@ from musadata.tasks.checked_reference import Unfit, construct, draw_inputs, load
 from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge
+from musadata.tasks.outside_effects import watch_effects
 from musadata.tasks.recognition import recognize
 from musadata.tasks.reference_loading import set_seed
 
@@ -23,13 +24,18 @@ _equal, _isfinite, _unique = torch.equal, torch.isfinite, torch.unique
 _DRAWS = 3
 _SAMPLE = 1 << 16  # values of an output that are checked for repetition
 _MOSTLY = 0.9
+_VANISHING = 1e-6  # of the largest input
 _REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody imports it
 
 
 def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
     """Facts about a reference, or `{"reason": ..., "detail": ...}` with the first filter that it does not pass."""
     try:
-        return _examine(source, seed, max_elements)
+        with watch_effects() as effects:
+            facts = _examine(source, seed, max_elements)
+        if effects:
+            raise Unfit("effects_outside", effects[0])
+        return facts
     except Unfit as unfit:
         return {"reason": unfit.reason, "detail": unfit.detail}
     except TooLarge as error:
@@ -140,6 +146,7 @@ def _check_values(results: list[list[torch.Tensor]], draws: list[list[Any]]) -> 
             if output.is_floating_point() and not bool(_isfinite(output).all()):
                 raise Unfit("not_finite")
             _check_variety(output)
+            _check_scale(output, inputs)
             if any(_is_copy(output, value) for value in inputs):
                 raise Unfit("unchanged_input")
 
@@ -155,6 +162,18 @@ def _check_variety(output: torch.Tensor) -> None:
         raise Unfit("constant")
     if len(sample) >= 16 and int(counts.max()) > _MOSTLY * len(sample):
         raise Unfit("mostly_one_value")
+
+
+def _check_scale(output: torch.Tensor, inputs: Sequence[Any]) -> None:
+    """Reject what vanishes, as with a scale that is initialized to almost zero: any small answer would pass."""
+    if output.is_floating_point():
+        sizes = [float(value.abs().max()) for value in inputs if _is_floating(value)]
+        if float(output.abs().max()) <= _VANISHING * max(sizes, default=1.0):
+            raise Unfit("vanishing_output")
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 0
 
 
 def _is_copy(output: torch.Tensor, value: Any) -> bool:

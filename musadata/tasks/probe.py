@@ -1,5 +1,6 @@
 """Executing a draft once, in the sandbox, to decide whether it is a task."""
 
+import re
 from hashlib import sha256
 from typing import Any
 
@@ -18,6 +19,7 @@ PRELOAD = (
     "musadata.tasks.probe_preload",
     "musadata.tasks.sizing.measure_preload",
 )  # what a sandbox for probing should import once
+TEST_FILE = re.compile(r"(^|/)(tests?|testing|test_utils)/|(^|/)test_[^/]*\.py$|_test\.py$|(^|/)conftest\.py$")
 _SPLIT = {"validation": 5, "test": 5}  # per cent; the rest trains
 
 
@@ -39,6 +41,8 @@ def probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task
 def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task | Reject:
     if not is_allowed(draft.provenance.license, config.licenses):
         return _reject(draft, "license", draft.provenance.license or "none is known")
+    if draft.source_kind is SourceKind.MINED and TEST_FILE.search(draft.provenance.path):
+        return _reject(draft, "test_fixture", "a module of a test")
     lines = draft.reference.count("\n")
     if lines > config.max_lines:
         return _reject(draft, "too_long", f"{lines} lines")

@@ -18,6 +18,7 @@ from musadata.mining.slicing.hints import constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
+from musadata.mining.slicing.renaming import rename_text
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.records import Draft, Reject, SourceKind
 from musadata.sandbox import Caller, Limits
@@ -71,7 +72,7 @@ def draft_class(
     except Rejection as error:
         return reject_draft(error.reason, error.detail, where)
     parts = {slicer.module_of(piece.definition).path for piece in cut.pieces}
-    reference = write_reference(found["definitions"], found["init"], found["inputs"])
+    reference = write_reference(found["definitions"], found["init"], found["inputs"], name)
     return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines, parts))
 
 
@@ -136,13 +137,32 @@ USUAL_IMPORTS = {
 }
 
 
-def write_reference(definitions: str, init: list[str], inputs: list[str]) -> str:
-    """The whole reference: definitions, `get_inputs` and `get_init_inputs`."""
+MODULE_ARGUMENT = re.compile(r"nn\.\w+\(|torch\.rand")
+
+
+def write_reference(definitions: str, init: list[str], inputs: list[str], name: str = "Model") -> str:
+    """The whole reference: definitions, `get_inputs` and `get_init_inputs`.
+
+    Modules and tensors among the constructor's arguments cannot be passed to another process, so they are given by a
+    subclass; `name` is what the class is called then.
+    """
+    if any(MODULE_ARGUMENT.match(text) for text in init) and name != "Model":
+        taken = set(re.findall(r"\w+", definitions))
+        own = next(item for item in (name, *(f"{name}{number}" for number in range(2, 1000))) if item not in taken)
+        given = ", ".join(init)
+        definitions = (
+            f"{rename_text(definitions, {'Model': own}).rstrip()}\n\n\nclass Model({own}):\n"
+            f"    def __init__(self):\n        super().__init__({given})\n"
+        )
+        init = []
+        inputs_and_init = [*inputs, given]
+    else:
+        inputs_and_init = [*inputs, *init]
     head, _, body = definitions.partition("\n\n\n")
     statements = {line for line in head.splitlines() if line}
-    for name, statement in USUAL_IMPORTS.items():
-        if any(re.search(rf"\b{name}\b", text) for text in [*init, *inputs]):
-            statements |= set() if re.search(rf"\b{name}$", head, re.MULTILINE) else {statement}
+    for usual, statement in USUAL_IMPORTS.items():
+        if any(re.search(rf"\b{usual}\b", text) for text in inputs_and_init):
+            statements |= set() if re.search(rf"\b{usual}$", head, re.MULTILINE) else {statement}
     functions = "\n\n\n".join([_returning("get_inputs", inputs), _returning("get_init_inputs", init)])
     return f"{sort_imports(statements)}\n\n\n{body.rstrip()}\n\n\n{functions}\n"
 

@@ -16,6 +16,7 @@ from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.known_conditions import known_answer
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
+TELEMETRY = "_log_api_usage_once"  # calls of it are dropped
 STATEMENTS = ("body", "orelse", "finalbody", "handlers")
 
 
@@ -245,6 +246,10 @@ class _UsageWalker:
 
     def statement(self, node: ast.AST, local: frozenset[str], *, deferred: bool) -> None:
         special = _SPECIAL.get(type(node))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            function = node.value.func
+            if getattr(function, "attr", getattr(function, "id", "")) == TELEMETRY:
+                return
         if special is not None:
             special(self, node, local, deferred)
         else:

@@ -295,6 +295,12 @@ class _Tidier(cst.CSTTransformer):
         pragma = updated_node.comment is not None and PRAGMA.match(updated_node.comment.value)
         return cst.RemoveFromParent() if pragma else updated_node
 
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        call = m.Expr(m.Call(m.OneOf(m.Name("_log_api_usage_once"), m.Attribute(attr=m.Name("_log_api_usage_once")))))
+        return cst.RemoveFromParent() if m.matches(updated_node, m.SimpleStatementLine([call])) else updated_node
+
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:

@@ -4,6 +4,7 @@ import pytest
 
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.drafting import write_reference
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.rewriting import write_definitions
 from musadata.sources.trees import MemoryTree
@@ -331,3 +332,29 @@ def test_statements_that_change_a_kept_name_are_kept(made, has, lacks):
     assert has in text
     assert lacks not in text
     assert float(run(text)["Model"]()(run("import torch")["torch"].ones(1))) > 0
+
+
+def test_a_module_among_the_arguments_is_given_by_a_subclass():
+    definitions = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self, block):\n"
+        "        super(Model, self).__init__()\n        self.block = block\n\n"
+        "    def forward(self, x):\n        return self.block(x) + 1\n"
+    )
+    text = write_reference(definitions, ["nn.Linear(8, 8)"], ["torch.randn(2, 8)"], "Block")
+    space = run(text)
+    assert space["get_init_inputs"]() == []
+    assert space["Model"]()(*space["get_inputs"]()).shape == (2, 8)
+    assert "class Block(torch.nn.Module):" in text
+    assert "super(Block, self)" in text
+    assert "from torch import nn" in text
+
+
+def test_calls_that_report_use_are_dropped():
+    code = (
+        "from torch import nn\nfrom vision import _log_api_usage_once\n\nclass M(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        _log_api_usage_once(self)\n\n"
+        "    def forward(self, x):\n        return -x\n"
+    )
+    text = cut({"m.py": code}, "m.py", "M")
+    assert "_log_api_usage_once" not in text
+    assert run(text)["Model"]()(2) == -2
