@@ -76,6 +76,7 @@ NVIDIA = (
     [
         (NVIDIA, UNKNOWN),
         ("# This work is licensed under the NVIDIA Source Code License-NC\nx = 1\n", UNKNOWN),
+        ('class A:\n    """Adapted from X.\n\n    Licensed under CC BY-NC-SA 3.0 US.\n    """\n', UNKNOWN),
         ("x = 1\n\n# Adapted from a repository under CC BY-NC 4.0\ny = 2\n", UNKNOWN),
         ("# Licensed under the MIT License, for non-commercial purposes\n", UNKNOWN),
         ("# SPDX-License-Identifier: Apache-2.0\n# For research purposes only.\n", UNKNOWN),

@@ -58,17 +58,16 @@ def header_license(text: str) -> str:
 
 
 def _comments(text: str, *, first: bool = False) -> str:
-    """The comments of a file and its docstring. `first`: only those before the first statement."""
+    """The comments and docstrings of a file. `first`: only those before its first statement."""
     try:
-        body = ast.parse(text).body
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         head = text[:8000]
         native = COMMENT.findall(head if first else text)
         return "\n".join(re.sub(r"^[\s/*#]+", "", line, flags=re.M) for line in native or head.splitlines()[:60])
-    docstring = body[0] if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) else None
-    others = [item for item in body if item is not docstring]
-    end = others[0].lineno if first and others else len(text)
-    found = [str(docstring.value.value)] if docstring is not None else []  # type: ignore[attr-defined]
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    end = next((item.lineno for item in tree.body if first and item not in strings), len(text) + 1)
+    found = [str(item.value.value) for item in strings if item.lineno < end]  # type: ignore[attr-defined]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and token.start[0] < end:
             found.append(token.string.lstrip("#! "))
