@@ -1,7 +1,5 @@
 """What lies in a folder, as it was seen at one time; see `files.survey`."""
 
-import posixpath
-
 
 class Survey:
     """The files of a folder.
@@ -13,7 +11,7 @@ class Survey:
 
     def __init__(self, folder: str, sizes: dict[str, int]):
         self._root = folder.rstrip("/")
-        self.sizes = {posixpath.join(self._root, path): size for path, size in sizes.items()}
+        self.sizes = {f"{self._root}/{path}": size for path, size in sizes.items()}
         self.contents: dict[str, bytes] = {}
         self._names: dict[str, dict[str, None]] = {}  # folder -> what lies right below it
         for path in self.sizes:
