@@ -5,8 +5,7 @@ from typing import Any
 from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
-from musadata.teacher.compiler.candidate_set import CandidateSet
-from musadata.teacher.compiler.ir.captured_graph import parse_graph
+from musadata.teacher.compiler.candidate_set import CandidateSet, read_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
 PRELOAD = ("torch", "musadata.teacher.compiler.capturing.capture_preload", "benchmarks.kernelbench_candidates")
@@ -26,7 +25,7 @@ def write_candidate(sandbox: Sandbox, name: str, reference: str, inputs: tuple[I
     if "unsupported" in outcome.value:
         return "", str(outcome.value["unsupported"])
     try:
-        return CandidateSet(parse_graph(outcome.value), name).candidate(0).source, ""
+        return CandidateSet(read_graph(outcome.value), name).candidate(0).source, ""
     except Unsupported as reason:
         return "", str(reason)
 

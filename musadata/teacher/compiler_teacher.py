@@ -8,10 +8,9 @@ from musadata.config import TeacherConfig
 from musadata.records import InputSpec
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
-from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet
+from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet, read_graph
 from musadata.teacher.compiler.capturing import PRELOAD
 from musadata.teacher.compiler.explanation import describe, explain_repair
-from musadata.teacher.compiler.ir.captured_graph import parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.prompts import render_steps
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
@@ -109,7 +108,7 @@ class CompilerTeacher:
         if "unsupported" in outcome.value:
             return str(outcome.value["unsupported"])
         try:
-            candidate_set = CandidateSet(parse_graph(outcome.value), key)
+            candidate_set = CandidateSet(read_graph(outcome.value), key)
             candidate_set.candidate(0)
         except Unsupported as reason:
             return str(reason)

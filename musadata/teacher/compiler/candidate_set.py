@@ -5,16 +5,18 @@ although each is requested on its own.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
+from typing import Any
 
 from musadata.teacher.compiler.emission.candidate import Candidate, build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.faults import KINDS, FaultContext, FaultKind
-from musadata.teacher.compiler.ir.captured_graph import Graph
+from musadata.teacher.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.scalar import GivenUnsupported
 
 MOST_WORK = 4  # times that of the unfused candidate: a fusion that repeats more work is a bad example
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones, such as unrolled recurrences, are too long to learn from
@@ -29,6 +31,24 @@ class Attempt:
     candidate: Candidate
     source: str
     faults: tuple[FaultKind, ...] = ()
+
+
+def read_graph(captured: Mapping[str, Any]) -> Graph:
+    """The captured graph, with those constructor arguments left to the host that the kernels can do without knowing.
+
+    Raises:
+        Unsupported: the graph cannot be lowered.
+    """
+    known: list[str] = []
+    while True:
+        graph = parse_graph(captured, known)
+        try:
+            for fuse in (True, False) if graph.numbers else ():
+                build_candidate(graph, next(plan for plan in PLANS if plan.fuse is fuse))
+        except GivenUnsupported as reason:
+            known.append(graph.numbers[reason.name])
+            continue
+        return graph
 
 
 class CandidateSet:

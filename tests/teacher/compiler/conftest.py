@@ -3,9 +3,10 @@
 import pytest
 
 from musadata.rows import plain
+from musadata.teacher.compiler.candidate_set import read_graph
 from musadata.teacher.compiler.emission.candidate import Candidate, build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import Plan
-from musadata.teacher.compiler.ir.captured_graph import Graph, parse_graph
+from musadata.teacher.compiler.ir.captured_graph import Graph
 from tests.teacher.compiler.references import FIXTURES
 
 _graphs: dict[str, Graph] = {}
@@ -22,7 +23,7 @@ def graph_of():  # type: ignore[no-untyped-def]
             fixture = FIXTURES[name]
             captured = capture(fixture.source, [[plain(spec) for spec in specs] for specs in fixture.sets], 0)
             assert "unsupported" not in captured, captured
-            _graphs[name] = parse_graph(captured)
+            _graphs[name] = read_graph(captured)
         return _graphs[name]
 
     return get

@@ -26,6 +26,7 @@ from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.reference_loading import build_model, load_reference
 from musadata.teacher.compiler.capturing.constructor import recording_functions, slice_constructor
+from musadata.teacher.compiler.capturing.constructor_arguments import find_constructor_arguments
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
 from musadata.teacher.compiler.capturing.undecomposed_operators import undecomposed_operators
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -57,6 +58,20 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
         model = build_model(reference, seed)
     shape_sets = sorted(shape_sets, key=lambda specs: _tracing_penalty(specs, shape_sets))
     values = draw(shape_sets[0], seed)
+    found = find_constructor_arguments(
+        reference.Model, list(reference.get_init_inputs()), model, lambda model: _trace(model, shape_sets, values)
+    )
+    return {
+        "arguments": _arguments(reference.Model, shape_sets[0]),
+        "options": _options(reference.Model, len(shape_sets[0])),
+        "constructor": slice_constructor(source, called),
+        "fixed": found.fixed,
+        **found.graph,
+    }
+
+
+def _trace(model: torch.nn.Module, shape_sets: list[list[InputSpec]], values: list[Any]) -> dict[str, Any]:
+    """The graph of one model; `values` are inputs of the first set of shapes."""
     environment = ShapeEnv(duck_shape=False)
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
     fakes, symbols = _fake_inputs(mode, values, shape_sets)
@@ -80,11 +95,8 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
     encoder.check_guards(shape_sets)
     tensor_names = [spec.name for spec, value in zip(shape_sets[0], values, strict=True) if _is_tensor(value)]
     return {
-        "arguments": _arguments(reference.Model, shape_sets[0]),
-        "options": _options(reference.Model, len(shape_sets[0])),
         "state": state,
         "sizes": encoder.sizes(shape_sets),
-        "constructor": slice_constructor(source, called),
         **encoder.graph([("state", entry["name"]) for entry in state] + [("argument", name) for name in tensor_names]),
         "result": call.result(),
     }

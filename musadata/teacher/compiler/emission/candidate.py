@@ -8,7 +8,7 @@ from string import Template
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, device_function, number_text
 from musadata.teacher.compiler.emission.host import Returned, write_host
-from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName
 from musadata.teacher.compiler.emission.module import write_module
 from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule, work
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
@@ -78,7 +78,7 @@ def build_candidate(graph: Graph, plan: Plan) -> Candidate:
     kernels = group_loops(lowered.program.loops, {id(item.buffer) for item in returned}, fuse=plan.fuse)
     hints = graph.hints()
     largest = max(hints, key=lambda sizes: product(_all_sizes(graph)).evaluate(sizes)) if hints else {}
-    names = [size.name for size in graph.sizes]
+    names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
     emitted = tuple(schedule(kernel, plan, names, largest) for kernel in kernels)
     host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, emitted, returned)
     source = write_module(graph, host, _cuda_text(emitted) + host.source)

@@ -18,6 +18,7 @@ from musadata.teacher.compiler.ir.scalar import (
     Choose,
     Compare,
     Formula,
+    Given,
     Literal,
     Load,
     Local,
@@ -53,8 +54,10 @@ def device_function(name: str, dtype: str) -> str:
     )
 
 
-def number_text(value: float | int | bool, dtype: str) -> str:
+def number_text(value: float | int | bool | Given, dtype: str) -> str:
     """A literal of a type, as short as it can be."""
+    if isinstance(value, Given):
+        return value.name
     if dtype == "bool":
         return "true" if value else "false"
     if not dtype.startswith("float"):
@@ -192,7 +195,7 @@ class Printer:
             case Named():
                 return self._printed(value.value)
             case Literal():
-                is_signed = not isinstance(value.value, bool) and value.value < 0
+                is_signed = not isinstance(value.value, (bool, Given)) and value.value < 0
                 return number_text(value.value, value.dtype), UNARY if is_signed else ATOM
             case Load():
                 return self.load(value), ATOM

@@ -24,10 +24,11 @@ class Returned:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """The C++ function that Python calls. `parameters` are the tensors that it takes, in order."""
+    """The C++ function that Python calls. It takes the tensors `parameters`, then `numbers`, by name."""
 
     name: str
     parameters: tuple[tuple[GraphInput, Buffer], ...]
+    numbers: tuple[str, ...]
     declaration: str
     source: str
 
@@ -56,12 +57,14 @@ def write_host(
         lines += _allocate_and_launch(emitted, first, parameters, len(kernels) > 1)
     lines.append(f"return {_result(returned)};")
     kind = "torch::Tensor" if len(returned) == 1 else "std::vector<torch::Tensor>"
-    listed = ", ".join(f"torch::Tensor {buffer.name}" for _, buffer in parameters)
-    head = f"{kind} {name}({listed})"
+    used = {name for emitted in kernels for name in emitted.sizes}
+    numbers = tuple(number for number in graph.numbers if number in used)
+    listed = [*(f"torch::Tensor {b.name}" for _, b in parameters), *(f"double {number}" for number in numbers)]
+    head = f"{kind} {name}({', '.join(listed)})"
     if len(head) > 110:
-        head = f"{kind} {name}(\n    " + ",\n    ".join(f"torch::Tensor {b.name}" for _, b in parameters) + ")"
+        head = f"{kind} {name}(\n    " + ",\n    ".join(listed) + ")"
     body = "\n".join(f"    {line}" if line else "" for line in lines)
-    return HostFunction(name, tuple(parameters), f"{head};", f"{head} {{\n{body}\n}}\n")
+    return HostFunction(name, tuple(parameters), numbers, f"{head};", f"{head} {{\n{body}\n}}\n")
 
 
 def _needed_sizes(

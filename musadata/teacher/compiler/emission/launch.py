@@ -11,6 +11,18 @@ from musadata.teacher.compiler.ir.scalar import Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 
+class NumberName(str):
+    """The name of a floating-point number that the host passes; other names are those of sizes."""
+
+
+def declared(name: str, kernel: Kernel) -> str:
+    """A size or number as a parameter of a kernel."""
+    if not isinstance(name, NumberName):
+        return f"{INDEX} {name}"
+    is_double = any(buffer.dtype == "float64" for buffer in (*kernel.inputs, *kernel.outputs))
+    return f"{'double' if is_double else 'float'} {name}"
+
+
 @dataclass(frozen=True)
 class EmittedKernel:
     """CUDA C++ of one kernel.
@@ -21,7 +33,7 @@ class EmittedKernel:
         functions: device functions that it calls: (name, dtype).
         source: helper functions of its own and the `__global__` function.
         launch: the host's lines that launch it.
-        sizes: names of the sizes that its launch refers to.
+        sizes: names of the sizes and numbers that its launch refers to.
     """
 
     kernel: Kernel
@@ -47,12 +59,12 @@ def finish(
     `setup` are host statements that define `blocks`, `threads` and the `counts`, which the kernel takes as arguments.
     """
     body = "\n".join(block.lines)
-    sizes = [name for name in _mentioned(size_names, body) if name not in counts]
+    sizes = [name for name in mentioned(size_names, body) if name not in counts]
     inputs = [buffer for buffer in kernel.inputs if buffer not in kernel.outputs]
     parameters = [
         *(f"const {C_TYPES[buffer.dtype]}* __restrict__ {buffer.name}" for buffer in inputs),
         *(f"{C_TYPES[buffer.dtype]}* __restrict__ {buffer.name}" for buffer in kernel.outputs),
-        *(f"{INDEX} {name}" for name in (*counts, *sizes)),
+        *(declared(name, kernel) for name in (*counts, *sizes)),
     ]
     arguments = [*map(_pointer, (*inputs, *kernel.outputs)), *counts, *sizes]
     head = f"__global__ void {kernel.name}("
@@ -60,11 +72,11 @@ def finish(
     call = f"{kernel.name}<<<blocks, threads, 0, stream>>>("
     call_lines = f"{call}{_wrapped(arguments, call, 4)});".splitlines()
     lines = (*setup, *call_lines, "C10_CUDA_KERNEL_LAUNCH_CHECK();")
-    used = frozenset(_mentioned(size_names, "\n".join(lines)))
+    used = frozenset(mentioned(size_names, "\n".join(lines)))
     return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used)
 
 
-def _mentioned(names: Sequence[str], text: str) -> list[str]:
+def mentioned(names: Sequence[str], text: str) -> list[str]:
     return [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
 
 

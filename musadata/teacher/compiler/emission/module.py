@@ -31,7 +31,7 @@ def write_module(graph: Graph, host: HostFunction, cuda: str) -> str:
     )
 
 
-_SINGLETONS = ("None", "True", "False")
+_DIFFERS = {"None": "{name} is not None", "True": "not {name}", "False": "{name}"}
 
 
 def _arguments(graph: Graph) -> str:
@@ -45,23 +45,25 @@ def _arguments(graph: Graph) -> str:
 
 
 def _refusal(graph: Graph) -> str:
-    """Statements that refuse values of options that the kernels are not written for."""
+    """Statements that refuse options and constructor arguments that the kernels are not written for."""
     literals = [argument for argument in graph.arguments if not argument["dtype"]]
     fixed = {argument["name"]: argument["literal"] for argument in literals}
     fixed |= {option["name"]: option["default"] for option in graph.options}
+    fixed |= {_attribute(path): value for path, value in graph.fixed.items()}
     if not fixed:
         return ""
-    tests = [f"{name} {'is not' if value in _SINGLETONS else '!='} {value}" for name, value in fixed.items()]
+    tests = [_DIFFERS.get(value, "{name} != {value}").format(name=name, value=value) for name, value in fixed.items()]
     test = " or ".join(tests)
     if len(test) > 90:
         test = "(\n    " + "\n    or ".join(tests) + "\n)"
-    return f'if {test}:\n    raise ValueError("the kernels are written for other options")\n'
+    return f'if {test}:\n    raise ValueError("the kernels are not written for these options")\n'
 
 
 def _forward(graph: Graph, host: HostFunction) -> str:
     names = {argument["spec"]: argument["name"] for argument in graph.arguments}
     inputs = [item for item, _ in host.parameters]
     arguments = [names[item.name] if item.role == "argument" else state_path(item.name) for item in inputs]
+    arguments += [_attribute(graph.numbers[number]) for number in host.numbers]
     call = f"extension.{host.name}({', '.join(arguments)})"
     if len(call) > 100:
         call = f"extension.{host.name}(\n    " + ",\n    ".join(arguments) + ",\n)"
@@ -84,6 +86,12 @@ def _nested(result: Any) -> str:
     if "list" in result:
         return f"[{', '.join(items)}]"
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _attribute(path: str) -> str:
+    """The Python expression for an attribute, or an item of one."""
+    name, bracket, item = path.partition("[")
+    return state_path(name) + bracket + item
 
 
 def state_path(name: str) -> str:

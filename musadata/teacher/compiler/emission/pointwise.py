@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES
-from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
+from musadata.teacher.compiler.emission.launch import (
+    EmittedKernel,
+    NumberName,
+    count_text,
+    finish,
+    linear_setup,
+    mentioned,
+)
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable
 from musadata.teacher.compiler.ir.scalar import Load
@@ -123,7 +130,7 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
     store = kernel.stores[0]
     reads = [load for load in store.value.loads if block.printer.is_flat(load.buffer, load.index)]
     fixed = [load for load in store.value.loads if load not in reads]
-    function, source = _element_function(kernel, size_names, (*reads, *fixed), block.functions)
+    function, source, numbers = _element_function(kernel, size_names, (*reads, *fixed), block.functions)
     for load in fixed:
         block.write(f"const {C_TYPES[load.dtype]} {load.buffer.name}_value = {block.printer.load(load)};")
     fixed_names = [f"{load.buffer.name}_value" for load in fixed]
@@ -135,11 +142,11 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
             block.write(f"const float4 {name}4 = *reinterpret_cast<const float4*>({name} + first);")
         block.write("float4 result;")
         for part in "xyzw":
-            arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names])
+            arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names, *numbers])
             block.write(f"result.{part} = {function}({arguments});")
         block.write(f"*reinterpret_cast<float4*>({out} + first) = result;")
     with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total; ++i)"):
-        arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names])
+        arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names, *numbers])
         block.write(f"{out}[i] = {function}({arguments});")
     setup = linear_setup(block, kernel.axes, threads_for(-(-total // 4)), "(total + 4 * threads - 1) / (4 * threads)")
     return finish(kernel, "float4 vectorised", block, setup, size_names, counts=("total",), helpers=source)
@@ -147,8 +154,8 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
 
 def _element_function(
     kernel: Kernel, size_names: Sequence[str], loads: Sequence[Load], functions: dict[tuple[str, str], None]
-) -> tuple[str, str]:
-    """A device function from the loaded values of one element to its result."""
+) -> tuple[str, str, list[NumberName]]:
+    """A device function from the loaded values of one element to its result, and the numbers that it takes as well."""
     store = kernel.stores[0]
     name = f"{kernel.name.removesuffix('_kernel')}_element"
     block = Block([*size_names, name])
@@ -159,6 +166,7 @@ def _element_function(
     text = block.value(store.value)
     block.write(f"return {text};")
     functions.update(block.functions)
-    listed = ", ".join(f"float {parameter}" for parameter in parameters.values())
+    numbers = [name for name in mentioned(size_names, "\n".join(block.lines)) if isinstance(name, NumberName)]
+    listed = ", ".join(f"float {parameter}" for parameter in (*parameters.values(), *numbers))
     source = f"__device__ __forceinline__ float {name}({listed}) {{\n" + "\n".join(block.lines) + "\n}\n\n"
-    return name, source
+    return name, source, numbers

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
-from musadata.teacher.compiler.ir.program import RESERVED_NAMES, axis_names
+from musadata.teacher.compiler.ir.program import axis_names
 from musadata.teacher.compiler.ir.scalar import (
+    RESERVED_NAMES,
     Call,
     Cast,
     Choose,

@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, divide, number, of, operate, product
+from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Given
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class Graph:
 
     arguments: tuple[Mapping[str, Any], ...]
     options: tuple[Mapping[str, Any], ...]
+    numbers: Mapping[str, str]  # names of those that kernels are given, and the attributes that hold them
+    fixed: Mapping[str, str]  # values of attributes that the kernels are written for
     inputs: tuple[GraphInput, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[GraphOutput, ...]
@@ -95,11 +98,11 @@ class Graph:
         return [{size.name: size.hints[i] for size in self.sizes} for i in range(sets)]
 
 
-def parse_graph(captured: Mapping[str, Any]) -> Graph:
-    """The graph from what `capture.capture` returned."""
+def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph:
+    """The graph from what `capture.capture` returned. The attributes in `known` are not given but written in."""
     names = _readable_names([entry["name"] for entry in captured["nodes"]])
     captured = _renamed(captured, names)
-    sizes = _SizeTable(captured)
+    sizes = _SizeTable(captured, frozenset(known))
     inputs = [GraphInput(item["node"], item["role"], item["name"], sizes.type_of(item)) for item in captured["inputs"]]
     for item in captured["constants"]:
         name, values = item["node"].strip("_"), tuple(map(_plain, item["values"]))
@@ -120,6 +123,8 @@ def parse_graph(captured: Mapping[str, Any]) -> Graph:
     return Graph(
         tuple(captured["arguments"]),
         tuple(captured["options"]),
+        {name: path for path, name in sizes.numbers.items()},
+        {**captured["fixed"], **sizes.written},
         tuple(inputs),
         nodes,
         outputs,
@@ -182,6 +187,9 @@ class _SizeTable:
     """Gives every dimension that is no plain product of sizes a name of its own, so that formulas stay short."""
 
     captured: Mapping[str, Any]
+    known: frozenset[str]
+    numbers: dict[str, str] = field(default_factory=dict)  # names by attribute
+    written: dict[str, str] = field(default_factory=dict)
     origins: dict[str, SizeOrigin] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -207,6 +215,8 @@ class _SizeTable:
         if isinstance(value, list):
             return tuple(self.argument(item) for item in value)
         if isinstance(value, dict):
+            if "given" in value:
+                return self._given(value["given"], value["value"])
             if "node" in value:
                 return Reference(value["node"])
             if "size" in value:
@@ -215,6 +225,18 @@ class _SizeTable:
                 return self._real(value["real"])
             return value["dtype"] if "dtype" in value else float(value["float"])
         return value
+
+    def _given(self, path: str, value: Any) -> Any:
+        if path in self.known:
+            self.written[path] = repr(value)
+            return value
+        if path not in self.numbers:
+            plain = re.sub(r"\W+", "_", path.split(".")[-1]).strip("_")
+            plain = plain if len(plain) > 1 else f"{plain}_value"
+            taken = {*self.numbers.values(), *self.origins, *RESERVED_NAMES}
+            candidates = chain([plain], (f"{plain}{number}" for number in count(2)))
+            self.numbers[path] = next(name for name in candidates if name not in taken)
+        return Given(self.numbers[path])
 
     def _real(self, value: Any) -> Any:
         if not isinstance(value, list):

@@ -4,13 +4,12 @@ A `Value` computes one element as a function of its index; a view changes the in
 loop that stores every element of a value to a buffer; from then on the value is read from there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
 from musadata.teacher.compiler.ir.index_formulas import Index
-from musadata.teacher.compiler.ir.scalar import Buffer, Load, Named, Scalar, cast, compute_type
+from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Buffer, Load, Named, Scalar, cast, compute_type
 
 Indices = tuple[Index, ...]
 Body = Callable[[Indices], Scalar]
@@ -102,8 +101,6 @@ class Loop:
     contraction: Contraction | None = None
 
 
-# Names that C++, its library and our device functions use.
-RESERVED_NAMES = frozenset(Path(__file__).with_name("reserved_names.txt").read_text(encoding="utf-8").split())
 _LOOP_NAMES = frozenset("i j k n c d h w b g row col oc ic oh ow od kh kw kd lane".split())  # noqa: SIM905
 
 # Spatial axes of convolution and pooling, and the axes of their windows, by the number of dimensions.
@@ -123,6 +120,10 @@ class Program:
     fuse: bool
     loops: list[Loop] = field(default_factory=list)
     _names: dict[str, int] = field(default_factory=dict)
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names from buffers."""
+        self._names |= dict.fromkeys(names, 1)
 
     def materialize(self, value: Value, names: tuple[str, ...] = ()) -> Buffer:
         """Make sure that a value has a buffer of its own shape, and return it."""

@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Variable, not_negative, of
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+
+# Names that C++, its library and our device functions use.
+RESERVED_NAMES = frozenset(Path(__file__).with_name("reserved_names.txt").read_text(encoding="utf-8").split())
 
 # Functions of one argument that aten and CUDA's library call by the same name.
 MATH_FUNCTIONS = (
@@ -18,6 +24,29 @@ MATH_FUNCTIONS = (
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("erf", "erfc", "erfinv", "lgamma"),
 )
+
+
+class Given:
+    """A number that the host passes to kernels, because an attribute of the model holds it. Nothing is computed with it
+    before: whatever tries makes a kernel for one value only, so it raises."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def _refuse(self, *_: object) -> Any:
+        raise GivenUnsupported(self.name)
+
+    __bool__ = __float__ = __int__ = __index__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _refuse
+    __rpow__ = __round__ = __floordiv__ = __mod__ = _refuse
+
+
+class GivenUnsupported(Unsupported):
+    """A formula needs the value of a `Given`; `name` is its name."""
+
+    def __init__(self, name: str):
+        super().__init__(f"a formula of {name}")
+        self.name = name
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +134,7 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class Literal(Scalar):
-    value: float | int | bool
+    value: float | int | bool | Given
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +203,11 @@ def compute_type(dtype: str) -> str:
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
-def literal(value: float | int | bool, dtype: str) -> Literal:
+def literal(value: float | int | bool | Given, dtype: str) -> Literal:
+    if isinstance(value, Given):
+        if not dtype.startswith("float"):
+            raise GivenUnsupported(value.name)
+        return Literal(dtype, value)
     if dtype == "bool":
         return Literal(dtype, bool(value))
     return Literal(dtype, float(value) if dtype.startswith("float") else int(value))
@@ -197,7 +230,7 @@ def apply(operation: str, value: Scalar, *others: Scalar) -> Call:
     return Call(value.dtype, operation, (value, *others))
 
 
-def choose(condition: Scalar, yes: Scalar | float, no: Scalar | float) -> Choose:
+def choose(condition: Scalar, yes: Scalar | float | Given, no: Scalar | float | Given) -> Choose:
     """`yes` where the condition holds, else `no`; one of the two may be a plain number."""
     dtype = next(side.dtype for side in (no, yes) if isinstance(side, Scalar))
     yes, no = (side if isinstance(side, Scalar) else literal(side, dtype) for side in (yes, no))
@@ -224,7 +257,7 @@ def within(index: Index, size: Index) -> list[Compare]:
     return needed
 
 
-def guarded(conditions: Sequence[Scalar], value: Scalar, otherwise: float | int) -> Scalar:
+def guarded(conditions: Sequence[Scalar], value: Scalar, otherwise: float | int | Given) -> Scalar:
     """`value` where all conditions hold, a constant elsewhere."""
     if not conditions:
         return value

@@ -12,6 +12,7 @@ from musadata.teacher.compiler.ir.program import Indices
 from musadata.teacher.compiler.ir.scalar import (
     MATH_FUNCTIONS,
     Compare,
+    Given,
     Scalar,
     apply,
     call,
@@ -92,7 +93,7 @@ def _pow(c: Call) -> Results:
 def _test(c: Call) -> Results:
     names = _UNARY if c.operator.startswith("is") else _BINARY
     dtypes = [c.resolve(x).dtype for x in _operands(c, names) if isinstance(x, Reference)]
-    if isinstance(c.node.arguments.get("other"), float):
+    if isinstance(c.node.arguments.get("other"), (float, Given)):
         dtypes.append("float32")
     return pointwise(c, names, lambda *xs: call(c.operator, "bool", *xs), 1, promote(*dtypes))
 
@@ -139,7 +140,7 @@ def _hardsigmoid(x: Scalar, factor: Scalar | None = None) -> Scalar:
 
 
 def _elu(x: Scalar, alpha: float, scale: float, input_scale: float) -> Scalar:
-    return choose(x > 0, x * scale, apply("expm1", x * input_scale) * (alpha * scale))
+    return choose(x > 0, x * scale, apply("expm1", x * input_scale) * alpha * scale)
 
 
 def _xlogy(x: Scalar, y: Scalar) -> Scalar:

@@ -170,7 +170,7 @@ def _constant_pad(c: Call) -> Results:
             if not (pad == ZERO and out == size)
             for test in within(position, size)
         ]
-        return guarded(needed, source.load(inner), float(c.number("value", 0)))
+        return guarded(needed, source.load(inner), c.number("value", 0))
 
     return c.new(body, 2 + source.cost)
 

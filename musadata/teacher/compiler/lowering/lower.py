@@ -35,6 +35,7 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
     if len(graph.nodes) > MOST_NODES:
         raise Unsupported("graph too large")
     program = Program(fuse)
+    program.reserve(graph.numbers)
     values: dict[str, Results] = {}
     inputs = []
     for item in graph.inputs:

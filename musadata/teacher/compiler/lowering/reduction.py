@@ -221,7 +221,7 @@ def _normalised(
 
 def _inverse_root(c: Call, variance: Scalar) -> Scalar:
     """1 / sqrt(variance + eps)."""
-    return apply("rsqrt", variance + float(c.number("eps")))
+    return apply("rsqrt", variance + c.number("eps"))
 
 
 def affine(c: Call, value: Scalar, index: Indices) -> Scalar:

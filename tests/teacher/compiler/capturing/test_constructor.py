@@ -5,9 +5,8 @@ import torch
 
 from musadata.rows import plain
 from musadata.tasks.reference_loading import construct, load_reference
-from musadata.teacher.compiler.candidate_set import CandidateSet
+from musadata.teacher.compiler.candidate_set import CandidateSet, read_graph
 from musadata.teacher.compiler.capturing.capture import capture
-from musadata.teacher.compiler.ir.captured_graph import parse_graph
 from musadata.verifier.rules.python.legality import check_legality
 from tests.teacher.compiler.references import FIXTURES, tensor
 
@@ -78,7 +77,7 @@ def get_init_inputs():
 
 def candidate_of(source: str, sets) -> str:
     graph = capture(source, [[plain(spec) for spec in specs] for specs in sets], 0)
-    return CandidateSet(parse_graph(graph), "key").candidate(0).source
+    return CandidateSet(read_graph(graph), "key").candidate(0).source
 
 
 def constructed(candidate: str, arguments, monkeypatch) -> torch.nn.Module:
@@ -124,3 +123,52 @@ def test_a_constructor_that_runs_the_forward_is_refused():
     source = HELPERS.replace("        self.scale = scale\n", "        self.shape = self(torch.zeros(1, width)).shape\n")
     graph = capture(source, [[plain(tensor(3, 8))]], 0)
     assert graph["unsupported"] == "a constructor that calls the forward"
+
+
+ARGUMENTS = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self, features, low=-1.0, high=2, eps=1e-5, heads=2, mode="mean", gain=None, unread=3.0):
+        super().__init__()
+        self.norm = nn.LayerNorm(features, eps=eps)
+        self.low, self.high, self.heads, self.mode, self.gain, self.unread = low, high, heads, mode, gain, unread
+
+    def forward(self, x):
+        x = self.norm(x).clamp(self.low, self.high) + 1 / self.heads
+        x = x.reshape(x.size(0), self.heads, -1).sum(1)
+        x = x if self.gain is None else x * self.gain
+        return x.mean(0) if self.mode == "mean" else x
+
+
+def get_inputs():
+    return [torch.randn(3, 8)]
+
+
+def get_init_inputs():
+    return [8]
+"""
+
+
+def test_numbers_of_the_constructor_reach_the_kernels_and_other_arguments_are_refused(monkeypatch):
+    candidate = candidate_of(ARGUMENTS, [[tensor(3, 8)], [tensor(5, 8)]])
+    call = candidate[candidate.index("return extension.") :]
+    assert all(f"self.{path}" in call for path in ("norm.eps", "low", "high"))
+    assert "double eps" in candidate
+    assert "float eps" in candidate
+    assert "1e-05" not in candidate[: candidate.index("class ModelNew")]
+    assert "unread" not in call
+    for arguments in ([8, -1.0, 2, 1e-5, 4], [8, -1.0, 2, 1e-5, 2, "sum"], [8, -1.0, 2, 1e-5, 2, "mean", 2.0]):
+        with pytest.raises(ValueError, match="options"):
+            constructed(candidate, arguments, monkeypatch)(torch.zeros(3, 8))
+
+
+def test_a_number_that_is_computed_with_is_written_into_the_kernels_and_other_values_are_refused(monkeypatch):
+    source = ARGUMENTS.replace("1 / self.heads", "1 / self.high")
+    candidate = candidate_of(source, [[tensor(3, 8)], [tensor(5, 8)]])
+    assert "self.high" not in candidate[candidate.index("return extension.") :]
+    with pytest.raises(ValueError, match="options"):
+        constructed(candidate, [8, -1.0, 3], monkeypatch)(torch.zeros(3, 8))
