@@ -12,10 +12,8 @@ def in_directive(tokens: Sequence[Token]) -> bool:
     index = len(tokens) - 1
     while index >= 0:
         token = tokens[index]
-        if token.kind is Kind.SPACE and "\n" in token.text:
-            before = tokens[index - 1] if index else None
-            if before is None or not before.is_sign("\\"):
-                return False
+        if token.kind is Kind.SPACE and "\n" in token.text and not token.text.startswith(("\\", "/*")):
+            return False
         if token.is_sign("#"):
             return True
         index -= 1

@@ -39,7 +39,7 @@ class Unbalanced(MusadataError):
 
 _TOKEN = re.compile(
     r"""
-    (?P<SPACE>   \s+ | //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z) )
+    (?P<SPACE>   \s+ | \\\r?\n | //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z) )
   | (?P<STRING>  (?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"
                | (?:u8|[uUL])?"(?:\\.|[^"\\\n])*"
                | (?:u8|[uUL])?'(?:\\.|[^'\\\n])*' )

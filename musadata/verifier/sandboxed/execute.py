@@ -9,6 +9,7 @@ import importlib
 import json
 import linecache
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from musadata.sandbox.child import describe_error
-from musadata.verifier.backends.device_records import Records
+from musadata.verifier.backends.device_records import Fault, Records
 from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
@@ -282,17 +283,31 @@ def _find_changes(
     """
     now = take_snapshot(run.module, run.model, held)
     changed = sorted(name for name, value in now.values.items() if before.values.get(name, value) != value)[:8]
-    if again and (run.backend.memory_changed() or now.contents != before.contents):
+    if again and (run.backend.changed_memory()[0] or now.contents != before.contents):
         _configure(run, call)
         run.backend.snapshot_memory()
         with torch.no_grad():
             run.model(*values)
         run.synchronize()
-        counts = run.backend.memory_changed()
+        what, how = run.backend.changed_memory()
         run.backend.take_records()
-        if counts or take_snapshot(run.module, run.model, held).contents != now.contents:
-            changed.append("what it keeps in memory")
+        if what:
+            line = _line_of(what)
+            changed.append(f"{what}{f' (line {line} of the program)' if line else ''}: {how},")
+        elif take_snapshot(run.module, run.model, held).contents != now.contents:
+            changed.append("values of the tensors that it keeps")
     return tuple(changed)
+
+
+def _line_of(variable: str) -> int:
+    """Where the program first has the last word of a C++ variable's name; 0 if it has not."""
+    word = (re.findall(r"\w+", variable.partition(" of ")[0]) or [""])[-1]
+    found = (number for number, text in enumerate(linecache.getlines(FILE), 1) if re.search(rf"\b{word}\b", text))
+    return next(found, 0) if word else 0
+
+
+def _with_line(report: Fault) -> Fault:
+    return report if report.line or report.kind != "static_state" else replace(report, line=_line_of(report.message))
 
 
 def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRecords:
@@ -307,7 +322,7 @@ def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRe
         parts=watch.parts,
         refused=tuple(launch for launch in records.kernels if launch.error)[:8],
         faults=tuple(records.faults[:8]),
-        reports=tuple(records.reports[:8]),
+        reports=tuple(map(_with_line, records.reports[:8])),
     )
 
 

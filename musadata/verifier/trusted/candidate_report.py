@@ -47,10 +47,10 @@ class Report:
     def kernels(self) -> tuple[str, ...]:
         return tuple(sorted({name for item in self.honest_calls() for name in item.records.kernels}))
 
-    def kernel_faults(self) -> list[tuple[str, str]]:
-        """What kernels did wrong: kinds and sentences."""
+    def kernel_faults(self) -> list[tuple[str, str, int]]:
+        """What kernels did wrong: kinds, sentences and lines, which are 0 if they are not known."""
         found = [
-            (fault.kind[:40], _fault_sentence(fault))
+            (fault.kind[:40], _fault_sentence(fault), fault.line)
             for item in self.honest_calls()
             for fault in item.records.faults + item.records.reports
             if fault.kind != _STATIC_STATE
@@ -61,11 +61,11 @@ class Report:
         """What the program changes in itself when the same call is made again."""
         found = []
         for item in self.honest_calls():
-            found += [name[:100] for name in item.changed_state]
+            found += [name[:200] for name in item.changed_state]
             for fault in item.records.reports:
                 if fault.kind == _STATIC_STATE:
-                    line = f" (line {fault.line} of {fault.source})" if fault.line else ""
-                    found.append(f"a static variable of its C++{line}")
+                    line = f" (line {fault.line} of {fault.source or 'the program'})" if fault.line else ""
+                    found.append(f"the static variable {fault.message[:100]} of its C++{line}")
         return list(dict.fromkeys(found))[:4]
 
 

@@ -43,7 +43,7 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
     share, wrong = _judge_results(report, calls, expectation)
     crash = _judge_end(outcome, report)
     cheats = check_runtime_legality(report, calls, expectation, strict)
-    missing = [text for kind, text in report.kernel_faults() if kind == "unsupported"]
+    missing = [text for kind, text, _ in report.kernel_faults() if kind == "unsupported"]
     if missing:
         finding = rules.EXECUTE_UNSUPPORTED.finding(missing[0])
         return Judgement(VerifyStage.EXECUTE, ErrorClass.INFRA, share, (finding,), operators, kernels)
@@ -91,7 +91,7 @@ def _check_start(report: Report, expectation: Expectation) -> list[Finding]:
 
 def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:
     """Exceptions, crashes, limits and faults of kernels."""
-    findings = [rules.device_rule(kind).worded(text) for kind, text in report.kernel_faults()]
+    findings = [rules.device_rule(kind).worded(text, line) for kind, text, line in report.kernel_faults()]
     findings += [rules.DEVICE_FAULT.worded(line) for line in report.faults if not findings]
     if not findings:
         findings = _refused_launches(report)

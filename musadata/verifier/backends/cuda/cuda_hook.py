@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 DEVICE = "cuda"
 configure = partial(native_hook.configure, DEVICE)
 begin_call, end_call = native_hook.begin_call, native_hook.end_call
-snapshot_memory, memory_changed = native_hook.snapshot_memory, native_hook.memory_changed
+snapshot_memory, changed_memory = native_hook.snapshot_memory, native_hook.changed_memory
 
 
 class _State:

@@ -106,7 +106,7 @@ def _compile_units(
 
 
 def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Exception:
-    missing = name_missing_feature(errors)
+    missing = ", ".join(units.left_out) or name_missing_feature(errors)
     if missing:
         return Unsupported(missing)
     shown = render_diagnostics(errors, units.shown)

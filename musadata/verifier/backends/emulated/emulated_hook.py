@@ -75,7 +75,7 @@ def configure(
         poison: byte that fresh memory is filled with; -1 leaves it as the system gives it.
         null_kernels: kernels do nothing, but are checked and recorded.
         check: brief looks at the first accesses of each launch, and reports races that change a value and accesses out
-            of bounds or misaligned; full looks at all accesses, and reports everything that looks like a mistake.
+            of bounds; full looks at all accesses, and reports everything that looks like a mistake.
         settled: the program has been called like this before: report static variables that its host code changes.
     """
     runtime = prepare()
@@ -107,6 +107,7 @@ def snapshot_memory() -> None:
     prepare().snapshot_memory()
 
 
-def memory_changed() -> bool:
-    """Whether any of the remembered memory that is still there holds something else now."""
-    return prepare().memory_changed()
+def changed_memory() -> tuple[str, str]:
+    """What of the remembered memory, if it is still there, holds something else now: a variable's name or a place, and
+    its bytes; ("", "") if nothing does."""
+    return prepare().changed_memory()

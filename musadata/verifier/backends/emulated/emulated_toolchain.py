@@ -25,6 +25,7 @@ CANDIDATE_FLAGS = (
     *("-O1", "-std=gnu++20", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off"),
     *("-fvisibility=hidden", "-fno-gnu-unique"),
     "-fstack-protector-strong",  # a local array that is overrun; see emulator/launch.h
+    "-fsanitize=alignment",  # see csrc/runtime/alignment.cpp
 )
 # An uninitialised variable holds a pattern that spoils every result, if the compiler is g++ 12 or later.
 _FILL_LOCALS = "-ftrivial-auto-var-init=pattern"
@@ -38,6 +39,10 @@ INSTRUMENT_FLAGS = (
 
 _SMALL_PRELUDE = "torch/extension.h", "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "emulator/ptx.h"
 _FULL_PRELUDE = (*_SMALL_PRELUDE, "emulator/full_torch.h")
+
+
+# Without this, pybind11 counts references in a variable of the candidate's library, which then changes in every call.
+_WITHOUT_COUNTERS = "#define NDEBUG 1\n{}#undef NDEBUG\n#include <assert.h>\n"
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,7 @@ def build_headers(
     cuda, torch = cuda_headers(), include_folder()
     search = (f"-I{cuda}", *([f"-I{cuda}/full", *toolchain.include_flags] if full else [f"-I{torch}"]))
     prelude = "".join(f"#include <{header}>\n" for header in (_FULL_PRELUDE if full else _SMALL_PRELUDE))
+    prelude = _WITHOUT_COUNTERS.format(prelude) if full else prelude
     key = hash_of(toolchain.identity, *flags, *search, prelude, cuda, torch, PLUGIN)
     folder = build_once(
         cache_folder() / f"prelude-{key}",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from musadata.verifier.backends.emulated.rewrite import rewrite
+from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.lexer import Kind, Token, join, skip_space, skip_space_back, split
 from musadata.verifier.compilation.sources import CandidateSources
@@ -20,12 +20,14 @@ class Units:
         apart: the units that PyTorch would make of it, whose errors are the true ones.
         shown: the candidate's own text by the name under which messages mention it.
         headers: file name and rewritten text of the candidate's own headers.
+        left_out: the headers that are not emulated, with the lines that include them.
     """
 
     together: str
     apart: tuple[str, ...]
     shown: dict[str, str]
     headers: tuple[tuple[str, str], ...]
+    left_out: tuple[str, ...] = ()
 
 
 # nvcc's macros, so that the same parts of a source are compiled. After the headers, which are for g++ here.
@@ -52,8 +54,16 @@ def assemble(sources: CandidateSources) -> Units:
     shown = cpp_sources | cuda_sources
     for name, text in shown.items():
         _check_includes(text, name)
-    cpp = [place(name, text) for name, text in cpp_sources.items()]
-    cuda = [_AS_NVCC + place(name, rewrite(text)) for name, text in cuda_sources.items()]
+    own = {name for name, _ in sources.headers}
+    left_out: list[str] = []
+
+    def without_foreign_headers(text: str) -> str:
+        kept, foreign = leave_out_foreign_headers(text, own)
+        left_out.extend(foreign)
+        return kept
+
+    cpp = [place(name, without_foreign_headers(text)) for name, text in cpp_sources.items()]
+    cuda = [_AS_NVCC + place(name, rewrite(without_foreign_headers(text))) for name, text in cuda_sources.items()]
     start = definitions(sources)
     bindings = bind_functions(sources.functions)
     apart = [*cpp, *cuda] if sources.separate else ["".join(cpp) + bindings, "".join(cuda)]
@@ -61,7 +71,8 @@ def assemble(sources: CandidateSources) -> Units:
         together=start + "".join(cpp) + bindings + "".join(cuda),
         apart=tuple(start + unit for unit in apart if unit),
         shown=shown,
-        headers=tuple((name, rewrite(text)) for name, text in sources.headers),
+        headers=tuple((name, rewrite(without_foreign_headers(text))) for name, text in sources.headers),
+        left_out=tuple(left_out),
     )
 
 

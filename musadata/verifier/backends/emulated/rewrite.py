@@ -4,7 +4,7 @@ Everything else that CUDA adds to C++ (built-in variables, qualifiers, intrinsic
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import yaml
@@ -28,11 +28,11 @@ from musadata.verifier.compilation.lexer import (
     split_commas,
 )
 
-# Headers of a CUDA machine that are not emulated: a candidate that includes one may well be right.
+# Headers of a CUDA machine: what is not emulated of them is left out, and whoever uses it does not compile.
 _FOREIGN_HEADERS = re.compile(
-    r"(cublas|cublasLt|curand|cudnn|cusparse|cusolver|cufft|nccl|nvrtc|cutlass/|cute/|thrust/|nvtx3?/|cuda/"
-    r"|cuda_pipeline_cub|texture|surface|cudaGL|nvml|npp|cub/)"
+    r"(cuda|cu(blas|rand|dnn|sparse|solver|fft|b/|te/|tlass/)|thrust/|nccl|nv|mma|sm_|cooperative_groups|texture|surface|npp)"
 )
+_INCLUDE_LINE = re.compile(r"^([ \t]*)#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 _INCLUDE = Path(__file__).with_name("include")
 _FOREIGN_NAMES: dict[str, str] = yaml.safe_load(
     Path(__file__).with_name("foreign_names.yaml").read_text(encoding="utf-8")
@@ -56,30 +56,31 @@ def rewrite(source: str) -> str:
         return source  # the compiler says where
 
 
-def _refuse_foreign(tokens: Sequence[Token]) -> None:
-    for index, token in enumerate(tokens):
-        if token.kind is Kind.WORD and token.text in _FOREIGN_NAMES:
-            raise Unsupported(f"{_FOREIGN_NAMES[token.text]} ({token.text}, line {token.line})")
-        if token.is_word("include") and index and tokens[skip_space_back(tokens, index - 1)].is_sign("#"):
-            name = _header_name(tokens, index + 1)
-            if _FOREIGN_HEADERS.match(name) and not _is_emulated(name):
-                raise Unsupported(f"header {name} (line {token.line})")
+def leave_out_foreign_headers(source: str, own: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """The source without the includes of headers that are not emulated, and these; `own` are the candidate's headers.
+
+    Many programs include headers that they do not use.
+    """
+    left_out: list[str] = []
+
+    def replace(include: re.Match[str]) -> str:
+        header = include[2].strip()
+        if header in own or not _FOREIGN_HEADERS.match(header) or _is_emulated(header):
+            return include[0]
+        left_out.append(f"header {header} (line {source.count(chr(10), 0, include.start()) + 1})")
+        return include[1]
+
+    return _INCLUDE_LINE.sub(replace, source), tuple(left_out)
 
 
 def _is_emulated(header: str) -> bool:
     return header in read_forwarding_headers(_INCLUDE) or (_INCLUDE / header).is_file()
 
 
-def _header_name(tokens: Sequence[Token], index: int) -> str:
-    index = skip_space(tokens, index)
-    if index < len(tokens) and tokens[index].kind is Kind.STRING:
-        return tokens[index].text.strip('"')
-    name = ""
-    for token in tokens[index + 1 :]:
-        if token.is_sign(">") or "\n" in token.text:
-            break
-        name += token.text
-    return name
+def _refuse_foreign(tokens: Sequence[Token]) -> None:
+    for token in tokens:
+        if token.kind is Kind.WORD and token.text in _FOREIGN_NAMES:
+            raise Unsupported(f"{_FOREIGN_NAMES[token.text]} ({token.text}, line {token.line})")
 
 
 def _rewrite_assembly(tokens: Sequence[Token]) -> list[Token]:
@@ -203,7 +204,11 @@ def _rewrite_launches(tokens: Sequence[Token], kernels: frozenset[str]) -> list[
         callee = result[start:]
         arguments = _rewrite_launches(tokens[call + 1 : close], kernels)
         is_variable = bool(kernels) and _kernel_name(callee).rpartition("::")[2] not in kernels
-        text = _launch(callee, tokens[index + 1 : end], tokens[end + 1 : call], arguments, is_variable)
+        # A macro's parameters and what it pastes together have their names after the preprocessor only.
+        is_of_macro = is_variable and in_directive(result)
+        end_of_name = skip_space_back(callee, len(callee) - 1) + 1
+        name = f"EMULATOR_NAME({join(callee[:end_of_name])})" if is_of_macro else f'"{_kernel_name(callee)}"'
+        text = _launch(name, callee, tokens[index + 1 : end], tokens[end + 1 : call], arguments, is_variable)
         del result[start:]
         result.append(Token(Kind.SIGN, text, tokens[index].line))
         index = close + 1
@@ -211,6 +216,7 @@ def _rewrite_launches(tokens: Sequence[Token], kernels: frozenset[str]) -> list[
 
 
 def _launch(
+    name: str,
     callee: Sequence[Token],
     configuration: Sequence[Token],
     between: Sequence[Token],
@@ -221,7 +227,7 @@ def _launch(
     of_variable = ".of_variable()" if is_variable else ""
     tail = join(between) + ("," if any(token.kind is not Kind.SPACE for token in arguments) else "") + join(arguments)
     return (
-        f'emulator::launch("{_kernel_name(callee)}", emulator::LaunchConfig({join(configuration)}){of_variable}, '
+        f"emulator::launch({name}, emulator::LaunchConfig({join(configuration)}){of_variable}, "
         f"[&](auto... emulator_arguments) {{ {kernel}(emulator_arguments...); }}{tail})"
     )
 
@@ -258,9 +264,12 @@ def _callee_start(tokens: Sequence[Token]) -> int | None:
 
 
 def _qualified_start(tokens: Sequence[Token], index: int) -> int:
-    """Walks back over `a::b<int>::` before the word at `index`."""
+    """Walks back over `a::b<int>::` and `a ## b ##` before the word at `index`."""
     while True:
         before = skip_space_back(tokens, index - 1)
+        if before >= 2 and tokens[before].is_sign("#") and tokens[before - 1].is_sign("#"):
+            index = skip_space_back(tokens, before - 2)
+            continue
         if before < 0 or not tokens[before].is_sign("::"):
             return index
         scope = skip_space_back(tokens, before - 1)

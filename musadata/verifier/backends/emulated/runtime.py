@@ -7,7 +7,11 @@ from musadata.verifier.backends.emulated.emulated_toolchain import Libraries
 from musadata.verifier.backends.emulated.lines import find_line
 from musadata.verifier.backends.emulated.streams import Order
 
-_ERRORS = {700: "an illegal memory access was encountered", 719: "unspecified launch failure"}
+_ERRORS = {
+    700: "an illegal memory access was encountered",
+    716: "misaligned address",
+    719: "unspecified launch failure",
+}
 
 
 class Runtime:
@@ -18,7 +22,12 @@ class Runtime:
         self._device = ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
         # Found by name by sanitised artifacts; local, because nobody else may take it for the real sanitiser.
         self._checker = ctypes.CDLL(str(libraries.checker), mode=ctypes.RTLD_LOCAL)
-        for name in ("musadata_take_launches", "musadata_take_faults", "musadata_take_reports"):
+        for name in (
+            "musadata_take_launches",
+            "musadata_take_faults",
+            "musadata_take_reports",
+            "musadata_changed_memory",
+        ):
             getattr(self._runtime, name).restype = ctypes.c_char_p
         self._device.musadata_take_operators.restype = ctypes.c_char_p
         for name in ("musadata_device_peak", "musadata_device_live", "musadata_take_host_bytes"):
@@ -48,11 +57,13 @@ class Runtime:
         return int(self._runtime.musadata_device_live())
 
     def snapshot_memory(self) -> None:
-        """Remember what the device and the candidates' variables hold; see `memory_changed`."""
+        """Remember what the device and the candidates' variables hold; see `changed_memory`."""
         self._runtime.musadata_snapshot_memory()
 
-    def memory_changed(self) -> bool:
-        return bool(self._runtime.musadata_memory_changed())
+    def changed_memory(self) -> tuple[str, str]:
+        """(the first thing that has changed, its bytes before and now); nothing if nothing has."""
+        rows = read_rows(self._runtime.musadata_changed_memory())
+        return (rows[0][0], f"{rows[0][1]} becomes {rows[0][2]}") if rows else ("", "")
 
     def reset_peak(self) -> None:
         self._runtime.musadata_device_reset_peak()
@@ -71,6 +82,6 @@ class Runtime:
 
 
 def _fault(row: list[str]) -> Fault:
-    kind, kernel, where, message, library, offset = row
-    source, line = find_line(library, int(offset)) if library else ("", 0)
-    return Fault(kind, kernel, where, message, source, line)
+    kind, kernel, where, message, library, offset, source, line = row
+    found = find_line(library, int(offset)) if library else (source, int(line))
+    return Fault(kind, kernel, where, message, *found)

@@ -40,7 +40,7 @@ _REGISTRATIONS = {"TORCH_LIBRARY_IMPL", "TORCH_LIBRARY_FRAGMENT"}
 _GRAPHS = re.compile(r"^(cudaGraph\w*|cudaStreamBeginCapture\w*|cudaStreamEndCapture\w*)$")
 # The verifier's own names, and attributes that hide code from its checks.
 _VERIFIER = re.compile(
-    r"^(musadata_\w+|EMULATOR_\w+|__tsan_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+"
+    r"^(musadata_\w+|EMULATOR_\w+|__(t|ub)san_\w+|\w*no_sanitize\w*|__(real|wrap)_\w+"
     r"|__SANITIZE_\w+|\w*thread_sanitizer\w*)$"
 )
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
@@ -72,7 +72,7 @@ def _check(sources: tuple[str, ...], strict: bool) -> tuple[Finding, ...]:
     kernels = False
     for source in sources:
         findings += _check_includes(source, strict)
-        stream = tokens(source)
+        stream = tokens(_INCLUDE.sub(lambda line: "" if _library_of(line[2]) else line[0], source))
         kernels = kernels or any(token.text == "__global__" for token in stream)
         findings += _check_tokens(stream, strict)
     if not kernels and strict:
@@ -90,13 +90,28 @@ def _check_includes(source: str, strict: bool) -> Iterator[Finding]:
             yield rules.LEGALITY_SYSTEM.worded(text, line)
         if name.startswith(("/", "..")) or "/../" in name:
             yield rules.LEGALITY_SYSTEM.worded(f"The path {header} leads out of the sources.", line)
-        library = next((title for prefix, title in _LIBRARIES.items() if name.startswith(prefix)), None)
-        if library and strict:
-            yield rules.LEGALITY_LIBRARY.finding(f"<{header}>", library, line=line)
+        library = _library_of(name)
+        if library and strict and _may_use(library, source):
+            yield rules.LEGALITY_LIBRARY.finding(f"<{header}>", _LIBRARIES[library], line=line)
 
     for match in _OTHER_INCLUDE.finditer(source):
         line = source.count("\n", 0, match.start()) + 1
         yield rules.LEGALITY_SYSTEM.worded(f"#{match[1]} of a computed name cannot be checked.", line)
+
+
+def _library_of(header: str) -> str:
+    """The library's key in libraries.yaml; "" for other headers."""
+    return next((prefix for prefix in _LIBRARIES if header.strip().startswith(prefix)), "")
+
+
+def _may_use(library: str, source: str) -> bool:
+    """Whether a source that includes a header of this library may do more: name its namespace or functions, or paste
+    names together."""
+    if library.startswith(("ATen/", "torch/")) or "##" in source:
+        return True
+    words = {token.text for token in tokens(_INCLUDE.sub("", source)) if token.kind is Kind.WORD}
+    stem = library.rstrip("/")
+    return stem in words if library.endswith("/") else any(word.lower().startswith(stem) for word in words)
 
 
 def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:

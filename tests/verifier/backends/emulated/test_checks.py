@@ -48,7 +48,6 @@ def kinds(run, kernel=COPY, host="", count=1000, calls=1, **options):
         ("if (t == 0) y[0] += 1.0f;", "race_between_blocks"),
         ("s[t] = x[i < n ? i : 0]; if (i < n) y[i] = s[(t + 1) % 256];", "race_in_block"),
         ("if (i < n) y[i] = x[i + 1] > 1e30f ? 0.0f : x[i];", "out_of_bounds"),
-        ("if (i < n / 4 - 1) y[i] = reinterpret_cast<const double*>(x + 1)[i] > 0 ? 1.0f : 0.0f;", "misaligned"),
     ],
 )
 def test_brief_check_sees_what_changes_a_value_or_leaves_the_bounds(run, kernel, kind):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musadata.verifier.backends.emulated.emulated_units import assemble
-from musadata.verifier.backends.emulated.rewrite import rewrite
+from musadata.verifier.backends.emulated.rewrite import leave_out_foreign_headers, rewrite
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 from musadata.verifier.compilation.lexer import Kind, join, split
 from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
@@ -147,10 +147,42 @@ def test_ptx_becomes_cpp():
     assert "put((y)" in rewrite('asm("add.f32 %[y], %1, %1;" : [y] "=f"(y) : "f"(x));')
 
 
-@pytest.mark.parametrize("header", ["cublas_v2.h", "curand_kernel.h", "cutlass/gemm.h", "cuda/stream_ref"])
-def test_foreign_libraries_are_unsupported_not_wrong(header):
-    with pytest.raises(Unsupported, match=re.escape(header)):
-        rewrite(f"#include <{header}>\n")
+@pytest.mark.parametrize(
+    "header",
+    ["cublas_v2.h", "curand_kernel.h", "cutlass/gemm.h", "cuda/stream_ref", "cuda_fp8.h", "nvtx3/nvToolsExt.h"],
+)
+def test_headers_that_are_not_emulated_are_left_out_with_their_lines(header):
+    source = f"int a;\n #include <{header}> // why\n#include <cuda_fp16.h>\n"
+    assert leave_out_foreign_headers(source, ()) == (
+        "int a;\n  // why\n#include <cuda_fp16.h>\n",
+        (f"header {header} (line 2)",),
+    )
+    assert leave_out_foreign_headers(source, {header}) == (source, ())
+
+
+@pytest.mark.parametrize(
+    ("callee", "name"),
+    [
+        ("relu_##type##_kernel", "EMULATOR_NAME(relu_##type##_kernel)"),
+        ("KERNEL", "EMULATOR_NAME(KERNEL)"),
+        ("KERNEL<T, 4>", "EMULATOR_NAME(KERNEL<T, 4>)"),
+        ("known", '"known"'),
+    ],
+)
+@pytest.mark.parametrize("space", ["", " ", " \\\n  "])
+def test_launches_in_macros_name_the_kernel_that_the_preprocessor_makes(callee, name, space):
+    source = (
+        f"__global__ void known(int);\n#define GO(KERNEL, type) {callee}{space}<<<1, \\\n 2>>>{space}(3);\nint x;\n"
+    )
+    text = rewrite(source)
+    assert f"emulator::launch({name}, emulator::LaunchConfig(1, \\\n 2)" in text
+    assert text.endswith("3);\nint x;\n")
+
+
+@pytest.mark.parametrize("space", ["\n", "\n    ", " // why\n  "])
+def test_launches_over_several_lines_are_launches(space):
+    source = f"__global__ void known(int);\nvoid f() {{ known{space}<<<1,{space}2>>>{space}(3); }}\n"
+    assert 'emulator::launch("known"' in rewrite(source)
 
 
 @pytest.mark.parametrize(

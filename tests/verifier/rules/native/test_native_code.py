@@ -15,8 +15,10 @@ KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
         ("auto f = &at::relu;", "legality.aten"),
         ("auto y = torch::nn::functional::relu(x);", "legality.aten"),
         ("auto y = a.matmul(b);", "legality.aten"),
-        ("#include <cublas_v2.h>", "legality.library"),
-        ("#include <cub/cub.cuh>", "legality.library"),
+        ("#include <cublas_v2.h>\ncublasHandle_t handle;", "legality.library"),
+        ("#include <cub/cub.cuh>\nusing namespace cub;", "legality.library"),
+        ("#include <cub/cub.cuh>\n#define CALL(a, b) a##b", "legality.library"),
+        ('extern "C" void __ubsan_handle_type_mismatch_v1(void*, unsigned long) {}', "legality.system"),
         ("cublasSgemm(h, a);", "legality.library"),
         ("thrust::sort(a, b);", "legality.library"),
         ('auto t = py::module_::import("torch");', "legality.python_escape"),
@@ -44,6 +46,7 @@ def test_native_code_is_scanned(code, rule):
     "code",
     [
         "// at::relu(x); cublasSgemm(); #include <cub/cub.cuh>",
+        "#include <cub/cub.cuh>\n#include <cublas_v2.h>\nint cube, cubic;",  # not used
         "int emulator = 3; float y = emulator * 2.0f;",
         '/* system("ls") */ const char* s = "torch::matmul(a, b)";',
         'const char* s = R"(at::relu(x))";',

@@ -89,9 +89,18 @@ inline void fill_fragment(fragment<Use, M, N, K, T, Layout>& target, Value value
   }
 }
 
+// A device reads and writes tiles in vectors.
+template <class Memory>
+EMULATOR_INLINE void need_aligned_tile(const Memory* tile, unsigned leading, const char* file, int line) {
+  emulator_need_aligned(tile, 16, "a matrix that wmma accesses", file, line);
+  emulator_need_aligned(tile + leading, 16, "the second row of a matrix that wmma accesses", file, line);
+}
+
 template <class Use, int M, int N, int K, class T, class Layout, class Memory>
-inline void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& target, const Memory* source, unsigned leading) {
+inline void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& target, const Memory* source, unsigned leading,
+                             const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   using Fragment = fragment<Use, M, N, K, T, Layout>;
+  need_aligned_tile(source, leading, file, line);
   __syncwarp();
   for (int i = 0; i < Fragment::num_elements; i++) {
     target.x[i] = source[offset_of<Fragment>(i, leading, std::is_same_v<Layout, col_major>)];
@@ -100,8 +109,9 @@ inline void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& target, const Me
 }
 template <int M, int N, int K, class T, class Memory>
 inline void load_matrix_sync(fragment<accumulator, M, N, K, T>& target, const Memory* source, unsigned leading,
-                             layout_t layout) {
+                             layout_t layout, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   using Fragment = fragment<accumulator, M, N, K, T>;
+  need_aligned_tile(source, leading, file, line);
   __syncwarp();
   for (int i = 0; i < Fragment::num_elements; i++) {
     target.x[i] = source[offset_of<Fragment>(i, leading, layout == mem_col_major)];
@@ -111,8 +121,9 @@ inline void load_matrix_sync(fragment<accumulator, M, N, K, T>& target, const Me
 // Waits for the warp before it stores, as a device does, and not after: a thread that reads others' values must wait.
 template <int M, int N, int K, class T, class Memory>
 inline void store_matrix_sync(Memory* target, const fragment<accumulator, M, N, K, T>& source, unsigned leading,
-                              layout_t layout) {
+                              layout_t layout, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   using Fragment = fragment<accumulator, M, N, K, T>;
+  need_aligned_tile(target, leading, file, line);
   __syncwarp();
   for (int i = 0; i < Fragment::num_elements; i++) {
     target[offset_of<Fragment>(i, leading, layout == mem_col_major)] = source.x[i];

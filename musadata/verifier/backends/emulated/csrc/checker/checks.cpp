@@ -15,6 +15,7 @@
 #include "../runtime/records.h"
 #include "../runtime/scheduler.h"
 #include "../runtime/shared_memory.h"
+#include "../runtime/variables.h"
 #include "shadow.h"
 
 extern uint3 threadIdx, blockIdx;
@@ -194,6 +195,12 @@ void report_race(const Access& earlier, bool earlier_is_write, bool is_write, co
   }
 }
 
+std::string name_of_static(void* address) {
+  Dl_info its{};
+  dladdr(address, &its);
+  return variable_at(its.dli_fname, static_cast<char*>(address) - static_cast<char*>(its.dli_fbase), false);
+}
+
 void settle_suspect() {
   if (g_suspect.address == nullptr) {
     return;
@@ -201,7 +208,8 @@ void settle_suspect() {
   if (memcmp(g_suspect.before, g_suspect.address, g_suspect.bytes) != 0) {
     const uint3 block = std::exchange(blockIdx, g_suspect.block);
     const uint3 thread = std::exchange(threadIdx, g_suspect.thread);
-    report(g_suspect.kind, g_suspect.message, g_suspect.code, g_suspect.by_host);
+    const std::string message = g_suspect.by_host ? name_of_static(g_suspect.address) : g_suspect.message;
+    report(g_suspect.kind, message, g_suspect.code, g_suspect.by_host);
     blockIdx = block;
     threadIdx = thread;
   }
@@ -308,7 +316,7 @@ void check_host(uintptr_t address, size_t bytes, bool is_write, const void* code
     }
   } else if (is_write && settled() && is_static_of(code, where)) {
     const size_t kept = std::min(bytes, sizeof SuspectWrite::before);
-    g_suspect = {where, kept, {}, true, "static_state", "a static variable of the host's code changes", {}, {}, code};
+    g_suspect = {where, kept, {}, true, "static_state", "", {}, {}, code};
     memcpy(g_suspect.before, where, kept);
   }
 }
@@ -321,7 +329,7 @@ bool is_kernel_stack(uintptr_t address) {
 
 }  // namespace
 
-void check_access(uintptr_t address, size_t bytes, bool is_write, bool is_aligned, const void* code) {
+void check_access(uintptr_t address, size_t bytes, bool is_write, const void* code) {
   if (!in_kernel()) {
     settle_suspect();
     check_host(address, bytes, is_write, code);
@@ -331,10 +339,6 @@ void check_access(uintptr_t address, size_t bytes, bool is_write, bool is_aligne
     return;
   }
   settle_suspect();
-  // Structures of sixteen bytes may be aligned to eight.
-  if (is_aligned && address % std::min<size_t>(bytes, 8) != 0) {
-    report("misaligned", size_text(bytes, is_write) + " at an address that is not a multiple of as much", code);
-  }
   size_t offset = 0;
   const bool is_shared = shared_offset(reinterpret_cast<void*>(address), &offset);
   if (is_shared) {

@@ -8,7 +8,7 @@ namespace emulator {
 // Whether accesses are checked now: in host code always, in a launch as far as the mode of checking goes.
 extern bool g_checking __attribute__((visibility("hidden")));
 
-// `is_aligned`: the code relies on an aligned address. `code` is the address of the instruction after the access.
-void check_access(uintptr_t address, size_t bytes, bool is_write, bool is_aligned, const void* code);
+// `code` is the address of the instruction after the access.
+void check_access(uintptr_t address, size_t bytes, bool is_write, const void* code);
 
 }  // namespace emulator

@@ -1,13 +1,13 @@
 // The functions that `g++ -fsanitize=thread` calls before every access to memory. Candidates are compiled with that flag
-// and linked to this library instead of the sanitiser's own. The plain entries promise that the address is aligned.
+// and linked to this library instead of the sanitiser's own.
 #include "checks.h"
 
 #define CODE __builtin_return_address(0)
 
 namespace {
-inline void check(void* address, size_t bytes, bool is_write, bool is_aligned, const void* code) {
+inline void check(void* address, size_t bytes, bool is_write, const void* code) {
   if (__builtin_expect(emulator::g_checking, false)) {
-    emulator::check_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, is_aligned, code);
+    emulator::check_access(reinterpret_cast<uintptr_t>(address), bytes, is_write, code);
   }
 }
 }  // namespace
@@ -21,22 +21,22 @@ void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
 #define EMULATOR_ACCESSES(bytes)                                                                                      \
-  void __tsan_read##bytes(void* address) { check(address, bytes, false, true, CODE); }                                \
-  void __tsan_write##bytes(void* address) { check(address, bytes, true, true, CODE); }                                \
-  void __tsan_volatile_read##bytes(void* address) { check(address, bytes, false, true, CODE); }                       \
-  void __tsan_volatile_write##bytes(void* address) { check(address, bytes, true, true, CODE); }                       \
-  void __tsan_unaligned_read##bytes(void* address) { check(address, bytes, false, false, CODE); }                     \
-  void __tsan_unaligned_write##bytes(void* address) { check(address, bytes, true, false, CODE); }                     \
-  void __tsan_unaligned_volatile_read##bytes(void* address) { check(address, bytes, false, false, CODE); }            \
-  void __tsan_unaligned_volatile_write##bytes(void* address) { check(address, bytes, true, false, CODE); }
+  void __tsan_read##bytes(void* address) { check(address, bytes, false, CODE); }                                \
+  void __tsan_write##bytes(void* address) { check(address, bytes, true, CODE); }                                \
+  void __tsan_volatile_read##bytes(void* address) { check(address, bytes, false, CODE); }                       \
+  void __tsan_volatile_write##bytes(void* address) { check(address, bytes, true, CODE); }                       \
+  void __tsan_unaligned_read##bytes(void* address) { check(address, bytes, false, CODE); }                     \
+  void __tsan_unaligned_write##bytes(void* address) { check(address, bytes, true, CODE); }                     \
+  void __tsan_unaligned_volatile_read##bytes(void* address) { check(address, bytes, false, CODE); }            \
+  void __tsan_unaligned_volatile_write##bytes(void* address) { check(address, bytes, true, CODE); }
 EMULATOR_ACCESSES(1)
 EMULATOR_ACCESSES(2)
 EMULATOR_ACCESSES(4)
 EMULATOR_ACCESSES(8)
 EMULATOR_ACCESSES(16)
 
-void __tsan_read_range(void* address, unsigned long bytes) { check(address, bytes, false, false, CODE); }
-void __tsan_write_range(void* address, unsigned long bytes) { check(address, bytes, true, false, CODE); }
+void __tsan_read_range(void* address, unsigned long bytes) { check(address, bytes, false, CODE); }
+void __tsan_write_range(void* address, unsigned long bytes) { check(address, bytes, true, CODE); }
 
 // The host code's own atomics (reference counts, statics) only have to work.
 #define EMULATOR_ATOMICS(type, bits)                                                                                   \

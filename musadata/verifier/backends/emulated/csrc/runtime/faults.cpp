@@ -130,11 +130,12 @@ void give_this_thread_a_signal_stack() {
 
 }  // namespace
 
-void report_fault(const char* kind, const std::string& message, bool names_thread) {
+void report_fault(const char* kind, const std::string& message, bool names_thread, const std::string& source,
+                  int line) {
   if (g_has_current) {
     return;
   }
-  g_current = {kind, g_kernel, names_thread ? position() : "", message};
+  g_current = {kind, g_kernel, names_thread ? position() : "", message, {}, 0, source, line};
   g_has_current = true;
   record_fault(g_current);
 }

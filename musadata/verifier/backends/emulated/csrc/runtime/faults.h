@@ -12,10 +12,13 @@ struct Fault {
   std::string message;
   std::string library = {};  // of the code that did it, for reports: with `offset`, what a line table is keyed by
   size_t offset = 0;
+  std::string source = {};  // where the compiler knew it, with `line`
+  int line = 0;
 };
 
 // The first fault of a launch is the cause; later ones are its consequences and are dropped.
-void report_fault(const char* kind, const std::string& message, bool names_thread);
+void report_fault(const char* kind, const std::string& message, bool names_thread, const std::string& source = {},
+                  int line = 0);
 
 // The fault of the launch that is running, taken from the list of all of them; null if there is none.
 const Fault* current_fault();

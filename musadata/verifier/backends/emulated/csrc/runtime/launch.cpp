@@ -214,8 +214,8 @@ void fail(int code, bool sticky) {
 }
 
 [[noreturn]] void raise_fault(const Fault& fault) {
-  const bool is_access = fault.kind == "illegal_access";
-  fail(is_access ? kIllegalAddress : kLaunchFailure, true);
+  const bool is_access = fault.kind == "illegal_access", is_misaligned = fault.kind == "misaligned";
+  fail(is_access ? kIllegalAddress : is_misaligned ? kMisalignedAddress : kLaunchFailure, true);
   throw std::runtime_error("CUDA error: " + describe(fault));
 }
 

@@ -15,6 +15,7 @@ enum Error {
   kOutOfMemory = 2,
   kInvalidConfiguration = 9,
   kIllegalAddress = 700,
+  kMisalignedAddress = 716,
   kCooperativeTooLarge = 720,
   kLaunchFailure = 719,
 };

@@ -12,7 +12,8 @@
 namespace emulator {
 namespace {
 
-// Vector loads of 16 bytes must stay legal, so a block ends at most 15 bytes before its guard page.
+// Vector loads of 16 bytes must stay legal, so a block ends at most 15 bytes before its guard page. CUDA's allocators
+// align to 256, which would hide reads of up to 255 bytes past the end; no access needs more than 16.
 constexpr size_t kAlignment = 16;
 
 // Each guarded block costs three kernel mappings of 65,530 that a process may have; beyond this, plain memory.

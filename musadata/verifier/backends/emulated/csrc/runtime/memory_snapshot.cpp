@@ -11,6 +11,7 @@
 
 #include "memory.h"
 #include "shared_memory.h"
+#include "variables.h"
 
 namespace emulator {
 namespace {
@@ -21,15 +22,26 @@ struct Copy {
   char* base;
   uint64_t serial;  // of the block; 0 for variables
   std::vector<char> content;
+  std::string library = {};  // of variables: the file, and where in it they are
+  uint64_t address = 0;
+  bool is_tls = false;
 };
 
 std::vector<Copy> g_snapshot;
 size_t g_left = 0;
 
-void copy(char* base, size_t bytes, uint64_t serial) {
+Copy& copy(char* base, size_t bytes, uint64_t serial) {
   const size_t count = std::min(bytes, g_left);
   g_left -= count;
   g_snapshot.push_back({base, serial, std::vector<char>(base, base + count)});
+  return g_snapshot.back();
+}
+
+void copy_variables_at(char* base, size_t bytes, const std::string& library, uint64_t address, bool is_tls) {
+  Copy& kept = copy(base, bytes, 0);
+  kept.library = library;
+  kept.address = address;
+  kept.is_tls = is_tls;
 }
 
 // The writable segments of every candidate's library, and its variables of this thread.
@@ -42,9 +54,10 @@ int copy_variables(dl_phdr_info* library, size_t, void*) {
   for (int i = 0; i < library->dlpi_phnum; i++) {
     const auto& part = library->dlpi_phdr[i];
     if (part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0) {
-      copy(reinterpret_cast<char*>(library->dlpi_addr + part.p_vaddr), part.p_memsz, 0);
+      copy_variables_at(reinterpret_cast<char*>(library->dlpi_addr + part.p_vaddr), part.p_memsz, name, part.p_vaddr,
+                        false);
     } else if (part.p_type == PT_TLS && library->dlpi_tls_data != nullptr) {
-      copy(static_cast<char*>(library->dlpi_tls_data), part.p_memsz, 0);
+      copy_variables_at(static_cast<char*>(library->dlpi_tls_data), part.p_memsz, name, 0, true);
     }
   }
   return 0;
@@ -62,25 +75,49 @@ bool is_irrelevant(const char* before, const char* now) {
   return (is_device_address(before) && is_device_address(now)) || is_shared_slot(now);
 }
 
-bool has_changed(const Copy& copy) {
+std::string hexadecimal(const char* bytes, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; i++) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return text;
+}
+
+// What has changed: a variable's name, or the place in a block, and the bytes before and now. "" if nothing has.
+std::string describe_change(const Copy& copy) {
   const size_t bytes = copy.content.size();
   for (size_t at = 0; at < bytes; at += sizeof(void*)) {
     const size_t count = std::min(sizeof(void*), bytes - at);
     const char *before = copy.content.data() + at, *now = copy.base + at;
-    if (memcmp(before, now, count) != 0 && (count < sizeof(void*) || !is_irrelevant(before, now))) {
-      return true;
+    if (memcmp(before, now, count) == 0 || (count == sizeof(void*) && is_irrelevant(before, now))) {
+      continue;
+    }
+    const size_t first = std::mismatch(before, before + count, now).first - before;
+    const std::string what =
+        copy.serial == 0 ? variable_at(copy.library, copy.address + at + first, copy.is_tls)
+                         : "byte " + std::to_string(at + first) + " of " + std::to_string(bytes) + " in device memory";
+    if (!what.empty()) {
+      return what + "\t" + hexadecimal(before, count) + "\t" + hexadecimal(now, count);
     }
   }
-  return false;
+  return "";
 }
 
 }  // namespace
 
-bool memory_changed() {
+std::string changed_memory() {
   const Uncovered uncovered;
-  return std::any_of(g_snapshot.begin(), g_snapshot.end(), [](const Copy& copy) {
-    return (copy.serial == 0 || block_serial_at(copy.base) == copy.serial) && has_changed(copy);
-  });
+  for (const Copy& copy : g_snapshot) {
+    if (copy.serial == 0 || block_serial_at(copy.base) == copy.serial) {
+      const std::string change = describe_change(copy);
+      if (!change.empty()) {
+        return change;
+      }
+    }
+  }
+  return "";
 }
 
 void snapshot_memory() {
@@ -88,12 +125,17 @@ void snapshot_memory() {
   g_snapshot.clear();
   g_left = kMostCopied;
   dl_iterate_phdr(&copy_variables, nullptr);
-  for_each_block(&copy);
+  for_each_block([](char* base, size_t bytes, uint64_t serial) { copy(base, bytes, serial); });
 }
 
 }  // namespace emulator
 
 extern "C" {
 void musadata_snapshot_memory() { emulator::snapshot_memory(); }
-int musadata_memory_changed() { return emulator::memory_changed(); }
+// A line: what has changed, its bytes before, its bytes now; "" if nothing has. Valid until the next call.
+const char* musadata_changed_memory() {
+  static std::string text;
+  text = emulator::changed_memory();
+  return text.c_str();
+}
 }

@@ -1,14 +1,15 @@
 // Whether a call changes memory that was there before it.
 #pragma once
+#include <string>
 
 namespace emulator {
 
 void snapshot_memory();
-bool memory_changed();  // since the snapshot; memory that was freed since is left out
+std::string changed_memory();  // since the snapshot; memory that was freed since is left out
 
 }  // namespace emulator
 
 extern "C" {
 void musadata_snapshot_memory();
-int musadata_memory_changed();
+const char* musadata_changed_memory();
 }

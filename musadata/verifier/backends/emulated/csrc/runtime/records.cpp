@@ -46,7 +46,8 @@ const char* take(std::vector<Fault>* list) {
   g_text.clear();
   for (const Fault& fault : *list) {
     g_text += fault.kind + "\t" + one_line(fault.kernel) + "\t" + fault.where + "\t" + one_line(fault.message) + "\t" +
-              fault.library + "\t" + std::to_string(fault.offset) + "\n";
+              fault.library + "\t" + std::to_string(fault.offset) + "\t" + one_line(fault.source) + "\t" +
+              std::to_string(fault.line) + "\n";
   }
   list->clear();
   return g_text.c_str();

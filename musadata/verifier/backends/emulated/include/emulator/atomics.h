@@ -144,7 +144,8 @@ using if_hinted_access = std::enable_if_t<has_hinted_access<T>, int>;
 
 #define EMULATOR_LOAD(name)                    \
   template <class T, emulator::if_hinted_access<T> = 0> \
-  static inline T name(const T* address) {     \
+  static inline T name(const T* address, const char* file = __builtin_FILE(), int line = __builtin_LINE()) { \
+    emulator_need_aligned(address, alignof(T), "what " #name " loads", file, line);                       \
     return *address;                           \
   }
 EMULATOR_LOAD(__ldg)
@@ -156,7 +157,9 @@ EMULATOR_LOAD(__ldcv)
 #undef EMULATOR_LOAD
 #define EMULATOR_STORE(name)                                                    \
   template <class T, emulator::if_hinted_access<T> = 0>                         \
-  static inline void name(T* address, emulator::exactly_t<T> value) {           \
+  static inline void name(T* address, emulator::exactly_t<T> value, const char* file = __builtin_FILE(),        \
+                          int line = __builtin_LINE()) {                                                       \
+    emulator_need_aligned(address, alignof(T), "what " #name " stores", file, line);                            \
     *address = value;                                                           \
   }
 EMULATOR_STORE(__stcs)

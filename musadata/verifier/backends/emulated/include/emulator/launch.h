@@ -53,7 +53,10 @@ inline void copy_async(void* target, const void* source, size_t taken, size_t by
 }
 
 // cp.async
-inline void copy_async(unsigned shared_address, const void* source, int bytes, int source_bytes = -1) {
+inline void copy_async(unsigned shared_address, const void* source, int bytes, int source_bytes = -1,
+                       const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  emulator_need_aligned(musadata_shared_base() + shared_address, bytes, "the target of cp.async", file, line);
+  emulator_need_aligned(source, bytes, "the source of cp.async", file, line);
   copy_async(static_cast<void*>(musadata_shared_base() + shared_address), source,
              static_cast<size_t>(source_bytes < 0 ? bytes : source_bytes), static_cast<size_t>(bytes));
 }
@@ -74,6 +77,10 @@ extern "C" __attribute__((weak, visibility("hidden"), noreturn)) void __stack_ch
   }
   abort();
 }
+
+// The name of a kernel whose launch stands in a macro.
+#define EMULATOR_NAME(...) EMULATOR_TEXT(__VA_ARGS__)
+#define EMULATOR_TEXT(...) #__VA_ARGS__
 
 #define __syncthreads() emulator::musadata_barrier(__LINE__)
 #define __syncthreads_count(predicate) \

@@ -22,6 +22,14 @@
 // Inlined even unoptimised, so that a report names the candidate's line.
 #define EMULATOR_INLINE __attribute__((always_inline)) static inline
 
+// Where the code at `line` of the candidate relies on an aligned address, and the compiler does not see it.
+EMULATOR_INLINE void emulator_need_aligned(const volatile void* address, size_t alignment, const char* what,
+                                           const char* file, int line) {
+  if (reinterpret_cast<uintptr_t>(address) % alignment != 0) {
+    emulator::musadata_misaligned(const_cast<const void*>(address), alignment, what, file, line);
+  }
+}
+
 #define __global__
 #define __device__
 #define __host__

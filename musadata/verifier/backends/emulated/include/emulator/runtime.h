@@ -87,6 +87,8 @@ void musadata_await_copies(uint64_t groups_left, int uncommitted_too);
 [[noreturn]] void musadata_kernel_fault(const char* kind, const char* message);
 [[noreturn]] void musadata_unsupported(const char* what);  // the host's code needs something that is not emulated
 int musadata_in_kernel();
+// That an address is not a multiple of `alignment`: ends the kernel, if one runs.
+void musadata_misaligned(const void* address, size_t alignment, const char* what, const char* file, int line);
 
 // For the checker.
 void musadata_note_atomic(void* address, size_t bytes);
