@@ -301,7 +301,7 @@ def _find_changes(
 
 def _line_of(variable: str) -> int:
     """Where the program first has the last word of a C++ variable's name; 0 if it has not."""
-    word = (re.findall(r"\w+", variable.partition(" of ")[0]) or [""])[-1]
+    word = "" if variable.endswith("device memory") else (re.findall(r"\w+", variable) or [""])[-1]
     found = (number for number, text in enumerate(linecache.getlines(FILE), 1) if re.search(rf"\b{word}\b", text))
     return next(found, 0) if word else 0
 
