@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from musadata.asking_config import RequestsConfig, TeacherConfig, TeacherRole, TeacherType
 from musadata.errors import MusadataError
 
 
@@ -23,18 +24,6 @@ class SourceType(StrEnum):
     NNSMITH = "nnsmith"  # random graphs
     COMPOSITION = "composition"  # fused chains and small blocks
     OPERATORS = "operators"  # PyTorch's operators, one task each
-
-
-class TeacherType(StrEnum):
-    COMPILER = "compiler"
-    OPENAI = "openai"  # any server that speaks OpenAI's chat protocol: vLLM, a vendor's
-    REPLAY = "replay"  # answers that were given before
-
-
-class TeacherRole(StrEnum):
-    REASONER = "reasoner"  # writes the six steps
-    GENERATOR = "generator"  # writes candidates
-    REVIEWER = "reviewer"  # repairs them, from the verifier's feedback
 
 
 class BackendType(StrEnum):
@@ -143,77 +132,6 @@ class TracingConfig:
 
 
 @dataclass(frozen=True)
-class TeacherConfig:
-    """Who reasons and writes kernels.
-
-    Attributes:
-        kind: which teacher.
-        samples: answers asked for per task.
-        faults: answers per task in which the compiler teacher seeds a fault, so that there is something to repair.
-        model: the model's name on the server, for `openai`.
-        base_url: where the server is, up to and with `/v1`, for `openai`. Its key is read from MUSADATA_API_KEY or
-            OPENAI_API_KEY, never from a file.
-        temperature: how freely the model samples.
-        top_p: share of probability that it samples from.
-        max_tokens: tokens that one answer may have.
-        extra_body: what else each request holds (`top_k`, `logprobs`, `chat_template_kwargs`, …), for `openai`; null
-            leaves a key out that musadata would send.
-        send_seed: send a seed with each request, another one for each, for `openai`. Not all servers bear it.
-        concurrency: requests that may be under way at once, for `openai`; of all workers of this machine together.
-        timeout_seconds: how long one try of a request may take, for `openai`.
-        prompt_price: price of a million prompt tokens, in your currency, for `openai`.
-        cached_price: price of a million prompt tokens that the server had cached, for `openai`; 0 takes `prompt_price`.
-        completion_price: price of a million completion tokens, thoughts included, for `openai`.
-        weight: share of the requests among all teachers of a role, for `openai`.
-        roles: what this teacher is asked for, for `openai`, where `teachers` has further ones.
-        path: the journal's folder or the Parquet file with the answers, for `replay`.
-    """
-
-    kind: TeacherType = TeacherType.COMPILER
-    samples: int = 3
-    faults: int = 1
-    model: str = ""
-    base_url: str = ""
-    temperature: float = 0.8
-    top_p: float = 0.95
-    max_tokens: int = 16384
-    extra_body: dict[str, Any] = field(default_factory=dict, hash=False)
-    send_seed: bool = False
-    concurrency: int = 64
-    timeout_seconds: float = 600.0
-    prompt_price: float = 0.0
-    cached_price: float = 0.0
-    completion_price: float = 0.0
-    weight: float = 1.0
-    roles: tuple[TeacherRole, ...] = tuple(TeacherRole)
-    path: str = ""
-
-
-@dataclass(frozen=True)
-class RequestsConfig:
-    """How a server is asked. Rows do not depend on these keys: changing one runs nothing again.
-
-    Attributes:
-        retries: how often a request is sent again after trouble that may pass, with growing pauses.
-        deadline_seconds: time from a request's first try to its last; then it is a reject.
-        requests_per_minute: limit of the account; 0 for none.
-        tokens_per_minute: limit of the account, prompts and completions together; 0 for none.
-        stop_at_failed: share of failed requests among the last 100 at which the run stops.
-        budget_tokens: the run stops when so many tokens have been used in this corpus; 0 for no limit.
-        budget_cost: the run stops when so much has been spent in this corpus, by the prices of `teacher`; 0 for no
-            limit.
-    """
-
-    retries: int = 7
-    deadline_seconds: float = 1800.0
-    requests_per_minute: float = 0.0
-    tokens_per_minute: float = 0.0
-    stop_at_failed: float = 0.5
-    budget_tokens: int = 0
-    budget_cost: float = 0.0
-
-
-@dataclass(frozen=True)
 class VerifierConfig:
     """How candidates are judged.
 
@@ -285,9 +203,9 @@ class Config:
     limit: int = 0
     tasks: TasksConfig = TasksConfig()
     tracing: TracingConfig = TracingConfig()
-    teacher: TeacherConfig = TeacherConfig()
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
     teachers: tuple[TeacherConfig, ...] = ()
-    requests: RequestsConfig = RequestsConfig()
+    requests: RequestsConfig = field(default_factory=RequestsConfig)
     verifier: VerifierConfig = VerifierConfig()
     sampling: SamplingConfig = SamplingConfig()
 
