@@ -20,8 +20,8 @@ from musadata.tasks.reference_loading import build_model, load_reference, set_se
 from musadata.tasks.sizing.constants import Constant, find_constants, replace_constants
 from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, measure_cost, shapes_only
 
-ENOUGH_WORK = 1 << 18  # FLOPs and elements of one call: the emulator proves a candidate within a second
-MOST_WORK = 1 << 27  # of a proof size; above, no candidate would end on the emulator
+ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
+MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
 MOST_DRAWN = 1 << 26  # elements
 _CERTAINLY_SMALL = 1 << 15  # the product of all sizes; then nothing is loaded to find out more
 _MOST_FAKE_OPERATORS = 4000
