@@ -18,10 +18,12 @@ from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
 from musadata.mining.pruning.mentions import WORD
-from musadata.mining.pruning.survey import Survey
+from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
 from musadata.mining.slicing.gc_freeze import gc_frozen
+from musadata.mining.slicing.parsing import first_line
 
+MAX_CHANGES = 80  # registrations and the like that are tried one by one
 MAX_SETS = 3  # of inputs, the reference's own included
 _FILE = "<pruned>"
 
@@ -92,9 +94,36 @@ def prune_and_prove(source: str, attempt: Attempt) -> Pruned:
     """
     try:
         with gc_frozen(len(source)):
-            return _pruned(source, attempt)
+            return _pruned(_without_idle_changes(source, attempt), attempt)
     except Exception:  # mined code may do anything, and a reference that cannot be pruned is kept as it is
         return Pruned(source, attempt)
+
+
+def _without_idle_changes(source: str, attempt: Attempt) -> str:
+    """The reference without registrations and later assignments that make no difference to its behaviour."""
+    changes = [(first_line(node), node.end_lineno or 0) for node in ast.parse(source).body if _is_change(node)]
+    if not changes:
+        return source
+    sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
+    seen = behaviour(source, attempt, sets)
+    without_all = _without_lines(source, changes)
+    if _behaves(Pruned(without_all, attempt), sets, seen):
+        return without_all
+    dropped: list[tuple[int, int]] = []
+    for change in reversed(changes[:MAX_CHANGES]):
+        if _behaves(Pruned(_without_lines(source, [*dropped, change]), attempt), sets, seen):
+            dropped.append(change)
+    return _without_lines(source, dropped)
+
+
+def _is_change(node: ast.stmt) -> bool:
+    imports = isinstance(node, (ast.Import, ast.ImportFrom))
+    return not imports and not defined_names(node) and getattr(node, "name", "") != "Model"
+
+
+def _without_lines(source: str, spans: Sequence[tuple[int, int]]) -> str:
+    gone = {number for first, last in spans for number in range(first, last + 1)}
+    return "".join(line for number, line in enumerate(source.splitlines(keepends=True), 1) if number not in gone)
 
 
 def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:

@@ -149,10 +149,24 @@ def entries(value: ast.expr) -> list[tuple[object, ast.AST, ast.AST]]:
     return []
 
 
+HARMLESS = frozenset(
+    {"torch", "nn", "F", "np", "functools", "dataclass", "dataclasses", "contextmanager", "contextlib", "lru_cache"}
+) | frozenset(
+    {"cache", "wraps", "total_ordering", "abc", "enum", "unique", "typing", "runtime_checkable", "staticmethod"}
+)
+
+
+def _may_register(decorator: ast.expr) -> bool:
+    """Whether a decorator may enter what it decorates into a table of the reference."""
+    while isinstance(decorator, (ast.Call, ast.Attribute)):
+        decorator = decorator.func if isinstance(decorator, ast.Call) else decorator.value
+    return isinstance(decorator, ast.Name) and decorator.id not in HARMLESS
+
+
 def defined_names(node: ast.stmt) -> list[str]:
     """The names that a top-level statement defines; [] for a statement that must stay."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-        return [node.name]
+        return [] if any(map(_may_register, node.decorator_list)) else [node.name]
     if isinstance(node, ast.Assign) and all(isinstance(item, ast.Name) for item in node.targets):
         return [item.id for item in node.targets if isinstance(item, ast.Name)]
     return []

@@ -44,3 +44,20 @@ def test_imported_modules_are_as_before_afterwards():
         space["Image"]()
     with pytest.raises(AbsentPackage):
         _ = space["special"].gamma
+
+
+def test_registrations_that_make_no_difference_are_dropped_and_the_others_kept():
+    head = (
+        "import torch\nfrom torch import nn\n\nTABLE = {}\n\n\ndef enter(name):\n    def keep(kind):\n"
+        "        TABLE[name] = kind\n        return kind\n    return keep\n\n\n"
+        "@enter('used')\ndef used():\n    return nn.Tanh\n\n\n@enter('idle')\ndef idle():\n    return nn.ReLU\n\n\n"
+        "TABLE['later'] = used\n\n\n"
+    )
+    model = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.f = TABLE['used']()()\n\n    def forward(self, x):\n        return self.f(x) + 1\n"
+    )
+    definitions = search_and_prune(head + model, "Model", [], "")["definitions"]
+    assert "@enter('used')" in definitions
+    assert "idle" not in definitions
+    assert "later" not in definitions
