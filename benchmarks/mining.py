@@ -31,7 +31,7 @@ from musadata.config import SourceConfig, SourceType
 from musadata.mining.miner import Miner
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.records import Draft, KernelDraft
+from musadata.records import Draft, KernelDraft, Reject
 from musadata.sandbox import Caller, Limits, Outcome, Sandbox
 from musadata.sources.code import CodeFiles
 from musadata.sources.git import GitTree, open_git, run_git
@@ -175,6 +175,7 @@ def run_ours(path: str, prune: bool = True) -> tuple[dict[str, Any], dict[str, i
     """What becomes of every module of a repository, tried in the sandbox, and the lines of each one's reference."""
     source = open_git(SourceConfig(SourceType.GIT, url=path), seed=1)
     counts: Counter[str] = Counter()
+    losses: Counter[str] = Counter()
     lines: dict[str, int] = {}
     start, used = time.monotonic(), cpu_seconds()
     with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
@@ -186,9 +187,17 @@ def run_ours(path: str, prune: bool = True) -> tuple[dict[str, Any], dict[str, i
                     lines[f"{item.provenance.path}:{item.provenance.lines}"] = len(item.reference.splitlines())
                 if not isinstance(item, KernelDraft):
                     counts["run" if isinstance(item, Draft) else item.reason] += 1
+                if isinstance(item, Reject):
+                    losses[re.sub(r"\d+", "N", f"{item.reason}: {item.detail}")[:120]] += 1
     seconds = {"seconds": time.monotonic() - start, "cpu_seconds": cpu_seconds() - used}
     found = sum(count for reason, count in counts.items() if reason not in NOT_MODULES)
-    return {"run": counts["run"], "found": found, **seconds, "reasons": dict(counts.most_common())}, lines
+    return {
+        "run": counts["run"],
+        "found": found,
+        **seconds,
+        "reasons": dict(counts.most_common()),
+        "losses": dict(losses.most_common(20)),
+    }, lines
 
 
 class Unpruned:
@@ -253,9 +262,9 @@ def run_rival(checkout: Path, python: str, path: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder) / "repository"
         files.mkdir()
-        listing = ["git", "-C", path, "archive", "HEAD", ":(glob)**/*.py"]
-        archive = subprocess.run(listing, check=True, capture_output=True).stdout
-        subprocess.run(["tar", "-x", "-C", str(files)], input=archive, check=True)
+        for name, data in read_all(open_tree(path)).items():  # `git archive` fails on a mirror that lacks large files
+            (files / name).parent.mkdir(parents=True, exist_ok=True)
+            (files / name).write_bytes(data)
         (Path(folder) / "generated").mkdir()
         command = [python, "main.py", "--generate-one", str(files), "--tests-dir", f"{folder}/generated"]
         start, used = time.monotonic(), cpu_seconds()
