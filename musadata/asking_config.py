@@ -73,7 +73,7 @@ class RequestsConfig:
         deadline_seconds: time from a request's first try to its last; then it is a reject.
         requests_per_minute: limit of the account; 0 for none.
         tokens_per_minute: limit of the account, prompts and completions together; 0 for none.
-        stop_at_failed: share of failed requests among the last 100 at which the run stops.
+        stop_at_failed: share of failed requests among the last 100 at which the run stops; 1 never stops.
         budget_tokens: the run stops when so many tokens have been used in this corpus; 0 for no limit.
         budget_cost: the run stops when so much has been spent in this corpus, by the prices of `teacher`; 0 for no
             limit.

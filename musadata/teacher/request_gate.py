@@ -142,7 +142,7 @@ class RequestGate:
         """Note how a request ended, "" for an answer; stops the run where too many failed."""
         self._finished.append(failure)
         failed = [cause for cause in self._finished if cause]
-        enough = len(self._finished) >= _FEWEST and failure
+        enough = len(self._finished) >= _FEWEST and failure and self._config.stop_at_failed < 1
         if enough and len(failed) >= self._config.stop_at_failed * len(self._finished):
             causes = "; ".join(cause for cause, _ in Counter(failed).most_common(_MOST_CAUSES))
             self.stop(

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from musadata.config import TeacherConfig, TeacherType
+from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.records import ChatMessage
 from musadata.teacher.grounding import parse_steps
 from musadata.teacher.openai import OpenAITeacher
-from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
+from musadata.teacher.protocol import CannotAnswer, Request, RequestFailed, RequestKind
 from pipelines.steps import concurrently
 from tests.tracing.examples import example, traces_of
 
@@ -24,7 +24,7 @@ def teacher():
     config = TeacherConfig(
         TeacherType.OPENAI, model="tiny", base_url=URL, max_tokens=48, concurrency=16, send_seed=True
     )
-    with OpenAITeacher(config) as teacher:
+    with OpenAITeacher(config, RequestsConfig(stop_at_failed=1.0)) as teacher:
         yield teacher
 
 
@@ -32,16 +32,28 @@ def question(text: str, kind: RequestKind = RequestKind.GENERATE, seed: int = 1)
     return Request(kind, example("relu"), traces_of("relu"), (ChatMessage("user", text),), seed=seed)
 
 
-def test_the_same_seed_gives_the_same_answer_and_another_seed_another(teacher):
-    first, again, other = (teacher.answer(question("Write a kernel.", seed=seed)) for seed in (1, 1, 2))
-    assert first == again and first.text and first != other
+def outcome(teacher: OpenAITeacher, request: Request) -> str:
+    """Text of an answer; random weights are often cut off, which the server's own words tell."""
+    try:
+        return teacher.answer(request).text
+    except RequestFailed as failure:
+        assert failure.reason == "truncated at max_tokens"
+        return failure.reason
+
+
+def test_the_same_seed_gives_the_same_answer_and_another_seed_another():
+    config = TeacherConfig(
+        TeacherType.OPENAI, model="tiny", base_url=URL, max_tokens=48, send_seed=True, extra_body={"stop": ["e"]}
+    )
+    with OpenAITeacher(config) as teacher:  # stops at a letter, so that random words are an answer
+        first, again, other = (teacher.answer(question("Write.", seed=seed)).text for seed in (1, 1, 2))
+    assert first == again and first != other
 
 
 def test_a_pool_of_requests_is_answered_completely(teacher):
     requests = [question(f"Write kernel {index}.", seed=index) for index in range(48)]
-    answers = list(concurrently(teacher.answer, requests, 16))
-    assert len(answers) == len(requests)
-    assert all(isinstance(answer, Answer) for answer in answers)
+    texts = list(concurrently(lambda request: outcome(teacher, request), requests, 16))
+    assert len(texts) == len(requests) and all(texts)
 
 
 def test_a_prompt_that_is_too_long_is_refused_alone(teacher):
@@ -54,7 +66,6 @@ def test_reasoning_in_a_json_schema_comes_back_as_steps():
     config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=URL, max_tokens=3000, concurrency=4)
     with OpenAITeacher(config) as teacher:
         requests = [question("Reason.", RequestKind.REASON, seed) for seed in range(4)]
-        texts = [answer.text for answer in concurrently(teacher.answer, requests, 4)]
+        texts = list(concurrently(lambda request: outcome(teacher, request), requests, 4))
     whole = [text for text in texts if parse_steps(text)]
-    cut = [text for text in texts if text.lstrip().startswith("{")]  # ran into max_tokens inside of a text
-    assert len(texts) == 4 and len(whole) + len(cut) == 4
+    assert len(whole) + texts.count("truncated at max_tokens") == 4
