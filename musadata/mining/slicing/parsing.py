@@ -162,6 +162,8 @@ def _bind(module: ParsedModule, node: ast.stmt) -> None:
                 module.bindings[alias.asname or alias.name] = Import(source, alias.name)
         return
     definition = _definition(module, node)
+    if isinstance(node, ast.Assign) and [ast.unparse(item) for item in node.targets] == [ast.unparse(node.value)]:
+        return  # `name = name` keeps what is imported
     module.bindings.update(dict.fromkeys(definition.names, definition))
 
 

@@ -358,3 +358,13 @@ def test_calls_that_report_use_are_dropped():
     text = cut({"m.py": code}, "m.py", "M")
     assert "_log_api_usage_once" not in text
     assert run(text)["Model"]()(2) == -2
+
+
+def test_an_import_that_is_assigned_to_its_own_name_is_still_that_import():
+    code = (
+        "from torch import nn\nfrom math import tau\ntau = tau\n\nclass M(nn.Module):\n"
+        "    def forward(self, x):\n        return x * tau\n"
+    )
+    text = cut({"m.py": code}, "m.py", "M")
+    assert "from math import tau" in text
+    assert run(text)["Model"]()(1) > 6
