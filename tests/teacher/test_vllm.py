@@ -33,11 +33,11 @@ def question(text: str, kind: RequestKind = RequestKind.GENERATE, seed: int = 1)
 
 
 def outcome(teacher: OpenAITeacher, request: Request) -> str:
-    """Text of an answer; random weights are often cut off, which the server's own words tell."""
+    """Text of an answer; random weights are often cut off, or say nothing."""
     try:
         return teacher.answer(request).text
     except RequestFailed as failure:
-        assert failure.reason == "truncated at max_tokens"
+        assert failure.reason == "truncated at max_tokens" or failure.detail == "empty reply"
         return failure.reason
 
 
@@ -68,4 +68,4 @@ def test_reasoning_in_a_json_schema_comes_back_as_steps():
         requests = [question("Reason.", RequestKind.REASON, seed) for seed in range(4)]
         texts = list(concurrently(lambda request: outcome(teacher, request), requests, 4))
     whole = [text for text in texts if parse_steps(text)]
-    assert len(whole) + texts.count("truncated at max_tokens") == 4
+    assert len(whole) + sum(text.startswith(("truncated", "no answer")) for text in texts) == 4
