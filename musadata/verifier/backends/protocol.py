@@ -13,9 +13,9 @@ class Backend:
     """One place where kernels run.
 
     `child` names a module for use in the sandbox only, with `DEVICE` (PyTorch's name for it), `activate`, `configure`,
-    `guard_memory`, `snapshot_memory`, `changed_memory`, `begin_call`, `end_call` and `take_records`. `setup` names the
-    function that the warm process runs once. `compile` runs in the trusted process and never sees Python. `port`
-    rewrites a candidate's Python for the device.
+    `guard_memory`, `poison_memory`, `snapshot_memory`, `changed_memory`, `begin_call`, `end_call` and `take_records`.
+    `setup` names the function that the warm process runs once. `compile` runs in the trusted process and never sees
+    Python. `port` rewrites a candidate's Python for the device.
     """
 
     name: str

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from musadata.verifier.backends.cuda.out_of_bounds import OutOfBoundsWatch
 
 DEVICE = "cuda"
+_POISON = 0xFF  # NaN as a number, -1 as an integer
 configure = partial(native_hook.configure, DEVICE)
 begin_call, end_call = native_hook.begin_call, native_hook.end_call
 snapshot_memory, changed_memory = native_hook.snapshot_memory, native_hook.changed_memory
@@ -61,6 +62,13 @@ def guard_memory(poison: int) -> None:
 
     _state.watch = _state.watch or OutOfBoundsWatch()
     _state.watch.begin(poison)
+
+
+def poison_memory() -> None:
+    """Overwrite what earlier calls have left in memory that the next call may be given."""
+    from musadata.verifier.backends.cuda.out_of_bounds import fill_free
+
+    fill_free(_POISON)
 
 
 def take_records() -> Records:

@@ -95,6 +95,13 @@ class OutOfBoundsWatch:
         return f"a write {first - end} bytes past the end of a {end - start}-byte device allocation"
 
 
+def fill_free(pattern: int) -> None:
+    """Fill all memory that PyTorch holds and has not allocated with a byte: what a call leaves unwritten shows."""
+    for low, high in _look().free:
+        _tensor(low, high).fill_(pattern)
+    torch.cuda.synchronize()
+
+
 def _tensor(low: int, high: int) -> torch.Tensor:
     return torch.as_tensor(_Bytes(low, high), device="cuda")
 

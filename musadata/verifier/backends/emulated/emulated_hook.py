@@ -102,6 +102,10 @@ def guard_memory(poison: int) -> None:
     """Nothing to do: the accesses themselves are checked."""
 
 
+def poison_memory() -> None:
+    """Nothing to do: all new memory is; see `configure`."""
+
+
 def snapshot_memory() -> None:
     """Remember what the device's memory and the candidate's own variables hold."""
     prepare().snapshot_memory()

@@ -16,6 +16,10 @@ def guard_memory(poison: int) -> None:
     """Not done here: it is not known what this device's allocator reports."""
 
 
+def poison_memory() -> None:
+    """Not done here either."""
+
+
 def prepare() -> None:
     """Import everything and load the bridge, but do not touch the device: a fork would not survive it."""
     import torch_musa  # noqa: F401 - makes torch.musa and the device
