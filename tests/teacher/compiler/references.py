@@ -134,6 +134,10 @@ FIXTURES = {
     "several outputs": Fixture("return x.sum(1), x.mean(), x.amax(0)", ROWS),
     "nested outputs": Fixture('return {"a": x * 2, "b": [x.sum(0), 3]}', ROWS),
     "argmax": Fixture("return x.argmax(1)", ROWS),
+    "reduced again": Fixture(
+        "return torch.logsumexp(x.sum(1, keepdim=True).amax(1, keepdim=True).mean(1, keepdim=True), 1)",
+        two(tensor(5, 1500), tensor(3, 2100)),
+    ),
     "row maxima": Fixture("return x.max(1).values", ROWS),
     "variance": Fixture("return x.var(1), x.std(0, keepdim=True)", ROWS),
     "normalised rows": Fixture("return x / x.norm(dim=1, keepdim=True)", ROWS),

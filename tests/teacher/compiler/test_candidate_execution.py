@@ -21,6 +21,7 @@ QUICK = {
     "circular": 1,
     "written views": 4,
     "two maxima": 0,
+    "reduced again": 0,
     "extended rows": 0,
     "gathered product": 0,
     "scattered sum": 3,

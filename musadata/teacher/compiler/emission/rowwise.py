@@ -196,6 +196,10 @@ def _reduce(
     else:
         kind = C_TYPES[stage.dtype]
         axes = _bounded(block, stage.axes)
+        if not axes and stage.kind in COLLECTIVE:  # one element: the members of a team must not each count it
+            block.write(f"const {kind} {name} = {block.value(stage.value)};")
+            _store_result(block, stage, team)
+            return
         block.write(f"{kind} {name} = {identity(stage.kind, stage.dtype)};")
         with _loops(block, axes, team):
             text = block.value(stage.value)
@@ -208,6 +212,10 @@ def _reduce(
                 memory = ", partial" if stage.dtype == kernel.reductions[0].dtype else f", partial_{stage.dtype}"
             function = _helper_name(team.collective, stage.kind)
             block.write(f"{name} = {function}({name}{memory});")
+    _store_result(block, stage, team)
+
+
+def _store_result(block: Block, stage: Reduce, team: Team) -> None:
     if stage.buffer is not None:
         _store_once(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
 
@@ -241,7 +249,7 @@ def _store_once(block: Block, stage: Store, team: Team) -> None:
 
 def _helpers(kernel: Kernel, *templates: str) -> str:
     """The device functions that combine partial results, for each kind and type of reduction."""
-    kinds = dict.fromkeys((stage.kind, stage.dtype) for stage in kernel.reductions)
+    kinds = dict.fromkeys((stage.kind, stage.dtype) for stage in kernel.reductions if stage.axes)
     return "".join(_helper(template, kind, dtype) for template in templates for kind, dtype in kinds)
 
 
