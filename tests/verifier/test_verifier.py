@@ -348,9 +348,9 @@ def test_candidate_whose_process_is_killed_from_outside_is_run_again_or_is_an_ou
                 left[0] -= 1
                 for process in psutil.Process(candidates._process.pid).children(recursive=True):
                     process.kill()
-            return serve(question)
+            return serve.serve(question)
 
-        return call(function, *arguments, serve=serve_and_kill)
+        return call(function, *arguments, serve=dataclasses.replace(serve, serve=serve_and_kill))
 
     monkeypatch.setattr(candidates, "call", call_and_kill)
     if times == 3:
