@@ -56,6 +56,7 @@ class Finished:
 _LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec nice -n 10 "$@"'
 _MOST_STDERR = 1 << 20
 PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of what the machine has ended
+_NEARLY = 0.9  # of the limit: what is reported of a process that reached it may be some milliseconds less
 _KILLED = re.compile(r"^[^:\n]+: fatal error: Killed signal terminated program \w+$", re.MULTILINE)
 _ERROR = re.compile(r"\berror: ")
 _DISK_FULL = "No space left on device"
@@ -73,7 +74,7 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
     for pause in PAUSE_SECONDS:
         time.sleep(pause)
         done, cpu_seconds = _run_once(command, folder, limits, stdout)
-        if not (was_killed(done) and cpu_seconds < limits.seconds):
+        if not (was_killed(done) and cpu_seconds < _NEARLY * limits.seconds):
             break
     else:
         raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")
