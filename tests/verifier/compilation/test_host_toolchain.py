@@ -25,6 +25,7 @@ def test_compiler_that_is_killed_once_is_run_again(tmp_path):
         ),
         "a.cpp",
     )
+    assert {path.name for path in tmp_path.iterdir()} == {"again", "third"}  # both were run before they succeeded
 
 
 def test_compiler_that_is_always_killed_is_an_outage():
