@@ -1,34 +1,49 @@
 """What a backend says of hand-written kernels that were published with PyTorch bindings.
 
-    python -m benchmarks.published_kernels OWNER/NAME=CHECKOUT … --output build/emulated.json
-    python -m benchmarks.published_kernels … --backend cuda --compare build/emulated.json --output build/h200.json
+    python -m benchmarks.published_kernels OWNER/NAME=CHECKOUT … --gathered .pub/kernels.json
+    python -m benchmarks.published_kernels --gathered .pub/kernels.json --verdicts .pub/emulated.jsonl
+    python -m benchmarks.published_kernels --gathered .pub/kernels.json --backend cuda --verdicts build/cuda.jsonl \\
+        --compare .pub/emulated.jsonl --output build/published_kernels.json
 
-CHECKOUT is a work tree or a bare repository; nothing of it is kept. published_kernels.yaml says what each function
-computes. A kernel is decided if its verdict is not of class infra. With `--compare` the verdicts of an earlier run on
-the same kernels are compared, and every difference is named.
+CHECKOUT is a work tree or a bare repository; `--gathered` holds its code, which is never committed.
+published_kernels.yaml says what each function computes, and in which draw it is. A kernel is decided if its verdict is
+not of class infra. Each verdict is written as it comes; kernels that `--verdicts` holds are not judged again. With
+`--compare` the verdicts of an earlier run on the same kernels are compared, and every difference is named. Kernels are
+judged on the reference's own inputs alone, which are small: no measure set, ten timed calls. A device judges without
+its cross-check.
 """
 
 import argparse
 import json
-import random
+import math
 import re
 import subprocess
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from unittest import mock
 
 import yaml
 
 from benchmarks.measuring import report
 from musadata.config import BackendType, VerifierConfig
 from musadata.records import ErrorClass, Verdict
+from musadata.rows import content_id
 from musadata.verifier import Verifier
+from musadata.verifier.backend_choice import open_backend
 
 _KERNELS = Path(__file__).with_suffix(".yaml")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_LEAST_KERNELS, _LEAST_REPOSITORIES = 60, 4
 _LEAST_DECIDED, _LEAST_AGREEING = 0.85, 0.95
+Said = dict[str, Any]  # a verdict in short, see `_describe`
 
 
 @dataclass(frozen=True)
@@ -36,31 +51,106 @@ class Published:
     """One function of a published extension, as a task and a candidate."""
 
     name: str
+    draw: int
     reference: str
     candidate: str
 
+    @property
+    def digest(self) -> str:
+        return content_id("published", self.reference + self.candidate)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkouts", nargs="+", metavar="OWNER/NAME=PATH")
-    parser.add_argument("--backend", choices=["emulated", "cuda"], default="emulated")
-    parser.add_argument("--draw", type=int, default=0, help="judge as many, drawn at random; 0: all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--compare", type=Path, help="the output of an earlier run")
-    parser.add_argument("--output", type=Path)
-    arguments = parser.parse_args(argv)
-    checkouts = dict(text.split("=", 1) for text in arguments.checkouts)
-    kernels = _read_kernels({name: Path(path) for name, path in checkouts.items()})
-    if arguments.draw:
-        kernels = random.Random(arguments.seed).sample(kernels, min(arguments.draw, len(kernels)))
-    config = VerifierConfig(backend=BackendType(arguments.backend))
-    with Verifier(config) as verifier, ThreadPoolExecutor(arguments.workers) as pool:
-        verdicts = list(pool.map(lambda one: verifier.verify_text(one.reference, one.candidate), kernels))
-    said = {one.name: _describe(verdict) for one, verdict in zip(kernels, verdicts, strict=True)}
-    lines = _lines(said, json.loads(arguments.compare.read_text())["kernels"] if arguments.compare else {})
-    report("published kernels", lines, {"backend": arguments.backend, "kernels": said}, arguments.output)
+    arguments = _parse(argv)
+    if arguments.checkouts:
+        checkouts = dict(text.split("=", 1) for text in arguments.checkouts)
+        found = _read_kernels({name: Path(path) for name, path in checkouts.items()})
+        arguments.gathered.parent.mkdir(parents=True, exist_ok=True)
+        arguments.gathered.write_text(json.dumps([asdict(one) for one in found]))
+        print(f"{len(found)} kernels of {len(checkouts)} repositories")
+        return 0
+    every = [Published(**fields) for fields in json.loads(arguments.gathered.read_text())]
+    kernels = [one for one in every if one.draw in arguments.draws and re.search(arguments.only, one.name)]
+    until = time.monotonic() + 60 * arguments.minutes
+    said = _judge_all(kernels, arguments.backend, arguments.workers, arguments.verdicts, until)
+    other = _read_verdicts(arguments.compare, kernels)
+    lines, differences = _lines(said, other), _differences(said, other)
+    for difference in differences:
+        print(json.dumps(difference, indent=1))
+    details = {"backend": arguments.backend, "kernels": said, "differences": differences}
+    report("published kernels", lines, details, arguments.output)
     return 0 if all(kept for *_, kept in lines) else 1
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkouts", nargs="*", metavar="OWNER/NAME=PATH")
+    parser.add_argument("--gathered", type=Path, required=True, help="the kernels, as tasks and candidates")
+    parser.add_argument("--backend", choices=["emulated", "cuda"], default="emulated")
+    parser.add_argument("--draws", type=int, nargs="+", default=[2])
+    parser.add_argument("--only", default="", help="a pattern that a kernel's name holds")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which no other kernel is begun")
+    parser.add_argument("--verdicts", type=Path, help="JSON lines, one a verdict, as they come")
+    parser.add_argument("--compare", type=Path, help="the verdicts of an earlier run")
+    parser.add_argument("--output", type=Path)
+    return parser.parse_args(argv)
+
+
+def _judge_all(
+    kernels: list[Published], backend: str, workers: int, path: Path | None, until: float
+) -> dict[str, Said]:
+    said = _read_verdicts(path, kernels)
+    lock = Lock()
+
+    def judge(one: Published, verifier: Verifier) -> None:
+        if time.monotonic() > until:
+            return
+        entry = {"name": one.name, "digest": one.digest, **_judge(one, verifier)}
+        with lock:
+            said[one.name] = entry
+            print(f"{len(said)}/{len(kernels)} {entry['seconds']:5.1f} s {one.name}: {entry['said']} {entry['rule']}")
+            if path:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry) + "\n")
+
+    left = [one for one in kernels if one.name not in said]
+    if left:
+        with _open_verifier(backend) as verifier, ThreadPoolExecutor(workers) as pool:
+            list(pool.map(partial(judge, verifier=verifier), left))
+    return {one.name: said[one.name] for one in kernels if one.name in said}
+
+
+@contextmanager
+def _open_verifier(backend: str) -> Iterator[Verifier]:
+    """One whose device judges alone: its cross-check with the emulator would agree with the emulator."""
+    alone = lambda config: replace(open_backend(config), crosscheck=False)  # noqa: E731
+    with (
+        mock.patch("musadata.verifier.verifier.open_backend", alone),
+        Verifier(VerifierConfig(backend=BackendType(backend), timed_runs=10)) as verifier,
+    ):
+        yield verifier
+
+
+def _read_verdicts(path: Path | None, kernels: list[Published]) -> dict[str, Said]:
+    """The last verdict of each of these kernels, in their present form."""
+    if path is None or not path.exists():
+        return {}
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    digests = {one.name: one.digest for one in kernels}
+    return {one["name"]: one for one in entries if digests.get(one["name"]) == one["digest"]}
+
+
+def _judge(one: Published, verifier: Verifier) -> Said:
+    start = time.monotonic()
+    try:
+        verifier.compile_speculatively(one.candidate)
+        lone = replace(verifier.read_reference(one.reference), measure=())
+        found = _describe(verifier.verify_lone(lone, one.candidate))
+    except Exception:  # a fault of ours, which is counted as undecided
+        found = {"said": str(ErrorClass.INFRA), "rule": "crash", "message": traceback.format_exc()}
+    return {"seconds": round(time.monotonic() - start, 1), **found}
 
 
 def _read_kernels(checkouts: dict[str, Path]) -> list[Published]:
@@ -74,14 +164,16 @@ def _read_kernels(checkouts: dict[str, Path]) -> list[Published]:
 
 
 def _publish(entry: dict[str, Any], function: str, checkout: Path) -> Published:
-    name = f"{entry['repository']}:{entry['files'][0]}:{function}"
-    return Published(name, _write_reference(entry, function), _write_candidate(entry, function, checkout))
+    name = ":".join([entry["repository"], entry["files"][0], function, *filter(None, [entry.get("variant")])])
+    reference = _write_reference(entry, function)
+    return Published(name, entry.get("draw", 2), reference, _write_candidate(entry, function, checkout))
 
 
 def _write_reference(entry: dict[str, Any], function: str) -> str:
-    cast = ".bfloat16()" if "bf16" in function else ".half()" if "f16" in function else ""
-    inputs = ", ".join(f"({value}){cast}" for value in entry["inputs"].values())
-    before = "".join(f"        {line.strip()}\n" for line in entry.get("before", "").split(";") if line.strip())
+    kind = "bfloat16" if "bf16" in function else "half" if "f16" in function else entry.get("type", "")
+    cast = f".{kind}()" if kind else ""
+    inputs = ", ".join(f"({value}){cast if 'rand' in value else ''}" for value in entry["inputs"].values())
+    before = "".join(f"        {line}\n" for line in entry.get("before", "").splitlines())
     return (
         "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
         f"    def forward(self, {', '.join(entry['inputs'])}):\n{before}        return {entry['reference']}\n\n\n"
@@ -91,19 +183,26 @@ def _write_reference(entry: dict[str, Any], function: str) -> str:
 
 def _write_candidate(entry: dict[str, Any], function: str, checkout: Path) -> str:
     texts = {Path(name).name: _read_file(checkout, name) for name in entry["files"]}
-    whole = {name: _inline(text, texts) for name, text in texts.items()}
-    cuda, cpp = ("\n".join(text for name, text in whole.items() if name.endswith(end)) for end in (".cu", ".cpp"))
+    cuda, cpp = (_inline([name for name in texts if name.endswith(end)], texts) for end in (".cu", ".cpp"))
     names = ", ".join(entry["inputs"])
-    given = ", ".join(part for part in (names, "y" if "output" in entry else "", entry.get("more", "")) if part)
-    call = f"ext.{function}({given})"
-    body = f"y = {entry['output']}\n        {call}\n        return y" if "output" in entry else f"return {call}"
-    bound = f', functions=["{function}"]' if "bind" in entry else ""
+    options = "".join(f", {key}={entry[key]!r}" for key in ("extra_cflags", "extra_cuda_cflags") if key in entry)
+    options += f', functions=["{function}"]' if "bind" in entry else ""
     return (
         "import torch\nfrom torch import nn\nfrom torch.utils.cpp_extension import load_inline\n\n"
-        f"cpp = {entry.get('bind', cpp)!r}\ncuda = {cuda!r}\n"
-        f'ext = load_inline(name="published", cpp_sources=cpp, cuda_sources=cuda{bound})\n\n\n'
-        f"class ModelNew(nn.Module):\n    def forward(self, {names}):\n        {body}\n"
+        f"cpp = {cpp + entry.get('bind', '')!r}\ncuda = {cuda!r}\n"
+        f'ext = load_inline(name="published", cpp_sources=cpp, cuda_sources=cuda{options})\n\n\n'
+        f"class ModelNew(nn.Module):\n    def forward(self, {names}):\n{_write_call(entry, function, names)}\n"
     )
+
+
+def _write_call(entry: dict[str, Any], function: str, names: str) -> str:
+    if "call" in entry:
+        lines = entry["call"].replace("FUNCTION", function).strip().splitlines()
+    else:
+        output = ["y"] if "output" in entry else []
+        call = f"ext.{function}({', '.join([names, *output, *filter(None, [entry.get('more')])])})"
+        lines = [f"y = {entry['output']}", call, "return y"] if output else [f"return {call}"]
+    return "\n".join(" " * 8 + line for line in lines)
 
 
 def _read_file(checkout: Path, name: str) -> str:
@@ -113,38 +212,64 @@ def _read_file(checkout: Path, name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, errors="replace").stdout
 
 
-def _inline(text: str, texts: dict[str, str]) -> str:
-    """The text with the headers beside it in place of their includes, as `load_inline` has no files."""
-    return _INCLUDE.sub(lambda line: texts.get(Path(line[1]).name, line[0]), text)
+def _inline(names: list[str], texts: dict[str, str]) -> str:
+    """These files as one text, with each header in place of its first include, as `load_inline` has no files."""
+    seen: set[str] = set()
+
+    def replace_include(line: re.Match[str]) -> str:
+        name = Path(line[1]).name
+        if name not in texts:
+            return line[0]
+        seen_before = name in seen
+        seen.add(name)
+        return "" if seen_before else _INCLUDE.sub(replace_include, texts[name].replace("#pragma once", ""))
+
+    return "\n".join(_INCLUDE.sub(replace_include, texts[name]) for name in names)
 
 
-def _describe(verdict: Verdict) -> dict[str, str]:
+def _describe(verdict: Verdict) -> Said:
     first = verdict.findings[0] if verdict.findings else None
     return {
         "said": "accepted" if verdict.accepted else str(verdict.error_class),
+        "stage": str(verdict.stage),
+        "share": verdict.test_share,
         "rule": first.rule if first else "",
-        "message": first.message[:300] if first else "",
+        "message": first.message[:600] if first else "",
+        "findings": [f"{one.rule} line {one.line}: {one.message[:300]}" for one in verdict.findings[1:4]],
     }
 
 
-def _lines(said: dict[str, dict[str, str]], other: dict[str, dict[str, str]]) -> list[tuple[str, str, str, bool]]:
-    decided = {name: one for name, one in said.items() if one["said"] != ErrorClass.INFRA}
+def _lines(said: dict[str, Said], other: dict[str, Said]) -> list[tuple[str, str, str, bool]]:
+    decided = [name for name, one in said.items() if one["said"] != ErrorClass.INFRA]
     accused = [name for name, one in said.items() if one["said"] == ErrorClass.CHEATING]
-    share = len(decided) / len(said)
+    share = len(decided) / max(len(said), 1)
     repositories = len({name.partition(":")[0] for name in said})
+    goal = f">= {_LEAST_KERNELS}, >= {_LEAST_REPOSITORIES}"
+    enough = len(said) >= _LEAST_KERNELS and repositories >= _LEAST_REPOSITORIES
+    accepted = sum(one["said"] == "accepted" for one in said.values())
     lines = [
-        ("kernels, repositories", "", f"{len(said)}, {repositories}", bool(said)),
+        ("kernels, repositories", goal, f"{len(said)}, {repositories}", enough),
         ("decided", f">= {_LEAST_DECIDED:.0%}", f"{share:.0%}", share >= _LEAST_DECIDED),
+        ("accepted", "", str(accepted), True),
         ("accused of cheating", "0", str(len(accused)), not accused),
     ]
     both = [name for name in decided if other.get(name, {}).get("said", ErrorClass.INFRA) != ErrorClass.INFRA]
     if both:
-        differ = [name for name in both if (said[name]["said"] == "accepted") != (other[name]["said"] == "accepted")]
-        agreeing = 1 - len(differ) / len(both)
-        lines.append(("agree", f">= {_LEAST_AGREEING:.0%}", f"{agreeing:.0%}", agreeing >= _LEAST_AGREEING))
-        for name in differ:
-            lines.append((name, "", f"{other[name]['rule'] or 'accepted'}; {said[name]['rule'] or 'accepted'}", True))
+        agreeing = sum((said[name]["said"] == "accepted") == (other[name]["said"] == "accepted") for name in both)
+        agree = agreeing / len(both)
+        what = f"{agree:.1%} of {len(both)}"
+        lines.append(("agree", f">= {_LEAST_AGREEING:.0%}", what, agree >= _LEAST_AGREEING))
     return lines
+
+
+def _differences(said: dict[str, Said], other: dict[str, Said]) -> list[dict[str, Any]]:
+    """Kernels that one run accepts and the other does not, with both verdicts, undecided ones too."""
+    pairs = [(name, other[name], one) for name, one in said.items() if name in other]
+    return [
+        {"name": name, "earlier": earlier, "now": now}
+        for name, earlier, now in pairs
+        if (earlier["said"] == "accepted") != (now["said"] == "accepted")
+    ]
 
 
 if __name__ == "__main__":

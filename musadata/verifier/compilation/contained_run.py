@@ -22,7 +22,7 @@ class CompileLimits:
     """What one compilation may take.
 
     Attributes:
-        seconds: CPU time per process; the whole may take three times as long by the clock.
+        seconds: CPU time per process, and a third of that of all. A busy machine may take longer by the clock.
         memory_mb: address space per process.
         output_mb: size of any file that is written, diagnostics and the artifact included.
     """
@@ -56,6 +56,9 @@ class Finished:
 _LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec nice -n 10 "$@"'
 _MOST_STDERR = 1 << 20
 PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of what the machine has ended
+_ALL_PROCESSES = 3  # times the limit of one
+_LOOK_AFTER = 1.0  # times their limit, by the clock
+_LEAST_SHARE = 0.002  # of their limit, between two looks: one that gets less waits for something else than a core
 _NEARLY = 0.9  # of the limit: what is reported of a process that reached it may be some milliseconds less
 _KILLED = re.compile(r"^[^:\n]+: fatal error: Killed signal terminated program \w+$", re.MULTILINE)
 _ERROR = re.compile(r"\berror: ")
@@ -109,7 +112,7 @@ def _run_once(command: Sequence[str], folder: Path, limits: CompileLimits, stdou
             process_group=0,
         )
         try:
-            code, cpu_seconds = _wait(process, limits.seconds * 3)
+            code, cpu_seconds = _wait(process, limits.seconds * _ALL_PROCESSES)
             limit = ""
         except subprocess.TimeoutExpired:
             limit, code, cpu_seconds = "time", -signal.SIGKILL, float(limits.seconds)
@@ -140,7 +143,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, float]
     """The exit status and the CPU seconds, as soon as it ends: `Popen.wait` with a limit looks only every 50 ms.
 
     Raises:
-        subprocess.TimeoutExpired: it is still running after so many seconds.
+        subprocess.TimeoutExpired: after so many seconds its processes have taken so much CPU time, or hardly any.
     """
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -149,14 +152,29 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, float]
     try:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        ended = poll.poll(seconds * 1000)
+        used = 0.0
+        while not poll.poll(_LOOK_AFTER * seconds * 1000):
+            before, used = used, _group_seconds(process.pid)
+            if used >= seconds or used - before < _LEAST_SHARE * seconds:
+                raise subprocess.TimeoutExpired(process.args, seconds)
     finally:
         os.close(descriptor)
-    if not ended:
-        raise subprocess.TimeoutExpired(process.args, seconds)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, usage.ru_utime + usage.ru_stime
+
+
+def _group_seconds(group: int) -> float:
+    """CPU seconds of the processes in a group, and of those of their children that have ended."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if fields[2] == str(group):
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _limit_of(stderr: str) -> str:

@@ -105,7 +105,7 @@ class MeasureChecks:
                 found = yield from self._compare_values(expected)
             problem = _describe_wrong(found, expected) if found.wrong else None
         if problem is None and replay and (yield from self._is_right_without_kernels(expected)):
-            problem = rules.RUNTIME_DECOY.finding()
+            problem = rules.RUNTIME_DECOY.finding(f"{made.launches} launches")
         if problem is not None:
             measured.findings.append(problem)
             measured.error_class = measured.error_class or rules.RULES[problem.rule].error_class

@@ -18,6 +18,7 @@ _HOST_ELEMENTS = 16
 _MOST_PARTS = 16
 _PARTS_PER_LAUNCH = 4
 _MOST_NAMED = 200  # replaced functions
+_KERNELS_NAMED = 3
 
 
 def check_runtime_legality(
@@ -26,15 +27,17 @@ def check_runtime_legality(
     """What a run did that no candidate may do."""
     findings = [rules.RUNTIME_TAMPERED.finding(name) for name in report.facts.tampered[:_MOST_NAMED]]
     if report.facts.threads:
-        findings.append(rules.RUNTIME_THREADS.finding())
+        findings.append(rules.RUNTIME_THREADS.finding(report.facts.threads))
     for name in report.changed_state():
         findings.append(rules.RUNTIME_STATE.finding(name))
     if strict:
         findings += _check_operators(report)
     if any(item.error is None for item in report.honest_calls()) and not report.kernels():
         findings.append(rules.RUNTIME_NO_LAUNCH.finding())
-    if _keeps_results(report, calls):
-        text = "Called again with the same inputs the forward launches no kernel: it keeps its result."
+    skipped = _skipped_kernels(report, calls)
+    if skipped:
+        text = f"Called again with the same inputs the forward launches no kernel, but {skipped} at first: "
+        text += "it keeps its result."
         findings.append(rules.RUNTIME_STATE.worded(text))
     return findings + _check_null_replay(report, calls, expectation, strict)
 
@@ -55,12 +58,19 @@ def _check_operators(report: Report) -> Iterator[Finding]:
         yield rules.RUNTIME_HOST.finding(moved)
 
 
-def _keeps_results(report: Report, calls: Sequence[Call]) -> bool:
-    """Whether a call launches nothing that launched kernels when its inputs were new."""
+def _skipped_kernels(report: Report, calls: Sequence[Call]) -> str:
+    """The kernels of a call that launches none when its inputs are no longer new; "" if there is no such call."""
     made = {call.name: report.calls[call.name] for call in calls if call.name in report.calls}
     new = {call.set: made.get(call.name, CallFacts()) for call in calls[::-1]}  # of each set the first call
     again = [call for call in calls if call.settled and call.name in made and made[call.name].error is None]
-    return any(new[call.set].records.kernels and not made[call.name].records.kernels for call in again)
+    skipping = (new[call.set].records.kernels for call in again if not made[call.name].records.kernels)
+    return name_kernels(next(filter(None, skipping), ()))
+
+
+def name_kernels(kernels: Sequence[str]) -> str:
+    """The first of these names, for a message."""
+    names = list(dict.fromkeys(kernels))
+    return ", ".join(names[:_KERNELS_NAMED])[:200] + (", …" if len(names) > _KERNELS_NAMED else "")
 
 
 def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expectation, strict: bool) -> list[Finding]:
@@ -75,13 +85,14 @@ def _check_null_replay(report: Report, calls: Sequence[Call], expectation: Expec
     replayed = report.results[replay.name].arrays if replay.name in report.results else ()
     same = {index for index, array in enumerate(replayed[: len(arrays)]) if array.raw == arrays[index].raw}
     if telling and same.issuperset(telling):
-        return [rules.RUNTIME_DECOY.finding()]
+        return [rules.RUNTIME_DECOY.finding(name_kernels(report.kernels()))]
     given = (expectation.sets[replay.set].inputs, expectation.state)
     before = {digest_of(array.raw) for data in given for array in unpack(data).values()}
     written = set(report.calls.get(replay.name, CallFacts()).written) - before  # by PyTorch's operators
     if strict and telling and all(index in same or digest_of(arrays[index].raw) in written for index in telling):
         text = (
-            "PyTorch's copies have put the result together when its kernels have done nothing yet: these only copy it."
+            "PyTorch's copies have put the result together when its kernels have done nothing yet: these "
+            f"({name_kernels(report.kernels())}) only copy it."
         )
         return [rules.RUNTIME_DECOY.worded(text)]
     return []

@@ -73,6 +73,19 @@ def test_limit_of_time_is_no_outage(tmp_path):
     assert done.code != 0
 
 
+def test_compiler_that_waits_for_a_core_may_take_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr(contained_run, "_LOOK_AFTER", 0.05)  # 0.3 s by the clock
+    monkeypatch.setattr(contained_run, "_LEAST_SHARE", 0.0)
+    work = "import time\nwhile time.process_time() < 0.5: pass"
+    assert run_contained([sys.executable, "-c", work], tmp_path, CompileLimits(seconds=2)).code == 0
+
+
+def test_compiler_that_does_nothing_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(contained_run, "_LOOK_AFTER", 0.1)
+    done = run_contained(["sleep", "60"], tmp_path, CompileLimits(seconds=2))
+    assert done.limit == "time"
+
+
 def test_full_disk_is_an_outage_only_if_the_disk_is_full(tmp_path, monkeypatch):
     command = ["sh", "-c", "echo 'cannot write a.o: No space left on device' >&2; exit 1"]
     assert run_contained(command, tmp_path, LIMITS).code == 1

@@ -14,6 +14,7 @@ from musadata.verifier.backends.emulated.emulated_toolchain import (
 from musadata.verifier.backends.emulated.emulated_units import Units, assemble, begin_with_standard_headers
 from musadata.verifier.backends.emulated.emulator_errors import (
     may_clash,
+    may_lack_headers,
     may_lack_standard_headers,
     may_need_full_headers,
     name_missing_feature,
@@ -106,7 +107,9 @@ def _compile_units(
 
 
 def _refusal(errors: tuple[Diagnostic, ...], units: Units, last: Finished) -> Exception:
-    missing = ", ".join(units.left_out) or name_missing_feature(errors)
+    # A header that is left out is to blame for unknown names alone, and for functions that the linker does not find.
+    blamed = units.left_out if not errors or may_lack_headers(errors) else ()
+    missing = ", ".join(blamed) or name_missing_feature(errors)
     if missing:
         return Unsupported(missing)
     shown = render_diagnostics(errors, units.shown)

@@ -49,6 +49,11 @@ def may_lack_standard_headers(errors: tuple[Diagnostic, ...]) -> bool:
     return any(_MISSING_FROM_STD.search(error.message) for error in errors)
 
 
+def may_lack_headers(errors: tuple[Diagnostic, ...]) -> bool:
+    """Whether the errors mention names that a header which is not there may declare."""
+    return any(_UNKNOWN_NAME.search(error.message) for error in errors)
+
+
 def name_missing_feature(errors: tuple[Diagnostic, ...]) -> str:
     """What is missing here although CUDA has it, or "" if the errors are the candidate's own."""
     for error in errors:

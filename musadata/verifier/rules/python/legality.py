@@ -21,6 +21,7 @@ from musadata.verifier.rules.python.reach import Program, reachable_functions, r
 _COMPUTE_SPACES = NAMES["compute_spaces"]
 _PASSIVE_MODULES = frozenset(NAMES["passive_modules"])
 _BLOB_CHARACTERS = 1024
+_SHOWN_OF_BLOB = 24
 _BLOB_BITS = 4.8  # per character: base64 of compressed data has 6, code and prose under 4.7
 
 
@@ -46,8 +47,10 @@ def _check_blobs(tree: ast.Module) -> Iterator[Finding]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
             text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-            if any(len(word) >= _BLOB_CHARACTERS and _bits_per_character(word) > _BLOB_BITS for word in text.split()):
-                yield rules.LEGALITY_BLOB.finding(line=node.lineno)
+            long = (word for word in text.split() if len(word) >= _BLOB_CHARACTERS)
+            blob = next((word for word in long if _bits_per_character(word) > _BLOB_BITS), "")
+            if blob:
+                yield rules.LEGALITY_BLOB.finding(len(blob), blob[:_SHOWN_OF_BLOB], line=node.lineno)
 
 
 def _bits_per_character(word: str) -> float:

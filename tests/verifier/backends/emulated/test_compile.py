@@ -193,6 +193,13 @@ def test_pytorchs_header_adds_atomics_for_more_types():
     assert compile_sources(sources("#include <ATen/cuda/Atomic.cuh>\n" + KERNEL + use)).is_file()
 
 
+def test_header_that_is_left_out_is_to_blame_for_unknown_names_alone():
+    headed = "#include <cuda_fp8.h>\n" + KERNEL
+    assert error_of(sources(headed.replace("= 1;", '= "1";'))).startswith("cuda_source:3: error: ")
+    with pytest.raises(Unsupported, match=r"^header cuda_fp8.h \(line 1\)"):
+        compile_sources(sources(headed.replace("= 1;", "= some_fp8_function(1);")))
+
+
 def test_what_our_headers_refuse_and_what_only_nvcc_knows_is_unsupported():
     tiles = "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block());"
     with pytest.raises(Unsupported, match=r"^tiles of more than a warp \(line"):
