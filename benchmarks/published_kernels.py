@@ -10,7 +10,8 @@ published_kernels.yaml says what each function computes, and in which draw it is
 not of class infra. Each verdict is written as it comes; kernels that `--verdicts` holds are not judged again. With
 `--compare` the verdicts of an earlier run on the same kernels are compared, and every difference is named. Kernels are
 judged on the reference's own inputs alone, which are small: no measure set, ten timed calls. A device judges without
-its cross-check.
+its cross-check. Kernels that break a rule of strict mode, which they were not written for (CUB, or PyTorch's operators
+beside them), are judged once more without it, and their first verdict is kept as `strict`.
 """
 
 import argparse
@@ -44,6 +45,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _LEAST_KERNELS, _LEAST_REPOSITORIES = 60, 4
 _LEAST_DECIDED, _LEAST_AGREEING = 0.85, 0.95
 Said = dict[str, Any]  # a verdict in short, see `_describe`
+_UNDECIDED: Said = {"said": ErrorClass.INFRA}
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{len(found)} kernels of {len(checkouts)} repositories")
         return 0
     every = [Published(**fields) for fields in json.loads(arguments.gathered.read_text())]
-    kernels = [one for one in every if one.draw in arguments.draws and re.search(arguments.only, one.name)]
+    kernels = [
+        one for draw in arguments.draws for one in every if one.draw == draw and re.search(arguments.only, one.name)
+    ]
     until = time.monotonic() + 60 * arguments.minutes
     said = _judge_all(kernels, arguments.backend, arguments.workers, arguments.verdicts, until)
     other = _read_verdicts(arguments.compare, kernels)
@@ -108,6 +112,8 @@ def _judge_all(
             return
         entry = {"name": one.name, "digest": one.digest, **_judge(one, verifier)}
         with lock:
+            if one.name in said:
+                entry["strict"] = said[one.name]
             said[one.name] = entry
             print(f"{len(said)}/{len(kernels)} {entry['seconds']:5.1f} s {one.name}: {entry['said']} {entry['rule']}")
             if path:
@@ -115,21 +121,27 @@ def _judge_all(
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(entry) + "\n")
 
-    left = [one for one in kernels if one.name not in said]
-    if left:
-        with _open_verifier(backend) as verifier, ThreadPoolExecutor(workers) as pool:
-            list(pool.map(partial(judge, verifier=verifier), left))
+    for strict in (True, False):
+        left = [one for one in kernels if _is_left(said.get(one.name), strict)]
+        if left:
+            with _open_verifier(backend, strict) as verifier, ThreadPoolExecutor(workers) as pool:
+                list(pool.map(partial(judge, verifier=verifier), left))
     return {one.name: said[one.name] for one in kernels if one.name in said}
 
 
+def _is_left(said: Said | None, strict: bool) -> bool:
+    """Whether a kernel must still be judged, by the rules of strict mode or without them."""
+    if strict or said is None:
+        return strict and said is None
+    return said["said"] == ErrorClass.CHEATING and "strict" not in said
+
+
 @contextmanager
-def _open_verifier(backend: str) -> Iterator[Verifier]:
+def _open_verifier(backend: str, strict: bool) -> Iterator[Verifier]:
     """One whose device judges alone: its cross-check with the emulator would agree with the emulator."""
     alone = lambda config: replace(open_backend(config), crosscheck=False)  # noqa: E731
-    with (
-        mock.patch("musadata.verifier.verifier.open_backend", alone),
-        Verifier(VerifierConfig(backend=BackendType(backend), timed_runs=10)) as verifier,
-    ):
+    config = VerifierConfig(backend=BackendType(backend), timed_runs=10, strict=strict)
+    with mock.patch("musadata.verifier.verifier.open_backend", alone), Verifier(config) as verifier:
         yield verifier
 
 
@@ -240,20 +252,21 @@ def _describe(verdict: Verdict) -> Said:
 
 
 def _lines(said: dict[str, Said], other: dict[str, Said]) -> list[tuple[str, str, str, bool]]:
-    decided = [name for name, one in said.items() if one["said"] != ErrorClass.INFRA]
-    accused = [name for name, one in said.items() if one["said"] == ErrorClass.CHEATING]
-    share = len(decided) / max(len(said), 1)
     repositories = len({name.partition(":")[0] for name in said})
     goal = f">= {_LEAST_KERNELS}, >= {_LEAST_REPOSITORIES}"
     enough = len(said) >= _LEAST_KERNELS and repositories >= _LEAST_REPOSITORIES
-    accepted = sum(one["said"] == "accepted" for one in said.values())
-    lines = [
-        ("kernels, repositories", goal, f"{len(said)}, {repositories}", enough),
-        ("decided", f">= {_LEAST_DECIDED:.0%}", f"{share:.0%}", share >= _LEAST_DECIDED),
-        ("accepted", "", str(accepted), True),
-        ("accused of cheating", "0", str(len(accused)), not accused),
-    ]
-    both = [name for name in decided if other.get(name, {}).get("said", ErrorClass.INFRA) != ErrorClass.INFRA]
+    lines = [("kernels, repositories", goal, f"{len(said)}, {repositories}", enough)]
+    for run, verdicts in (("", said), *([(", compared run", other)] if other else [])):
+        each = [verdicts[name]["said"] for name in said if name in verdicts]
+        share = sum(one != ErrorClass.INFRA for one in each) / max(len(each), 1)
+        accused = sum(one == ErrorClass.CHEATING for one in each)
+        lines += [
+            (f"decided{run}", f">= {_LEAST_DECIDED:.0%}", f"{share:.1%} of {len(each)}", share >= _LEAST_DECIDED),
+            (f"accepted{run}", "", str(each.count("accepted")), True),
+            (f"break a rule of strict mode{run}", "", str(sum("strict" in verdicts.get(n, {}) for n in said)), True),
+            (f"accused of cheating{run}", "0", str(accused), not accused),
+        ]
+    both = [name for name in said if ErrorClass.INFRA not in (said[name]["said"], other.get(name, _UNDECIDED)["said"])]
     if both:
         agreeing = sum((said[name]["said"] == "accepted") == (other[name]["said"] == "accepted") for name in both)
         agree = agreeing / len(both)
