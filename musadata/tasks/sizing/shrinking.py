@@ -23,7 +23,7 @@ from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalabl
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
 MOST_WORK = 1 << 24  # of a proof size; above, no candidate would end on the emulator
 MOST_DRAWN = 1 << 26  # elements
-_CERTAINLY_SMALL = 1 << 15  # the product of all sizes; then nothing is loaded to find out more
+_CERTAINLY_SMALL = 1 << 15  # the product of all sizes, the largest cubed; then nothing is loaded to find out more
 _MOST_FAKE_OPERATORS = 4000
 _WINDOW = 16
 _DRAWS = 3
@@ -69,7 +69,7 @@ class _Shrinking:
         found = self._shrink_evenly(own) or self._shrink_in_turn(own)
         if found.cost.work > MOST_WORK:
             raise Unscalable(_FIXED, "no smaller sizes of it were found that run")
-        even = self._restore_others(found)
+        even = self._keep_apart(self._restore_others(found))
         uneven = self._make_uneven(even)
         return [uneven.values] if uneven is even else [uneven.values, even.values]
 
@@ -133,6 +133,16 @@ class _Shrinking:
                 found = trial
         return found
 
+    def _keep_apart(self, found: _Trial) -> _Trial:
+        """Sizes that would equal an integer that stays are doubled: as many groups as channels are another case."""
+        stay = {one.value for one in find_constants(self._source) if one not in found.values}
+        for together in _of_one_value(list(found.values)):
+            if found.values[together[0]] in stay:
+                trial = self._try(found.values | {one: 2 * found.values[one] for one in together})
+                if trial is not None and trial.cost.work <= 2 * ENOUGH_WORK:
+                    found = trial
+        return found
+
     def _try(self, values: Values) -> _Trial | None:
         """The text with other sizes; None if it does not run with them, or the budget is spent."""
         changed = {one: value for one, value in values.items() if value != one.value}
@@ -171,7 +181,8 @@ def read_reference(source: str) -> dict[str, Any]:
     """
     found: list[Values] = [{}]
     try:
-        if math.prod(one.value for one in find_constants(source)) > _CERTAINLY_SMALL:
+        sizes = [one.value for one in find_constants(source)]
+        if math.prod(sizes) * max(sizes, default=0) ** 2 > _CERTAINLY_SMALL:
             found = _Shrinking(source).find()
     except SyntaxError:
         pass  # loading it says where

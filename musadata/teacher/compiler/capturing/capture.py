@@ -8,6 +8,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,16 @@ def capture(source: str, shape_sets: Sequence[Sequence[dict[str, Any]]], seed: i
 
     `shape_sets` are plain `InputSpec`s, one list per set; all must agree in everything but sizes.
     """
+    return explained(lambda: _capture(source, [[restore(InputSpec, spec) for spec in one] for one in shape_sets], seed))
+
+
+def explained(find_graph: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The graph, or why there is none."""
     warnings.simplefilter("ignore")
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operators have no decomposition
     try:
         with undecomposed_operators():
-            return _capture(source, [[restore(InputSpec, spec) for spec in one] for one in shape_sets], seed)
+            return find_graph()
     except Unsupported as reason:
         return {"unsupported": str(reason)}
     except Exception as error:  # a decomposition or a fake kernel may raise anything; the task is then out of reach
@@ -59,25 +65,43 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
     shape_sets = sorted(shape_sets, key=lambda specs: _tracing_penalty(specs, shape_sets))
     values = draw(shape_sets[0], seed)
     found = find_constructor_arguments(
-        reference.Model, list(reference.get_init_inputs()), model, lambda model: _trace(model, shape_sets, values)
+        reference.Model, list(reference.get_init_inputs()), model, lambda model: trace(model, shape_sets, values)
     )
     return {
-        "arguments": _arguments(reference.Model, shape_sets[0]),
-        "options": _options(reference.Model, len(shape_sets[0])),
+        "arguments": arguments_of(reference.Model, shape_sets[0]),
+        "options": options_of(reference.Model, len(shape_sets[0])),
         "constructor": slice_constructor(source, called),
         "fixed": found.fixed,
         **found.graph,
     }
 
 
-def _trace(model: torch.nn.Module, shape_sets: list[list[InputSpec]], values: list[Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class SizedState:
+    """The state of a model whose own sizes vary: its specs for each set of shapes; `attributes` of the model `become`
+    symbols as well."""
+
+    specs: list[list[InputSpec]]
+    attributes: Any
+
+
+def trace(
+    model: torch.nn.Module, shape_sets: list[list[InputSpec]], values: list[Any], sized: SizedState | None = None
+) -> dict[str, Any]:
     """The graph of one model; `values` are inputs of the first set of shapes."""
     environment = ShapeEnv(duck_shape=False)
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
-    fakes, symbols = _fake_inputs(mode, values, shape_sets)
-    state = _state(model)
+    state = state_of(model)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    fake_state = [mode.from_tensor(tensors[entry["name"]], static_shapes=True) for entry in state]
+    weights = [tensors[entry["name"]] for entry in state]
+    if sized is None:
+        fakes, symbols = _fake_inputs(mode, values, shape_sets)
+        fake_state: list[torch.Tensor] = [mode.from_tensor(tensor, static_shapes=True) for tensor in weights]
+    else:
+        shape_sets = [[*specs, *more] for specs, more in zip(shape_sets, sized.specs, strict=True)]
+        fakes, symbols = _fake_inputs(mode, [*values, *weights], shape_sets)
+        sized.attributes.become(model, fakes, [[s for s in specs if s.kind != "literal"] for specs in shape_sets])
+        fakes, fake_state = fakes[: len(fakes) - len(weights)], fakes[len(fakes) - len(weights) :]
     call = _Call(model, [entry["name"] for entry in state], values)
     with (
         enable_python_dispatcher(),
@@ -93,7 +117,7 @@ def _trace(model: torch.nn.Module, shape_sets: list[list[InputSpec]], values: li
         raise Unsupported("writes in place")
     encoder = GraphEncoder(traced, environment, symbols)
     encoder.check_guards(shape_sets)
-    tensor_names = [spec.name for spec, value in zip(shape_sets[0], values, strict=True) if _is_tensor(value)]
+    tensor_names = [spec.name for spec, value in zip(shape_sets[0], values, strict=False) if _is_tensor(value)]
     return {
         "state": state,
         "sizes": encoder.sizes(shape_sets),
@@ -203,7 +227,7 @@ def _fake_inputs(
     return fakes, symbols
 
 
-def _state(model: torch.nn.Module) -> list[dict[str, Any]]:
+def state_of(model: torch.nn.Module) -> list[dict[str, Any]]:
     """Every parameter and buffer under its state-dict name; shared ones once, under the first name."""
     kept = set(model.state_dict())
     entries = []
@@ -217,7 +241,7 @@ def _state(model: torch.nn.Module) -> list[dict[str, Any]]:
     return entries
 
 
-def _arguments(model: type, specs: Sequence[InputSpec]) -> list[dict[str, Any]]:
+def arguments_of(model: type, specs: Sequence[InputSpec]) -> list[dict[str, Any]]:
     """Forward's arguments in call order: the name that its signature gives, and the tensor's dtype and rank."""
     positional = [name for name, parameter in _parameters(model).items() if parameter.kind != parameter.KEYWORD_ONLY]
     names = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(specs))]
@@ -227,7 +251,7 @@ def _arguments(model: type, specs: Sequence[InputSpec]) -> list[dict[str, Any]]:
     ]
 
 
-def _options(model: type, given: int) -> list[dict[str, Any]]:
+def options_of(model: type, given: int) -> list[dict[str, Any]]:
     """Forward's further arguments, which have defaults: `given` of them are passed."""
     parameters = list(_parameters(model).values())[given:]
     return [

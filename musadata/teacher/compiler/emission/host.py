@@ -45,8 +45,7 @@ def write_host(
     sizes = _needed_sizes(graph, kernels, buffers, returned)
     parameters = _parameters(graph, inputs, kernels, sizes)
     lines = _checks(parameters)
-    names = {item.name: buffer.name for item, buffer in inputs if item.role == "argument"}
-    lines += _size_lines(graph, sizes, names)
+    lines += _size_lines(graph, sizes, {(item.role, item.name): buffer.name for item, buffer in inputs})
     first = parameters[0][1].name
     lines += [
         f"const c10::cuda::CUDAGuard device_guard({first}.device());",
@@ -84,12 +83,8 @@ def _parameters(
 ) -> list[tuple[GraphInput, Buffer]]:
     """Arguments of forward first, then parameters and buffers: only those that are read or measured."""
     read = {buffer for emitted in kernels for buffer in emitted.kernel.inputs}
-    measured = {graph.arguments[o.argument]["spec"] for o in graph.sizes if o.name in sizes and o.argument >= 0}
-    kept = [
-        (item, buffer)
-        for item, buffer in inputs
-        if buffer in read or (item.role == "argument" and item.name in measured)
-    ]
+    measured = {(origin.role, origin.tensor) for origin in graph.sizes if origin.name in sizes}
+    kept = [(item, buffer) for item, buffer in inputs if buffer in read or (item.role, item.name) in measured]
     return sorted(kept, key=lambda pair: pair[0].role != "argument")
 
 
@@ -104,11 +99,11 @@ def _checks(parameters: Sequence[tuple[GraphInput, Buffer]]) -> list[str]:
     return [*lines, ""]
 
 
-def _size_lines(graph: Graph, sizes: set[str], names: Mapping[str, str]) -> list[str]:
+def _size_lines(graph: Graph, sizes: set[str], names: Mapping[tuple[str, str], str]) -> list[str]:
     def text(origin: SizeOrigin) -> str:
         if origin.formula is not None:
             return Printer({}, {}).index(origin.formula)
-        return f"{names[graph.arguments[origin.argument]['spec']]}.size({origin.dim})"
+        return f"{names[origin.role, origin.tensor]}.size({origin.dim})"
 
     return [f"const int {origin.name} = {text(origin)};" for origin in graph.sizes if origin.name in sizes]
 

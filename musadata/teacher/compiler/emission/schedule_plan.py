@@ -9,6 +9,7 @@ from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
+FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
 SHORT_SUM = 256  # ... unless what a team adds up is long
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
@@ -93,7 +94,8 @@ def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, 
     if not shared and points not in ("thread", "stride"):
         points = "stride" if points == "warp" else "thread"
     team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
-    if points not in ("thread", "stride") and total * team > BUSY and inner <= SHORT_SUM:
+    longest = SERIAL_LIMIT if total > FULL else SHORT_SUM
+    if points not in ("thread", "stride") and total * team > BUSY and inner <= longest:
         points = "thread" if points == "shared" else "stride"
     if points == "warp":
         return rowwise.emit_warp(kernel, size_names, total)

@@ -66,10 +66,12 @@ class GraphOutput:
 
 @dataclass(frozen=True)
 class SizeOrigin:
-    """Where the host takes a named size from: a dimension of an argument, or a formula of other sizes."""
+    """Where the host takes a named size from: a dimension of a tensor, or a formula of other sizes. `role` and `tensor`
+    are those of the graph's input."""
 
     name: str
-    argument: int = -1
+    role: str = ""
+    tensor: str = ""
     dim: int = -1
     formula: Index | None = None
     hints: tuple[int, ...] = ()  # its value in each set of shapes
@@ -196,14 +198,18 @@ class _SizeTable:
         self._renamed: dict[str, str] = {}
         self._derived: list[tuple[Index, Index]] = []
         self._cache: dict[str, Index] = {}
-        ranks = [argument["rank"] for argument in self.captured["arguments"]]
+        tensors = [("argument", one["spec"], one["rank"]) for one in self.captured["arguments"]]
+        tensors += [("state", one["name"], len(one["shape"])) for one in self.captured["state"]]
         mentioned = json.dumps([self.captured[part] for part in ("inputs", "nodes", "outputs")])
         for entry in self.captured["sizes"]:
             if json.dumps(["size", entry["name"]]) not in mentioned:
                 continue  # known to equal another one, which goes by the plainer name then
-            name = self._fresh(dimension_names(ranks[entry["argument"]])[entry["dim"]])
+            role, tensor, rank = tensors[entry["argument"]]
+            dim = entry["dim"]
+            is_argument = role == "argument"
+            name = self._fresh(dimension_names(rank)[dim] if is_argument else f"{tensor.split('.')[-1]}_size{dim}")
             self._renamed[entry["name"]] = name
-            self.origins[name] = SizeOrigin(name, entry["argument"], entry["dim"], None, tuple(entry["values"]))
+            self.origins[name] = SizeOrigin(name, role, tensor, dim, None, tuple(entry["values"]))
 
     def type_of(self, entry: Mapping[str, Any]) -> TensorType:
         names = dimension_names(len(entry["shape"]))

@@ -159,11 +159,11 @@ class _Convolution:
         self.stride, self.padding, self.dilation = (
             c.sizes(name, self.rank) for name in ("stride", "padding", "dilation")
         )
-        self.transposed, self.groups = bool(c.number("transposed", False)), int(c.number("groups", 1))
-        self.group_inputs = divide(source.shape[1], ONE * self.groups)[0]
+        self.transposed, self.groups = bool(c.number("transposed", False)), c.size("groups")
+        self.group_inputs = divide(source.shape[1], self.groups)[0]
 
     def reduce(self, name: str) -> Value:
-        tiled = self.groups == 1 and self.rank <= 2
+        tiled = self.groups == ONE and self.rank <= 2
         return self.c.program.reduce(
             name,
             TensorType(self.c.type.shape, self.c.dtype),
@@ -174,9 +174,9 @@ class _Convolution:
         )
 
     def _group(self, axes: Indices) -> Index:
-        if self.groups == 1:
+        if self.groups == ONE:
             return ZERO
-        return divide(axes[1], divide(self.c.type.shape[1], ONE * self.groups)[0])[0]
+        return divide(axes[1], divide(self.c.type.shape[1], self.groups)[0])[0]
 
     def _place(self, axes: Indices, loops: Indices) -> tuple[Indices, list[Scalar]]:
         """Where in the input a kernel position reads, and what must hold for it to be inside."""

@@ -1,0 +1,80 @@
+"""Kernels that take the sizes of parameters as arguments, from forms of a reference with different constructors."""
+
+import re
+
+import pytest
+
+from musadata.teacher.compiler.candidate_set import CandidateSet, read_graph
+from musadata.teacher.compiler.capturing.several_sizes import capture_sizes
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+
+TEXT = """
+import torch
+import torch.nn as nn
+
+width, channels, groups = {width}, {channels}, 4
+
+
+class Model(nn.Module):
+    def __init__(self, width, channels):
+        super().__init__()
+        self.layer = {layer}
+        self.half = channels // 2
+
+    def forward(self, x):
+        return {result}
+
+
+def get_inputs():
+    return [torch.randn({shape})]
+
+
+def get_init_inputs():
+    return [width, channels]
+"""
+SIZES = [(8192, 4096, 1024), (72, 40, 17), (64, 32, 16)]  # width, channels, batch: as it came, and two proof sizes
+LINEAR = {"layer": "nn.Linear(width, channels)", "result": "self.layer(x).relu()", "shape": "{batch}, width"}
+CONVOLUTION = {
+    "layer": "nn.Conv2d(width, channels, 3, groups=groups)",
+    "result": "self.layer(x)[:, : self.half]",
+    "shape": "{batch}, width, 9, 10",
+}
+NORM = {
+    "layer": "nn.Sequential(nn.LayerNorm(width), nn.Linear(width, channels))",
+    "result": "self.layer(x)",
+    "shape": "{batch}, 3, width",
+}
+
+
+def capture(text, sizes):
+    def form(width, channels, batch):
+        shape = text["shape"].format(batch=batch)
+        filled = TEXT.format(width=width, channels=channels, **{**text, "shape": shape})
+        numbers = [width if part.strip() == "width" else int(part) for part in shape.split(",")]
+        spec = {"name": "x", "kind": "normal", "dtype": "float32", "shape": numbers}
+        return filled, [spec]
+
+    return capture_sizes([form(*one) for one in sizes], 0)
+
+
+@pytest.mark.parametrize("text", [LINEAR, CONVOLUTION, NORM])
+def test_no_size_of_a_form_is_written_into_the_kernels(text):
+    source = CandidateSet(read_graph(capture(text, SIZES)), "key").candidate(0).source
+    kernels = source.partition('"""')[2].partition('"""')[0]
+    numbers = set(map(int, re.findall(r"(?<![\w.])\d+(?![\w.])", kernels)))
+    assert not numbers & {8192, 4096, 72, 40, 36, 2048, 20}
+    assert "width, channels, groups = 8192, 4096, 4" in source or "width" in source  # constructed as the reference is
+
+
+def test_a_single_form_of_any_size_gets_kernels_for_it():
+    graph = capture(LINEAR, [(1 << 17, 8, 1 << 14)])  # 8 GB of inputs, which are not filled
+    assert "131072" in CandidateSet(read_graph(graph), "key").candidate(0).source
+
+
+def test_what_depends_on_sizes_in_another_way_is_refused():
+    branching = {**LINEAR, "result": "self.layer(x) if x.shape[0] == 17 else x.sum(1)"}
+    graph = capture(branching, SIZES)
+    with pytest.raises(Unsupported):
+        if "unsupported" in graph:
+            raise Unsupported(graph["unsupported"])
+        CandidateSet(read_graph(graph), "key").candidate(0)
