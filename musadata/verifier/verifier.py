@@ -115,25 +115,26 @@ class Verifier:
         """Judge against a reference that was read before.
 
         A candidate that fails at uneven sizes is judged once more at powers of two, on which it may rely where the
-        reference's own sizes are such. One that has the reference's own sizes written into it, or fails at both, is
+        reference's own sizes are such. One that fails at both, or has the reference's own sizes written into it, is
         judged at these alone on a device; elsewhere nothing can be said of it if they are written into it.
         """
         measure = MeasureSet(lone.text, lone.measure) if lone.measure else None
-        own = Exercise(content_id("task", lone.text), lone.text, list, lambda: measure)
+        small = Exercise(content_id("task", lone.text), lone.text, list, lambda: measure)
+        own = replace(small, checked=(lone.measure,))
         has_own = measure is not None and self._opened.baselines is not None
         if not lone.forms and not has_own:
             return self._verdict(rejected(rules.REFERENCE_TOO_LARGE.finding(lone.reason)))
         written = lone.written_sizes(candidate)
-        if has_own and (written or not lone.forms):
-            return self._verdict(self._judge(own, candidate))
         judgements: list[Judgement] = []
         for task, shrunk in zip(lone.forms, lone.shrunk, strict=True):
             shapes = partial(collect_shapes, task, ())
-            exercise = replace(own, task_id=task.task_id, reference=task.reference, shapes=shapes)
+            exercise = replace(small, task_id=task.task_id, reference=task.reference, shapes=shapes)
             judgements.append(self._judge(exercise, candidate))
             if not _fails_at_size(judgements[-1]):
                 return replace(self._verdict(judgements[-1]), shrunk=describe_sizes(shrunk))
-        if has_own and lone.shrunk[0]:
+            if has_own and written:
+                break
+        if has_own and (not lone.forms or lone.shrunk[0]):
             return self._verdict(self._judge(own, candidate))
         judgement, sizes = judgements[0], describe_sizes(lone.shrunk[0])
         if written:

@@ -35,7 +35,7 @@ class MeasurePlan:
 
 @dataclass(frozen=True)
 class TakeState:
-    """Copy a chunk of the state, from byte `start` on, out of the window; answered by `Prepared`."""
+    """Copy a chunk of the state, from byte `start` on, out of the window; answered by `ModelReady`."""
 
     start: int
 
@@ -78,12 +78,13 @@ class PrepareMeasure:
 
 @dataclass(frozen=True)
 class MeasureReady:
-    """What a candidate's process needs; `input_bytes` on the device."""
+    """What a candidate's process needs; `input_bytes` on the device; `initial`: see `ReferenceFacts`."""
 
     init: Json
     parameters: tuple[str, ...]
     state: tuple[TensorFacts, ...]
     input_bytes: int
+    initial: Json = None
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,16 @@ class Expect:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a right output looks like. `telling`: most of it is finite, and not one value everywhere."""
+    """What a right output looks like.
+
+    `telling`: most of it is finite, and not one value everywhere; `constant`: the finite number that each output is
+    everywhere, "" if one is not.
+    """
 
     structure: Json
     outputs: tuple[TensorFacts, ...]
     telling: bool = True
+    constant: str = ""
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ class DeviceTimes:
 class OutputMade:
     """A candidate's output at the measure size; its values wait to be asked for.
 
-    `bad`: see `CallFacts`; `operators`, `launches`: see `CallRecords`.
+    `bad`: see `CallFacts`; `operators`, `launches`: see `CallRecords`; `milliseconds` that the call took.
     """
 
     structure: Json
@@ -211,10 +211,19 @@ class OutputMade:
     bad: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     launches: int = 0
+    milliseconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ModelReady:
+    """A candidate's model at the measure size is made, and has taken a chunk of its state. `initial`: see
+    `CandidateFacts`."""
+
+    initial: Json = None
 
 
 QUESTIONS = (RequestContext, ContextMade, CompileRequest, RequestPlan, RequestDevice, JudgeRequest, TimingReady)
-REPLIES = (TurnTimes, CheckedOutput, DeviceTimes, Failure, OutputMade, Prepared)
+REPLIES = (TurnTimes, CheckedOutput, DeviceTimes, Failure, OutputMade, ModelReady, Prepared)
 
 
 # To a candidate's process.

@@ -7,6 +7,7 @@ arrive through a window, chunk by chunk, and are copied before they are looked a
 
 import contextlib
 import copy
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,11 +29,13 @@ from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.sandboxed import plain_values
 from musadata.verifier.sandboxed.conditioning import measure_conditioning
 from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
-from musadata.verifier.sandboxed.model_state import randomise, tensors_of
-from musadata.verifier.sandboxed.window import Window, open_window, put_chunk, size_of
+from musadata.verifier.sandboxed.model_state import randomise, tensors_of, unfilled_memory_known
+from musadata.verifier.sandboxed.window import Window, bytes_of, open_window, put_chunk, size_of
 
 _SAMPLE = 1 << 20
 _PART = 1 << 24  # elements that are compared at a time: their float64 copies take a gigabyte
+_PARTS = 16  # of a batch, where all of it needs too much memory in float64
+_NEAR, _FAR_SHARE = 1e-4, 1e-3  # of the values' size, and of the elements: rounding in float32 is less
 
 
 class DeviceOracle:
@@ -48,7 +51,7 @@ class DeviceOracle:
         self._init: Any = source.get_init_inputs()
         self.arguments = draw_on(device, self._specs, request.seed)
         with exactly():
-            self.model = _build(source, self._init, request, (device, self.arguments))
+            self._initial, self.model = _build(source, self._init, request, (device, self.arguments))
         self._leaves: list[torch.Tensor] = []
         self._oracle: list[torch.Tensor] = []
         self._conditions: list[torch.Tensor] = []
@@ -61,7 +64,7 @@ class DeviceOracle:
         names = tuple(name for name, _ in self.model.named_parameters(remove_duplicate=False))
         inputs = sum(size_of(value) for value in self.arguments if isinstance(value, torch.Tensor))
         state = tuple(describe_tensor(tensor, name) for name, tensor in sorted(tensors_of(self.model).items()))
-        return measures.MeasureReady(plain_values.encode(list(self._init)), names, state, inputs)
+        return measures.MeasureReady(plain_values.encode(list(self._init)), names, state, inputs, self._initial)
 
     def carry_out(self, command: object) -> object:
         """The answer to one of the trusted side's commands."""
@@ -99,18 +102,52 @@ class DeviceOracle:
             measure_wide_tolerance(leaf, truth, None) for leaf, truth in zip(self._leaves, self._oracle, strict=True)
         ]
         telling = all(map(_is_finite, self._leaves)) and any(map(_varies, self._leaves))
-        return measures.Expected(structure, tuple(describe_tensor(leaf) for leaf in self._leaves), telling)
+        constant = "" if telling else _describe_constants([*self._leaves, *self._oracle])
+        return measures.Expected(structure, tuple(describe_tensor(leaf) for leaf in self._leaves), telling, constant)
 
     def _run_wide(self, values: list[Any]) -> list[torch.Tensor]:
-        """The results in double precision; the reference's own where it does not run in it, or memory lacks."""
+        """The results in double precision, in parts of a batch where memory lacks; the reference's own where it does
+        not run in double precision.
+
+        Raises:
+            torch.OutOfMemoryError: memory lacks, and it is no batch.
+        """
+        failure: torch.OutOfMemoryError | None = None
+        found: list[torch.Tensor] = []
         try:
-            wide = [_widened(value) for value in values]
-            found = flatten(copy.deepcopy(self.model).double()(*wide))[1]
+            found = self._run_double(values)
+        except torch.OutOfMemoryError as error:
+            failure = error.with_traceback(None)  # its frames hold memory
         except Exception:
             found = []
+        if failure is not None:
+            free_memory(self._device)
+            found = self._run_parts(values, failure)
         if len(found) != len(self._leaves) or any(a.shape != b.shape for a, b in zip(found, self._leaves, strict=True)):
             found = self._leaves
         return [leaf.detach().to(_widest(leaf)).contiguous() for leaf in found]
+
+    def _run_double(self, values: list[Any]) -> list[torch.Tensor]:
+        wide = [_widened(value) for value in values]
+        return flatten(copy.deepcopy(self.model).double()(*wide))[1]
+
+    def _run_parts(self, values: list[Any], failure: torch.OutOfMemoryError) -> list[torch.Tensor]:
+        """The results in double precision, of some rows of the batch at a time: what comes out must be near the
+        reference's own results for all of them."""
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        batches = {one.shape[0] if one.dim() else 0 for one in (*tensors, *self._leaves)}
+        rows = batches.pop()
+        if batches or rows < _PARTS:
+            raise failure
+        found = [torch.empty(leaf.shape, dtype=_widest(leaf), device=leaf.device) for leaf in self._leaves]
+        step = -(-rows // _PARTS)
+        for start in range(0, rows, step):
+            part = [value[start : start + step] if isinstance(value, torch.Tensor) else value for value in values]
+            for whole, leaf in zip(found, self._run_double(part), strict=True):
+                whole[start : start + step].copy_(leaf)
+        if not all(map(_are_near, found, self._leaves)):
+            raise failure
+        return found
 
     def measure_conditions(self) -> messages.Prepared:
         """How far the results move when their inputs move by rounding: needed only where an element seems wrong."""
@@ -218,14 +255,31 @@ def exactly() -> Iterator[None]:
 
 def construct_on(device: str, make: Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
     """A model whose parameters are made on the device; on the CPU first where its constructor needs that."""
-    try:
-        set_seed(seed)
-        with torch.device(device):
+    with unfilled_memory_known():
+        try:
+            set_seed(seed)
+            with torch.device(device):
+                model = make()
+        except Exception:
+            set_seed(seed)
             model = make()
-    except Exception:
-        set_seed(seed)
-        model = make()
     return model.to(device).eval()
+
+
+def digest_state(model: torch.nn.Module) -> dict[str, str]:
+    """Digests of parameters and buffers by name, made on their device; none of those with NaN. See
+    `model_state.construct_seeded`."""
+    return {name: _digest(tensor) for name, tensor in tensors_of(model).items() if not bool(tensor.isnan().any())}
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    """The sum of its bytes, each times an odd number that depends on its place; in int64, which wraps."""
+    total = torch.zeros((), dtype=torch.int64, device=tensor.device)
+    raw = bytes_of(tensor.detach().contiguous())
+    for start in range(0, len(raw), _PART):
+        part = raw[start : start + _PART].long()
+        total += (part * (torch.arange(start, start + len(part), device=raw.device) * 0x9E3779B97F4A7C1 | 1)).sum()
+    return f"{int(total)} {tuple(tensor.shape)} {tensor.dtype}"
 
 
 def describe_tensor(tensor: torch.Tensor, name: str = "") -> messages.TensorFacts:
@@ -250,18 +304,23 @@ def find_wrong(
     return wrong | (settled & ~same)
 
 
-def _build(source: Any, init: Any, request: measures.PrepareMeasure, inputs: tuple[str, list[Any]]) -> torch.nn.Module:
-    """The model with the state that it has on the proof sets, or a state of its own where it is another model there.
-    `inputs`: the device, and values to try."""
+def _build(
+    source: Any, init: Any, request: measures.PrepareMeasure, inputs: tuple[str, list[Any]]
+) -> tuple[dict[str, str], torch.nn.Module]:
+    """How the model's state starts, and the model with the state that it has on the proof sets, or a state of its own
+    where it is another model there. `inputs`: the device, and values to try."""
     device, values = inputs
     model = construct_on(device, lambda: source.Model(*init), request.seed)
     if request.state:
         own = tensors_of(model)
         for name, value in unpack_torch(request.state).items():
             own[name].copy_(value)
-        return model
+        return {}, model
+    initial = digest_state(model)
     randomise(model, request.seed)
-    return model if _is_usable(model, values) else construct_on(device, lambda: source.Model(*init), request.seed)
+    if not _is_usable(model, values):
+        model = construct_on(device, lambda: source.Model(*init), request.seed)
+    return initial, model
 
 
 def _is_usable(model: torch.nn.Module, values: list[Any]) -> bool:
@@ -284,6 +343,24 @@ def _is_finite(leaf: torch.Tensor) -> bool:
 def _varies(leaf: torch.Tensor) -> bool:
     """Whether it has more than one value, or is one that is not 0."""
     return bool((leaf != leaf.view(-1)[0]).any()) or (leaf.numel() == 1 and bool(leaf != 0)) if leaf.numel() else False
+
+
+def _describe_constants(leaves: list[torch.Tensor]) -> str:
+    """The one finite number that each of them is everywhere; "" if there is none."""
+    if any((_varies(leaf) and leaf.numel() > 1) or not leaf.numel() for leaf in leaves):
+        return ""
+    values = [leaf.view(-1)[0].item() for leaf in leaves]
+    return repr(values) if all(math.isfinite(abs(value)) for value in values) else ""
+
+
+def _are_near(found: torch.Tensor, leaf: torch.Tensor) -> bool:
+    """Whether two results are the same but for rounding, with few exceptions."""
+    far, size = 0, float(leaf.double().square().nanmean().sqrt()) if leaf.numel() else 0.0
+    for start in range(0, leaf.numel(), _PART):
+        one, other = (every.view(-1)[start : start + _PART].double() for every in (found, leaf))
+        near = (one - other).abs() <= _NEAR * (other.abs() + size)
+        far += int((~(near | (one == other) | (one.isnan() & other.isnan()))).sum())
+    return far <= _FAR_SHARE * leaf.numel()
 
 
 def _own(leaf: torch.Tensor, memory: set[int]) -> torch.Tensor:

@@ -13,7 +13,7 @@ from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import DTYPES
 from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
-from musadata.verifier.sandboxed.device_oracle import construct_on, describe_tensor, free_memory
+from musadata.verifier.sandboxed.device_oracle import construct_on, describe_tensor, digest_state, free_memory
 from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, measure_share, serve_commands
 from musadata.verifier.sandboxed.model_state import tensors_of
@@ -43,6 +43,7 @@ class _MeasuredRun:
         self._window: Window | None = None
         self._state: list[torch.Tensor] = []
         self._leaves: list[torch.Tensor] = []
+        self._initial: messages.Json = None
 
     def carry_out(self, command: object) -> object:
         """The answer to one command."""
@@ -51,7 +52,7 @@ class _MeasuredRun:
         match command:
             case measures.TakeState():
                 take_chunk(self._window, self._state, command.start)
-                return messages.Prepared()
+                return messages.ModelReady(self._initial)
             case measures.MakeOutput():
                 return self._make_output(command)
             case measures.SendChunk():
@@ -73,6 +74,7 @@ class _MeasuredRun:
             init = decode(plan.init.value)
             self._model = None  # its memory is needed
             self._model = construct_on(device, lambda: self._kind(*init), plan.seed)
+            self._initial = digest_state(self._model)
             self._state = [_find_target(self._model, facts, plan.parameters, device) for facts in plan.state]
         assert self._model is not None
         self._watch = Stopwatch(device, plan.flush_bytes)
@@ -96,7 +98,7 @@ class _MeasuredRun:
                 return flatten(self._turns.forward())
 
         try:
-            structure, leaves = self._watch.time(forward)[1]
+            milliseconds, (structure, leaves) = self._watch.time(forward)
         finally:
             self._backend.configure(null_kernels=False)
         records = self._backend.take_records()
@@ -109,6 +111,7 @@ class _MeasuredRun:
             bad,
             tuple(sorted({str(name).replace("::", ".") for name in records.operators} | dispatched.operators)),
             sum(launch.count for launch in records.kernels if not launch.error),
+            milliseconds,
         )
 
 

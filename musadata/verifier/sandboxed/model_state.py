@@ -1,7 +1,8 @@
 """Inside the sandbox: a model's parameters and buffers. Reference and candidate construct them after the same seed,
 then they are randomised in the reference and copied into the candidate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -15,26 +16,35 @@ if TYPE_CHECKING:
 def construct_seeded(make: "Callable[[], torch.nn.Module]", seed: int) -> "tuple[torch.nn.Module, dict[str, str]]":
     """A model constructed after every generator was seeded, and digests of its parameters and buffers by name.
 
-    Memory that the constructor does not fill holds NaN and the largest integers, so that it never equals a filled one
-    by chance. A tensor with NaN has no digest: its start means nothing.
+    A tensor with NaN has no digest: its start means nothing.
     """
     import torch
 
     from musadata.tasks.reference_loading import set_seed
 
-    before = torch.get_deterministic_debug_mode()
-    torch._C._set_deterministic_algorithms(True, warn_only=True)  # its public name imports all of torch.compile, 8 s
-    try:
+    with unfilled_memory_known():
         set_seed(seed)
         model = make()
-    finally:
-        torch._C._set_deterministic_algorithms(before > 0, warn_only=before == 1)
     tensors = {name: tensor.detach().cpu() for name, tensor in tensors_of(model).items()}
     return model, {
         name: sha256(pack({"": tensor})).hexdigest()
         for name, tensor in tensors.items()
         if not bool(torch.isnan(tensor).any())
     }
+
+
+@contextmanager
+def unfilled_memory_known() -> Iterator[None]:
+    """Memory that a constructor does not fill holds NaN and the largest integers, so that it never equals a filled one
+    by chance."""
+    import torch
+
+    before = torch.get_deterministic_debug_mode()
+    torch._C._set_deterministic_algorithms(True, warn_only=True)  # its public name imports all of torch.compile, 8 s
+    try:
+        yield
+    finally:
+        torch._C._set_deterministic_algorithms(before > 0, warn_only=before == 1)
 
 
 def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None:

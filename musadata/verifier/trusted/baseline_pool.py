@@ -3,6 +3,7 @@
 import hashlib
 import threading
 import warnings
+from collections.abc import Callable
 from functools import partial
 
 from musadata.config import VerifierConfig
@@ -28,6 +29,45 @@ from musadata.verifier.trusted.timing import (
 )
 
 _WINDOW_BYTES = 256 << 20  # what passes between processes at a time
+_AT_ONCE = 4  # references that are prepared for candidates, of which one is timed
+
+
+class _Eager:
+    """Processes for references in eager mode, of which each candidate gets one for as long as it is timed."""
+
+    def __init__(self, make: Callable[[], Baseline]):
+        self._free = [make() for _ in range(_AT_ONCE)]
+        self._all = tuple(self._free)
+        self._changed = threading.Condition()
+        self._waiting_for_all = 0
+        self._free[-1].launch()
+
+    def take(self, reference: str, alone: bool) -> Baseline:
+        """One that is free; the one that has served this reference last, if it is. `alone`: when all are, and none of
+        the others is given to anybody until this one is back."""
+        with self._changed:
+            self._waiting_for_all += alone
+            if alone:
+                self._changed.wait_for(lambda: len(self._free) == _AT_ONCE)
+            else:
+                self._changed.wait_for(lambda: bool(self._free) and not self._waiting_for_all)
+            found = next((one for one in self._free if one.reference == reference), self._free[-1])
+            self._free.remove(found)
+            for other in self._free if alone else ():
+                other.release(keep=False)
+            return found
+
+    def give_back(self, baseline: Baseline, alone: bool) -> None:
+        """Let others have it."""
+        with self._changed:
+            self._waiting_for_all -= alone
+            self._free.append(baseline)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End all processes."""
+        for one in self._all:
+            one.close()
 
 
 class BaselinePool:
@@ -36,13 +76,12 @@ class BaselinePool:
     def __init__(self, config: VerifierConfig, backend: Backend, sandbox: Sandbox):
         self._config = config
         self._policy = TimingPolicy(repetitions=config.timed_runs)
-        self._eager = Baseline(sandbox, backend.clock, False, backend.flush_bytes)
+        self._eager = _Eager(partial(Baseline, sandbox, backend.clock, False, backend.flush_bytes))
         self._compiled = Baseline(sandbox, backend.clock, True, backend.flush_bytes)
         self._compiled_times: dict[str, Timing | None] = {}
         self._folder, self._name, self._seats = cache_folder() / "locks", backend.identity, backend.seats
-        self._start_lock = threading.Lock()
+        self._compile_lock = threading.Lock()
         self._flush_bytes, self._window_kind = backend.flush_bytes, "device"
-        self._eager.launch()
 
     def lock(self) -> DeviceLock:
         """A new candidate's lock on the device."""
@@ -52,39 +91,80 @@ class BaselinePool:
         """A new candidate's place on the device; None where there is room for all."""
         return DeviceSeat(self._folder, self._name, self._seats) if self._seats else None
 
-    def start(self, reference: str, seed: int, expectation: Expectation) -> Driver:
-        """Begin to time a candidate; the caller holds the device alone."""
+    def start(self, reference: str, seed: int, expectation: Expectation, lock: DeviceLock) -> Driver:
+        """Begin to time a candidate on its proof sets, alone on the device."""
         timed = [expectation.sets[index] for index in timed_sets(expectation)]
         inputs = number_blobs([item.inputs for item in timed])
         request = PrepareReference(
             reference, seed, expectation.init_arguments, timed[0].literals, expectation.state, inputs
         )
-        with self._start_lock:
-            eager = _prepared(self._eager, request)
+        eager, close = self._take(reference)
+        try:
+            lock.take_alone()
+            prepared = _prepared(eager, request)
             compiled = self._time_compiled(request) if self._config.torch_compile else None
-        schedule = time_candidate(self._policy, eager, compiled, ProofChecks(expectation), self._config.strict)
-        return Driver(schedule)
+        except BaseException:
+            close()
+            raise
+        schedule = time_candidate(self._policy, prepared, compiled, ProofChecks(expectation), self._config.strict)
+        return Driver(schedule, close=close)
 
-    def start_measure(self, measure: MeasureSet, exercise: Exercise, seed: int, expectation: Expectation) -> Driver:
-        """Begin to prove and time a candidate at the measure size; the caller holds the device alone.
+    def _take(self, reference: str, alone: bool = False) -> tuple[Baseline, Callable[[], None]]:
+        """A baseline, and what gives it back."""
+        eager = self._eager.take(reference, alone)
+        return eager, partial(self._eager.give_back, eager, alone)
+
+    def start_measure(
+        self, measure: MeasureSet, exercise: Exercise, seed: int, expectation: Expectation, lock: DeviceLock
+    ) -> Driver:
+        """Begin to prove and time a candidate at the measure size. The device is shared until the candidate is called:
+        drawing inputs, and the reference's results, take longer than most candidates.
 
         Raises:
             BaselineFailed: the reference does not run at that size, here and now.
         """
+        eager, give_back = self._take(measure.reference, exercise.needs_memory)
+
+        def close() -> None:
+            try:
+                eager.release()
+            finally:
+                give_back()
+
+        try:
+            lock.share()
+            return self._start_measure(measure, exercise, seed, expectation, lock, (eager, close))
+        except BaseException:
+            close()
+            raise
+
+    def _start_measure(
+        self,
+        measure: MeasureSet,
+        exercise: Exercise,
+        seed: int,
+        expectation: Expectation,
+        lock: DeviceLock,
+        taken: tuple[Baseline, Callable[[], None]],
+    ) -> Driver:
+        eager, close = taken
         is_same = bool(expectation.sets) and measure.reference == exercise.reference
         state = expectation.state if is_same else b""
         request = measures.PrepareMeasure(measure.reference, seed, measure.specs, state)
         derive = partial(derive_seed, self._config, exercise.task_id, "measure")
-        with self._start_lock:
-            ready = self._eager.prepare_measure(request)
-            eager_ms = min(self._eager.measure(2).times)
-            window = self._eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
-            compiled = self._time_compiled(request) if self._config.torch_compile else None
+        ready = eager.prepare_measure(request)
+        eager_ms = min(eager.measure(2).times)
+        window = eager.ask(measures.OpenWindow(self._window_kind, _WINDOW_BYTES), measures.WindowOpened)
+        compiled = None
+        if self._config.torch_compile:
+            lock.take_alone()
+            compiled = self._time_compiled(request)
+            lock.share()
         if window.kind == "host":  # the device's cannot be shared
             self._window_kind = window.kind
         seeds, strict = (derive("proof"), derive("again")), self._config.strict
-        checks = MeasureChecks(self._eager, ready, not is_same, window.bytes, *seeds, strict, not expectation.sets)
-        checks.use_host = partial(self._use_host, window.kind)
+        checks = MeasureChecks(eager, ready, not is_same, window.bytes, *seeds, strict, not expectation.sets)
+        checks.use_host, checks.device = partial(self._use_host, window.kind), lock
         plan = measures.MeasurePlan(
             specs=measure.specs,
             seed=seed,
@@ -96,8 +176,8 @@ class BaselinePool:
             window_kind=window.kind,
             flush_bytes=self._flush_bytes,
         )
-        schedule = time_candidate(self._policy, self._eager, compiled, checks, self._config.strict)
-        return Driver(schedule, plan, partial(allow, eager_ms), self._eager.release, partial(blame_slow, eager_ms))
+        schedule = time_candidate(self._policy, eager, compiled, checks, self._config.strict)
+        return Driver(schedule, plan, partial(allow, eager_ms), close, partial(blame_slow, eager_ms))
 
     def _use_host(self, kind: str) -> bool:
         self._window_kind = "host"
@@ -105,6 +185,10 @@ class BaselinePool:
 
     def _time_compiled(self, request: PrepareReference | measures.PrepareMeasure) -> Timing | None:
         """Measured once per reference: compiling takes far longer than everything else."""
+        with self._compile_lock:
+            return self._time_compiled_once(request)
+
+    def _time_compiled_once(self, request: PrepareReference | measures.PrepareMeasure) -> Timing | None:
         inputs = request.inputs["0"] if isinstance(request, PrepareReference) else repr(request.specs).encode()
         key = hashlib.sha256(request.reference.encode() + inputs).hexdigest()
         if key not in self._compiled_times:

@@ -22,7 +22,7 @@ from musadata.verifier.protocol.message_encoding import decode, encode
 _MOST_REFERENCES = 100
 _LONGEST_ANSWER_SECONDS = 300.0
 _CPU_SECONDS = 1800.0
-_KEPT_BYTES = 4 << 30  # of inputs on the device, between candidates for the same task
+_KEPT_BYTES = 1 << 30  # of inputs on the device, between candidates for the same task
 Answer = TypeVar("Answer")
 _ANSWERS = (
     messages.BaselineReady,
@@ -65,6 +65,7 @@ class Baseline:
         self._commands: queue.Queue[object] = queue.Queue()
         self._answers: queue.Queue[object] = queue.Queue()
         self._thread: threading.Thread | None = None
+        self.reference = ""  # that it has served last
         self._served = 0
         self._prepared = ""
         self._measure: measures.MeasureReady | None = None  # of the prepared reference, at its measure size
@@ -112,7 +113,7 @@ class Baseline:
         key = _digest(request.reference, request.state, *request.inputs.values())
         if key == self._prepared and self._alive:
             return
-        self._begin()
+        self._begin(request.reference)
         self.ask(request, messages.Prepared)
         self._prepared = key
 
@@ -125,21 +126,24 @@ class Baseline:
         request = replace(request, compiled=self._compiled, flush_bytes=self._flush_bytes)
         key = _digest(request.reference, request.state, repr(request.specs).encode())
         if key != self._prepared or not self._alive or self._measure is None:
-            self._begin()
+            self._begin(request.reference)
             self._measure = self.ask(request, measures.MeasureReady)
             self._prepared = key
         return self._measure
 
-    def release(self) -> None:
-        """Close the window, and free the reference if its inputs are large; nothing if that fails."""
-        keep = self._measure is not None and self._measure.input_bytes <= _KEPT_BYTES
+    def release(self, keep: bool = True) -> None:
+        """Close the window, and free the reference unless it is to be kept and small; nothing if that fails."""
+        if self._served == 0:
+            return
+        keep = keep and self._measure is not None and self._measure.input_bytes <= _KEPT_BYTES
         if not keep:
             self._prepared, self._measure = "", None
         with contextlib.suppress(BaselineFailed):
             self.ask(measures.Release(keep), messages.Prepared)
 
-    def _begin(self) -> None:
+    def _begin(self, reference: str) -> None:
         """Make sure that there is a process for one more reference."""
+        self.reference = reference
         if not self._alive or self._served >= _MOST_REFERENCES or self._compiled:
             self.close()
             self.launch()

@@ -2,7 +2,8 @@
 
 import time
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from musadata.errors import Cancelled, Outage
@@ -11,10 +12,12 @@ from musadata.sandbox import Conversation
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
+from musadata.verifier.protocol.variants import PLAIN, InputSet
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.baseline_pool import BaselinePool
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
-from musadata.verifier.trusted.device_lock import released
+from musadata.verifier.trusted.device_lock import DeviceLock, released
+from musadata.verifier.trusted.emulator_crosscheck import is_small
 from musadata.verifier.trusted.expectation import Expectation
 from musadata.verifier.trusted.judge import Judgement
 from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed, plan_sets
@@ -41,7 +44,7 @@ def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> 
         judgement = _execute_despite_outages(opened, exercise, source, ported)
     if backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
         _wait_for_memory(backend)
-        judgement = _execute(opened, exercise, source, ported)
+        judgement = _execute(opened, replace(exercise, needs_memory=True), source, ported)
     if judgement.error_class is not ErrorClass.RUNTIME:
         return judgement
     if backend.is_lost():
@@ -70,7 +73,7 @@ def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) ->
     lock, seat = (baselines.lock(), baselines.seat()) if baselines else (None, None)
     measure = opened.pool.submit(exercise.measure) if baselines else None
     timing = partial(_start_timing, baselines, exercise, seed, measure) if baselines and measure else None
-    checking = crosscheck.start(source, exercise.shapes, expected, seed) if crosscheck else nullcontext()
+    checking = _start_crosscheck(opened, exercise, source, expected, seed) if crosscheck else nullcontext()
     with checking as check:
         session = CandidateSession(
             opened.config, compilations, expected, seed, lock, seat, timing, opened.contexts, check
@@ -89,18 +92,32 @@ def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) ->
         return session.conclude(outcome)
 
 
+def _start_crosscheck(
+    opened: Resources, exercise: Exercise, source: str, expected: "Future[Expectation]", seed: int
+) -> AbstractContextManager["Future[Judgement | None]"]:
+    """What the emulator finds on the proof sets, or on one plain set of inputs where there are none."""
+    assert opened.crosscheck is not None
+    checked = list(filter(is_small, exercise.checked))
+    if not checked:
+        return opened.crosscheck.start(source, exercise.shapes, expected, seed)
+    plain = InputSet(0, PLAIN, derive_seed(opened.config, exercise.task_id, "inputs", 0, 0))
+    alone = opened.pool.submit(opened.references.expect, exercise.reference, checked, [plain], seed)
+    return opened.crosscheck.start(source, lambda: checked, alone, seed)
+
+
 def _start_timing(
     baselines: BaselinePool,
     exercise: Exercise,
     seed: int,
     measure: "Future[MeasureSet | None]",
     expectation: Expectation,
+    lock: DeviceLock,
 ) -> Driver:
     """Begin to time a judged candidate: at its measure size where there is one."""
     large = measure.result()
     if large is None:
-        return baselines.start(exercise.reference, seed, expectation)
-    return baselines.start_measure(large, exercise, seed, expectation)
+        return baselines.start(exercise.reference, seed, expectation, lock)
+    return baselines.start_measure(large, exercise, seed, expectation, lock)
 
 
 def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
@@ -113,7 +130,7 @@ def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
 
 
 def _finds_no_memory(judgement: Judgement) -> bool:
-    return judgement.error_class is ErrorClass.RUNTIME and any(
+    return judgement.error_class in (ErrorClass.RUNTIME, ErrorClass.INFRA) and any(
         "out of memory" in finding.message for finding in judgement.findings
     )
 

@@ -29,8 +29,8 @@ from musadata.verifier.trusted.timing import Driver, Measured, timed_sets
 _MOST_COMPILATIONS = 16
 _UNSEEN_CALLS = 100
 
-# Starts to time a judged candidate.
-StartTiming = Callable[[Expectation], Driver]
+# Starts to time a judged candidate, and takes the lock on the device for it.
+StartTiming = Callable[[Expectation, DeviceLock], Driver]
 
 
 @dataclass
@@ -180,14 +180,11 @@ class CandidateSession:
         if self.lock is not None:
             self.lock.release()
         self._judgement = self._judge_run(Outcome("ok", files=request.outputs), request.facts)
-        if self._judgement.error_class is None:
-            if self.lock is not None:
-                self.lock.take_alone()
-            if self.crosscheck is not None and self.crosscheck.done():  # else `conclude` waits for it
-                self._judgement = add_crosscheck(self._judgement, self.crosscheck.result())
-        if self._judgement.error_class is None:
+        if self._judgement.error_class is None and self.crosscheck is not None and self.crosscheck.done():
+            self._judgement = add_crosscheck(self._judgement, self.crosscheck.result())  # else `conclude` waits for it
+        if self._judgement.error_class is None and self.lock is not None:
             try:
-                self._driver = timing(self.expected.result())
+                self._driver = timing(self.expected.result(), self.lock)
                 return self._driver.opening
             except BaselineFailed as error:
                 self._judgement = rejected(rules.MEASURE_UNKNOWN.finding(error))

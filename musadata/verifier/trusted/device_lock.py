@@ -26,25 +26,40 @@ class _Hold:
 
 
 class DeviceLock(_Hold):
-    """A lock in two files. A candidate that wants the device alone holds the gate until the others have left, so that
-    newcomers cannot keep it waiting.
+    """A lock in three files. A candidate that wants the device alone holds the gate until the others have left, so that
+    newcomers cannot keep it waiting. Those that want it alone come before those that share it, one after the other:
+    each change from many to one waits for the slowest of the many.
 
     Locks end with their process.
     """
 
     def __init__(self, folder: Path, name: str):
         self._gate_path, self._path = _file(folder, name, "gate"), _file(folder, name, "lock")
+        self._waiting_path = _file(folder, name, "waiting")
+        self._wanted: IO[bytes] | None = None  # held by those that wait to be alone, or are
 
     def share(self) -> None:
-        """Wait until no candidate is being timed; none will be while this is held."""
+        """Wait until no candidate is being timed or waits for that; none will be timed while this is held."""
+        self.release()
+        with self._waiting_path.open("wb") as waiting:
+            fcntl.flock(waiting, fcntl.LOCK_EX)
         self._take(fcntl.LOCK_SH)
 
     def take_alone(self) -> None:
         """Wait until no other candidate uses the device; none will while this is held."""
+        self.release()
+        self._wanted = self._waiting_path.open("wb")
+        fcntl.flock(self._wanted, fcntl.LOCK_SH)
         self._take(fcntl.LOCK_EX)
 
+    def release(self) -> None:
+        """Release the lock if it is held."""
+        super().release()
+        if self._wanted is not None:
+            self._wanted.close()
+            self._wanted = None
+
     def _take(self, kind: int) -> None:
-        self.release()
         with self._gate_path.open("wb") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             held = self._path.open("wb")

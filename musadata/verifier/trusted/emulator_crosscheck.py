@@ -80,7 +80,7 @@ class EmulatorCrosscheck:
 
     def _examine(self, source: str, shapes: Shapes, expected: "Future[Expectation]", seed: int) -> Judgement | None:
         try:
-            small = {index for index, specs in enumerate(shapes()) if _count(specs) <= _MOST_ELEMENTS}
+            small = {index for index, specs in enumerate(shapes()) if is_small(specs)}
             return self._run(source, small, expected, seed) if small and not self._closed else None
         except BadReference:
             return None
@@ -124,8 +124,9 @@ class EmulatorCrosscheck:
         return [*calls, replace(calls[0], name="again"), replace(calls[0], name="settled", settled=True)]
 
 
-def _count(specs: Sequence[InputSpec]) -> int:
-    return sum(math.prod(spec.shape) for spec in specs)
+def is_small(specs: Sequence[InputSpec]) -> bool:
+    """Whether inputs of these shapes are few enough for the emulator."""
+    return sum(math.prod(spec.shape) for spec in specs) <= _MOST_ELEMENTS
 
 
 def _excerpt(expectation: Expectation, small: "set[int]") -> Expectation:

@@ -1,16 +1,18 @@
 """From what came back of a run to findings and an error class."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from musadata.records import ErrorClass, Finding, Timing, VerifyStage
 from musadata.sandbox import Outcome
-from musadata.verifier.protocol.messages import Call, ErrorFacts
+from musadata.verifier.protocol.messages import Call, ErrorFacts, Json
 from musadata.verifier.protocol.variants import INFINITE
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.trusted.candidate_report import Report
 from musadata.verifier.trusted.compare import compare_result, same_bits
-from musadata.verifier.trusted.expectation import Expectation
+from musadata.verifier.trusted.expectation import Expectation, ExpectedSet
 from musadata.verifier.trusted.runtime_legality import check_runtime_legality
 
 _MOST_SENTENCES = 200
@@ -60,7 +62,7 @@ def judge(outcome: Outcome, report: Report, calls: Sequence[Call], expectation: 
         if findings:
             return Judgement(stage, error_class, q, tuple(findings), operators, kernels)
     finite = [item for item in expectation.sets if item.plan.variant != INFINITE]
-    if finite and not any(item.discriminating for item in finite):
+    if finite and not any(item.discriminating for item in finite) and not _is_constant(expectation.sets):
         finding = rules.TASK_NOT_DISCRIMINATING.finding()
         return Judgement(VerifyStage.COMPARE, ErrorClass.INFRA, share, (finding,), operators, kernels)
     return Judgement(VerifyStage.PROFILE, None, 1.0, (), operators, kernels)
@@ -75,18 +77,34 @@ def add_crosscheck(judgement: Judgement, found: Judgement | None) -> Judgement:
     return replace(judgement, stage=found.stage, error_class=found.error_class, test_share=0.0, findings=findings)
 
 
+def _is_constant(sets: Sequence[ExpectedSet]) -> bool:
+    """Whether the result is the same number for all inputs, or NaN where they are not finite. Then no test could tell a
+    candidate that computes it from one that writes it, and both are right."""
+    for outputs in zip(*((*zip(one.expected, one.oracle, strict=True),) for one in sets), strict=True):
+        values = np.concatenate([array.values.ravel() for pair in outputs for array in pair])
+        first = values[:1]
+        if not len(values) or not np.isfinite(first).all() or not ((values == first) | np.isnan(values)).all():
+            return False
+    finite = (array for one in sets if one.plan.variant != INFINITE for array in one.expected)
+    return bool(sets) and not any(np.isnan(array.values).any() for array in finite)
+
+
 def _mismatches(report: Report) -> list[Finding]:
     return [rules.INTERFACE_STATE.worded(sentence[:300]) for sentence in report.facts.interface[:_MOST_SENTENCES]]
 
 
 def _check_start(report: Report, expectation: Expectation) -> list[Finding]:
     """Whether every parameter, and every buffer that the candidate has, starts with the reference's values."""
-    own = report.facts.initial if isinstance(report.facts.initial, dict) else {}
-    wanted = {name for name in expectation.initial if name in expectation.parameters or name in own}
-    others = sorted(name for name in wanted if own.get(name) != expectation.initial[name])
-    if not others:
-        return []
-    return [rules.INTERFACE_INITIAL_STATE.finding(f"{others[0]}{f' and {len(others) - 1} more' * (len(others) > 1)}")]
+    others = find_other_start(report.facts.initial, expectation.initial, expectation.parameters)
+    return [rules.INTERFACE_INITIAL_STATE.finding(others)] if others else []
+
+
+def find_other_start(claimed: Json, right: Json, parameters: Collection[str]) -> str:
+    """The parameters, and buffers that the candidate has, that do not start with the reference's values; "" if all do.
+    Both are digests by name."""
+    own, wanted = (found if isinstance(found, Mapping) else {} for found in (claimed, right))
+    others = sorted(name for name in wanted if (name in parameters or name in own) and own.get(name) != wanted[name])
+    return f"{others[0]}{f' and {len(others) - 1} more' * (len(others) > 1)}" if others else ""
 
 
 def _judge_end(outcome: Outcome, report: Report) -> list[Finding]:

@@ -4,6 +4,7 @@ The process that holds the expected results compares; here only the order is dec
 through the window, and what is said of an element that is wrong.
 """
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
@@ -14,10 +15,12 @@ from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.pytree import describe
 from musadata.verifier.protocol.streams import stream_of
-from musadata.verifier.protocol.variants import OFFSET, PLAIN, SCALED
+from musadata.verifier.protocol.variants import OFFSET, SCALED
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import is_allowed
 from musadata.verifier.trusted.baseline_process import Baseline
+from musadata.verifier.trusted.device_lock import DeviceLock
+from musadata.verifier.trusted.judge import find_other_start
 from musadata.verifier.trusted.timing import CandidateFailed, Command, Measured, Reply, describe_answer
 
 _Answer = TypeVar("_Answer")
@@ -37,6 +40,8 @@ class MeasureChecks:
         proof, again: the seeds of the inputs before and after timing.
         use_host: makes later windows memory of the host; whether this one is not.
         is_only_proof: there are no proof sets, so that more inputs, and a replay with null kernels, take their place.
+        device: shared until the candidate is called for the first time, and after timing; held alone between.
+        known_ms, launches: of the candidate's first call.
     """
 
     baseline: Baseline
@@ -48,6 +53,9 @@ class MeasureChecks:
     strict: bool
     is_only_proof: bool = False
     use_host: Callable[[], bool] = lambda: False
+    device: DeviceLock | None = None
+    known_ms: float = 0.0
+    launches: int = 0
     failure: ClassVar[rules.Rule] = rules.MEASURE_EXCEPTION
 
     @property
@@ -57,24 +65,45 @@ class MeasureChecks:
 
     def before(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Hand over the state, and compare one output."""
-        yield from self._send_state()
-        yield from self._compare(measured, measures.MakeOutput(self.proof), replay=self.is_only_proof)
-        for number, variant in enumerate(_VARIANTS if self.is_only_proof else ()):
+        initial = yield from self._send_state()
+        plain = yield from self._compare(measured, measures.MakeOutput(self.proof), is_first=True)
+        if not self.is_only_proof:
+            return
+        self.end_timing()
+        if measured.error_class is None and (yield from self._is_right_without_kernels(plain)):
+            measured.blame(rules.RUNTIME_DECOY, f"{self.launches} launches")
+        for number, variant in enumerate(_VARIANTS):
             if measured.error_class is None:
-                yield from self._compare(measured, measures.MakeOutput(self.proof + 1 + number, variant))
+                other = yield from self._compare(measured, measures.MakeOutput(self.proof + 1 + number, variant))
+                if not plain.telling and not other.telling and (not plain.constant or other.constant != plain.constant):
+                    measured.blame(rules.TASK_NOT_DISCRIMINATING)
+        different = find_other_start(initial, self.ready.initial, self.ready.parameters)
+        if measured.error_class is None and different:
+            measured.blame(rules.INTERFACE_INITIAL_STATE, different)
+        if measured.error_class is None and self.device is not None:
+            self.device.take_alone()
 
     def after(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Compare the output for inputs that the candidate has not seen."""
         yield from self._compare(measured, measures.MakeOutput(self.again))
 
-    def _send_state(self) -> Generator[Command, Reply, None]:
+    def end_timing(self) -> None:
+        """Let others use the device as well."""
+        if self.device is not None:
+            self.device.share()
+
+    def _send_state(self) -> Generator[Command, Reply, messages.Json]:
+        """How the candidate's own state starts."""
+        initial: messages.Json = None
         length = stream_of(self.ready.state).length if self.has_own_state else 0
         for start in range(0, max(length, 1), self.window_bytes):  # the first chunk also makes the model
             if length:
                 self.baseline.ask(measures.FillWindow(start), messages.Prepared)
             reply = yield measures.TakeState(start)
             self._require_window(reply)
-            _require(reply, messages.Prepared)
+            ready = _require(reply, messages.ModelReady)
+            initial = ready.initial if start == 0 else initial
+        return initial
 
     def _require_window(self, reply: Reply) -> None:
         """Raise an outage, so that the candidate is run again, if its process says that it cannot map device memory.
@@ -86,17 +115,17 @@ class MeasureChecks:
             raise Outage(f"device memory cannot be shared ({answer.error.message})"[:300], where="verifier")
 
     def _compare(
-        self, measured: Measured, command: measures.MakeOutput, replay: bool = False
-    ) -> Generator[Command, Reply, None]:
-        """Blame the candidate if its output is wrong; with `replay`, also if it is right without its kernels."""
+        self, measured: Measured, command: measures.MakeOutput, is_first: bool = False
+    ) -> Generator[Command, Reply, measures.Expected]:
+        """Blame the candidate if its output is wrong; of inputs that tell nothing only where they are the first."""
         expected = self.baseline.ask(measures.Expect(command.seed, command.variant), measures.Expected)
-        is_plain = command.variant == PLAIN
-        if not is_plain and not expected.telling:
-            return
-        if is_plain and self.is_only_proof and not expected.telling:
-            measured.blame(rules.TASK_NOT_DISCRIMINATING)
-            return
+        if not (is_first or expected.telling or expected.constant):
+            return expected
+        if is_first and self.device is not None:
+            self.device.take_alone()
         made = _require((yield command), messages.OutputMade)
+        if is_first and math.isfinite(made.milliseconds):
+            self.known_ms, self.launches = made.milliseconds, made.launches
         problem = self._find_cheat(made) or _find_mismatch(made, expected)
         if problem is None:
             found = yield from self._compare_values(expected)
@@ -104,19 +133,20 @@ class MeasureChecks:
                 self.baseline.ask(measures.MeasureConditions(), messages.Prepared)
                 found = yield from self._compare_values(expected)
             problem = _describe_wrong(found, expected) if found.wrong else None
-        if problem is None and replay and (yield from self._is_right_without_kernels(expected)):
-            problem = rules.RUNTIME_DECOY.finding(f"{made.launches} launches")
         if problem is not None:
             measured.findings.append(problem)
             measured.error_class = measured.error_class or rules.RULES[problem.rule].error_class
-        self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
+        if not (is_first and self.is_only_proof and problem is None):  # else it is compared once more
+            self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
+        return expected
 
     def _is_right_without_kernels(self, expected: measures.Expected) -> Generator[Command, Reply, bool]:
         reply = yield measures.MakeOutput(self.proof, null_kernels=True)
-        if not isinstance(reply.answer, messages.OutputMade) or _find_mismatch(reply.answer, expected) is not None:
-            return False  # it may fail
-        found = yield from self._compare_values(expected)
-        return not found.wrong
+        is_right = isinstance(reply.answer, messages.OutputMade) and _find_mismatch(reply.answer, expected) is None
+        if is_right:  # it may fail
+            is_right = not (yield from self._compare_values(expected)).wrong
+        self.baseline.ask(measures.ForgetExpected(), messages.Prepared)
+        return is_right
 
     def _find_cheat(self, made: messages.OutputMade) -> Finding | None:
         """A finding if PyTorch did the work, as it may do for large inputs only."""

@@ -62,6 +62,7 @@ class TimingPolicy:
         turn_ms: time of one turn of the slower side; slow kernels are called less often, but twice at the least.
         seconds: time of both sides together, the least number of calls aside.
         slow: how many times slower than the reference a candidate may be to be measured as long as others.
+        long_ms: one call is enough of a slower candidate whose calls take longer than this.
     """
 
     repetitions: int = 100
@@ -77,6 +78,7 @@ class TimingPolicy:
     turn_ms: float = 20.0
     seconds: float = 4.0
     slow: float = 20.0
+    long_ms: float = 150.0
 
 
 @dataclass
@@ -110,8 +112,12 @@ _LEAST_SHARE = 0.5
 
 
 class Checks(Protocol):
-    """What is compared before and after the calls that are timed; `input_bytes` are those that a call may read, and
-    `failure` is the rule for a candidate that fails."""
+    """What is compared before and after the calls that are timed; `input_bytes` are those that a call may read,
+    `failure` is the rule for a candidate that fails, and `known_ms` the time of a call that has been compared, if any.
+    """
+
+    @property
+    def known_ms(self) -> float: ...
 
     @property
     def input_bytes(self) -> int: ...
@@ -127,6 +133,10 @@ class Checks(Protocol):
         """The same, with inputs that it has not seen."""
         ...
 
+    def end_timing(self) -> None:
+        """From now on the device need not be held alone."""
+        ...
+
 
 @dataclass(frozen=True)
 class ProofChecks:
@@ -134,6 +144,7 @@ class ProofChecks:
 
     expectation: Expectation
     failure: ClassVar[rules.Rule] = rules.TIMING_EXCEPTION
+    known_ms: ClassVar[float] = 0.0
 
     @property
     def input_bytes(self) -> int:
@@ -146,6 +157,9 @@ class ProofChecks:
     def after(self, measured: Measured) -> Generator[Command, Reply, None]:
         """Every input set that was timed."""
         yield from _check_again(measured, self.expectation)
+
+    def end_timing(self) -> None:
+        """What is left takes no longer than a change of locks."""
 
 
 def time_candidate(
@@ -160,19 +174,19 @@ def time_candidate(
         yield from checks.before(measured)
         if measured.error_class is not None:
             return measured
-        own, eager = yield from _alternate(policy, baseline)
-        yield from checks.after(measured)
-        calls = min(_SHARE_CALLS, _calls_per_turn(policy, statistics.median(_pool(own))))
-        share = yield messages.MeasureShare(calls)
+        own, eager = yield from _alternate(policy, baseline, checks.known_ms)
+        measured.timings.append(summarise("candidate", _pool(own)))
+        if eager:
+            measured.timings.append(_faster_of_both(summarise("eager", _pool(eager)), baseline, eager))
+        if len(_pool(own)) > 1:
+            yield from _check_what_was_timed(policy, checks, measured, own)
+        else:
+            checks.end_timing()  # one long call, which was compared
     except CandidateFailed as error:
         return measured.blame(checks.failure, error)
     except BaselineFailed as error:
         return measured.blame(rules.MEASURE_UNKNOWN, error)
-    measured.own_share = _share(share)
-    candidate = _pool(own)
-    measured.timings.append(summarise("candidate", candidate))
     if eager:
-        measured.timings.append(_faster_of_both(summarise("eager", _pool(eager)), baseline, eager))
         if baseline is not None and baseline.on_device:  # else the two clocks cannot be compared
             _check_hidden_work(measured, own, eager)
         _check_least_time(measured, baseline, checks)
@@ -182,10 +196,24 @@ def time_candidate(
     return measured
 
 
+def _check_what_was_timed(
+    policy: TimingPolicy, checks: Checks, measured: Measured, own: Sequence[Turn]
+) -> Generator[Command, Reply, None]:
+    """Find the share of the candidate's own kernels, and compare its results again."""
+    calls = min(_SHARE_CALLS, _calls_per_turn(policy, statistics.median(_pool(own))))
+    measured.own_share = _share((yield messages.MeasureShare(calls)))
+    checks.end_timing()
+    yield from checks.after(measured)
+
+
 def _alternate(
-    policy: TimingPolicy, baseline: Baseline | None
+    policy: TimingPolicy, baseline: Baseline | None, known_ms: float
 ) -> Generator[Command, Reply, tuple[list[Turn], list[Turn]]]:
-    """Turns of the candidate and of the baseline, without the warm-up."""
+    """Turns of the candidate and of the baseline, without the warm-up. `known_ms`: see `Checks`."""
+    if known_ms > policy.long_ms:
+        eager_turn = _try_turn(baseline, policy.least)
+        if eager_turn and known_ms > policy.slow * statistics.median(eager_turn.times):
+            return [Turn((known_ms,), known_ms)], [eager_turn]
     first = yield from _turn(1)
     eager_turn = _try_turn(baseline, 1)
     if eager_turn and first.times[0] > policy.slow * eager_turn.times[0]:

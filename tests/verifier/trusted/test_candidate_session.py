@@ -86,7 +86,8 @@ def test_candidate_is_rejected_by_a_crosscheck_that_ends_before_it_is_timed_or_l
         judgement = session.conclude(Outcome("ok", {}))
     assert (judgement.stage, judgement.error_class) == (bad.stage, bad.error_class)
     assert judgement.findings[0].message.startswith("a race Seen in emulation")
-    assert [call[0] for call in lock.method_calls] == ["release", "take_alone", *(["release"] if in_time else [])]
+    assert [call[0] for call in lock.method_calls] == ["release", *(["release"] if in_time else [])]
+    assert timing.call_args_list == ([] if in_time else [((expected.result(), lock),)])  # it takes the device
 
 
 @pytest.mark.parametrize("sources", [5, [], {"cpp": 5}, {"cuda": True}, {"headers": 5}, {"headers": [1]}])

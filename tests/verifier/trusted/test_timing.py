@@ -31,12 +31,16 @@ class NothingToCheck:
     """Times of which no result is compared."""
 
     input_bytes = 0
+    known_ms = 0.0
     failure = rules.TIMING_EXCEPTION
 
     def before(self, measured):
         yield from ()
 
     after = before
+
+    def end_timing(self):
+        self.is_alone = False
 
 
 class Rival:
@@ -111,6 +115,23 @@ def test_a_candidate_that_is_far_too_slow_is_measured_by_few_calls():
     assert (measured.timings[0].median_ms, measured.timings[0].repetitions, turns) == (21.0, 3, 2)
     assert measured.error_class is None
     assert drive(Rival(1.0), steady(19.0))[0].timings[0].repetitions == POLICY.least
+
+
+def test_a_long_call_that_has_been_compared_is_all_that_is_measured_of_a_candidate_that_is_far_too_slow():
+    checks = NothingToCheck()
+    checks.known_ms = 21 * 10.0
+
+    def drive_known(eager_ms):
+        schedule = time_candidate(POLICY, Rival(eager_ms), None, checks, True)
+        try:
+            return next(schedule)
+        except StopIteration as end:
+            return end.value
+
+    measured = drive_known(10.0)
+    assert [(one.name, one.median_ms) for one in measured.timings] == [("candidate", 210.0), ("eager", 10.0)]
+    assert (measured.timings[0].repetitions, measured.error_class, checks.is_alone) == (1, None, False)
+    assert isinstance(drive_known(11.0), MeasureTurn)  # not too slow: it is called again
 
 
 def test_noisy_times_are_taken_again_within_bounds():

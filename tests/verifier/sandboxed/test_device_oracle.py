@@ -1,0 +1,81 @@
+"""The oracle of a reference at its measure size, here on the CPU."""
+
+import pytest
+import torch
+
+from musadata.records import InputSpec
+from musadata.verifier.protocol import measure_messages as measures
+from musadata.verifier.sandboxed.device_oracle import DeviceOracle, digest_state
+
+TEXT = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return {result}
+
+
+def get_inputs():
+    return [torch.randn(64, 5)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def prepare(result, monkeypatch, most_rows):
+    """An oracle of a device that has memory for some rows in float64."""
+    oracle = DeviceOracle(
+        measures.PrepareMeasure(TEXT.format(result=result), 7, (InputSpec("x", "normal", "float32", (64, 5)),)),
+        "cpu",
+    )
+    run = oracle._run_double
+
+    def run_double(values):
+        if len(values[0]) > most_rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return run(values)
+
+    monkeypatch.setattr(oracle, "_run_double", run_double)
+    return oracle
+
+
+def test_an_oracle_for_which_memory_lacks_is_made_in_parts_of_the_batch(monkeypatch):
+    whole, parts = (prepare("self.layer(x).relu()", monkeypatch, rows) for rows in (64, 8))
+    for oracle in (whole, parts):
+        assert oracle.expect(measures.Expect(3)).telling
+    assert parts._oracle[0].dtype is torch.float64
+    torch.testing.assert_close(parts._oracle[0], whole._oracle[0], rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("result", ["self.layer(x).softmax(0)", "self.layer(x).sum(0)", "self.layer(x).cumsum(0)"])
+def test_rows_that_depend_on_each_other_are_no_parts(result, monkeypatch):
+    oracle = prepare(result, monkeypatch, 8)
+    with pytest.raises(torch.OutOfMemoryError):
+        oracle.expect(measures.Expect(3))
+
+
+def test_a_constant_is_told_with_its_value(monkeypatch):
+    for result, constant in (("self.layer(x) * 0 + 2", "[2.0, 2.0]"), ("self.layer(x) * float('nan')", "")):
+        found = prepare(result, monkeypatch, 64).expect(measures.Expect(3))
+        assert (found.telling, found.constant) == (False, constant)
+
+
+def test_digests_tell_values_places_and_names():
+    layer = torch.nn.Linear(3, 3)
+    first = digest_state(layer)
+    assert first == digest_state(layer)
+    with torch.no_grad():
+        layer.weight.copy_(layer.weight.flip(0))
+    second = digest_state(layer)
+    assert (first["weight"] != second["weight"], first["bias"] == second["bias"]) == (True, True)
+    with torch.no_grad():
+        layer.bias[0] = torch.nan
+    assert set(digest_state(layer)) == {"weight"}  # a start that means nothing
