@@ -6,7 +6,8 @@ HARNESS is a checkout of ScalingIntelligence/KernelBench: its problems are read 
 are a yardstick, never a source of data. Of each of the levels 1 to 3 as many problems are drawn as asked for, evenly
 over the level, of those for which the teacher has a candidate. Every candidate is judged on its own, from its source;
 the harness gets some of them, drawn evenly again, since one takes it several seconds. Rates are of whole runs, the
-start of processes included. Each difference between the two verdicts is listed with what both had to say.
+start of processes included. A candidate that the harness does not finish in time counts as if it had ended then, which
+is in its favour. Each difference between the two verdicts is listed with what both had to say.
 """
 
 import argparse
@@ -31,6 +32,8 @@ from musadata.errors import MusadataError
 from musadata.records import ErrorClass, Verdict
 from musadata.sandbox import Sandbox
 from musadata.verifier import Verifier
+from musadata.verifier.task_from_reference import PRELOAD as READING
+from musadata.verifier.task_from_reference import PRELOAD_FOR_MANY, read_reference
 
 GOAL_RATIO, GOAL_RATE, GOAL_INTERVAL, FROM_MS = 20.0, 60.0, 0.01, 0.02
 _LEVELS = (1, 2, 3)
@@ -71,24 +74,30 @@ def draw_evenly(items: Sequence[Any], count: int) -> list[Any]:
 
 
 def find_candidates(
-    harness: Path, per_level: int, cores: int, kept: Path | None
+    harness: Path, per_level: int, cores: int, kept: Path | None, write: bool
 ) -> tuple[list[Problem], dict[str, str]]:
-    """Problems of all levels with their candidates, and why others have none. Candidates are read from the file `kept`,
-    or written into it: they take minutes and need no device."""
+    """Problems of all levels with their candidates, and why others have none.
+
+    With `write`, what the file `kept` lacks is added to it as it comes, in an order of which every beginning is an even
+    draw: that takes minutes, and no device.
+    """
+    texts = {name: text for level in _LEVELS for name, text in read_level(harness, level)}
+    found: dict[str, dict[str, str]] = {"candidates": {}, "missing": {}}
     if kept is not None and kept.is_file():
         found = json.loads(kept.read_text(encoding="utf-8"))
-        texts = dict(problem for level in _LEVELS for problem in read_level(harness, level))
-        problems = [Problem(name, texts[name], source) for name, source in found["candidates"].items()]
-        return _draw_each_level(problems, per_level), found["missing"]
-    problems: list[Problem] = []
-    missing: dict[str, str] = {}
-    for name, reference, source, why in _write_candidates(harness, per_level, cores):
-        problems += [Problem(name, reference, source)] if source else []
-        missing |= {} if source else {name: why}
+    left = [name for name in sorted(texts, key=_even_order) if name not in found["candidates"] | found["missing"]]
+    for name, source, why in _write_candidates([(name, texts[name]) for name in left], cores) if write else ():
+        found["candidates" if source else "missing"][name] = source or why
         if kept is not None:
-            found = {"candidates": {one.name: one.candidate for one in problems}, "missing": missing}
             kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    return _draw_each_level(problems, per_level), missing
+    candidates = found["candidates"]
+    problems = [Problem(name, text, candidates[name]) for name, text in texts.items() if name in candidates]
+    return _draw_each_level(problems, per_level), found["missing"]
+
+
+def _even_order(name: str) -> tuple[int, str]:
+    """A sort key by which every beginning is spread over all levels: the bits of the number within one, reversed."""
+    return int(f"{int(name.split('_')[1]) - 1:08b}"[::-1], 2), name
 
 
 def _draw_each_level(problems: Sequence[Problem], per_level: int) -> list[Problem]:
@@ -96,24 +105,19 @@ def _draw_each_level(problems: Sequence[Problem], per_level: int) -> list[Proble
     return [one for level in levels for one in draw_evenly(level, per_level)]
 
 
-def _write_candidates(harness: Path, per_level: int, cores: int) -> Iterator[tuple[str, str, str, str]]:
-    """(name, reference, candidate, why there is none) of the problems that are tried, as they come."""
-    tried: list[tuple[str, str]] = []
-    for level in _LEVELS:  # some will have no candidate: of the third level two thirds
-        most = per_level + per_level // 4 if level < 3 else 4 * per_level
-        tried += draw_evenly(read_level(harness, level), most)
-    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier, Sandbox(PRELOAD) as sandbox:
+def _write_candidates(problems: Sequence[tuple[str, str]], cores: int) -> Iterator[tuple[str, str, str]]:
+    """(name, candidate, why there is none), as they come."""
+    with Sandbox((*PRELOAD, *READING, *PRELOAD_FOR_MANY)) as sandbox:
 
-        def write(problem: tuple[str, str]) -> tuple[str, str, str, str]:
+        def write(problem: tuple[str, str]) -> tuple[str, str, str]:
+            name, reference = problem
             try:
-                lone = verifier.read_reference(problem[1])
-                inputs = lone.measure or lone.require_forms()[0].inputs
-                return *problem, *write_candidate(sandbox, *problem, inputs)
+                return name, *write_candidate(sandbox, name, read_reference(reference, VerifierConfig(), sandbox))
             except MusadataError as error:
-                return *problem, "", f"cannot be read: {error}"[:200]
+                return name, "", f"cannot be read: {error}"[:200]
 
         with ThreadPoolExecutor(cores) as pool:
-            yield from pool.map(write, tried)
+            yield from pool.map(write, problems)
 
 
 def judge_all(
@@ -121,7 +125,7 @@ def judge_all(
 ) -> Iterator[tuple[str, Judged]]:
     """Names and verdicts as they come; what has none after `seconds` is left out."""
     start = time.monotonic()
-    with Verifier(config) as verifier, ThreadPoolExecutor(cores) as pool:
+    with Verifier(config, reads_many=True) as verifier, ThreadPoolExecutor(cores + cores // 2) as pool:
 
         def judge(problem: Problem) -> Judged:
             began = time.monotonic()
@@ -179,7 +183,8 @@ def measure_harness(problems: Sequence[Problem], arguments: argparse.Namespace) 
         for problem in draw_evenly(problems, arguments.harness_candidates)
     ]
     try:
-        found = run_harness(pairs, arguments.harness, arguments.cores, 60 * arguments.harness_minutes)
+        limits = 60 * arguments.harness_minutes, arguments.harness_seconds_each
+        found = run_harness(pairs, arguments.harness, arguments.cores, *limits)
     except RuntimeError as error:
         return {"trouble": str(error)[-1500:], "evaluations": {}, "given": len(pairs)}
     return {**found, "given": len(pairs)}
@@ -190,7 +195,7 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any]) -> list[dict[str, str]
     differences = []
     for name, evaluation in theirs["evaluations"].items():
         mine = ours["verdicts"].get(name)
-        if mine is None or (mine["outcome"] == "accepted") == evaluation["accepted"]:
+        if mine is None or evaluation.get("timed_out") or (mine["outcome"] == "accepted") == evaluation["accepted"]:
             continue
         said = json.dumps(evaluation.get("metadata", ""))[:400]
         differences.append({"name": name, "ours": f"{mine['outcome']} {mine['why']}"[:400], "harness": said})
@@ -218,7 +223,7 @@ def summarise(ours: dict[str, Any], theirs: dict[str, Any], asked: int) -> tuple
         ("candidates a minute", f">= {GOAL_RATE:g}", f"{rate:.1f}", rate >= GOAL_RATE),
         ("median speedup over eager", "", shown, True),
         (f"95 % intervals above {FROM_MS * 1e3:g} µs wider than 1 %", "0", str(len(wide)), not wide),
-        ("the harness, candidates a minute", "", f"{rival:.2f} ({len(done)} done)", True),
+        ("the harness, candidates a minute", "", f"{rival:.2f} ({_describe_done(done)})", True),
         (
             "ours / the harness's",
             f">= {GOAL_RATIO:g}",
@@ -228,6 +233,11 @@ def summarise(ours: dict[str, Any], theirs: dict[str, Any], asked: int) -> tuple
         ("verdicts that differ from the harness's", "", f"{len(differences)} of {len(done)}", True),
     ]
     return lines, {"rate": rate, "harness_rate": rival, "differences": differences, "wide_intervals": wide}
+
+
+def _describe_done(done: dict[str, Any]) -> str:
+    late = sum(bool(one.get("timed_out")) for one in done.values())
+    return f"{len(done)} done{f', of which {late} ended as too slow' * bool(late)}"
 
 
 def _wide_intervals(verdicts: dict[str, Any]) -> dict[str, list[float]]:
@@ -249,6 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="for our side")
     parser.add_argument("--harness-candidates", type=int, default=16, help="how many the harness judges; whole rounds")
     parser.add_argument("--harness-minutes", type=float, default=20.0)
+    parser.add_argument("--harness-seconds-each", type=float, default=180.0, help="of which no more count for one")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--output", type=Path)
@@ -257,7 +268,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     partial = Path(tempfile.gettempdir()) if arguments.output is None else arguments.output.parent
     partial.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    problems, missing = find_candidates(arguments.harness, arguments.per_level, arguments.cores, arguments.candidates)
+    kept = arguments.candidates
+    write = kept is None or arguments.only_candidates or not kept.is_file()
+    problems, missing = find_candidates(arguments.harness, arguments.per_level, arguments.cores, kept, write)
     drawing = time.monotonic() - start
     print(f"{len(problems)} candidates after {drawing:.0f} s, {len(missing)} problems have none", flush=True)
 
@@ -278,11 +291,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     report("KernelBench at its own sizes", lines, details, arguments.output)
     for one in figures["differences"]:
         print(json.dumps(one), flush=True)
-    kept = all(line[3] for line in lines)
+    reached = all(line[3] for line in lines)
     sys.stdout.flush()
     if threading.active_count() > 1:
-        os._exit(0 if kept else 1)  # a verdict that takes too long is not waited for
-    return 0 if kept else 1
+        os._exit(0 if reached else 1)  # a verdict that takes too long is not waited for
+    return 0 if reached else 1
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@
 
 HARNESS is a checkout of ScalingIntelligence/KernelBench. WORK holds `NAME.reference.py` and `NAME.candidate.py`. First
 all candidates are compiled into its cache by a pool over all cores (`kernelbench.compile.batch_compile`), then each is
-evaluated in a fresh process (`kernelbench.eval.eval_kernel_against_ref`, 5 correctness and 100 timing runs): the
-script itself cannot be used, for it also imports what rents machines. Writes `WORK/harness.json` after each step.
+evaluated in a fresh process (`kernelbench.eval.eval_kernel_against_ref`, 5 correctness and 100 timing runs) for
+`--seconds-each` at the most: the script itself cannot be used, for it also imports what rents machines. Writes
+`WORK/harness.json` after each step.
 """
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import shutil
@@ -45,14 +47,15 @@ def write_stand_ins(folder: Path) -> None:
             (folder / f"{name}.py").write_text(text)
 
 
-def _evaluate(reference: str, candidate: str, build: str) -> dict[str, Any]:
+def evaluate(reference: str, candidate: str, build: str, timed: bool = True) -> dict[str, Any]:
+    """What the harness says of a candidate; call it in a process of its own."""
     import torch
     from kernelbench.eval import eval_kernel_against_ref
 
     result = eval_kernel_against_ref(
         original_model_src=reference,
         custom_model_src=candidate,
-        measure_performance=True,
+        measure_performance=timed,
         timing_method="cuda_event",
         num_correct_trials=5,
         num_perf_trials=100,
@@ -78,13 +81,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--cores", type=int, required=True)
     parser.add_argument("--arch", default="Hopper")
+    parser.add_argument("--seconds-each", type=float, default=180.0, help="an evaluation that takes longer is ended")
     arguments = parser.parse_args(argv)
     from kernelbench.utils import set_gpu_arch
 
     set_gpu_arch([arguments.arch])  # as its script does: without it every evaluation compiles once more
     work: Path = arguments.work.resolve()
     multiprocessing.set_start_method("spawn")
-    names = sorted(path.name.removesuffix(".candidate.py") for path in work.glob("*.candidate.py"))
+    names = [path.name.removesuffix(".candidate.py") for path in work.glob("*.candidate.py")]
+    names.sort(key=lambda name: hashlib.sha256(name.encode()).digest())  # a run that is cut off is an even draw
     report: dict[str, Any] = {"cores": arguments.cores, "compile_seconds": None, "evaluations": {}}
     report["compile_seconds"] = _compile(work, names, arguments.cores, arguments.arch)
     _note(work, report)
@@ -94,7 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with multiprocessing.Pool(1) as pool:
             build = str(work / "cache" / "run" / str(index) / "0")
             try:
-                result = pool.apply_async(_evaluate, (reference, candidate, build)).get(timeout=180)
+                result = pool.apply_async(evaluate, (reference, candidate, build)).get(arguments.seconds_each)
+            except multiprocessing.TimeoutError:
+                result = {"accepted": False, "timed_out": True, "metadata": "takes too long"}
             except Exception as error:
                 result = {"accepted": False, "metadata": f"{type(error).__name__}: {error}"[:300]}
         report["evaluations"][name] = {**result, "seconds": time.perf_counter() - start}

@@ -101,7 +101,9 @@ def verify_alone(pair: Pair, work: Path, backend: str) -> float:
     return time.perf_counter() - start
 
 
-def run_harness(pairs: Sequence[Pair], harness: Path, cores: int, seconds: float) -> dict[str, Any]:
+def run_harness(
+    pairs: Sequence[Pair], harness: Path, cores: int, seconds: float, seconds_each: float = 180.0
+) -> dict[str, Any]:
     """What the harness reports, and in `wall_seconds` how long the whole command took; partial if time runs out."""
     work = Path(tempfile.mkdtemp(prefix="musadata-harness-"))
     try:
@@ -112,6 +114,7 @@ def run_harness(pairs: Sequence[Pair], harness: Path, cores: int, seconds: float
         path = [str(harness / "src"), str(work / "stand_ins"), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "HOME": str(work)}
         command = [sys.executable, "-m", "benchmarks.kernelbench_harness", "--work", str(work), "--cores", str(cores)]
+        command += ["--seconds-each", str(seconds_each)]
         start = time.perf_counter()
         with (work / "log").open("wb") as log:
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, process_group=0)
