@@ -35,6 +35,7 @@ class Backend:
     flush_bytes: int = 256 << 20  # written before each timed call: several times the L2 cache of any device so far
     checks: str = ""  # how closely its kernels' accesses are checked: nothing, brief, full; see `plan_calls`
     crosscheck: bool = False  # whether the emulator sees mistakes of kernels that go unnoticed there
+    memory_mb: int = 0  # of the device; 0 where nothing is measured that is large
     seats: int = 0  # how many candidates' contexts fit in its memory at a time; 0: any number
     is_full: Callable[[], bool] = lambda: (
         False

@@ -1,9 +1,12 @@
 """The processes that a candidate is timed against, and whose turn it is on the device."""
 
 import hashlib
+import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from musadata.config import VerifierConfig
@@ -14,6 +17,7 @@ from musadata.verifier.compilation.build_cache import cache_folder
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.messages import PrepareReference, number_blobs
+from musadata.verifier.protocol.streams import stream_of
 from musadata.verifier.trusted.baseline_process import Baseline, BaselineFailed
 from musadata.verifier.trusted.device_lock import DeviceLock, DeviceSeat
 from musadata.verifier.trusted.expectation import Expectation
@@ -30,37 +34,49 @@ from musadata.verifier.trusted.timing import (
 
 _WINDOW_BYTES = 256 << 20  # what passes between processes at a time
 _AT_ONCE = 4  # references that are prepared for candidates, of which one is timed
+# Of a measure size's inputs, with results and oracle in float64, in both processes; and what others may need.
+_COPIES, _LEAST_NEED, _MEMORY_SHARE = 12, 8 << 30, 0.85
 
 
 class _Eager:
-    """Processes for references in eager mode, of which each candidate gets one for as long as it is timed."""
+    """Processes for references in eager mode, of which each candidate gets one for as long as it is timed, in the order
+    in which they ask. `memory`: bytes that all together may need."""
 
-    def __init__(self, make: Callable[[], Baseline]):
+    def __init__(self, make: Callable[[], Baseline], memory: int):
         self._free = [make() for _ in range(_AT_ONCE)]
         self._all = tuple(self._free)
+        self._memory, self._used = memory, 0
         self._changed = threading.Condition()
-        self._waiting_for_all = 0
+        self._queue: deque[object] = deque()
         self._free[-1].launch()
 
-    def take(self, reference: str, alone: bool) -> Baseline:
-        """One that is free; the one that has served this reference last, if it is. `alone`: when all are, and none of
-        the others is given to anybody until this one is back."""
+    @contextmanager
+    def _turn(self, need: int) -> Iterator[None]:
+        ticket = object()
         with self._changed:
-            self._waiting_for_all += alone
-            if alone:
-                self._changed.wait_for(lambda: len(self._free) == _AT_ONCE)
-            else:
-                self._changed.wait_for(lambda: bool(self._free) and not self._waiting_for_all)
+            self._queue.append(ticket)
+            self._changed.wait_for(
+                lambda: self._queue[0] is ticket and bool(self._free) and self._used + need <= self._memory
+            )
+            yield
+            self._queue.popleft()
+            self._changed.notify_all()
+
+    def take(self, reference: str, need: int) -> tuple[Baseline, Callable[[], None]]:
+        """One that is free, and what gives it back; the one that has served this reference last, if it is. `need`:
+        bytes; with all that there are, the others free what they keep."""
+        need = min(need, self._memory)
+        with self._turn(need):
             found = next((one for one in self._free if one.reference == reference), self._free[-1])
             self._free.remove(found)
-            for other in self._free if alone else ():
+            self._used += need
+            for other in self._free if need == self._memory else ():
                 other.release(keep=False)
-            return found
+        return found, partial(self._give_back, found, need)
 
-    def give_back(self, baseline: Baseline, alone: bool) -> None:
-        """Let others have it."""
+    def _give_back(self, baseline: Baseline, need: int) -> None:
         with self._changed:
-            self._waiting_for_all -= alone
+            self._used -= need
             self._free.append(baseline)
             self._changed.notify_all()
 
@@ -76,7 +92,8 @@ class BaselinePool:
     def __init__(self, config: VerifierConfig, backend: Backend, sandbox: Sandbox):
         self._config = config
         self._policy = TimingPolicy(repetitions=config.timed_runs)
-        self._eager = _Eager(partial(Baseline, sandbox, backend.clock, False, backend.flush_bytes))
+        make = partial(Baseline, sandbox, backend.clock, False, backend.flush_bytes)
+        self._eager = _Eager(make, int(_MEMORY_SHARE * backend.memory_mb * 2**20) or sys.maxsize)
         self._compiled = Baseline(sandbox, backend.clock, True, backend.flush_bytes)
         self._compiled_times: dict[str, Timing | None] = {}
         self._folder, self._name, self._seats = cache_folder() / "locks", backend.identity, backend.seats
@@ -98,7 +115,7 @@ class BaselinePool:
         request = PrepareReference(
             reference, seed, expectation.init_arguments, timed[0].literals, expectation.state, inputs
         )
-        eager, close = self._take(reference)
+        eager, close = self._eager.take(reference, 0)
         try:
             lock.take_alone()
             prepared = _prepared(eager, request)
@@ -109,11 +126,6 @@ class BaselinePool:
         schedule = time_candidate(self._policy, prepared, compiled, ProofChecks(expectation), self._config.strict)
         return Driver(schedule, close=close)
 
-    def _take(self, reference: str, alone: bool = False) -> tuple[Baseline, Callable[[], None]]:
-        """A baseline, and what gives it back."""
-        eager = self._eager.take(reference, alone)
-        return eager, partial(self._eager.give_back, eager, alone)
-
     def start_measure(
         self, measure: MeasureSet, exercise: Exercise, seed: int, expectation: Expectation, lock: DeviceLock
     ) -> Driver:
@@ -123,7 +135,9 @@ class BaselinePool:
         Raises:
             BaselineFailed: the reference does not run at that size, here and now.
         """
-        eager, give_back = self._take(measure.reference, exercise.needs_memory)
+        tensors = [messages.TensorFacts(one.name, one.dtype, one.shape) for one in measure.specs if one.dtype]
+        need = sys.maxsize if exercise.needs_memory else _LEAST_NEED + _COPIES * stream_of(tensors).length
+        eager, give_back = self._eager.take(measure.reference, need)
 
         def close() -> None:
             try:

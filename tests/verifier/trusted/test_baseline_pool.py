@@ -20,37 +20,37 @@ class Process:
 
 
 def test_a_reference_is_served_by_the_process_that_served_it_last():
-    eager = baseline_pool._Eager(Process)
-    first, second = eager.take("a", alone=False), eager.take("b", alone=False)
+    eager = baseline_pool._Eager(Process, 100)
+    (first, give_first), (second, give_second) = eager.take("a", 10), eager.take("b", 10)
     assert first is not second
     assert (first.events, second.events) == (["launch"], [])  # the others start when they are needed
     first.reference, second.reference = "a", "b"
-    eager.give_back(second, alone=False)
-    eager.give_back(first, alone=False)
-    assert eager.take("b", alone=False) is second
+    give_second()
+    give_first()
+    assert eager.take("b", 10)[0] is second
 
 
 def test_whoever_needs_all_memory_waits_for_the_others_and_is_not_overtaken():
-    eager = baseline_pool._Eager(Process)
-    held = [eager.take("a", alone=False) for _ in range(baseline_pool._AT_ONCE - 1)]
+    eager = baseline_pool._Eager(Process, 100)
+    held = [eager.take("a", 20) for _ in range(baseline_pool._AT_ONCE - 1)]
     order = []
 
-    def take(name, alone):
-        process = eager.take(name, alone)
-        order.append(name)
-        eager.give_back(process, alone)
+    def take(name, need):
+        _, give_back = eager.take(name, need)
+        order.append((name, eager._used))
+        give_back()
 
-    alone = threading.Thread(target=take, args=("alone", True))
-    alone.start()
-    while not eager._waiting_for_all:
+    large = threading.Thread(target=take, args=("large", 10**6))
+    large.start()
+    while not eager._queue:
         pass
-    late = threading.Thread(target=take, args=("late", False))  # one is free, but not for it
+    late = threading.Thread(target=take, args=("late", 1))  # there is room, but others came first
     late.start()
     late.join(0.1)
     assert order == []
-    for process in held:
-        eager.give_back(process, alone=False)
-    alone.join(30)
+    for _, give_back in held:
+        give_back()
+    large.join(30)
     late.join(30)
-    assert order == ["alone", "late"]
-    assert sum(process.events.count("release") for process in held) >= len(held) - 1  # what they kept on the device
+    assert order == [("large", 100), ("late", 1)]
+    assert sum(process.events.count("release") for process, _ in held) >= len(held) - 1  # what they kept on the device

@@ -147,6 +147,7 @@ def open_cuda(config: VerifierConfig) -> Backend:
         times=True,
         crosscheck=True,
         identity=device.uuid,
+        memory_mb=device.memory_mb,
         seats=device.seats,
         is_full=watch_memory(device.uuid),
         is_lost=watch_device(device.uuid),
