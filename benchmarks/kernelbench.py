@@ -117,7 +117,8 @@ def _write_candidates(problems: Sequence[tuple[str, str]], cores: int) -> Iterat
                 return name, "", f"cannot be read: {error}"[:200]
 
         with ThreadPoolExecutor(cores) as pool:
-            yield from pool.map(write, problems)
+            for done in as_completed([pool.submit(write, problem) for problem in problems]):
+                yield done.result()
 
 
 def judge_all(

@@ -20,7 +20,7 @@ PRELOAD = (
     "musadata.teacher.compiler.capturing.capture_preload",
     "musadata.teacher.compiler.capturing.several_sizes",
 )
-_LIMITS = Limits(seconds=60, memory_mb=0)
+_LIMITS = Limits(seconds=40, memory_mb=0)
 Form = tuple[str, tuple[InputSpec, ...]]
 
 
