@@ -5,6 +5,8 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ from musadata.mining.pruning.proving import prune_and_prove
 
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
-PER_GUESS = 40  # of these, exhausted on repairing one family of guesses
+PER_GUESS = 40  # attempts at one family of guesses
+MAX_REPAIRED = 600  # corrections that wait to be tried
 MAX_ABSENT = 3  # tries that use a package which references may not import; others will use it as well
 STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
 
@@ -132,18 +135,23 @@ def _families(
 
 
 def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) -> tuple[Attempt | None, Result]:
-    """Try a family in order, with corrections of failed attempts, until one works or `PER_GUESS` tries are used.
+    """Try a family, with corrections of failed attempts, until one works or `PER_GUESS` attempts were made.
+
+    Corrections of the attempt that got furthest in the code come first; every fourth attempt is a guess of the family.
 
     Returns:
         The attempt that works, and the first failure among those that came furthest: later ones are often caused by
         the corrections.
     """
-    queue, repaired = deque(family), deque[Attempt]()
-    seen, end = set(family), runner.tries + PER_GUESS
-    turn = absent = 0
-    while (queue or repaired) and runner.tries < end and not runner.exhausted:
-        turn += 1
-        attempt = repaired.popleft() if repaired and (turn % 4 or not queue) else queue.popleft()
+    guesses, repaired = deque(family), _Repaired()
+    tried: set[Attempt] = set()
+    absent = 0
+    while len(tried) < PER_GUESS and not runner.exhausted and (guesses or repaired):
+        use_repaired = repaired and (len(tried) % 4 != 3 or not guesses)
+        attempt = repaired.pop() if use_repaired else guesses.popleft()
+        if attempt in tried:
+            continue
+        tried.add(attempt)
         result = runner.attempt(attempt)
         if result.ok:
             return attempt, result
@@ -153,11 +161,28 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) 
         if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
             break
-        for other in repair(attempt, result.error, result.line):
-            if other not in seen and len(seen) < 400:
-                seen.add(other)
-                repaired.append(other)
+        for rank, other in enumerate(repair(attempt, result.error, result.line)):
+            if other not in tried and len(repaired) < MAX_REPAIRED:
+                repaired.push(other, result, rank)
     return None, furthest
+
+
+class _Repaired:
+    """Corrected attempts: those of the failure that came furthest first, then the first corrections of each failure."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, tuple[int, ...], int, int, Attempt]] = []
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, attempt: Attempt, failure: Result, rank: int) -> None:
+        progress = tuple(-line for line in failure.place)
+        heappush(self._heap, (-STAGES.index(failure.stage), progress, rank, next(self._numbers), attempt))
+
+    def pop(self) -> Attempt:
+        return heappop(self._heap)[-1]
 
 
 def _disable_dropout(runner: AttemptRunner, attempt: Attempt, model: type) -> Attempt:

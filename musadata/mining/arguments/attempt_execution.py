@@ -21,7 +21,9 @@ from musadata.mining.arguments.operations import OperationCounter
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace, "math": math}
 TRANSIENT = "<reference>"
-PARAMETERS_PER_TRY = 250_000  # a large module uses up more tries: a clock must not decide what is found
+# A large module uses up more tries: a clock must not decide what is found. Construction takes longer than a call.
+PARAMETERS_PER_TRY = 1_000_000
+CALLED_PARAMETERS_PER_TRY = 10_000_000
 MAX_KEPT = 64_000_000  # parameters of all modules kept for later attempts
 LAZY = (UninitializedParameter, UninitializedBuffer)
 
@@ -33,6 +35,7 @@ class Result:
     ok: bool
     error: str = ""
     line: str = ""
+    place: tuple[int, ...] = ()  # line numbers of the mined code that raised, outermost call first
     stage: str = ""  # "init", "inputs" or "forward", where it failed
     elements: int = 0
     parameters: int = 0
@@ -87,7 +90,7 @@ class AttemptRunner:
             warnings.simplefilter("ignore")
             result = self._attempt(attempt, twice)
         self._seen[attempt] = result
-        self.tries += result.parameters // PARAMETERS_PER_TRY
+        self.tries += result.parameters // CALLED_PARAMETERS_PER_TRY
         return result
 
     def _attempt(self, attempt: Attempt, twice: bool) -> Result:
@@ -98,8 +101,8 @@ class AttemptRunner:
         try:
             built = self._build(attempt.init)
         except Exception as error:
-            charge = error.charge if isinstance(error, TooLarge) else 0
-            self._unbuildable[attempt.init] = failed = self._failure(error, "init", charge)
+            self.tries += error.charge // PARAMETERS_PER_TRY if isinstance(error, TooLarge) else 0
+            self._unbuildable[attempt.init] = failed = self._failure(error, "init")
             return failed
         if built.parameters < 0:
             return Result(False, "ValueError: parameters get their shapes from the first input", stage="lazy")
@@ -142,11 +145,12 @@ class AttemptRunner:
         if any(isinstance(item, LAZY) for item in [*model.parameters(), *model.buffers()]):
             return Built(model, -1, torch.get_rng_state(), None)
         parameters = sum(item.numel() for item in model.parameters())
+        self.tries += parameters // PARAMETERS_PER_TRY
         return Built(model, parameters, torch.get_rng_state(), Snapshot(model))
 
     def _put_back(self, init: tuple[str, ...], built: Built) -> None:
-        """Cache a module for later attempts with the same arguments, unless a call has changed it."""
-        if built.snapshot is None or not built.snapshot.holds():
+        """Cache a module for later attempts with the same arguments, unless a call has changed it for good."""
+        if built.snapshot is None or not built.snapshot.restore():
             return
         self._kept[init] = built
         while sum(item.parameters for item in self._kept.values()) > MAX_KEPT or len(self._kept) > 8:
@@ -159,7 +163,9 @@ class AttemptRunner:
     def _failure(self, error: Exception, stage: str, parameters: int = 0) -> Result:
         message = f"{type(error).__name__}: {error}"[:2000]
         message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message)
-        return Result(False, message, _failing_line(error, self.source), stage, parameters=parameters)
+        place = _failing_place(error)
+        line = self.source.splitlines()[place[-1] - 1].strip() if place else ""
+        return Result(False, message, line, place, stage, parameters=parameters)
 
 
 @lru_cache(maxsize=1024)
@@ -186,11 +192,11 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
 
 
-def _failing_line(error: Exception, source: str) -> str:
-    """The innermost line of the mined code in an exception's traceback. `traceback` would read files."""
-    trace, number = error.__traceback__, 0
+def _failing_place(error: Exception) -> tuple[int, ...]:
+    """The lines of the mined code in an exception's traceback, outermost first. `traceback` would read files."""
+    trace, numbers = error.__traceback__, []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == TRANSIENT:
-            number = trace.tb_lineno
+            numbers.append(trace.tb_lineno)
         trace = trace.tb_next
-    return source.splitlines()[number - 1].strip() if number else ""
+    return tuple(numbers)

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from musadata.mining.arguments.attempts import Draw, integers
 
@@ -13,6 +14,18 @@ TARGET_NAMES = re.compile(r"target|label|gt|y_true|truth")
 MASK_NAMES = re.compile(r"mask")
 RANK_WORDS = ((4, r"2d\b|2D\b|pixel_shuffle|interpolate"), (3, r"1d\b|1D\b"), (5, r"3d\b|3D\b"))
 FLAT_WORDS = re.compile(r"nn\.Linear|LayerNorm|bmm|attention|Embedding|F\.linear")
+CHANNEL_NAMES = re.compile(
+    r"^(in|input|c_in|n?inp?|enc_in)_?(ch|chans?|channels?|nc|planes?|features?|feats?|dims?|size)?$|^(n_|num_)?in_?ch"
+    r"|^(channels?|planes?|d_?model|embed_dim|n_embd|dim|nc|ch|chn|n_channels|hidden_size|emb_dim|feat_dim|d_in|c_in)$"
+)
+SIDE_NAMES = re.compile(
+    r"^(img|image|im|input|feat|feature|crop|spatial|frame)s?_?(size|res|resolution|shape|hw|dims?)$"
+    r"|^(input_)?(resolution|size|height|h)$|^(img|image|in)_(h|height|w|width)$"
+)
+LENGTH_NAMES = re.compile(
+    r"seq_?len|n_tokens|num_patches|context_length|^block_size$|^length$|^window$|(?:^|_)timesteps$"
+)
+MAX_SIDE, MAX_LENGTH, MAX_UNIFORM = 256, 512, 32
 UNPACKED = re.compile(r"^\s*\(?((?:\w+,\s*)+\w+)\)?\s*=\s*(\w+)\.(?:shape|size\(\))\s*$", re.MULTILINE)
 
 
@@ -26,17 +39,17 @@ def guess_inputs(
         required = [item for item in parameters if item.kind <= 2][:1]
     if not required or len(required) > 6:
         return []
-    width = _width(init, signature)
+    sizes = _sizes(init, signature)
+    width = sizes.width
     required_draws = [_plain(item) for item in required]
     lists: list[tuple[Draw, ...]] = []
-    for rank in _ranks(source, required[0].name):
-        for shape in _shapes(rank, width):
-            lists.append(
-                tuple(
-                    plain or _draw(item.name, shape, source)
-                    for item, plain in zip(required, required_draws, strict=True)
-                )
+    shapes = [shape for rank in _ranks(source, required[0].name) for shape in _shapes(rank, sizes)]
+    for shape in [*shapes, *((width,) * rank for rank in (4, 3, 2) if width <= MAX_UNIFORM)]:
+        lists.append(
+            tuple(
+                plain or _draw(item.name, shape, source) for item, plain in zip(required, required_draws, strict=True)
             )
+        )
     if len(required) == 1:
         lists += [(Draw("randint", (3, 18), 16, "int64"),), (Draw("randint", (7,), 16, "int64"),)]
     else:
@@ -52,11 +65,47 @@ def _plain(parameter: inspect.Parameter) -> Draw | None:
     return Draw("literal", literal=literal, dtype="") if literal else None
 
 
-def _width(init: tuple[str, ...], signature: inspect.Signature) -> int:
-    """The first constructor argument, given or by default, that looks like a number of features."""
-    values = [value for text in init for value in integers(text)]
-    values += [item.default for item in list(signature.parameters.values())[len(init) :] if type(item.default) is int]
-    return next((value for value in values if value >= 5), 24)
+@dataclass(frozen=True)
+class _Sizes:
+    """What constructor arguments, given or by default, say of an input: its features, an image's sides, a length."""
+
+    width: int
+    sides: tuple[tuple[int, int], ...]
+    lengths: tuple[int, ...]
+
+
+def _sizes(init: tuple[str, ...], signature: inspect.Signature) -> _Sizes:
+    """The feature count is a parameter of such a name, or the first number that looks like one."""
+    parameters = list(signature.parameters.values())
+    texts = [*init, *(repr(item.default) for item in parameters[len(init) :] if _is_size(item.default))]
+    named = [item.name.lower() for item in [*parameters[: len(init)], *filter(_has_size, parameters[len(init) :])]]
+    values = [integers(text) for text in texts]
+    channels = [
+        own[0] for name, own in zip(named, values, strict=False) if len(own) == 1 and CHANNEL_NAMES.search(name)
+    ]
+    large = [value for own in values for value in own if value >= 5]
+    sides = [
+        (own[-2] if len(own) > 1 else own[0], own[-1])
+        for name, own in zip(named, values, strict=False)
+        if SIDE_NAMES.search(name) and own and 4 <= max(own) <= MAX_SIDE
+    ]
+    lengths = [
+        own[0]
+        for name, own in zip(named, values, strict=False)
+        if LENGTH_NAMES.search(name) and own and 2 <= own[0] <= MAX_LENGTH
+    ]
+    return _Sizes(next(iter([*channels, *large]), 24), tuple(dict.fromkeys(sides)), tuple(dict.fromkeys(lengths)))
+
+
+def _has_size(parameter: inspect.Parameter) -> bool:
+    return _is_size(parameter.default)
+
+
+def _is_size(value: object) -> bool:
+    """Whether a default is a whole number, or several."""
+    if isinstance(value, (tuple, list)):
+        return bool(value) and all(type(item) is int for item in value)
+    return type(value) is int
 
 
 def _ranks(source: str, name: str) -> list[int]:
@@ -75,13 +124,18 @@ def _ranks(source: str, name: str) -> list[int]:
     return sorted(scores, key=lambda rank: (-scores[rank], rank == 5, abs(rank - 3.4)))
 
 
-def _shapes(rank: int, width: int) -> Iterator[tuple[int, ...]]:
+def _shapes(rank: int, sizes: _Sizes) -> Iterator[tuple[int, ...]]:
+    width = sizes.width
     if rank == 2:
         yield (18, width)
     elif rank == 3:
+        yield from ((5, length, width) for length in sizes.lengths)
         yield (5, 18, width)
         yield (5, width, 18)
     elif rank == 4:
+        for sides in sizes.sides:
+            yield (2, width, *sides)
+            yield (2, 3, *sides)
         yield (3, width, 16, 20)
         yield (3, 3, 32, 40)
         yield (3, 16, 20, width)

@@ -1,5 +1,7 @@
 """Detecting whether a call has changed a module: an unchanged one can be reused for the next attempt.
 
+Buffers that a call wrote to are put back: the statistics of normalization layers had every large network built anew.
+
 Runs inside the sandbox.
 """
 
@@ -12,8 +14,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 MINED = "mined"  # `__name__` of mined code
+MAX_COPIED = 1 << 20  # elements of all copied buffers
 MAX_ITEMS = 100_000  # comparing more takes longer than most constructors
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type, range, slice, types.BuiltinFunctionType)
@@ -38,15 +42,22 @@ class Snapshot:
                 seen.add(id(item))
                 waiting.extend(self._open(item))
         self._versions = [tensor._version for tensor in self._tensors]
+        self._copies = _copied_buffers(value) if isinstance(value, nn.Module) else {}
 
-    def holds(self) -> bool:
-        """Whether every object is still the same one, and no tensor has been written to."""
-        return (
-            self.complete
-            and not any(self._empty)
-            and all(map(_is_same, self._filled))
-            and [tensor._version for tensor in self._tensors] == self._versions
-        )
+    def restore(self) -> bool:
+        """Whether every object is still the same one, and every tensor has its value again."""
+        if not self.complete or any(self._empty) or not all(map(_is_same, self._filled)):
+            return False
+        changed = [n for n, tensor in enumerate(self._tensors) if tensor._version != self._versions[n]]
+        copies = [self._copies.get(id(self._tensors[n])) for n in changed]
+        for n, copy in zip(changed, copies, strict=True):
+            tensor = self._tensors[n]
+            if copy is None or copy.shape != tensor.shape:
+                return False
+            with torch.no_grad():
+                tensor.copy_(copy)
+            self._versions[n] = tensor._version
+        return True
 
     def _open(self, value: Any) -> Iterable[Any]:
         """The objects that a value holds; mutable containers are recorded."""
@@ -78,6 +89,14 @@ class Snapshot:
         else:
             self._empty.append(container)
         return items
+
+
+def _copied_buffers(model: nn.Module) -> dict[int, torch.Tensor]:
+    """Copies of the buffers by the buffers' ids; none if they are large."""
+    buffers = [item for item in model.buffers() if not is_lazy(item)]
+    if sum(item.numel() for item in buffers) > MAX_COPIED:
+        return {}
+    return {id(item): item.clone() for item in buffers}
 
 
 def _is_same(noted: tuple[Any, tuple[Any, ...]]) -> bool:

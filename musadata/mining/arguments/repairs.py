@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
+from musadata.mining.arguments.stated_sizes import LARGEST, resize
 
-LARGEST = 4096
 WANTS_INTEGERS = re.compile(
     r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot", re.I
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
+WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input value should be", re.I)
 RANK = re.compile(
     r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
     r"|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of) (\d)"
@@ -35,6 +36,7 @@ def repair(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
         error: type and message of the exception.
         line: the source line of the reference that raised it, "" if unknown.
     """
+    yield from resize(attempt, error)
     yield from _match_sizes(attempt, error)
     yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error)
     yield from _change_dtype(attempt, error)
@@ -100,6 +102,8 @@ def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    if WANTS_SHARES.search(error):  # a small share is index 0 as well, if it is cut to a whole number
+        yield replace(attempt, draws=tuple(_share(draw) for draw in attempt.draws))
     for number, draw in enumerate(attempt.draws):
         if WANTS_INTEGERS.search(error) and draw.kind in ("randn", "rand"):
             yield with_draw(attempt, number, Draw("randint", draw.shape, 8, "int64"))
@@ -109,6 +113,11 @@ def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
             yield with_draw(attempt, number, replace(draw, high=2))
         if "bool" in error.lower() and draw.kind != "bool":
             yield with_draw(attempt, number, Draw("bool", draw.shape, dtype="bool"))
+
+
+def _share(draw: Draw) -> Draw:
+    """Numbers from 0 to 1 in place of normal ones."""
+    return replace(draw, kind="rand") if draw.kind == "randn" else draw
 
 
 def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:

@@ -11,6 +11,7 @@ from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, with_integers
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.growth import MAX_MODULES
+from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.search import search_and_prune, search_arguments, warm_up
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
@@ -156,7 +157,7 @@ def test_a_module_that_remembers_its_first_input_is_built_again_for_the_next():
     assert bench.space["Model"].built == 1
 
 
-def test_a_module_whose_buffer_is_written_to_is_constructed_again():
+def test_a_buffer_that_a_call_writes_to_is_put_back():
     body = (
         "class Model(nn.Module):\n    built = 0\n    def __init__(self):\n        super().__init__()\n"
         "        Model.built += 1\n        self.register_buffer('calls', torch.zeros(()))\n\n"
@@ -165,7 +166,47 @@ def test_a_module_whose_buffer_is_written_to_is_constructed_again():
     bench = AttemptRunner(HEAD + body, 240)
     bench.load()
     assert all(bench.attempt(Attempt((), (Draw("randn", (size, 3)),))).finite for size in (4, 5, 6))
-    assert bench.space["Model"].built == 3
+    assert bench.space["Model"].built == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "error", "wanted"),
+    [
+        (
+            [(3, 24, 16, 20)],
+            "expected input[3, 24, 16, 20] to have 3 channels, but got 24 channels instead",
+            [(3, 3, 16, 20)],
+        ),
+        ([(5, 18, 24)], "mat1 and mat2 shapes cannot be multiplied (90x24 and 36x8)", [(5, 18, 36)]),
+        ([(5, 6), (5, 6)], "mat1 and mat2 shapes cannot be multiplied (5x24 and 16x8)", [(5, 4), (5, 4)]),
+        (
+            [(2, 24, 8, 8), (2, 24, 8, 8)],
+            "The size of tensor a (16) must match the size of tensor b (8) at non-singleton dimension 3",
+            [(2, 24, 8, 8), (2, 24, 16, 16)],
+        ),
+        (
+            [(4, 6), (3, 4, 6)],
+            "of tensor a (72) must match the size of tensor b (6) at non-singleton dimension 1",
+            [(4, 6), (6,)],
+        ),
+        ([(2, 3, 8, 8)], "Kernel size can't be greater than actual input size", [(2, 3, 16, 16)]),
+        ([(3, 4, 16, 20)], "mat1 and mat2 shapes cannot be multiplied (3x1280 and 1024x8)", [(3, 4, 16, 16)]),
+    ],
+)
+def test_the_size_that_an_error_asks_for_is_tried_early(shapes, error, wanted):
+    attempt = Attempt((), tuple(Draw("randn", shape) for shape in shapes))
+    tried = [[draw.shape for draw in other.draws] for other in list(resize(attempt, f"RuntimeError: {error}"))[:4]]
+    assert wanted in tried
+
+
+def test_a_network_of_many_parameters_is_corrected_more_than_once():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv, self.norm = nn.Conv2d(3, 8, 7, stride=4), nn.BatchNorm2d(8)\n"
+        "        self.pool, self.fc = nn.Conv2d(8, 4, 5), nn.Linear(16384, 1024)\n\n"
+        "    def forward(self, x):\n        return self.pool(self.norm(self.conv(x)))\n"
+    )
+    assert "reason" not in search(body)
 
 
 def test_what_runs_only_on_repeated_numbers_is_not_found_to_run():

@@ -1,0 +1,155 @@
+"""The sizes that an error message states: which size an input has, which one is wanted, and in which dimension.
+
+A message such as "expected input[3, 50, 16, 20] to have 3 channels, but got 50 channels" leaves no doubt; trying every
+number of it in every place used up a large module's tries.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from musadata.mining.arguments.attempts import Attempt
+
+LARGEST = 4096
+LARGEST_SIDE = 512
+WANTED = tuple(
+    map(
+        re.compile,
+        (
+            r"input\[(?P<shape>[\d, ]+)\] to have (?P<want>\d+) channels, but got (?P<got>\d+) channels",
+            r"shape \[\*, (?P<wanted>[\d, ]+)\], but got input of size ?\[(?P<shape>[\d, ]+)\]",
+            r"multiplied \(\d+x(?P<got>\d+) and (?P<want>\d+)x\d+\)",
+            r"size, got \d+, (?P<got>\d+)x\d+,(?P<want>\d+)",
+            r"running_mean should contain (?P<got>\d+) elements not (?P<want>\d+)",
+            r"input\.size\(-1\) must be equal to input_size\. Expected (?P<want>\d+), got (?P<got>\d+)",
+            r"of tensor a \((?P<got>\d+)\) must match the size of tensor b \((?P<want>\d+)\) at \D*(?P<dim>\d+)",
+            r"of tensor a \((?P<want>\d+)\) must match the size of tensor b \((?P<got>\d+)\) at \D*(?P<dim>\d+)",
+            r"except in dimension \d+\. Expected size (?P<want>\d+) but got size (?P<got>\d+)",
+            r"except in dimension \d+\. Expected size (?P<got>\d+) but got size (?P<want>\d+)",
+            r"[Ee]xpected (?:\w+ )*(?P<want>\d+),? (?:but )?got (?:size )?(?P<got>\d+)\b(?!-?D)",
+        ),
+    )
+)
+TOO_SMALL = re.compile(
+    r"can't be greater than actual input|[Pp]adding size should be less|utput size is too small|smaller than kernel"
+    r"|with size 0|non-?zero size|no tensor comes out|negative dimension|greater than zero, but got"
+    r"|more than 1 (?:spatial|value)|maximum size for tensor|is too small"
+)
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """One statement of a message. `dim`: -1 if it names none."""
+
+    got: int
+    want: int
+    dim: int = -1
+
+
+def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
+    for stated in _read(error):
+        yield from _resized(attempt, stated)
+    if TOO_SMALL.search(error):
+        yield from _enlarged(attempt)
+
+
+def _read(error: str) -> list[_Stated]:
+    found = []
+    for pattern in WANTED:
+        match = pattern.search(error)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        if "wanted" in groups:
+            wanted, shape = (list(map(int, re.findall(r"\d+", groups[name]))) for name in ("wanted", "shape"))
+            pairs = zip(wanted, shape[-len(wanted) :], range(len(shape) - len(wanted), len(shape)), strict=False)
+            found += [_Stated(got, want, dim) for want, got, dim in pairs]
+            continue
+        dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
+        found.append(_Stated(int(groups["got"]), int(groups["want"]), dim))
+    return [item for item in dict.fromkeys(found) if item.got != item.want and 0 < item.want <= LARGEST]
+
+
+def _resized(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+    """The size where the message says; else in one place; in every input; as a part of a sum or a product.
+
+    If an input has as many elements as its size should be, the code flattens it.
+    """
+    places = [
+        (number, dim)
+        for number, draw in enumerate(attempt.draws)
+        for dim, size in enumerate(draw.shape)
+        if size == stated.got
+    ]
+    for number, draw in reversed(list(enumerate(attempt.draws))):
+        if len(draw.shape) > 1 and draw.elements == stated.got:
+            yield _with_shape(attempt, number, (stated.want,))
+    if stated.dim > 1:
+        yield from _scaled(attempt, stated)
+    named = [place for place in places if place[1] == stated.dim]
+    last = [place for place in places if place[1] == len(attempt.draws[place[0]].shape) - 1]
+    for place in dict.fromkeys([*named, *last, *places]):
+        yield _with_sizes(attempt, [place], stated.want)
+    if len(places) > 1:
+        yield _with_sizes(attempt, places, stated.want)
+    if stated.dim < 2:
+        yield from _in_proportion(attempt, stated)
+
+
+def _scaled(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+    """All sides of one image in proportion, the last input first: it is often met after the others were enlarged."""
+    for number in reversed(range(len(attempt.draws))):
+        shape = attempt.draws[number].shape
+        if len(shape) > stated.dim and shape[stated.dim] == stated.got:
+            sides = tuple(size * stated.want // stated.got for size in shape[2:])
+            if min(sides) > 0:
+                yield _with_shape(attempt, number, (*shape[:2], *sides))
+
+
+def _with_shape(attempt: Attempt, number: int, shape: tuple[int, ...]) -> Attempt:
+    draws = list(attempt.draws)
+    draws[number] = replace(draws[number], shape=shape)
+    return replace(attempt, draws=tuple(draws))
+
+
+def _in_proportion(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+    """A size of which the stated one is a multiple: inputs are joined, or dimensions flattened, before it is met."""
+    sizes = {size for draw in attempt.draws for size in draw.shape if 1 < size < stated.got}
+    for size in sorted(sizes, reverse=True):
+        times, rest = divmod(stated.got, size)
+        if rest == 0 and stated.want % times == 0:
+            places = [
+                (n, d) for n, draw in enumerate(attempt.draws) for d, item in enumerate(draw.shape) if item == size
+            ]
+            yield _with_sizes(attempt, places, stated.want // times)
+    for number, draw in enumerate(attempt.draws):  # the sides of an image, flattened to features after strides
+        area = math.prod(draw.shape[2:])
+        if len(draw.shape) > 2 and area > 1 and max(draw.shape[2:]) > 1:
+            scale = stated.want / stated.got
+            sides = len(draw.shape) - 2
+            side = round((area * scale) ** (1 / sides))
+            places = [(number, dim) for dim in range(2, len(draw.shape))]
+            if 1 <= side <= LARGEST_SIDE:
+                yield _with_sizes(attempt, places, side)
+
+
+def _enlarged(attempt: Attempt) -> Iterator[Attempt]:
+    """Inputs whose dimensions behind batch and channels are twice as large, or four times."""
+    for times in (2, 4):
+        draws = tuple(
+            replace(draw, shape=(*draw.shape[:2], *(size * times for size in draw.shape[2:])))
+            if len(draw.shape) > 2 and max(draw.shape[2:]) * times <= LARGEST_SIDE
+            else draw
+            for draw in attempt.draws
+        )
+        if draws != attempt.draws:
+            yield replace(attempt, draws=draws)
+
+
+def _with_sizes(attempt: Attempt, places: list[tuple[int, int]], size: int) -> Attempt:
+    for number, dim in places:
+        shape = attempt.draws[number].shape
+        attempt = _with_shape(attempt, number, (*shape[:dim], size, *shape[dim + 1 :]))
+    return attempt
