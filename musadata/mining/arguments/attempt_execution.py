@@ -16,14 +16,14 @@ from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempts import Attempt
 from musadata.mining.arguments.growth import TooLarge, bounded_size
 from musadata.mining.arguments.module_snapshots import MINED, Snapshot
-from musadata.mining.arguments.operations import OperationCounter
+from musadata.mining.arguments.operations import OperationCounter, counted_work
 
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace, "math": math}
 TRANSIENT = "<reference>"
-# A large module uses up more tries: a clock must not decide what is found. Construction takes longer than a call.
+# A large module and a long call use up more tries: a clock must not decide what is found.
 PARAMETERS_PER_TRY = 1_000_000
-CALLED_PARAMETERS_PER_TRY = 10_000_000
+WORK_PER_TRY = 20_000_000
 MAX_KEPT = 64_000_000  # parameters of all modules kept for later attempts
 LAZY = (UninitializedParameter, UninitializedBuffer)
 
@@ -86,11 +86,11 @@ class AttemptRunner:
         if attempt in self._seen and not twice:
             return self._seen[attempt]
         self.tries += 1
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), counted_work() as work:
             warnings.simplefilter("ignore")
             result = self._attempt(attempt, twice)
         self._seen[attempt] = result
-        self.tries += result.parameters // CALLED_PARAMETERS_PER_TRY
+        self.tries += work.total // WORK_PER_TRY
         return result
 
     def _attempt(self, attempt: Attempt, twice: bool) -> Result:

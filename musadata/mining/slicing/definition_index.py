@@ -82,6 +82,10 @@ class PackageIndex:
             self._remember(name, cached)
         return cached
 
+    def add(self, module: ParsedModule) -> None:
+        """Let other modules find one that is not in the tree, for a while."""
+        self._remember(module.name, module)
+
     def _remember(self, name: str, parsed: ParsedModule | None) -> None:
         self._cache[name] = parsed
         self._cached += len(parsed.text) if parsed else 100

@@ -12,6 +12,7 @@ import libcst as cst
 
 from musadata.errors import Rejection
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
+from musadata.mining.slicing.constructions import find_constructions
 from musadata.mining.slicing.docstrings import docstring_text
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.hints import constructor_hints
@@ -57,22 +58,40 @@ def draft_class(
     source: CodeSource, slicer: Slicer, module: ParsedModule, definition: Definition, sandbox: Caller
 ) -> Draft | Reject:
     """One class as a draft in KernelBench's form."""
-    name = definition.names[0]
     lines = f"{definition.first}-{definition.last}"
     where = f"{source.origin}/{module.path}:{lines}"
-    try:
-        definitions, cut = write_slice(slicer, definition, may_import_all=True)
-        shown = [*find_examples(definition), *slicer.callers.examples(definition, module)][:MAX_EXAMPLES]
-        search = "musadata.mining.search:search_and_prune"
-        hints = constructor_hints(slicer.index, cut)
-        found = find_arguments(sandbox, search, definitions, name, shown, f"{source.seed}/{name}", hints)
-        forbidden = forbidden_imports(found["definitions"])
-        if forbidden:
-            raise Rejection("needs_package", forbidden[0])
-    except Rejection as error:
-        return reject_draft(error.reason, error.detail, where)
+    constructions = find_constructions(slicer.index, module, definition)
+    shown = [*find_examples(definition), *slicer.callers.examples(definition, module), *constructions.plain]
+    first: Rejection | None = None
+    for variant, examples in [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]:
+        try:
+            return _draft_variant(source, slicer, definition, variant, examples[:MAX_EXAMPLES], sandbox)
+        except Rejection as error:
+            first = first or error
+    assert first is not None
+    return reject_draft(first.reason, first.detail, where)
+
+
+def _draft_variant(
+    source: CodeSource,
+    slicer: Slicer,
+    definition: Definition,
+    variant: Definition,
+    examples: Sequence[Example],
+    sandbox: Caller,
+) -> Draft:
+    """The draft of a class, made from the class itself or from a subclass that fixes some arguments."""
+    name, module = definition.names[0], slicer.module_of(definition)
+    definitions, cut = write_slice(slicer, variant, may_import_all=True)
+    search = "musadata.mining.search:search_and_prune"
+    hints = constructor_hints(slicer.index, cut)
+    found = find_arguments(sandbox, search, definitions, name, examples, f"{source.seed}/{name}", hints)
+    forbidden = forbidden_imports(found["definitions"])
+    if forbidden:
+        raise Rejection("needs_package", forbidden[0])
     parts = {slicer.module_of(piece.definition).path for piece in cut.pieces}
     reference = write_reference(found["definitions"], found["init"], found["inputs"], name)
+    lines = f"{definition.first}-{definition.last}"
     return Draft(SourceKind.MINED, name, reference, source.provenance(module.path, lines, parts))
 
 

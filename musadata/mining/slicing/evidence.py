@@ -3,7 +3,7 @@
 import ast
 import copy
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -55,9 +55,14 @@ def _parse(source: str) -> list[ast.stmt]:
         return []
 
 
-def read_examples(statements: Iterable[ast.stmt], class_name: str, evidence: str) -> list[Example]:
-    """Constructions of `class_name` and calls of the results, in straight-line code."""
-    scene = _Scene(class_name)
+def read_examples(
+    statements: Iterable[ast.stmt], class_name: str, evidence: str, variables: Mapping[str, ast.expr] | None = None
+) -> list[Example]:
+    """Constructions of `class_name` and calls of the results, in straight-line code.
+
+    `variables`: expressions of names that are bound before.
+    """
+    scene = _Scene(class_name, dict(variables or {}))
     found: list[Example] = []
     constructed: list[ast.Call] = []
     for call in _calls(statements, scene):

@@ -3,7 +3,9 @@
 import torch
 
 from musadata.mining.slicing.class_slicing import Slicer
+from musadata.mining.slicing.constructions import Constructions, find_constructions
 from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.drafting import write_slice
 from musadata.sources.trees import MemoryTree
 from tests.mining.slicing.test_slicing import cut, run
 
@@ -68,3 +70,63 @@ def test_a_tree_that_holds_the_package_itself_gives_its_own():
     files = {"src/timm/models/layers.py": own, "src/timm/m.py": LAYERS, "src/timm/__init__.py": ""}
     text = cut(files, "src/timm/m.py", "M")
     assert "class DropPath(nn.Identity)" in text
+
+
+BUILT = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.fc(x)
+
+class Net(nn.Module):
+    def __init__(self, block, depth, width=8):
+        super().__init__()
+        self.blocks = nn.Sequential(*[block(width) for _ in range(depth)])
+
+    def forward(self, x):
+        return self.blocks(x)
+
+class Wide(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.fc = nn.Linear(table["width"], 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+class Other(nn.Module):
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x):
+        return self.cell(x)
+
+def small():
+    return Net(Block, depth=2)
+
+def large(width=64):
+    table = {"width": width}
+    return Net(Block, 20, width), Wide(table), Other(unknown)
+"""
+
+
+def test_a_function_of_the_same_file_shows_how_a_class_is_constructed():
+    slicer = Slicer(PackageIndex(MemoryTree({"pkg/net.py": BUILT.encode()})))
+    module = slicer.index.parse("pkg/net.py")
+    found = {item.names[0]: find_constructions(slicer.index, module, item) for item in slicer.module_classes(module)}
+    assert [item.init for item in found["Wide"].plain] == [("{'width': 64}",)]
+    assert found["Other"] == found["Block"] == Constructions((), ())
+    [(variant, example)] = found["Net"].fixed
+    assert example.init == ("2",)
+    text, _ = write_slice(slicer, variant)
+    space: dict = {}
+    exec(text, space)
+    assert space["Model"](2)(torch.ones(3, 8)).shape == (3, 8)
+    assert "class Block(" in text

@@ -1,0 +1,125 @@
+"""How a repository itself constructs a class: calls in functions and other classes of the same file.
+
+`def resnet18(): return ResNet(BasicBlock, [2, 2, 2, 2])` shows arguments that no guess finds. What names a class or a
+table of the repository in such a call is fixed in a subclass, so that it becomes a part of the slice.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.evidence import Example, called_name, read_examples
+from musadata.mining.slicing.parsing import Definition, ParsedModule, parse_module
+
+EVIDENCE = "construction"
+SUFFIX = "__constructed"  # of the module that holds the subclass
+MAX_CONSTRUCTIONS = 3
+MAX_FIXED = 1  # each is searched on its own
+KNOWN = frozenset({"torch", "nn", "F", "math", "partial"}) | frozenset(dir(builtins))
+
+
+@dataclass(frozen=True)
+class Constructions:
+    """`plain`: examples without names of the repository. `fixed`: subclasses that fix these, and other arguments."""
+
+    plain: tuple[Example, ...]
+    fixed: tuple[tuple[Definition, Example], ...]
+
+
+def find_constructions(index: PackageIndex, module: ParsedModule, definition: Definition) -> Constructions:
+    """The constructions of a class in its own file, smallest first."""
+    name = definition.names[0]
+    plain: dict[Example, None] = {}
+    mined: dict[Example, None] = {}
+    for function in _functions(module):
+        called = {called_name(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
+        for example in read_examples(function.body, name, EVIDENCE, _defaults(function)) if name in called else ():
+            names = _names(example)
+            if names <= KNOWN:
+                plain[_without_call(example)] = None
+            elif names <= KNOWN | module.bindings.keys():
+                mined[_without_call(example)] = None
+    fixed = []
+    for number, example in enumerate(sorted(mined, key=_weight)[:MAX_FIXED]):
+        made = _fix(index, module, definition, example, number)
+        if made is not None:
+            fixed.append(made)
+    return Constructions(tuple(sorted(plain, key=_weight)[:MAX_CONSTRUCTIONS]), tuple(fixed))
+
+
+def _functions(module: ParsedModule) -> Iterator[ast.FunctionDef]:
+    """The top-level functions and the methods of a file."""
+    for binding in dict.fromkeys(item for item in module.bindings.values() if isinstance(item, Definition)):
+        for node in [binding.node, *getattr(binding.node, "body", ())]:
+            if isinstance(node, ast.FunctionDef):
+                yield node
+
+
+def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    arguments = function.args
+    positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+    found = {item.arg: value for item, value in zip(positional, arguments.defaults, strict=True)}
+    keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return found | {item.arg: value for item, value in keyword if value is not None}
+
+
+def _without_call(example: Example) -> Example:
+    return Example(example.init, example.init_keywords, evidence=EVIDENCE)
+
+
+def _texts(example: Example) -> list[str]:
+    return [*example.init, *(text for _, text in example.init_keywords)]
+
+
+def _names(example: Example) -> set[str]:
+    """The free names of the constructor's arguments; a star is one that nothing binds."""
+    if any(text.startswith("*") for text in example.init) or any(name == "**" for name, _ in example.init_keywords):
+        return {"*"}
+    return {name for text in _texts(example) for name in _free(text)}
+
+
+def _free(text: str) -> set[str]:
+    nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    bound = {item.id for item in nodes if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load)}
+    bound |= {item.arg for item in nodes if isinstance(item, ast.arg)}
+    return {item.id for item in nodes if isinstance(item, ast.Name)} - bound
+
+
+def _weight(example: Example) -> int:
+    """The sum of all numbers in a construction: a rough measure of the network's size."""
+    nodes = [node for text in _texts(example) for node in ast.walk(ast.parse(text, mode="eval"))]
+    return sum(abs(node.value) for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int)
+
+
+def _fix(
+    index: PackageIndex, module: ParsedModule, definition: Definition, example: Example, number: int
+) -> tuple[Definition, Example] | None:
+    """A subclass whose constructor fixes the arguments that name something of the repository."""
+    parameters = _parameters(definition)
+    if len(example.init) > len(parameters):
+        return None
+    by_name = dict(zip(parameters, example.init, strict=False)) | dict(example.init_keywords)
+    mined = {name: text for name, text in by_name.items() if not _free(text) <= KNOWN}
+    own = [name for name in by_name if name not in mined]
+    if not by_name.keys() <= set(parameters):
+        return None
+    given = ", ".join(f"{name}={mined.get(name, name)}" for name in by_name)
+    names = sorted({definition.names[0], *(name for text in mined.values() for name in _free(text) - KNOWN)})
+    leaf = module.name.rpartition(".")[2]
+    text = (
+        f"from .{leaf} import {', '.join(names)}\n\n\nclass {definition.names[0]}{SUFFIX}({definition.names[0]}):\n"
+        f"    def __init__(self{''.join(f', {name}' for name in own)}):\n        super().__init__({given})\n"
+    )
+    made = parse_module(f"{module.name}{SUFFIX}_{definition.names[0]}_{number}", module.path, text)
+    index.add(made)
+    return made.classes()[0], Example(tuple(by_name[name] for name in own), evidence=EVIDENCE)
+
+
+def _parameters(definition: Definition) -> list[str]:
+    """The named parameters of a class's own constructor."""
+    for node in getattr(definition.node, "body", ()):
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            return [item.arg for item in (*node.args.args[1:], *node.args.kwonlyargs)]
+    return []
