@@ -26,7 +26,7 @@ class Facts:
         keys: names -> string keys that are read from them.
         annotations: constructor's parameters -> their annotations.
         defaults: constructor's parameters -> attributes of their annotated class -> default values as expressions.
-        lengths: constructors' parameters that are used as sequences -> the number of items that they need.
+        lengths: constructors' parameters and items of configurations that are used as sequences -> items needed.
         called: constructors' parameters that are called -> the number of arguments.
     """
 
@@ -73,7 +73,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
             if isinstance(key, str):
                 keys.setdefault(_last(node.value), {})[key] = None
     known = hints.get(owner, {})
-    lengths, called_parameters = _uses_in_constructors(tree)
+    lengths, called_parameters = _uses_of_parameters(tree)
     return Facts(
         find_options(source),
         {name: tuple(found) for name, found in attributes.items()},
@@ -85,37 +85,66 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
     )
 
 
-def _uses_in_constructors(tree: ast.Module) -> tuple[dict[str, int], dict[str, int]]:
-    """Parameters of constructors that are used as sequences, with lengths, or called, with numbers of arguments."""
+def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int]]:
+    """Constructors' parameters, and what is read from a configuration, that are sequences or are called.
+
+    The first dictionary has their lengths, the second the numbers of arguments. `self.size = size` in a constructor
+    makes a use of `self.size` in any method one of the parameter.
+    """
     lengths: dict[str, int] = {}
     called: dict[str, int] = {}
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
-            names = {item.arg for item in function.args.args}
-            for node in ast.walk(function):
-                for name, length in _sequences(node):
-                    if name in names:
+    for owner in [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]:
+        methods = [item for item in owner.body if isinstance(item, ast.FunctionDef)]
+        constructor = next((item for item in methods if item.name == "__init__"), None)
+        if constructor is None:
+            continue
+        names = {item.arg for item in constructor.args.args[1:]}
+        aliases = dict(_aliases(constructor, names))
+        for method in methods:
+            own = names if method is constructor else set()
+            for node in ast.walk(method):
+                for item, length in _sequences(node):
+                    name = _parameter(item, own, aliases)
+                    if name:
                         lengths[name] = max(length, lengths.get(name, 0))
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
                     called[node.func.id] = max(len(node.args), called.get(node.func.id, 0))
     return lengths, called
 
 
-def _sequences(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names that a piece of code uses as sequences, and the number of items that it needs at least."""
+def _aliases(constructor: ast.FunctionDef, names: set[str]) -> Iterator[tuple[str, str]]:
+    """Attributes that hold a parameter as it was given, or what was read from one."""
+    for node in ast.walk(constructor):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
+            held = _parameter(node.value, names, {})
+            if held and _last(node.targets[0].value) == "self":
+                yield node.targets[0].attr, held
+
+
+def _parameter(node: ast.expr, names: set[str], aliases: Mapping[str, str]) -> str:
+    """The parameter that an expression is, or the attribute of one (of a configuration); "" for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id if node.id in names else ""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return aliases.get(node.attr, "") if node.value.id == "self" else node.attr if node.value.id in names else ""
+    return ""
+
+
+def _sequences(node: ast.AST) -> Iterator[tuple[ast.expr, int]]:
+    """Expressions that a piece of code uses as sequences, and the number of items that they need at least."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
-        yield getattr(node.value, "id", ""), len(node.targets[0].elts)
+        yield node.value, len(node.targets[0].elts)
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is int:
-        yield getattr(node.value, "id", ""), node.slice.value + 1
+        yield node.value, node.slice.value + 1 if node.slice.value >= 0 else 2
     elif isinstance(node, (ast.For, ast.comprehension)):
         iterated = (
             node.iter.args if isinstance(node.iter, ast.Call) and _last(node.iter.func) in ITERATING else [node.iter]
         )
-        yield from ((getattr(item, "id", ""), 2) for item in iterated)
+        yield from ((item, 2) for item in iterated)
     elif isinstance(node, ast.Call) and _last(node.func) in ("len", *ITERATING):
-        yield from ((getattr(item, "id", ""), 2) for item in node.args[:2])
+        yield from ((item, 2) for item in node.args[:2])
     elif isinstance(node, ast.Starred):
-        yield getattr(node.value, "id", ""), 2
+        yield node.value, 2
 
 
 def _last(node: ast.expr) -> str:

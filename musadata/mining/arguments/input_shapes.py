@@ -130,6 +130,7 @@ def _shapes(rank: int, sizes: _Sizes) -> Iterator[tuple[int, ...]]:
         yield (18, width)
     elif rank == 3:
         yield from ((5, length, width) for length in sizes.lengths)
+        yield from ((2, height * across, width) for height, across in sizes.sides)
         yield (5, 18, width)
         yield (5, width, 18)
     elif rank == 4:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from musadata.errors import Rejection
 from musadata.mining.slicing.callers import Callers
-from musadata.mining.slicing.decorators import is_kept
+from musadata.mining.slicing.decorators import MODULE_BASES, is_kept
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.dotted_names import dotted_name
 from musadata.mining.slicing.members import Member
@@ -42,6 +42,7 @@ class Piece:
     is_extension: bool = False  # builds native code on import; replaced by None in a reference
     changes: set[tuple[str, int]] = field(default_factory=set)  # definitions that it changes
     absent_bases: set[str] = field(default_factory=set)  # base classes of packages that references may not import
+    module_base: str = ""  # what stands for one of these, if nothing else makes the class a module
 
 
 @dataclass
@@ -187,10 +188,21 @@ class _Cut:
         absent = isinstance(meaning, External) and meaning.module.split(".")[0] not in AVAILABLE
         absent = absent or (meaning is None and name.partition(".")[0] in module.absent)
         own = any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
-        if absent and (len(node.bases) > 1 or not own):
+        is_module = name.rpartition(".")[2] in MODULE_BASES
+        if absent and (len(node.bases) > 1 or not own or is_module):
             piece.absent_bases.add(name)
+            if is_module and not any(self._is_module(piece, other) for other in node.bases if other is not base):
+                piece.module_base = f"{self._names.external(External('torch.nn'))}.Module"
             return True
         return False
+
+    def _is_module(self, piece: Piece, base: ast.expr) -> bool:
+        name = dotted_name(base)
+        module = self._resolver.module_of(piece.definition)
+        meaning = follow_chain(self._resolver.index, module, name)[0] if name else None
+        if isinstance(meaning, Definition):
+            return meaning.is_class and self._resolver.lineage(meaning).is_module
+        return isinstance(meaning, External) and meaning.module.startswith("torch.nn")
 
     def _add_needed_members(self) -> bool:
         """Add the members that the slice refers to so far; False if there are no new ones."""

@@ -8,6 +8,7 @@ import yaml
 from musadata.mining.slicing.dotted_names import last_name
 
 NAMES: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text(encoding="utf-8"))
+MODULE_BASES = frozenset(NAMES["module_bases"])
 DROPPED_DECORATORS = frozenset(NAMES["dropped_decorators"])
 
 

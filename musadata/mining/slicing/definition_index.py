@@ -4,10 +4,20 @@ import ast
 import sys
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 
 from musadata.mining.slicing.dotted_names import dotted_name
-from musadata.mining.slicing.parsing import AVAILABLE, Definition, Import, ParsedModule, parse_module
+from musadata.mining.slicing.parsing import (
+    AVAILABLE,
+    Definition,
+    Import,
+    ParsedModule,
+    absolute_module,
+    bound_names,
+    parse_module,
+)
 from musadata.mining.slicing.stand_ins import stand_ins
 from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import decode_source
@@ -155,12 +165,30 @@ class PackageIndex:
     def _from_star(self, star: str, importer: str, name: str, hops: int) -> Meaning | None:
         located = self.locate(star, importer)
         if located is None:
-            known = star in sys.stdlib_module_names and hasattr(sys.modules.get(star), name)  # if it is loaded
-            return External(star, name) if known else None
+            loaded = star in sys.stdlib_module_names and hasattr(sys.modules.get(star), name)
+            return External(star, name) if loaded or name in _stub_names(star) else None
         parsed = self.module(located)
         if parsed is None or name.startswith("_"):
             return None
         return self.resolve(parsed, name, hops + 1)
+
+
+@lru_cache(maxsize=64)
+def _stub_names(module: str) -> frozenset[str]:
+    """The public names of a module of PyTorch or NumPy that its installed files bind, found without importing it."""
+    top, *inner = module.split(".")
+    found = find_spec(top) if top in ("torch", "numpy") else None
+    names: set[str] = set()
+    for folder in found.submodule_search_locations or () if found else ():
+        base = Path(folder, *inner)
+        for file in (base / "__init__.pyi", base / "__init__.py", base.with_suffix(".py")):
+            if file.is_file():
+                for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                    names.update(bound_names(node))
+                    if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                        is_package = file.name.startswith("__init__")
+                        names |= _stub_names(absolute_module(module, is_package, node.module, node.level))
+    return frozenset(name for name in names if not name.startswith("_"))
 
 
 def module_name(path: str) -> str:

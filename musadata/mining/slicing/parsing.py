@@ -16,7 +16,9 @@ from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.known_conditions import known_answer
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
-TELEMETRY = "_log_api_usage_once"  # calls of it are dropped
+# Calls of these as statements are dropped: telemetry, and what a base class that is dropped would do.
+DROPPED_CALLS = frozenset({"_log_api_usage_once", "save_hyperparameters"})
+IMPORTS = (ast.Import, ast.ImportFrom)
 STATEMENTS = ("body", "orelse", "finalbody", "handlers")
 
 
@@ -115,7 +117,10 @@ def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator
             yield from _live_statements(module, node.orelse)
         elif isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
             module.main = node.body
-        elif isinstance(node, ast.Try) and any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body):
+        elif isinstance(node, ast.If) and all(isinstance(item, IMPORTS) for item in node.body):
+            # Such as imports that depend on a version. A whole `if` would hide that its names are imported.
+            yield from _live_statements(module, node.body if all(map(_available, node.body)) else node.orelse)
+        elif isinstance(node, ast.Try) and any(isinstance(item, IMPORTS) for item in node.body):
             if all(_available(item) for item in node.body):
                 yield from _live_statements(module, [*node.body, *node.orelse, *node.finalbody])
             elif node.handlers:
@@ -190,7 +195,7 @@ def bound_names(node: ast.stmt) -> Iterator[str]:
     """Names that a statement binds in its own scope."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
-    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+    elif isinstance(node, IMPORTS):
         yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
     elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         if isinstance(node, ast.AnnAssign) and node.value is None:
@@ -250,7 +255,7 @@ class _UsageWalker:
         special = _SPECIAL.get(type(node))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             function = node.value.func
-            if getattr(function, "attr", getattr(function, "id", "")) == TELEMETRY:
+            if getattr(function, "attr", getattr(function, "id", "")) in DROPPED_CALLS:
                 return
         if special is not None:
             special(self, node, local, deferred)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from musadata.mining.slicing.decorators import MODULE_BASES
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.members import Member, class_members, replaced_names
 from musadata.mining.slicing.naming import CUSTOMARY
@@ -167,6 +168,7 @@ def trace_lineage(index: PackageIndex, definition: Definition, seen: frozenset[t
             full = ".".join([meaning.dotted, *base.split(".")[used:]])
             # A base class of a package that is not installed is taken for a module if the class has a `forward`.
             is_module = is_module or full.startswith("torch.nn.") or (own and not full.startswith("torch."))
+            is_module = is_module or full.rpartition(".")[2] in MODULE_BASES
             runs = runs or (full.startswith("torch.nn.") and full.rpartition(".")[2] not in WITHOUT_FORWARD)
     return Lineage(is_module, is_module and runs)
 

@@ -20,11 +20,13 @@ from musadata.mining.slicing.known_conditions import known_answer
 from musadata.mining.slicing.line_joining import join_signature
 from musadata.mining.slicing.members import is_docstring
 from musadata.mining.slicing.naming import sort_imports
-from musadata.mining.slicing.parsing import Import, ParsedModule
+from musadata.mining.slicing.parsing import DROPPED_CALLS, Import, ParsedModule
 from musadata.mining.slicing.renaming import dotted_name, rename_text
 
 PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
 DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
+DROPPED_NAME = m.OneOf(*map(m.Name, sorted(DROPPED_CALLS)))
+DROPPED_CALL = m.SimpleStatementLine([m.Expr(m.Call(DROPPED_NAME | m.Attribute(attr=DROPPED_NAME)))])
 PRAGMA = re.compile(r"#\s*(type:|noqa|pyrefly|mypy|pylint:|pyre-|flake8|isort:|fmt:)")
 
 
@@ -102,7 +104,8 @@ def _write_piece(piece: Piece, module: ParsedModule) -> Written:
     einops = tuple(sorted(module.einops.items()))
     flags = tuple(sorted(module.flags.items()))
     absent = tuple(sorted(piece.absent_bases))
-    return _rewrite(text, tuple(sorted(renames.items())), flags, einops, keep_fields, bool(piece.changes), absent)
+    bases = (absent, piece.module_base)
+    return _rewrite(text, tuple(sorted(renames.items())), flags, einops, keep_fields, bool(piece.changes), bases)
 
 
 @lru_cache(maxsize=2048)  # the same building blocks are written for module after module
@@ -113,7 +116,7 @@ def _rewrite(
     einops: tuple[tuple[str, str], ...],
     keep_fields: bool,
     registers: bool,
-    absent_bases: tuple[str, ...],
+    bases: tuple[tuple[str, ...], str],
 ) -> Written:
     words = frozenset(re.findall(r"[^\W\d]\w*", text))
     unfolder = _EinopsWriter({name: kind for name, kind in einops if name.partition(".")[0] in words})
@@ -122,7 +125,7 @@ def _rewrite(
     wanted = {old: new for old, new in renames if old.partition(".")[0] in words}
     tree = cst.parse_module(rename_text(text, wanted))
     tidier = _Tidier(dict(flags), keep_fields=keep_fields, registers=registers, pragmas=PRAGMA.search(text) is not None)
-    code = tree.visit(tidier).visit(_BaseDropper(absent_bases)).code if absent_bases else tree.visit(tidier).code
+    code = tree.visit(tidier).visit(_BaseDropper(*bases)).code if bases[0] else tree.visit(tidier).code
     return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
 
@@ -298,8 +301,7 @@ class _Tidier(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
-        call = m.Expr(m.Call(m.OneOf(m.Name("_log_api_usage_once"), m.Attribute(attr=m.Name("_log_api_usage_once")))))
-        return cst.RemoveFromParent() if m.matches(updated_node, m.SimpleStatementLine([call])) else updated_node
+        return cst.RemoveFromParent() if m.matches(updated_node, DROPPED_CALL) else updated_node
 
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
@@ -308,18 +310,30 @@ class _Tidier(cst.CSTTransformer):
 
 
 class _BaseDropper(cst.CSTTransformer):
-    """Drops base classes that a reference may not import, and the keywords that they take."""
+    """Drops base classes that a reference may not import, and the keywords that they take.
 
-    def __init__(self, names: tuple[str, ...]):
+    `module_base` stands for the first of them, if it is not ""; its constructor takes no arguments.
+    """
+
+    def __init__(self, names: tuple[str, ...], module_base: str):
         self._names = frozenset(names)
+        self._module_base = module_base
 
     def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
         kept = [item for item in updated_node.bases if dotted_name(item.value) not in self._names]
         if len(kept) == len(updated_node.bases):
             return updated_node
+        if self._module_base:
+            kept.append(cst.Arg(cst.parse_expression(self._module_base)))
         kept = [*kept[:-1], *(item.with_changes(comma=cst.MaybeSentinel.DEFAULT) for item in kept[-1:])]
         return updated_node.with_changes(
             bases=kept, keywords=[], lpar=LEFT if kept else NONE, rpar=RIGHT if kept else NONE
+        )
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        above = m.Call(m.Attribute(m.Call(m.Name("super")), m.Name("__init__")))
+        return (
+            updated_node.with_changes(args=[]) if self._module_base and m.matches(updated_node, above) else updated_node
         )
 
 

@@ -328,3 +328,23 @@ def test_the_first_cause_is_reported_and_not_the_last_correction():
     found = search(body)
     assert found["reason"] == "forward_fails"
     assert "is not iterable" in found["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    def __init__(self, resolution, dim):\n        super().__init__()\n"
+        "        self.resolution, self.fc = resolution, nn.Linear(dim, dim)\n        self.side = resolution\n\n"
+        "    def forward(self, x):\n        height, width = self.side\n"
+        "        return self.fc(x).unflatten(1, (height, width))\n",
+        "    def __init__(self, configs):\n        super().__init__()\n"
+        "        channels, height = configs.in_shape\n        self.fc = nn.Linear(channels, height)\n\n"
+        "    def forward(self, x):\n        return self.fc(x)\n",
+    ],
+)
+def test_a_parameter_that_is_unpacked_later_is_a_sequence(body):
+    body = f"class Model(nn.Module):\n{body}"
+    found = search(body)
+    assert "reason" not in found, found
+    assert "(" in found["init"][0]
+    run(body, found)

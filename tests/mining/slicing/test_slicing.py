@@ -1,6 +1,7 @@
 """Cutting classes out of small packages."""
 
 import pytest
+import torch
 
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -368,3 +369,77 @@ def test_an_import_that_is_assigned_to_its_own_name_is_still_that_import():
     text = cut({"m.py": code}, "m.py", "M")
     assert "from math import tau" in text
     assert run(text)["Model"]()(1) > 6
+
+
+STARRED = """
+from numpy import *
+from torch.nn import *
+
+class M(Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = Linear(int(arange(9)[-1]), 4)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_names_of_a_star_import_of_numpy_or_torch_are_known():
+    assert run(cut({"m.py": STARRED}, "m.py", "M"))["Model"]()(torch.ones(2, 8)).shape == (2, 4)
+
+
+BY_VERSION = """
+import torch
+from torch import nn
+
+NEW = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2])) > (1, 7)
+if NEW:
+    import torch.fft
+if not NEW:
+    import absent_package
+else:
+    scale = 2.0
+
+class M(nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x).real * scale
+"""
+
+
+def test_imports_that_depend_on_a_version_do_not_hide_the_package():
+    assert run(cut({"m.py": BY_VERSION}, "m.py", "M"))["Model"]()(torch.ones(2, 8)).shape == (2, 5)
+
+
+LIGHTNING = """
+import pytorch_lightning as pl
+from torch import nn
+from mmcv.runner import BaseModule
+
+class Head(BaseModule):
+    def __init__(self, width, out, init_cfg):
+        super(Head, self).__init__(init_cfg)
+        self.fc = nn.Linear(width, out)
+
+    def forward(self, x):
+        return self.fc(x)
+
+class Base(pl.LightningModule):
+    def training_step(self, batch):
+        return self(batch)
+
+class M(Base):
+    def __init__(self, width):
+        super().__init__()
+        self.save_hyperparameters()
+        self.fc = Head(8, width, init_cfg=None)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_a_lightning_module_becomes_a_plain_one():
+    text = cut({"m.py": LIGHTNING}, "m.py", "M")
+    assert "save_hyperparameters" not in text
+    assert run(text)["Model"](4)(torch.ones(2, 8)).shape == (2, 4)
