@@ -130,3 +130,28 @@ def test_a_function_of_the_same_file_shows_how_a_class_is_constructed():
     exec(text, space)
     assert space["Model"](2)(torch.ones(3, 8)).shape == (3, 8)
     assert "class Block(" in text
+
+
+PACKED = """
+import torch
+from torch import nn
+from einops import pack, unpack
+from packaging import version
+
+NEW = version.parse(torch.__version__) >= version.parse("1.10")
+
+class M(nn.Module):
+    def forward(self, image, token):
+        both, shapes = pack([image, token], "b * d")
+        image, token = unpack(both * (2 if NEW else 0), shapes, "b * d")
+        return image, token, both
+"""
+
+
+def test_packing_and_versions_are_stood_in_for():
+    model = run(cut({"m.py": PACKED}, "m.py", "M"))["Model"]()
+    image, token, both = model(torch.ones(2, 3, 5, 4), torch.ones(2, 4))
+    assert image.shape == (2, 3, 5, 4)
+    assert token.shape == (2, 4)
+    assert both.shape == (2, 16, 4)
+    assert float(image.sum() + token.sum()) == 2 * float(both.sum())
