@@ -89,6 +89,9 @@ NVIDIA = (
         ('"""Reads license plates."""\nx = 1\n', ""),
         ("# Modified from X (MIT License) and Y (Apache License 2.0)\n", "Apache-2.0 AND MIT"),
         ("x = 'strictly prohibited'\n", ""),
+        ("print 'Python 2'\nsetup(classifiers=['License :: OSI Approved :: MIT License'])\n", ""),
+        ("# Released under the GPL v3, see http://x.org\nprint 'Python 2'\n", UNKNOWN),
+        ('"""For non-commercial use."""\nprint "Python 2"\n', UNKNOWN),
     ],
 )
 def test_a_header_that_restricts_or_is_not_understood_is_unknown(text, name):

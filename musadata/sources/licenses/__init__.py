@@ -24,7 +24,8 @@ SPDX_HEADER = re.compile(r"SPDX-License-Identifier:\s*([\w.+\- ()]+?)\s*(?:\*/|-
 LICENSE_FILE = re.compile(r"^((UN)?LICEN[CS]E|COPYING|NOTICE)([-_.].*)?$", re.I)
 OF_OTHERS = re.compile(r"third|3rd|notice|depend|bundled|vendor", re.I)  # files that list licences of other code
 NOT_TEXTS = re.compile(r"\.(py|pyi|c|cc|cpp|h|cu|js|ts|go|rs|java|sh|json|ya?ml|toml)$", re.I)
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# Of native code, and of Python that this version cannot parse: strings, such as classifiers, say nothing of the file.
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*|\"\"\".*?\"\"\"|\'\'\'.*?\'\'\'", re.DOTALL | re.MULTILINE)
 UNKNOWN = "NOASSERTION"
 PERMISSIVE = ("MIT", "BSD", "Apache", "ISC", "Zlib", "BSL", "Unlicense", "CC0", "0BSD")
 
@@ -62,9 +63,8 @@ def _comments(text: str, *, first: bool = False) -> str:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        head = text[:8000]
-        native = COMMENT.findall(head if first else text)
-        return "\n".join(re.sub(r"^[\s/*#]+", "", line, flags=re.M) for line in native or head.splitlines()[:60])
+        found = COMMENT.findall(text[:8000] if first else text)
+        return "\n".join(re.sub(r"^[\s/*#\"']+", "", comment, flags=re.M) for comment in found)
     strings = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
     end = next((item.lineno for item in tree.body if first and item not in strings), len(text) + 1)
     found = [str(item.value.value) for item in strings if item.lineno < end]  # type: ignore[attr-defined]
