@@ -347,4 +347,3 @@ def test_a_parameter_that_is_unpacked_later_is_a_sequence(body):
     found = search(body)
     assert "reason" not in found, found
     assert "(" in found["init"][0]
-    run(body, found)
