@@ -16,7 +16,7 @@ from musadata.mining.slicing.dotted_names import dotted_name
 from musadata.mining.slicing.members import Member
 from musadata.mining.slicing.naming import Names
 from musadata.mining.slicing.parsing import AVAILABLE, Definition, ParsedModule
-from musadata.mining.slicing.resolving import Resolver, Use, follow_chain
+from musadata.mining.slicing.resolving import WITHOUT_FORWARD, Resolver, Use, follow_chain
 
 MAX_DEFINITIONS = 200  # a larger slice is a program, not a module
 MAX_LINES = 5000
@@ -42,6 +42,7 @@ class Piece:
     is_extension: bool = False  # builds native code on import; replaced by None in a reference
     changes: set[tuple[str, int]] = field(default_factory=set)  # definitions that it changes
     absent_bases: set[str] = field(default_factory=set)  # base classes of packages that references may not import
+    is_called_by_torch: bool = False  # a base class of PyTorch may call any of its methods
     module_base: str = ""  # what stands for one of these, if nothing else makes the class a module
 
 
@@ -172,6 +173,7 @@ class _Cut:
     def _start_class(self, piece: Piece, node: ast.ClassDef) -> None:
         piece.members = self._resolver.members(piece.definition)
         bases = [base for base in node.bases if not self._is_absent_mixin(piece, node, base)]
+        piece.is_called_by_torch = any(self._derives_from_layer(piece, base) for base in bases)
         header = (
             *(item for item in node.decorator_list if is_kept(item)),
             *bases,
@@ -196,13 +198,25 @@ class _Cut:
             return True
         return False
 
-    def _is_module(self, piece: Piece, base: ast.expr) -> bool:
+    def _meaning(self, piece: Piece, base: ast.expr) -> tuple[Meaning | None, str]:
+        """What a base class is, and the dotted name of an external one."""
         name = dotted_name(base)
-        module = self._resolver.module_of(piece.definition)
-        meaning = follow_chain(self._resolver.index, module, name)[0] if name else None
+        if not name:
+            return None, ""
+        meaning, used = follow_chain(self._resolver.index, self._resolver.module_of(piece.definition), name)
+        external = [meaning.dotted, *name.split(".")[used:]] if isinstance(meaning, External) else []
+        return meaning, ".".join(external)
+
+    def _is_module(self, piece: Piece, base: ast.expr) -> bool:
+        meaning, external = self._meaning(piece, base)
         if isinstance(meaning, Definition):
             return meaning.is_class and self._resolver.lineage(meaning).is_module
-        return isinstance(meaning, External) and meaning.module.startswith("torch.nn")
+        return external.startswith("torch.nn.")
+
+    def _derives_from_layer(self, piece: Piece, base: ast.expr) -> bool:
+        """Whether a base class is a layer of PyTorch, which calls methods that the code here never names."""
+        external = self._meaning(piece, base)[1]
+        return external.startswith("torch.nn.") and external.rpartition(".")[2] not in WITHOUT_FORWARD
 
     def _add_needed_members(self) -> bool:
         """Add the members that the slice refers to so far; False if there are no new ones."""
@@ -210,7 +224,8 @@ class _Cut:
         for piece in list(self._pieces.values()):
             replaced = self._overridden.get(piece.definition.key, frozenset())
             for number, member in enumerate(piece.members):
-                if number in piece.needed or not member.is_needed(self._attributes, piece.is_module):
+                in_module = piece.is_module and not piece.is_called_by_torch
+                if number in piece.needed or not member.is_needed(self._attributes, in_module):
                     continue
                 if not member.names or not replaced.issuperset(member.names):
                     piece.needed.add(number)

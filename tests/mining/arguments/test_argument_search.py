@@ -347,3 +347,16 @@ def test_a_parameter_that_is_unpacked_later_is_a_sequence(body):
     found = search(body)
     assert "reason" not in found, found
     assert "(" in found["init"][0]
+
+
+def test_work_is_counted_where_a_dispatch_mode_is_refused():
+    body = (
+        "from torch.utils._python_dispatch import _get_current_dispatch_mode\n\n\n"
+        "class Model(nn.Module):\n    def __init__(self, dim):\n        super().__init__()\n"
+        "        self.fc = nn.Linear(dim, dim)\n\n"
+        "    def forward(self, x):\n        if _get_current_dispatch_mode() is not None:\n"
+        "            raise NotImplementedError('no rule')\n        return self.fc(x)\n"
+    )
+    runner = AttemptRunner(HEAD + body, 240)
+    runner.load()
+    assert runner.operations(Attempt(("24",), (Draw("randn", (2, 24)),))) == 2 * 24 * 24

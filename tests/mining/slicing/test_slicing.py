@@ -443,3 +443,18 @@ def test_a_lightning_module_becomes_a_plain_one():
     text = cut({"m.py": LIGHTNING}, "m.py", "M")
     assert "save_hyperparameters" not in text
     assert run(text)["Model"](4)(torch.ones(2, 8)).shape == (2, 4)
+
+
+NORM = """
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+class M(_BatchNorm):
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError("too few dimensions")
+"""
+
+
+def test_a_method_that_only_a_layer_of_pytorch_calls_is_kept():
+    assert run(cut({"m.py": NORM}, "m.py", "M"))["Model"](8)(torch.ones(2, 8, 3)).shape == (2, 8, 3)
