@@ -26,6 +26,7 @@ from musadata.config import (
     TeacherConfig,
     TeacherType,
     TracingConfig,
+    UnitTestsConfig,
     VerifierConfig,
 )
 
@@ -50,6 +51,7 @@ _SECTION_KINDS = {
     "requests": RequestsConfig,
     "verifier": VerifierConfig,
     "sampling": SamplingConfig,
+    "unit_tests": UnitTestsConfig,
 }
 SECTIONS: dict[str, tuple[Any, str]] = {
     name: (kind, _GUIDES["sections"][name]) for name, kind in _SECTION_KINDS.items()

@@ -14,7 +14,7 @@ class TeacherType(StrEnum):
 class TeacherRole(StrEnum):
     REASONER = "reasoner"  # writes the six steps
     GENERATOR = "generator"  # writes candidates
-    REVIEWER = "reviewer"  # repairs them, from the verifier's feedback
+    REVIEWER = "reviewer"  # repairs them, from the verifier's feedback, and writes unit tests
 
 
 @dataclass(frozen=True)
@@ -86,3 +86,20 @@ class RequestsConfig:
     stop_at_failed: float = 0.5
     budget_tokens: int = 0
     budget_cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class UnitTestsConfig:
+    """Unit tests for the kernels of a task, from the teacher.
+
+    Attributes:
+        samples: tests that the teacher is asked for, per task; 0 for none.
+        honest: accepted candidates that a test has to pass, at the most, beside the reference.
+        mutants: wrong candidates that it is run on, at the most.
+        least_caught: share of these that it has to fail.
+    """
+
+    samples: int = 1
+    honest: int = 2
+    mutants: int = 4
+    least_caught: float = 0.8

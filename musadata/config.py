@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from musadata.asking_config import RequestsConfig, TeacherConfig, TeacherRole, TeacherType
+from musadata.asking_config import RequestsConfig, TeacherConfig, TeacherRole, TeacherType, UnitTestsConfig
 from musadata.errors import MusadataError
 
 
@@ -208,6 +208,7 @@ class Config:
     requests: RequestsConfig = field(default_factory=RequestsConfig)
     verifier: VerifierConfig = VerifierConfig()
     sampling: SamplingConfig = SamplingConfig()
+    unit_tests: UnitTestsConfig = field(default_factory=UnitTestsConfig)
 
 
 def load_config(path: str | Path) -> Config:
@@ -282,6 +283,10 @@ _BOUNDS = {
     "sampling.speedup_weight": (0, math.inf),
     "sampling.speedup_cap": (0, math.inf),
     "sampling.first_turn_weight": (0, 1),
+    "unit_tests.samples": (0, 100),
+    "unit_tests.honest": (1, 100),
+    "unit_tests.mutants": (1, 100),
+    "unit_tests.least_caught": (0, 1),
 }
 
 

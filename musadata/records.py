@@ -342,6 +342,46 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class MutantResult:
+    """A wrong program on which a unit test was run."""
+
+    candidate_id: str  # "" where it is none of the corpus' candidates
+    fault: str  # that the compiler teacher seeded; "" where a teacher was wrong by itself
+    source: str  # "" where `candidate_id` says it
+    caught_by: str  # the first test function that fails; "import" where the program cannot be imported; "" if none does
+    why: str
+
+
+@dataclass(frozen=True)
+class UnitTest:
+    """A unit test for kernels of a task. It passes the reference and accepted candidates, and fails wrong programs.
+
+    `source` defines functions `test_…` with the fixtures `reference` and `candidate`: callables that take and return
+    CPU tensors, with equal parameters and buffers.
+    """
+
+    unit_test_id: str
+    schema_version: int
+    task_id: str
+    sample: int
+    source: str
+    functions: tuple[str, ...]
+    honest: tuple[str, ...]  # candidate ids of the accepted programs that pass it
+    mutants: tuple[MutantResult, ...]
+    caught_share: float  # of `mutants`, 0 to 1
+    backend: str
+    operator_family: OperatorFamily
+    teacher: str
+    split: str
+    thoughts: str = ""  # this and the next five as in `Annotation`
+    finish_reason: str = ""
+    logprobs: tuple[float, ...] = ()
+    usage: Usage = NO_USAGE
+    server: str = ""
+    served_model: str = ""
+
+
+@dataclass(frozen=True)
 class Message:
     """One message of a conversation. `loss`: train on it."""
 

@@ -69,8 +69,9 @@ def estimate(config: Config, corpus: str, stage: str) -> Estimate:
     completion, measured = _completion(config, corpus, stage)
     # A later turn holds the earlier answers and what the verifier said about them.
     grown = sum(prompt + turn * completion for turn in range(turns)) / turns
-    usage = Usage(round(requests * grown), round(requests * completion))
-    return Estimate(stage, requests, usage, measured, ledger.cost_of(usage, config.teacher))
+    tests = tasks * config.unit_tests.samples if stage == "stage3" else 0
+    usage = Usage(round(requests * grown + tests * prompt), round((requests + tests) * completion))
+    return Estimate(stage, requests + tests, usage, measured, ledger.cost_of(usage, config.teacher))
 
 
 def _tasks_of(config: Config, corpus: str, shard: Shard) -> int:

@@ -120,11 +120,12 @@ def _connect(pipeline: beam.Pipeline, stages: Sequence[Stage]) -> None:
     shards = pipeline | "Shards" >> DealShards(stages[0].config.shards)
     for stage in stages:
         commits = shards | stage.name >> RunStage(stage)
-        shards = commits | f"Shards of {stage.name}" >> beam.Map(_shard_of)
+        shards = commits | f"Shards of {stage.name}" >> beam.Map(shard_of)
     shards | "Outages" >> beam.Map(_count_outage)
 
 
-def _shard_of(done: Commit | Undone) -> Shard | Undone:
+def shard_of(done: Commit | Undone) -> Shard | Undone:
+    """The shard that a commit is of, for the next step."""
     return done if isinstance(done, Undone) else done.shard
 
 

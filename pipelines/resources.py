@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from musadata.mining.miner import Miner
     from musadata.sandbox import Sandbox
     from musadata.sources import Source
+    from musadata.teacher.compiler_teacher import CompilerTeacher
     from musadata.teacher.protocol import Teacher
     from musadata.verifier import Verifier
 
@@ -141,6 +142,17 @@ def teacher(config: Config) -> "Teacher":
         _open.enter_context(opened)
     _teachers.append(opened)
     return opened
+
+
+@OpenedOnce
+def mutant_maker(config: Config) -> "CompilerTeacher":
+    """What seeds faults, whoever the teacher is."""
+    from musadata.teacher.compiler_teacher import CompilerTeacher
+
+    opened = teacher(config)
+    if isinstance(opened, CompilerTeacher):
+        return opened
+    return _open.enter_context(CompilerTeacher(TeacherConfig(), config.seed))
 
 
 def stop_asking(error: BaseException) -> None:

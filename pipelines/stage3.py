@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from musadata.config import Config
@@ -41,10 +40,11 @@ from pipelines.steps import (
     Undone,
     Writers,
     all_found,
+    annotated_tasks,
     asking_settings,
     concurrently,
-    task_limit,
 )
+from pipelines.unit_tests import TestKernels
 from pipelines.versions import assembly_version
 
 if TYPE_CHECKING:
@@ -154,14 +154,6 @@ def _unanswered(task: Task, sample: int, reason: str) -> Reject:
 def _failed(task: Task, sample: int, failure: RequestFailed, turn: int) -> Reject:
     detail = f"sample {sample}, turn {turn}: {failure}"
     return Reject(SCHEMA_VERSION, "candidates", "generate", REQUEST_FAILED, detail, task.task_id)
-
-
-def annotated_tasks(config: Config, corpus: str, shard: Shard) -> Iterator[tuple[Task, Annotation]]:
-    """The tasks of a shard that have an annotation, with it; both files are in the same order."""
-    annotations = {one.task_id: one for one in read_shard(corpus, "annotations", shard, Annotation)}
-    for task in islice(read_shard(corpus, "tasks", shard, Task), task_limit(config, shard)):
-        if task.task_id in annotations:
-            yield task, annotations[task.task_id]
 
 
 def human_programs(corpus: str, shard: Shard) -> dict[str, list[str]]:
@@ -291,13 +283,13 @@ class Stage3(Stage):
         import apache_beam as beam
 
         from pipelines.beam_runner import workers_here
-        from pipelines.graph import EachShard, RunStep
+        from pipelines.graph import EachShard
 
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
         together = resources.shards_at_once(config)
         if together > 1 and workers:  # a server answers while this machine judges
             shards |= "Converse" >> EachShard(Converse(config, corpus, workers).run, together)
-            return shards | "Assemble" >> RunStep(Assemble(config, corpus))
+            return self._finish(shards, together)
         on_device = config.verifier.backend in resources.DEVICE_BACKENDS
         for turn in range(1, config.sampling.turns + 1):
             shards |= f"Ask {turn}" >> EachShard(AskTeacher(config, corpus).run, together)
@@ -306,10 +298,29 @@ class Stage3(Stage):
                 shards |= f"Compile {turn}" >> EachShard(Compile(config, corpus).run)
                 execute = execute.with_resource_hints(**DEVICE)
             shards |= f"Execute {turn}" >> execute
-        return shards | "Assemble" >> RunStep(Assemble(config, corpus))
+        return self._finish(shards, together)
+
+    def _finish(self, shards: "beam.PCollection[Shard | Undone]", together: int) -> "beam.PCollection[Commit | Undone]":
+        """The rows of candidates, then unit tests, which run on these."""
+        import apache_beam as beam
+
+        from pipelines.beam_runner import workers_here
+        from pipelines.graph import RunStep, shard_of
+
+        workers = workers_here(shards.pipeline.options)
+        commits = shards | "Assemble" >> RunStep(Assemble(self.config, self.corpus))
+        if not self.config.unit_tests.samples:
+            return commits
+        test: beam.PTransform = RunStep(TestKernels(self.config, self.corpus, workers or 1), together)
+        if self.config.verifier.backend in resources.DEVICE_BACKENDS and not workers:
+            test = test.with_resource_hints(**DEVICE)
+        return commits | "Assembled" >> beam.Map(shard_of) | "Test" >> test
 
     def is_done(self) -> bool:
-        return all_found(Assemble(self.config, self.corpus))
+        steps: list[ShardStep] = [Assemble(self.config, self.corpus)]
+        if self.config.unit_tests.samples:
+            steps.append(TestKernels(self.config, self.corpus))
+        return all(map(all_found, steps))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

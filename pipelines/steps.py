@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -21,9 +22,9 @@ from musadata.config import Config, TeacherConfig
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
 from musadata.errors import Cancelled, Outage
-from musadata.records import Reject
+from musadata.records import Annotation, Candidate, Reject, Task
 from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
-from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal
+from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal, read_shard
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -207,6 +208,22 @@ def task_limit(config: Config, shard: Shard) -> int | None:
     if not config.limit:
         return None
     return config.limit // shard.count + (shard.index < config.limit % shard.count)
+
+
+def annotated_tasks(config: Config, corpus: str, shard: Shard) -> Iterator[tuple[Task, Annotation]]:
+    """The tasks of a shard that have an annotation, with it; both files are in the same order."""
+    annotations = {one.task_id: one for one in read_shard(corpus, "annotations", shard, Annotation)}
+    for task in islice(read_shard(corpus, "tasks", shard, Task), task_limit(config, shard)):
+        if task.task_id in annotations:
+            yield task, annotations[task.task_id]
+
+
+def candidates_by_task(corpus: str, shard: Shard) -> dict[str, list[Candidate]]:
+    """The candidates of a shard by their task's id."""
+    found: dict[str, list[Candidate]] = {}
+    for candidate in read_shard(corpus, "candidates", shard, Candidate):
+        found.setdefault(candidate.task_id, []).append(candidate)
+    return found
 
 
 def all_found(step: ShardStep) -> bool:

@@ -46,6 +46,12 @@ def verdicts_version(config: VerifierConfig) -> str:
     return code_version((SANDBOX, "musadata.verifier.verifier", *BACKENDS[config.backend]), ("torch",))
 
 
+def tests_version(config: Config) -> str:
+    """Of unit tests, and of what came of them."""
+    made = code_version(("musadata.sampling.unit_tests", "musadata.teacher.compiler_teacher"))
+    return "-".join((made, annotation_version(config.teacher), verdicts_version(config.verifier)))
+
+
 def assembly_version(config: Config) -> str:
     """Of all that conversations come to."""
     made = code_version(("musadata.sampling.assembly", "musadata.sampling.rollout", "musadata.corpus.views"))

@@ -30,6 +30,7 @@ DATASETS: dict[str, Dataset] = {
         Dataset("annotations", records.Annotation, "annotation_id", "traces and six-step reasoning of tasks"),
         Dataset("candidates", records.Candidate, "candidate_id", "every answer of a teacher with its verdict"),
         Dataset("trajectories", records.Trajectory, "trajectory_id", "conversations with the verifier's feedback"),
+        Dataset("unit_tests", records.UnitTest, "unit_test_id", "tests that pass right kernels and fail wrong ones"),
         Dataset("sft", records.SftRow, "sft_id", "supervised fine-tuning: prompt and completion", True),
         Dataset("rft", records.RftRow, "rft_id", "rejection-sampled fine-tuning: accepted answers", True),
         Dataset("preferences", records.PreferenceRow, "preference_id", "accepted against failed answers", True),

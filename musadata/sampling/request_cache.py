@@ -1,6 +1,6 @@
 """What a stage has already asked and judged, so that nothing is paid for twice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +8,11 @@ from musadata.config import TeacherConfig, VerifierConfig
 from musadata.records import Annotation, Task, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet
+from musadata.sampling.unit_tests import RunTest
 from musadata.storage.journal import Journal
 from musadata.teacher.ledger import Budget, record
 from musadata.teacher.protocol import Answer, CannotAnswer, RemoteTeacher, Request, RequestFailed, Teacher, name_for
+from musadata.verifier.protocol.unit_tests import UnitTestRun
 
 if TYPE_CHECKING:
     from musadata.verifier import Verifier
@@ -23,7 +25,7 @@ class RequestCache:
     Attributes:
         answers: teacher's answers by the hash of the whole request.
         verdicts: verdicts by the hash of task, program, shapes and settings, so that a program that several
-            answers hold, in whatever words, is judged once.
+            answers hold, in whatever words, is judged once; and runs of unit tests.
         teacher_version: version of the teacher's code where it computes its answers; "" where a model gives them, since
             paid answers outlive our code.
         verifier_version: version of the code and toolchain behind a verdict.
@@ -121,6 +123,20 @@ class RequestCache:
             return verdict
 
         return judge
+
+    def run_test(self, config: VerifierConfig, verifier: "Verifier") -> RunTest:
+        """Remembers what came of a unit test on some programs, or runs it and remembers."""
+
+        def run(task: Task, test: str, programs: Sequence[str], right: int) -> tuple[UnitTestRun, ...]:
+            about = task.task_id, task.reference, task.inputs, test, list(programs), right
+            key = content_id("test", self.verifier_version, config, *about)
+            known = self.verdicts.get(key)
+            if known is None:
+                known = plain(verifier.run_unit_test(task, test, programs, right))
+                self.verdicts.put(key, known)
+            return tuple(restore(UnitTestRun, one) for one in known)
+
+        return run
 
     def _answer_key(self, teacher: str, request: Request) -> str:
         if self.teacher_version:

@@ -276,6 +276,7 @@ _STAGE_OF = {
     "annotations": "stage2",
     "candidates": "stage3",
     "trajectories": "stage3",
+    "unit_tests": "stage3",
     "sft": "stage3",
     "rft": "stage3",
     "preferences": "stage3",

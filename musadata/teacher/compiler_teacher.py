@@ -1,11 +1,12 @@
 """The teacher that needs no language model: a compiler that lowers the reference's aten graph to CUDA C++."""
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 from musadata.config import TeacherConfig
-from musadata.records import InputSpec
+from musadata.records import InputSpec, Task, Trace
 from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
 from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet, read_graph
@@ -15,6 +16,7 @@ from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.prompts import render_steps
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestKind
 from musadata.teacher.reasoning import write_reasoning
+from musadata.teacher.unit_tests import write_unit_test
 
 VERSION = "1"
 CAPTURE_LIMITS = Limits(seconds=30, memory_mb=4096)
@@ -45,19 +47,27 @@ class CompilerTeacher:
             self._sandbox = None
 
     def answer(self, request: Request) -> Answer:
-        """The six steps, a candidate, or a repaired candidate.
+        """The six steps, a unit test, a candidate, or a repaired candidate.
 
         Raises:
             CannotAnswer: the reference cannot be traced, or holds an operator that has no lowering.
         """
         if request.kind is RequestKind.REASON:
             return Answer(render_steps(write_reasoning(request.task, request.traces)))
+        if request.kind is RequestKind.TEST:
+            return Answer(f"```python\n{write_unit_test(request.task, request.traces)}```\n")
         try:
             if request.kind is RequestKind.GENERATE:
                 return self._generate(request)
             return self._repair(request)
         except Unsupported as reason:
             raise CannotAnswer(str(reason)) from reason
+
+    def mutants(self, task: Task, traces: Sequence[Trace]) -> Iterator[tuple[str, str]]:
+        """Programs for a task that compile, and the name of the one fault that is in each; none without a lowering."""
+        with suppress(Unsupported):
+            candidate_set = self._candidate_set(Request(RequestKind.GENERATE, task, tuple(traces), ()))
+            yield from ((source, kind.name) for source, kind in candidate_set.mutants())
 
     def _generate(self, request: Request) -> Answer:
         attempt = self._conversation(request)[0]

@@ -12,6 +12,7 @@ _ROLES = {
     RequestKind.REASON: TeacherRole.REASONER,
     RequestKind.GENERATE: TeacherRole.GENERATOR,
     RequestKind.REPAIR: TeacherRole.REVIEWER,
+    RequestKind.TEST: TeacherRole.REVIEWER,
 }
 
 
@@ -64,7 +65,7 @@ class Panel:
 
     def _chosen(self, request: Request) -> OpenAITeacher:
         role = _ROLES[request.kind]
-        if role is TeacherRole.REVIEWER:
+        if request.kind is RequestKind.REPAIR:
             config, generator = self._draw(TeacherRole.GENERATOR, request)
             if role in config.roles:
                 return generator

@@ -39,6 +39,11 @@ def render_generation(
     return _render_question("generation", task, traces, analysis=analysis)
 
 
+def render_unit_test(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, ...]:
+    """The request for a unit test."""
+    return _render_question("unit_test", task, traces)
+
+
 def _render_question(template: str, task: Task, traces: Sequence[Trace], **more: str) -> tuple[ChatMessage, ...]:
     question = _fill(
         template,

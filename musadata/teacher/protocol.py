@@ -16,6 +16,7 @@ class RequestKind(StrEnum):
     REASON = "reason"  # the six steps
     GENERATE = "generate"  # a candidate, from the task alone
     REPAIR = "repair"  # a better candidate, from the verifier's feedback
+    TEST = "test"  # a unit test for kernels of the task
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ class ReplayTeacher:
         """Read all answers under `path`.
 
         Args:
-            path: a Parquet file with the columns task_id, kind ("reason", "generate", "repair"), sample, turn, text and
-                optionally schedule and fault; a corpus, whose annotations and candidates are repeated; or a folder with
-                a journal that `remember` wrote. Local or a URL.
+            path: a Parquet file with the columns task_id, kind ("reason", "generate", "repair", "test"), sample, turn,
+                text and optionally schedule and fault; a corpus, whose annotations, candidates and unit tests are
+                repeated; or a folder with a journal that `remember` wrote. Local or a URL.
 
         Raises:
             MusadataError: nothing there, or not one of these.
@@ -87,6 +87,12 @@ def _read(path: str) -> Iterator[tuple[str, Answer]]:
             kind = RequestKind.GENERATE if row["turn"] == 1 else RequestKind.REPAIR
             answer = Answer(f"```python\n{row['source'].strip()}\n```", row["schedule"], row["fault"])
             yield _key(row["task_id"], kind.value, row["sample"], row["turn"]), answer
+    for file in _parquets(files, f"{root}/unit_tests"):
+        for row in _rows(files, file, ("task_id", "sample", "source")):
+            yield (
+                _key(row["task_id"], RequestKind.TEST.value, row["sample"], 1),
+                Answer(f"```python\n{row['source']}```\n"),
+            )
 
 
 def _read_journal(path: str) -> Iterator[tuple[str, Answer]]:

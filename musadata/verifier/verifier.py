@@ -19,6 +19,7 @@ from musadata.verifier.extract import extract
 from musadata.verifier.feedback import write_feedback
 from musadata.verifier.protocol.entry_points import IMPORT_CANDIDATE, RUN_REFERENCE, module_of
 from musadata.verifier.protocol.message_encoding import serve_candidate
+from musadata.verifier.protocol.unit_tests import UnitTestRun
 from musadata.verifier.reward import reward
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.python.legality import check_legality
@@ -34,6 +35,7 @@ from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.expectation import BadReference
 from musadata.verifier.trusted.judge import Judgement, rejected
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
+from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE))  # what a sandbox for references should import once
@@ -186,6 +188,15 @@ class Verifier:
         program = self._check(candidate)
         if isinstance(program, _Program):
             self._opened.compile_ahead(program.source, program.ported)
+
+    def run_unit_test(self, task: Task, test: str, programs: Sequence[str], right: int = 0) -> tuple[UnitTestRun, ...]:
+        """Run a unit test of a task on programs, of which "" is the reference, up to the first of the first `right`
+        that fails.
+
+        Raises:
+            Outage: the machine failed.
+        """
+        return run_unit_test(self._opened, task, test, programs, right)
 
     def read_reference(self, reference: str) -> LoneReference:
         """A reference that comes alone; see `musadata.verifier.task_from_reference`.

@@ -55,6 +55,16 @@ def test_accepted_candidates_are_different_and_failed_ones_are_repaired(quicksta
     assert ask(quickstart_corpus, repaired)[0][0] > 0
 
 
+def test_unit_tests_name_the_accepted_candidates_they_pass_and_the_wrong_programs_they_fail(quickstart_corpus):
+    rows = ask(quickstart_corpus, "SELECT honest, mutants, caught_share FROM {unit_tests}")
+    accepted = {one for (one,) in ask(quickstart_corpus, "SELECT candidate_id FROM {candidates} WHERE accepted")}
+    [(tasks,)] = ask(quickstart_corpus, "SELECT count(DISTINCT task_id) FROM {candidates} WHERE accepted")
+    assert len(rows) >= 0.8 * tasks
+    for honest, mutants, share in rows:
+        assert honest and accepted.issuperset(honest)
+        assert share == sum(one["caught_by"] != "" for one in mutants) / len(mutants) >= 0.8
+
+
 def test_emulated_verdicts_never_claim_speed(quickstart_corpus):
     assert ask(quickstart_corpus, "SELECT count(*) FROM {candidates} WHERE speedup IS NOT NULL") == [(0,)]
     assert ask(quickstart_corpus, "SELECT DISTINCT backend FROM {candidates}") == [("emulated",)]

@@ -5,7 +5,7 @@ although each is requested on its own.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -96,6 +96,20 @@ class CandidateSet:
                 single = [Attempt(candidate, source, (kind,)), Attempt(candidate, candidate.source)]
                 return self._doubled(single, kinds, random) if wants_two and kind.compiles else single
         raise Unsupported("no fault matters here")
+
+    def mutants(self) -> Iterator[tuple[str, FaultKind]]:
+        """Programs with one fault that compiles, each kind at most once, in a seeded order.
+
+        Raises:
+            Unsupported: as `candidate`.
+        """
+        random = _random(self._key, "mutants")
+        for kind in sorted((kind for kind in KINDS.values() if kind.compiles), key=lambda kind: self._rank(kind, -1)):
+            for number in range(len(PLANS)):
+                source = insert(kind, self.candidate(number), random)
+                if source is not None:
+                    yield source, kind
+                    break
 
     def _rank(self, kind: FaultKind, sample: int) -> float:
         """A seeded order of the kinds, in which those that do not compile come late: they fit everywhere."""

@@ -3,6 +3,7 @@
 IMPORT_CANDIDATE = "musadata.verifier.sandboxed.execute:import_candidate"
 RUN_CANDIDATE = "musadata.verifier.sandboxed.execute:run_candidate"
 RUN_REFERENCE = "musadata.verifier.sandboxed.oracle:run_reference"
+RUN_UNIT_TEST = "musadata.verifier.sandboxed.unit_test:run_unit_test"
 TIME_REFERENCE = "musadata.verifier.sandboxed.measure:serve_reference"
 
 

@@ -74,7 +74,7 @@ def run_candidate(source: str, backend_name: str) -> dict[str, object]:
     """
     backend = importlib.import_module(backend_name)
     fault_file = os.open("faults", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-    backend.activate(_compile, fault_fd=fault_file)
+    backend.activate(compile_outside, fault_fd=fault_file)
     session = _Session(IntegrityGuard(FILE, sys.modules[__name__]))
     try:
         ask_for(messages.RequestContext(), messages.Proceed)
@@ -95,7 +95,7 @@ class _Session:
 
     def run(self, source: str, backend: ModuleType) -> None:
         """Import the candidate, and call it according to the plan if it has the reference's interface."""
-        module = _load(source)
+        module = load_candidate(source)
         kind = getattr(module, "ModelNew", None)
         if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
             self.facts = replace(self.facts, interface=("ModelNew is not a subclass of torch.nn.Module.",))
@@ -170,11 +170,11 @@ def _get_ready(run: _Run, timed: messages.TimedSets) -> tuple[Turns, Stopwatch]:
 
 def import_candidate(source: str, backend: str) -> None:
     """Import the candidate and do no more, so that its sources are compiled."""
-    importlib.import_module(backend).activate(_compile)
-    _load(source)
+    importlib.import_module(backend).activate(compile_outside)
+    load_candidate(source)
 
 
-def _compile(sources: CandidateSources) -> str:
+def compile_outside(sources: CandidateSources) -> str:
     """Have the trusted side compile; returns the path of the library."""
     answer = ask_for(messages.CompileRequest(sources), messages.Compiled, messages.Refused)
     if isinstance(answer, messages.Compiled):
@@ -187,7 +187,8 @@ def _describe(error: BaseException) -> messages.ErrorFacts:
     return messages.ErrorFacts(**describe_error(error))
 
 
-def _load(source: str) -> ModuleType:
+def load_candidate(source: str) -> ModuleType:
+    """Import a candidate under its own name and file."""
     module = ModuleType(MODULE)
     module.__file__ = FILE
     linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)

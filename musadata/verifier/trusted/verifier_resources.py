@@ -12,7 +12,7 @@ from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Compile
 from musadata.verifier.compilation.speculative_compile import predict_sources
-from musadata.verifier.protocol.entry_points import TIME_REFERENCE, module_of
+from musadata.verifier.protocol.entry_points import RUN_UNIT_TEST, TIME_REFERENCE, module_of
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_pool import BaselinePool
 from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
@@ -68,7 +68,7 @@ def open_resources(
         devices=backend.devices,
         environment=dict(backend.environment),
     )
-    candidates = open_sandbox(backend.preload, setup=backend.setup)
+    candidates = open_sandbox((*backend.preload, module_of(RUN_UNIT_TEST)), setup=backend.setup)
     measuring = [module_of(TIME_REFERENCE)] if backend.times else []
     own = [candidates]
     if backend.devices or shared is None:

@@ -1,0 +1,89 @@
+"""Unit tests for kernels of a task: what the compiler teacher writes from the traces, and what a reply holds."""
+
+import ast
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from string import Template
+
+from musadata.records import InputSpec, Task, Trace
+from musadata.syntax import parse
+from musadata.tasks.sizing.inputs_text import write_inputs
+from musadata.teacher.prompts import TEMPLATES_VERSION
+
+_MOST_SETS = 3  # of input shapes that a test draws
+_TOLERANCES = {"float16": 1e-2, "bfloat16": 5e-2, "float64": 1e-6}
+_TOLERANCE = 1e-3
+# Operators of whose result a wrong start, such as 0 for a maximum, shows with values on one side of zero alone.
+_SIGNED = re.compile(
+    r"max|min|relu|sigmoid|softmax|elu|gelu|silu|abs|sign|clamp|where|hardtanh|softplus|norm|logsumexp"
+)
+_BLOCK = re.compile(r"^[ \t]*```[^`\n]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
+    """A test on every set of input shapes, on values below zero where they matter, and on inputs with other strides."""
+    sets = list(dict.fromkeys(trace.inputs for trace in traces))[:_MOST_SETS] or [task.inputs]
+    draws = [write_inputs(specs).replace("get_inputs", f"draw_inputs_{number}") for number, specs in enumerate(sets, 1)]
+    tests = [_compare(number, specs) for number, specs in enumerate(sets, 1)]
+    normal = [index for index, spec in enumerate(sets[-1]) if spec.kind == "normal" and "complex" not in spec.dtype]
+    if normal and any(_SIGNED.search(operator) for operator in task.operators):
+        tests.append(_below_zero(len(sets), normal))
+    shown = ", ".join(f"`{operator}`" for operator in dict.fromkeys(task.operators[:6]))
+    return _template().substitute(
+        operators=shown + (" and more" if len(task.operators) > 6 else ""),
+        tolerance=str(_tolerance(traces)),
+        draws="\n\n\n".join(draws),
+        tests="".join(f"{test}\n\n\n" for test in tests),
+    )
+
+
+def _compare(number: int, specs: Sequence[InputSpec]) -> str:
+    shapes = ", ".join(f"{spec.name} {spec.shape}" for spec in specs if spec.kind != "literal")
+    return (
+        f"def test_shapes_{number}(reference, candidate):\n"
+        f'    """{shapes[:90]}"""\n'
+        f"    inputs = draw_inputs_{number}()\n"
+        "    assert_near(candidate(*inputs), reference(*inputs))"
+    )
+
+
+def _below_zero(number: int, places: Sequence[int]) -> str:
+    """`places`: of the inputs whose values have no bounds."""
+    changes = "".join(f"    inputs[{place}] = -inputs[{place}].abs() - 0.25\n" for place in places)
+    return (
+        "def test_values_below_zero(reference, candidate):\n"
+        f"    inputs = draw_inputs_{number}()\n{changes}"
+        "    assert_near(candidate(*inputs), reference(*inputs))"
+    )
+
+
+def _tolerance(traces: Sequence[Trace]) -> float:
+    """By the shortest float among the tensors."""
+    dtypes = {fact.dtype for trace in traces for fact in trace.tensors}
+    if dtypes & {"float16", "bfloat16"}:
+        return max(_TOLERANCES[dtype] for dtype in dtypes & {"float16", "bfloat16"})
+    return _TOLERANCE if "float32" in dtypes or "float64" not in dtypes else _TOLERANCES["float64"]
+
+
+def read_unit_test(reply: str) -> str:
+    """The test in a reply: its last block of Python that defines a function `test_…`; "" if there is none."""
+    for source in reversed([*_BLOCK.findall(reply), *([] if "```" in reply else [reply])]):
+        if list_functions(source):
+            return str(source)
+    return ""
+
+
+def list_functions(source: str) -> tuple[str, ...]:
+    """The names of a test's functions; none where it is no Python."""
+    try:
+        body = parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(one.name for one in body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_"))
+
+
+@cache
+def _template() -> Template:
+    return Template((Path(__file__).parent / "templates" / TEMPLATES_VERSION / "unit_test.txt").read_text("utf-8"))

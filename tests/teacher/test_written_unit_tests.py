@@ -1,0 +1,105 @@
+"""The compiler teacher's unit tests, and tests in replies."""
+
+import copy
+
+import pytest
+import torch
+
+from musadata.tasks.reference_loading import load_reference
+from musadata.teacher.unit_tests import list_functions, read_unit_test, write_unit_test
+from tests.teacher.compiler.references import task_of, traces_of
+
+
+def load(test):
+    names = {}
+    exec(compile(test, "<test>", "exec"), names)
+    return [names[name] for name in list_functions(test)]
+
+
+def model_of(name):
+    torch.manual_seed(0)
+    source = load_reference(task_of(name).reference)
+    return source.Model(*source.get_init_inputs()).eval()
+
+
+def run(name, candidate):
+    """The names of the functions that fail."""
+    failed = []
+    model = model_of(name)
+    for function in load(write_unit_test(task_of(name), traces_of(name))):
+        torch.manual_seed(0)
+        try:
+            with torch.no_grad():
+                function(model, candidate)
+        except Exception:
+            failed.append(function.__name__)
+    return failed
+
+
+@pytest.mark.parametrize("name", ["gelu", "softmax"])
+def test_a_reference_passes_its_own_test(name):
+    assert not run(name, copy.deepcopy(model_of(name)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda result: result * 1.01,
+        lambda result: result.double(),
+        lambda result: result[..., :-1],
+        lambda result: torch.cat([result[..., :-1], result[..., -1:] * 0], -1),
+        lambda result: torch.full_like(result, float("nan")),
+        lambda result: (result, result),
+    ],
+)
+def test_a_wrong_result_fails(wrong):
+    model = model_of("softmax")
+    assert run("softmax", lambda x: wrong(model(x)))
+
+
+def test_a_program_that_takes_strided_inputs_for_contiguous_ones_fails_and_one_that_refuses_them_passes():
+    model = model_of("softmax")
+
+    def reads_memory(x):
+        return model(torch.as_strided(x, x.shape, torch.empty(x.shape).stride()))
+
+    def refuses(x):
+        assert x.is_contiguous()
+        return model(x)
+
+    assert run("softmax", reads_memory) == ["test_inputs_that_are_not_contiguous"]
+    assert run("softmax", refuses) == []
+
+
+def test_every_set_of_shapes_has_a_function():
+    functions = list_functions(write_unit_test(task_of("softmax"), traces_of("softmax")))
+    assert {f"test_shapes_{number}" for number, _ in enumerate(traces_of("softmax"), 1)} <= set(functions)
+
+
+def test_the_same_task_and_traces_give_the_same_text():
+    texts = {write_unit_test(task_of("gelu"), traces_of("gelu")) for _ in range(3)}
+    assert len(texts) == 1
+
+
+TEST = "def test_a(reference, candidate):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"```python\n{TEST}```",
+        f"First the idea:\n\n```cuda\n__global__ void k();\n```\n\n``` Python\n{TEST}```\nDone.",
+        f"```python\nx = 1\n```\n```py\n{TEST}```\n```python\nprint(2)\n```",
+        f"```\n{TEST}```",
+        TEST,
+    ],
+)
+def test_the_test_in_a_reply_is_found(reply):
+    assert read_unit_test(reply) == TEST
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "```python\n", "no", "```python\ndef tested(): pass\n```", "def test_(", "\0", "`" * 9]
+)
+def test_a_reply_without_a_test_holds_none(reply):
+    assert read_unit_test(reply) == ""
