@@ -18,6 +18,7 @@ import yaml
 
 from musadata.config import (
     Config,
+    QuestionsConfig,
     RequestsConfig,
     SamplingConfig,
     SourceConfig,
@@ -52,6 +53,7 @@ _SECTION_KINDS = {
     "verifier": VerifierConfig,
     "sampling": SamplingConfig,
     "unit_tests": UnitTestsConfig,
+    "questions": QuestionsConfig,
 }
 SECTIONS: dict[str, tuple[Any, str]] = {
     name: (kind, _GUIDES["sections"][name]) for name, kind in _SECTION_KINDS.items()

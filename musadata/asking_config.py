@@ -12,7 +12,7 @@ class TeacherType(StrEnum):
 
 
 class TeacherRole(StrEnum):
-    REASONER = "reasoner"  # writes the six steps
+    REASONER = "reasoner"  # writes the six steps, and questions with answers
     GENERATOR = "generator"  # writes candidates
     REVIEWER = "reviewer"  # repairs them, from the verifier's feedback, and writes unit tests
 
@@ -103,3 +103,14 @@ class UnitTestsConfig:
     honest: int = 2
     mutants: int = 4
     least_caught: float = 0.8
+
+
+@dataclass(frozen=True)
+class QuestionsConfig:
+    """Questions about tasks and their kernels, with answers that are checked.
+
+    Attributes:
+        per_task: how many; 0 for none. The compiler teacher makes fewer where the facts give no more.
+    """
+
+    per_task: int = 4

@@ -10,7 +10,14 @@ from typing import Any
 
 import yaml
 
-from musadata.asking_config import RequestsConfig, TeacherConfig, TeacherRole, TeacherType, UnitTestsConfig
+from musadata.asking_config import (
+    QuestionsConfig,
+    RequestsConfig,
+    TeacherConfig,
+    TeacherRole,
+    TeacherType,
+    UnitTestsConfig,
+)
 from musadata.errors import MusadataError
 
 
@@ -209,6 +216,7 @@ class Config:
     verifier: VerifierConfig = VerifierConfig()
     sampling: SamplingConfig = SamplingConfig()
     unit_tests: UnitTestsConfig = field(default_factory=UnitTestsConfig)
+    questions: QuestionsConfig = field(default_factory=QuestionsConfig)
 
 
 def load_config(path: str | Path) -> Config:
@@ -287,6 +295,7 @@ _BOUNDS = {
     "unit_tests.honest": (1, 100),
     "unit_tests.mutants": (1, 100),
     "unit_tests.least_caught": (0, 1),
+    "questions.per_task": (0, 100),
 }
 
 

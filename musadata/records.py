@@ -381,6 +381,43 @@ class UnitTest:
     served_model: str = ""
 
 
+class QuestionTopic(StrEnum):
+    """What a question is about."""
+
+    MEMORY = "memory hierarchy"
+    THREADS = "thread hierarchy"
+    COALESCING = "coalescing"
+    OCCUPANCY = "occupancy"
+    SYNCHRONISATION = "synchronisation"
+    NUMERICS = "numerics"
+    TENSORS = "tensor semantics"
+    MUSA = "CUDA and MUSA"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a task or one of its kernels, with an answer that follows from `facts`."""
+
+    question_id: str
+    schema_version: int
+    task_id: str
+    candidate_id: str  # the accepted candidate whose kernel it is about; "" for none
+    topic: QuestionTopic
+    facts: str  # what of the trace or the kernel it can be answered from
+    question: str
+    answer: str
+    operator_family: OperatorFamily
+    license: str
+    teacher: str
+    split: str
+    thoughts: str = ""  # this and the next five as in `Annotation`
+    finish_reason: str = ""
+    logprobs: tuple[float, ...] = ()
+    usage: Usage = NO_USAGE
+    server: str = ""
+    served_model: str = ""
+
+
 @dataclass(frozen=True)
 class Message:
     """One message of a conversation. `loss`: train on it."""

@@ -69,7 +69,8 @@ def estimate(config: Config, corpus: str, stage: str) -> Estimate:
     completion, measured = _completion(config, corpus, stage)
     # A later turn holds the earlier answers and what the verifier said about them.
     grown = sum(prompt + turn * completion for turn in range(turns)) / turns
-    tests = tasks * config.unit_tests.samples if stage == "stage3" else 0
+    more = config.unit_tests.samples + (config.questions.per_task > 0)
+    tests = tasks * more if stage == "stage3" else 0
     usage = Usage(round(requests * grown + tests * prompt), round((requests + tests) * completion))
     return Estimate(stage, requests + tests, usage, measured, ledger.cost_of(usage, config.teacher))
 

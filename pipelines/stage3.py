@@ -33,6 +33,7 @@ from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, Teacher
 from pipelines import resources
 from pipelines.options import parse_options, run_command
+from pipelines.questions import WriteQuestions
 from pipelines.run import run_stages
 from pipelines.stage import Stage
 from pipelines.steps import (
@@ -301,7 +302,7 @@ class Stage3(Stage):
         return self._finish(shards, together)
 
     def _finish(self, shards: "beam.PCollection[Shard | Undone]", together: int) -> "beam.PCollection[Commit | Undone]":
-        """The rows of candidates, then unit tests, which run on these."""
+        """The rows of candidates, and then what is made of these: unit tests and questions."""
         import apache_beam as beam
 
         from pipelines.beam_runner import workers_here
@@ -309,18 +310,29 @@ class Stage3(Stage):
 
         workers = workers_here(shards.pipeline.options)
         commits = shards | "Assemble" >> RunStep(Assemble(self.config, self.corpus))
-        if not self.config.unit_tests.samples:
-            return commits
-        test: beam.PTransform = RunStep(TestKernels(self.config, self.corpus, workers or 1), together)
-        if self.config.verifier.backend in resources.DEVICE_BACKENDS and not workers:
-            test = test.with_resource_hints(**DEVICE)
-        return commits | "Assembled" >> beam.Map(shard_of) | "Test" >> test
+        for step in self._steps(workers or 1)[1:]:
+            name = type(step).__name__
+            run: beam.PTransform = RunStep(step, together)
+            if (
+                isinstance(step, TestKernels)
+                and self.config.verifier.backend in resources.DEVICE_BACKENDS
+                and not workers
+            ):
+                run = run.with_resource_hints(**DEVICE)
+            commits = commits | f"Before {name}" >> beam.Map(shard_of) | name >> run
+        return commits
 
-    def is_done(self) -> bool:
+    def _steps(self, workers: int = 1) -> list[ShardStep]:
+        """Those that write rows, in their order."""
         steps: list[ShardStep] = [Assemble(self.config, self.corpus)]
         if self.config.unit_tests.samples:
-            steps.append(TestKernels(self.config, self.corpus))
-        return all(map(all_found, steps))
+            steps.append(TestKernels(self.config, self.corpus, workers))
+        if self.config.questions.per_task:
+            steps.append(WriteQuestions(self.config, self.corpus))
+        return steps
+
+    def is_done(self) -> bool:
+        return all(map(all_found, self._steps()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

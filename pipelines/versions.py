@@ -52,6 +52,12 @@ def tests_version(config: Config) -> str:
     return "-".join((made, annotation_version(config.teacher), verdicts_version(config.verifier)))
 
 
+def questions_version(config: Config) -> str:
+    """Of questions and answers, and of their check."""
+    made = code_version(("musadata.sampling.questions",))
+    return "-".join((made, annotation_version(config.teacher)))
+
+
 def assembly_version(config: Config) -> str:
     """Of all that conversations come to."""
     made = code_version(("musadata.sampling.assembly", "musadata.sampling.rollout", "musadata.corpus.views"))

@@ -31,6 +31,7 @@ DATASETS: dict[str, Dataset] = {
         Dataset("candidates", records.Candidate, "candidate_id", "every answer of a teacher with its verdict"),
         Dataset("trajectories", records.Trajectory, "trajectory_id", "conversations with the verifier's feedback"),
         Dataset("unit_tests", records.UnitTest, "unit_test_id", "tests that pass right kernels and fail wrong ones"),
+        Dataset("questions", records.Question, "question_id", "questions about tasks and kernels, with their facts"),
         Dataset("sft", records.SftRow, "sft_id", "supervised fine-tuning: prompt and completion", True),
         Dataset("rft", records.RftRow, "rft_id", "rejection-sampled fine-tuning: accepted answers", True),
         Dataset("preferences", records.PreferenceRow, "preference_id", "accepted against failed answers", True),

@@ -277,6 +277,7 @@ _STAGE_OF = {
     "candidates": "stage3",
     "trajectories": "stage3",
     "unit_tests": "stage3",
+    "questions": "stage3",
     "sft": "stage3",
     "rft": "stage3",
     "preferences": "stage3",

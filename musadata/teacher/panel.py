@@ -13,6 +13,7 @@ _ROLES = {
     RequestKind.GENERATE: TeacherRole.GENERATOR,
     RequestKind.REPAIR: TeacherRole.REVIEWER,
     RequestKind.TEST: TeacherRole.REVIEWER,
+    RequestKind.QUESTION: TeacherRole.REASONER,
 }
 
 

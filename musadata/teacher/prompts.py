@@ -44,6 +44,15 @@ def render_unit_test(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, 
     return _render_question("unit_test", task, traces)
 
 
+def render_questions(
+    task: Task, traces: Sequence[Trace], kernel: str, topics: Sequence[str], count: int
+) -> tuple[ChatMessage, ...]:
+    """The request for questions with answers, about the task and, where there is one, a kernel for it."""
+    shown = _fill("kernel", kernel=kernel.strip(), fence=_fence(kernel)) if kernel else ""
+    listed = "\n".join(f"- {topic}" for topic in topics)
+    return _render_question("questions", task, traces, kernel=shown, topics=listed, count=str(count))
+
+
 def _render_question(template: str, task: Task, traces: Sequence[Trace], **more: str) -> tuple[ChatMessage, ...]:
     question = _fill(
         template,

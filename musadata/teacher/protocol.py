@@ -17,6 +17,7 @@ class RequestKind(StrEnum):
     GENERATE = "generate"  # a candidate, from the task alone
     REPAIR = "repair"  # a better candidate, from the verifier's feedback
     TEST = "test"  # a unit test for kernels of the task
+    QUESTION = "question"  # questions about the task and a kernel, with their answers
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,390 @@
+"""Questions whose answers follow from a task's trace and an accepted program: each function computes one, or None."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, log2, prod
+from random import Random
+
+from musadata.records import Bound, QuestionTopic, TensorFact, Trace
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, read_calls
+from musadata.teacher.reasoning.task_analysis import group_row, is_contiguous, row_of, strides_of
+from musadata.tracing.roofline import BALANCE, itemsize, tensor_bytes
+
+WARP, SECTOR_BYTES = 32, 32
+STATIC_SHARED_BYTES = 49152
+SM_THREADS, SM_BLOCKS = 2048, 32  # of data-centre GPUs since Volta
+_SUMS = re.compile(r"sum|mean|mm$|linear|conv|dot|norm|softmax|matmul")
+_BITS = {"float16": 11, "bfloat16": 8, "float64": 53}  # significant ones, the hidden one included
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a question may be about. `cuda`: the CUDA C++ of an accepted candidate, "" for none; `musa`: the same for
+    MUSA, "" where it has no counterpart there."""
+
+    trace: Trace
+    cuda: str
+    musa: str
+    random: Random
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        return read_calls(self.trace)
+
+    def pick_tensor(self, *, rank: int = 1) -> TensorFact | None:
+        """Some tensor of this rank or more, those first that are not contiguous."""
+        found = [one for one in self.trace.tensors if len(one.shape) >= rank and prod(one.shape) > 1]
+        strided = [one for one in found if not is_contiguous(one)]
+        return self.random.choice(strided or found) if found else None
+
+    def pick_call(self, *kinds: CallKind) -> Call | None:
+        found = [call for call in self.calls if call.kind in kinds]
+        return self.random.choice(found) if found else None
+
+    @cached_property
+    def kernels(self) -> dict[str, str]:
+        """The text of each kernel of the program by its name, its helpers not included."""
+        found = {}
+        for match in re.finditer(r"__global__ void (\w+)\(", self.cuda):
+            end = self.cuda.find("\n}\n", match.start())
+            if end > 0:
+                found[match[1]] = self.cuda[match.start() : end + 2]
+        return found
+
+    def launch(self, kernel: str) -> tuple[str, int] | None:
+        """The text that launches a kernel, and its threads per block where that is a number."""
+        place = self.cuda.find(f"{kernel}<<<")
+        before = self.cuda[:place]
+        threads = re.findall(r"const int threads = (\d+);", before)
+        if place < 0 or not threads or not self.cuda[place:].startswith(f"{kernel}<<<blocks, threads,"):
+            return None
+        start = before.rfind(f"const int threads = {threads[-1]};")
+        return self.cuda[start : self.cuda.find(";", place) + 1], int(threads[-1])
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A question's facts, as text that goes with it, and the values of its wording. `about_kernel`: it quotes one."""
+
+    facts: str
+    values: dict[str, object]
+    about_kernel: bool = False
+
+
+def describe(fact: TensorFact) -> str:
+    made = f", made by `{fact.operator}` from {', '.join(fact.operands)}" if fact.operands else ""
+    given = f" with {fact.arguments}" if fact.operands and fact.arguments else ""
+    return (
+        f"`{fact.name}`: {fact.role}, {fact.dtype}, shape {fact.shape}, strides {fact.stride} in elements{made}{given}."
+    )
+
+
+def _code(*texts: str) -> str:
+    return "```cuda\n" + "\n\n".join(texts) + "\n```"
+
+
+def storage_offset(subject: Subject) -> Figures | None:
+    fact = subject.pick_tensor(rank=2)
+    if fact is None:
+        return None
+    index = tuple(subject.random.randrange(size) for size in fact.shape)
+    steps = list(zip(index, fact.stride, strict=True))
+    total = sum(at * step for at, step in steps)
+    usual = strides_of(fact.shape)
+    layout = (
+        f"`{fact.name}` is contiguous."
+        if is_contiguous(fact)
+        else f"It is not contiguous: then its strides were {usual}."
+    )
+    return Figures(
+        describe(fact),
+        {
+            "name": fact.name,
+            "index": str(list(index)),
+            "sum": f"{' + '.join(f'{at} × {step}' for at, step in steps)} = {total}",
+            "layout": layout,
+        },
+    )
+
+
+def view_or_copy(subject: Subject) -> Figures | None:
+    views = [call for call in subject.calls if call.kind is CallKind.VIEW and call.operands and call.output.shape]
+    views = [call for call in views if call.packet not in ("clone", "contiguous", "reshape", "_unsafe_view")]
+    if not views:
+        return None
+    call = subject.random.choice(views)
+    fact = call.output
+    verdict = (
+        "It is contiguous, so the flat index is the offset."
+        if is_contiguous(fact)
+        else f"A contiguous tensor would have {strides_of(fact.shape)}, so a flat index is not the offset: the kernel "
+        "takes it apart into coordinates and multiplies these by the strides, or the host makes a copy first."
+    )
+    values: dict[str, object] = {"operator": call.operator, "name": fact.name, "source": call.source.name}
+    values |= {"shape": fact.shape, "stride": fact.stride, "verdict": verdict}
+    return Figures(f"{describe(call.source)}\n{describe(fact)}", values)
+
+
+def roofline(subject: Subject) -> Figures | None:
+    trace = subject.trace
+    if not trace.flops:
+        return None
+    memory = trace.bound is Bound.MEMORY
+    facts = [describe(fact) for fact in trace.tensors if fact.role != "intermediate"]
+    facts.append(f"Work: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes.")
+    return Figures(
+        "\n".join(facts),
+        {
+            "flops": trace.flops,
+            "bytes": trace.bytes,
+            "balance": BALANCE,
+            "intensity": f"{trace.flops / trace.bytes:.4g}",
+            "relation": "not above" if memory else "above",
+            "limit": "memory traffic" if memory else "arithmetic",
+            "advice": "Fusing operators and coalesced accesses help, faster arithmetic does not."
+            if memory
+            else "Reuse from registers and shared memory keeps the arithmetic units busy.",
+        },
+    )
+
+
+def shared_memory(subject: Subject) -> Figures | None:
+    fact = subject.pick_tensor()
+    if fact is None:
+        return None
+    total = tensor_bytes(fact)
+    row = total > STATIC_SHARED_BYTES and len(fact.shape) > 1 and subject.random.random() < 0.5
+    number = fact.shape[-1] if row else prod(fact.shape)
+    what = f"one row of `{fact.name}` (its last dimension)" if row else f"all of `{fact.name}`"
+    total = number * itemsize(fact.dtype)
+    fits = total <= STATIC_SHARED_BYTES
+    return Figures(
+        describe(fact),
+        {
+            "what": what,
+            "what_capital": what[0].upper() + what[1:],
+            "count": number,
+            "size": itemsize(fact.dtype),
+            "total": total,
+            "relation": "not more than" if fits else "more than",
+            "verdict": "it fits" if fits else "it does not fit and is worked on in tiles",
+        },
+    )
+
+
+def coalescing(subject: Subject) -> Figures | None:
+    fact = subject.pick_tensor(rank=2)
+    if fact is None:
+        return None
+    axes = [axis for axis, size in enumerate(fact.shape) if size > 1]
+    axis = subject.random.choice(axes)
+    size, lanes = itemsize(fact.dtype), min(WARP, fact.shape[axis])
+    step = fact.stride[axis] * size
+    sectors = len({lane * step // SECTOR_BYTES for lane in range(lanes)})
+    best = -(-lanes * size // SECTOR_BYTES)
+    verdict = {True: "That is coalesced.", False: "That is not coalesced; let lanes run along a dimension of stride 1."}
+    good = verdict[sectors <= best]
+    if fact.stride[axis] == 0:
+        good = "All lanes read the same element, which one sector serves."
+    return Figures(
+        describe(fact),
+        {
+            "name": fact.name,
+            "axis": axis,
+            "stride": fact.stride[axis],
+            "size": size,
+            "step": step,
+            "lanes": lanes,
+            "sectors": sectors,
+            "best": best,
+            "useful": lanes * size,
+            "verdict": good,
+        },
+    )
+
+
+def launch_geometry(subject: Subject) -> Figures | None:
+    outputs = [fact for fact in subject.trace.tensors if fact.role == "output" and prod(fact.shape) > 1]
+    if not outputs:
+        return None
+    fact, block = subject.random.choice(outputs), subject.random.choice((64, 128, 256, 512))
+    total = prod(fact.shape)
+    blocks = -(-total // block)
+    idle = blocks * block - total
+    said = (
+        f"{idle} threads of the last block have no element, so the guard `if (i < {total})` is needed."
+        if idle
+        else "All threads have an element, yet the guard stays for sizes that the block does not divide."
+    )
+    values = {
+        "name": fact.name,
+        "total": total,
+        "block": block,
+        "blocks": blocks,
+        "started": blocks * block,
+        "idle": said,
+    }
+    return Figures(describe(fact), values)
+
+
+def row_per_warp(subject: Subject) -> Figures | None:
+    call = subject.pick_call(CallKind.REDUCTION, CallKind.SOFTMAX)
+    if call is None or not call.operands or not call.axes or call.is_class_loss:
+        return None
+    length = row_of(call)[1]
+    if length < 2:
+        return None
+    steps = -(-length // WARP)
+    last = length - (steps - 1) * WARP
+    hint = (
+        "Then five shuffles combine the 32 partial results; idle lanes hold the identity of the operation."
+        if steps > 1 or last > WARP // 2
+        else "Most lanes are idle: several rows in a warp, or a thread for each row, use it better."
+    )
+    values = {"operator": call.operator, "name": call.source.name, "length": length, "steps": steps, "last": last}
+    return Figures(f"{describe(call.source)}\n{describe(call.output)}", values | {"hint": hint})
+
+
+def occupancy(subject: Subject) -> Figures | None:
+    found = [(name, launch) for name in subject.kernels if (launch := subject.launch(name))]
+    if not found:
+        return None
+    kernel, (text, threads) = subject.random.choice(found)
+    by_threads = SM_THREADS // threads
+    blocks = min(by_threads, SM_BLOCKS)
+    is_full = blocks * threads == SM_THREADS
+    hint = "Other blocks cannot raise it." if is_full else f"{SM_THREADS} is no multiple of {threads}."
+    if threads * SM_BLOCKS < SM_THREADS:
+        hint = f"Blocks of {SM_THREADS // SM_BLOCKS} threads would raise it to 100 %."
+    return Figures(
+        _code(text),
+        {
+            "kernel": kernel,
+            "threads": threads,
+            "by_threads": by_threads,
+            "blocks": blocks,
+            "resident": blocks * threads,
+            "percent": f"{100 * blocks * threads / SM_THREADS:g}",
+            "hint": hint,
+        },
+        True,
+    )
+
+
+def synchronisation(subject: Subject) -> Figures | None:
+    plain = {name: text for name, text in subject.kernels.items() if "atomic" not in text and "goto" not in text}
+    if not plain:
+        return None
+    kernel = subject.random.choice(sorted(plain))
+    text = plain[kernel]
+    quoted = _helpers(subject.cuda, text)
+    whole = "\n\n".join([*quoted, text])
+    barriers, shuffles = whole.count("__syncthreads()"), len(re.findall(r"__shfl_\w*sync\(", whole))
+    shared = "__shared__" in whole
+    found = []
+    if barriers:
+        found.append(
+            f"Its threads exchange values through shared memory: `__syncthreads()` stands in {barriers} places of the "
+            "code above. All threads of the block must reach each of them, so none may return before."
+        )
+    if shuffles:
+        found.append(
+            f"`__shfl_…_sync` stands in {shuffles} places: lanes of a warp exchange registers there, without shared "
+            "memory. Every lane that its mask names must take part, so a warp leaves as a whole or not at all."
+        )
+    if shared and not barriers:
+        return None
+    if not found:
+        found.append(
+            "Its threads do not wait for each other, and need not: there is no shared memory and no shuffle, each "
+            "thread reads its inputs and writes results of its own, and no thread reads what another one of this "
+            "launch writes. Kernels that are launched later on the same stream start when it has ended."
+        )
+    return Figures(_code(*quoted, text), {"kernel": kernel, "found": " ".join(found)}, True)
+
+
+def _helpers(program: str, text: str) -> list[str]:
+    """The device functions that a kernel calls, and those that they call."""
+    found: dict[str, str] = {}
+    waiting = [text]
+    while waiting:
+        calling = waiting.pop()
+        for name in re.findall(r"__device__ __forceinline__ \w+ (\w+)\(", program):
+            if name not in found and re.search(rf"\b{name}\(", calling):
+                found[name] = _function(program, name)
+                waiting.append(found[name])
+    return list(found.values())
+
+
+def _function(program: str, name: str) -> str:
+    start = program.rfind("\n", 0, program.find(f" {name}(")) + 1
+    return program[start : program.find("\n}\n", start) + 2]
+
+
+def sum_error(subject: Subject) -> Figures | None:
+    kinds = (CallKind.REDUCTION, CallKind.MATMUL, CallKind.NORMALIZATION, CallKind.SOFTMAX)
+    calls = [call for call in subject.calls if call.kind in kinds and _SUMS.search(call.packet) and call.operands]
+    calls = [call for call in calls if call.output.dtype == "float32" and not call.is_class_loss]
+    calls = [call for call in calls if not re.search("batch_norm|scaled_dot", call.packet)]  # may add nothing, or twice
+    lengths = [(call, length) for call in calls if (length := _terms(call)) > 1]
+    if not lengths:
+        return None
+    call, length = subject.random.choice(lengths)
+    depth = ceil(log2(length))
+    facts = "\n".join(describe(fact) for fact in (*call.operands[:3], call.output))
+    values = {"operator": call.operator, "name": call.output.name, "length": length, "depth": depth}
+    errors = {"serial": f"{length * 2.0**-24:.2g}", "tree": f"{depth * 2.0**-24:.2g}"}
+    return Figures(facts, values | errors)
+
+
+def _terms(call: Call) -> int:
+    """How many terms each of its sums has."""
+    if call.kind is CallKind.MATMUL:
+        return call.contracted
+    return group_row(call)[1] if call.kind is CallKind.NORMALIZATION else row_of(call)[1]
+
+
+def short_floats(subject: Subject) -> Figures | None:
+    found = [fact for fact in subject.trace.tensors if fact.dtype in _BITS]
+    if not found:
+        return None
+    fact = subject.random.choice(found)
+    bits = _BITS[fact.dtype]
+    advice = (
+        "Sums of many terms belong in a float accumulator, which is rounded once at the end."
+        if bits < 24
+        else "Accumulate in double too: a float accumulator would lose what the inputs have."
+    )
+    return Figures(
+        describe(fact), {"name": fact.name, "dtype": fact.dtype, "bits": bits, "fraction": bits - 1, "advice": advice}
+    )
+
+
+def port_to_musa(subject: Subject) -> Figures | None:
+    pairs: dict[str, str] = {}
+    for ours, theirs in zip(subject.cuda.splitlines(), subject.musa.splitlines(), strict=False):
+        old, new = ([*re.findall(r"\w[\w./]*(?:::\w+)*", line)] for line in (ours, theirs))
+        if len(old) == len(new):
+            pairs |= {one: other for one, other in zip(old, new, strict=True) if one != other}
+    if not pairs:
+        return None
+    text = "; ".join(f"`{one}` becomes `{other}`" for one, other in pairs.items())
+    return Figures(_code(subject.cuda), {"pairs": text}, True)
+
+
+ASKED: dict[Callable[[Subject], Figures | None], QuestionTopic] = {
+    storage_offset: QuestionTopic.TENSORS,
+    view_or_copy: QuestionTopic.TENSORS,
+    roofline: QuestionTopic.MEMORY,
+    shared_memory: QuestionTopic.MEMORY,
+    coalescing: QuestionTopic.COALESCING,
+    launch_geometry: QuestionTopic.THREADS,
+    row_per_warp: QuestionTopic.THREADS,
+    occupancy: QuestionTopic.OCCUPANCY,
+    synchronisation: QuestionTopic.SYNCHRONISATION,
+    sum_error: QuestionTopic.NUMERICS,
+    short_floats: QuestionTopic.NUMERICS,
+    port_to_musa: QuestionTopic.MUSA,
+}

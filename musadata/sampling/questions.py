@@ -1,0 +1,184 @@
+"""Questions about a task and its kernels: computed from the facts, or asked of a teacher and checked against them."""
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+
+from musadata.records import (
+    SCHEMA_VERSION,
+    Annotation,
+    Candidate,
+    Question,
+    QuestionTopic,
+    ReasoningStep,
+    Reject,
+    Task,
+    Trace,
+)
+from musadata.rows import content_id
+from musadata.sampling.fact_questions import ASKED, Figures, Subject, describe
+from musadata.sampling.rollout import Ask, request_seed
+from musadata.teacher.grounding import check_grounding
+from musadata.teacher.prompts import render_questions
+from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
+from musadata.verifier.backends.musa.port import port_source
+from musadata.verifier.compilation.compile_errors import Unsupported
+from musadata.verifier.compilation.speculative_compile import predict_sources
+
+STEP = "question"
+_MOST_CHARACTERS = 8000  # of a question or an answer
+
+
+def write_questions(
+    task: Task, annotation: Annotation, candidates: Sequence[Candidate], count: int, teacher: str
+) -> list[Question]:
+    """Up to `count` questions of different topics, whose answers are computed. The same rows give the same text."""
+    program, cuda = pick_kernel([one for one in candidates if one.teacher == teacher])
+    random = _random(task.task_id, "questions")
+    subject = Subject(annotation.traces[0], cuda, _musa(cuda), random)
+    found: list[Question] = []
+    for make in _in_order(task):
+        figures = make(subject) if len(found) < count else None
+        if figures is not None:
+            asked, answered = word_question(make.__name__, figures, random)
+            about = program.candidate_id if program and figures.about_kernel else ""
+            found.append(_row(task, about, ASKED[make], figures.facts, asked, answered, Answer("", teacher=teacher)))
+    return found
+
+
+def _in_order(task: Task) -> list[Callable[[Subject], Figures | None]]:
+    """All kinds of question, shuffled for the task: one of each topic, then the second ones."""
+    shuffled = sorted(ASKED, key=lambda make: _random(task.task_id, make.__name__).random())
+    seen: Counter[QuestionTopic] = Counter()
+    rounds: list[list[Callable[[Subject], Figures | None]]] = []
+    for make in shuffled:
+        if len(rounds) <= seen[ASKED[make]]:
+            rounds.append([])
+        rounds[seen[ASKED[make]]].append(make)
+        seen[ASKED[make]] += 1
+    return [make for some in rounds for make in some]
+
+
+def pick_kernel(candidates: Sequence[Candidate]) -> tuple[Candidate | None, str]:
+    """An accepted candidate, one that was kept if there is one, and its CUDA C++; "" where that cannot be read."""
+    accepted = sorted((one for one in candidates if one.accepted), key=lambda one: not one.kept)
+    if not accepted:
+        return None, ""
+    return accepted[0], "\n".join(text for one in predict_sources(accepted[0].source) for text in one.cuda).strip()
+
+
+def ask_questions(
+    task: Task, annotation: Annotation, candidates: Sequence[Candidate], count: int, teacher: str, seed: int, ask: Ask
+) -> list[Question | Reject]:
+    """A teacher's questions: those of a known topic whose figures the traces confirm are kept."""
+    program, cuda = pick_kernel(candidates)
+    messages = render_questions(task, annotation.traces, cuda, [topic.value for topic in QuestionTopic], count)
+    drawn = request_seed(seed, task.task_id, 0, 0)
+    try:
+        answer = ask(Request(RequestKind.QUESTION, task, annotation.traces, messages, seed=drawn))
+    except RequestFailed as failure:
+        return [reject(task, REQUEST_FAILED, str(failure))]
+    except CannotAnswer as refusal:
+        return [reject(task, "no answer", str(refusal))]
+    items = read_questions(answer.text)
+    if not items:
+        return [reject(task, "no questions in the reply", "")]
+    facts = "\n\n".join(map(_describe_trace, annotation.traces))
+    facts += f"\n\n```cuda\n{cuda}\n```" if cuda else ""
+    answer = answer if answer.teacher else _named(answer, teacher)
+    about = program.candidate_id if program and cuda else ""
+    return [_checked(task, annotation, about, facts, item, answer) for item in items[:count]]
+
+
+def _describe_trace(trace: Trace) -> str:
+    tensors = "\n".join(map(describe, trace.tensors))
+    return f"{tensors}\nWork: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes."
+
+
+def read_questions(reply: str) -> list[dict[str, Any]]:
+    """The list of objects in a reply, in a fence or not; empty if there is none."""
+    start, end = reply.find("["), reply.rfind("]")
+    try:
+        value = json.loads(reply[start : end + 1], strict=False) if start >= 0 else []
+    except (ValueError, RecursionError):
+        return []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _checked(
+    task: Task, annotation: Annotation, about: str, facts: str, item: dict[str, Any], answer: Answer
+) -> Question | Reject:
+    asked, answered, topic = (item.get(name) for name in ("question", "answer", "topic"))
+    if not (isinstance(asked, str) and isinstance(answered, str) and asked.strip() and answered.strip()):
+        return reject(task, "question or answer missing", "")
+    known = {one.value.lower(): one for one in QuestionTopic}.get(str(topic).strip().lower())
+    if known is None:
+        return reject(task, "unknown topic", str(topic)[:80])
+    if max(len(asked), len(answered)) > _MOST_CHARACTERS:
+        return reject(task, "question or answer too long", "")
+    wrong = check_grounding((ReasoningStep(STEP, f"{asked}\n\n{answered}"),), annotation.traces)
+    if wrong:
+        return reject(task, "contradicts the facts", wrong[0])
+    return _row(task, about, known, facts, asked.strip(), answered.strip(), answer)
+
+
+def _row(
+    task: Task, about: str, topic: QuestionTopic, facts: str, asked: str, answered: str, answer: Answer
+) -> Question:
+    return Question(
+        question_id=content_id("question", task.task_id, about, answer.teacher, asked, answered),
+        schema_version=SCHEMA_VERSION,
+        task_id=task.task_id,
+        candidate_id=about,
+        topic=topic,
+        facts=facts,
+        question=asked,
+        answer=answered,
+        operator_family=task.operator_family,
+        license=task.provenance.license,
+        teacher=answer.teacher,
+        split=task.split,
+        **answer.provenance(),
+    )
+
+
+def word_question(name: str, figures: Figures, random: Random) -> tuple[str, str]:
+    """Question and answer of one kind, in one of its wordings."""
+    wording = _wordings()[name]
+    asked, answered = random.choice(wording["ask"]), random.choice(wording["answer"])
+    return asked.format(**figures.values), answered.format(**figures.values)
+
+
+def _named(answer: Answer, teacher: str) -> Answer:
+    return dataclasses.replace(answer, teacher=teacher)
+
+
+def _musa(cuda: str) -> str:
+    try:
+        return port_source(cuda) if cuda else ""
+    except Unsupported:
+        return ""
+
+
+@cache
+def _wordings() -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = yaml.safe_load(
+        Path(__file__).with_name("questions.yaml").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def _random(*parts: str) -> Random:
+    return Random(int.from_bytes(hashlib.sha256(":".join(parts).encode()).digest()[:8]))
+
+
+def reject(task: Task, reason: str, detail: str) -> Reject:
+    return Reject(SCHEMA_VERSION, "questions", STEP, reason, detail[:500], task.task_id)

@@ -1,0 +1,58 @@
+"""A step of stage 3: questions about tasks and their accepted kernels."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from musadata.records import Question, Reject
+from musadata.sampling.questions import ask_questions, write_questions
+from musadata.sampling.request_cache import RequestCache
+from musadata.storage.commits import Commit, require_commit
+from musadata.storage.shards import Shard
+from musadata.teacher.compiler_teacher import CompilerTeacher
+from pipelines import resources
+from pipelines.steps import ShardStep, Writers, annotated_tasks, asking_settings, candidates_by_task, concurrently
+from pipelines.versions import questions_version
+
+
+@dataclass(frozen=True)
+class WriteQuestions(ShardStep):
+    """Computes questions and answers from the facts, or has the teacher write them and checks their figures."""
+
+    stage: ClassVar[str] = "stage3.questions"
+    writes: ClassVar[dict[str, type]] = {"questions": Question, "rejects": Reject}
+    funnel: ClassVar[tuple[str, ...]] = ("question",)
+
+    def code(self) -> str:
+        return questions_version(self.config)
+
+    def settings(self, shard: Shard) -> Any:
+        return [self.config.questions, *asking_settings(self.config)]
+
+    def inputs(self, shard: Shard) -> list[Commit]:
+        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
+
+    def process(self, shard: Shard, out: Writers) -> None:
+        threads = resources.requests_at_once(self.config)
+        with resources.request_cache(self.config, self.corpus, "stage3") as cache:
+            work, shared = self._work(shard, cache), resources.asking_threads(threads)
+            for rows in concurrently(lambda ask: ask(), work, threads, shared):
+                for row in rows:
+                    out.funnel.came_in("question")
+                    if isinstance(row, Reject):
+                        out.reject(row)
+                    else:
+                        out.funnel.went_on("question")
+                        out.keep("questions", row)
+
+    def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], list[Any]]]:
+        """One for each task."""
+        config, candidates = self.config, candidates_by_task(self.corpus, shard)
+        for task, annotation in annotated_tasks(config, self.corpus, shard):
+            known = task, annotation, candidates.get(task.task_id, ()), config.questions.per_task
+            if resources.is_remote(config.teacher):
+                teacher = resources.teacher(config)
+                yield partial(ask_questions, *known, teacher.name, config.seed, cache.ask_teacher(teacher))
+            else:
+                yield partial(write_questions, *known, CompilerTeacher.name)
