@@ -158,8 +158,11 @@ def _judge(one: Published, verifier: Verifier) -> Said:
     start = time.monotonic()
     try:
         verifier.compile_speculatively(one.candidate)
-        lone = replace(verifier.read_reference(one.reference), measure=())
-        found = _describe(verifier.verify_lone(lone, one.candidate))
+        lone = verifier.read_reference(one.reference)
+        task = lone.forms[0]
+        if lone.measure:  # it was shrunk
+            task = replace(task, reference=lone.text, inputs=lone.measure)
+        found = _describe(verifier.verify(task, one.candidate))
     except Exception:  # a fault of ours, which is counted as undecided
         found = {"said": str(ErrorClass.INFRA), "rule": "crash", "message": traceback.format_exc()}
     return {"seconds": round(time.monotonic() - start, 1), **found}
@@ -203,7 +206,9 @@ def _write_candidate(entry: dict[str, Any], function: str, checkout: Path) -> st
         "import torch\nfrom torch import nn\nfrom torch.utils.cpp_extension import load_inline\n\n"
         f"cpp = {cpp + entry.get('bind', '')!r}\ncuda = {cuda!r}\n"
         f'ext = load_inline(name="published", cpp_sources=cpp, cuda_sources=cuda{options})\n\n\n'
-        f"class ModelNew(nn.Module):\n    def forward(self, {names}):\n{_write_call(entry, function, names)}\n"
+        f"class ModelNew(nn.Module):\n    def forward(self, {names}):\n"
+        + "".join(f"        {name} = {name}.contiguous()\n" for name in entry["inputs"])
+        + f"{_write_call(entry, function, names)}\n"
     )
 
 

@@ -258,9 +258,16 @@ def _callee_start(tokens: Sequence[Token]) -> int | None:
         if tokens[index].is_sign("("):
             return index
         index = skip_space_back(tokens, index - 1)
-    if index < 0 or tokens[index].kind is not Kind.WORD:
+    if index < 0 or not _ends_name(tokens, index):
         return None
     return _qualified_start(tokens, index)
+
+
+def _ends_name(tokens: Sequence[Token], index: int) -> bool:
+    """A word, or what a macro pastes to one: in `a ## 2d_kernel` a number."""
+    before = skip_space_back(tokens, index - 1)
+    pasted = before >= 1 and tokens[before].is_sign("#") and tokens[before - 1].is_sign("#")
+    return tokens[index].kind is Kind.WORD or (pasted and tokens[index].kind is Kind.NUMBER)
 
 
 def _qualified_start(tokens: Sequence[Token], index: int) -> int:

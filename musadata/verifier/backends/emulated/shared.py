@@ -160,7 +160,22 @@ def _variable(tokens: Sequence[Token], base: str) -> _Variable:
     if name < 0:
         return _Variable(base, "", "")
     type_ = (base + " " + join(tokens[:name])).strip()
-    return _Variable(type_, tokens[name].text, join(tokens[end:]).strip())
+    return _Variable(type_, tokens[name].text, _in_parentheses(tokens[end:]).strip())
+
+
+def _in_parentheses(dimensions: Sequence[Token]) -> str:
+    """`[N >> 2]` as `[(N >> 2)]`, since it becomes part of a template's argument."""
+    text, index = "", 0
+    while index < len(dimensions):
+        if not dimensions[index].is_sign("["):
+            text += dimensions[index].text
+            index += 1
+            continue
+        close = closing_index(dimensions, index)
+        size = join(dimensions[index + 1 : close])
+        text += f"[({size})]" if ">" in size else f"[{size}]"
+        index = close + 1
+    return text
 
 
 def _without_first_dimension(dimensions: str) -> str:

@@ -112,6 +112,12 @@ def test_shared_arrays_get_a_slot_each():
     assert "static emulator::Shared<float> emulator_shared_b; auto& b = emulator_shared_b.here();" in text
 
 
+def test_size_of_a_shared_array_may_hold_a_shift():
+    text = rewrite("void f() { __shared__ float4 a[N >> 2], b[4][(N > 2) + 1]; }")
+    assert "emulator::Shared<float4[(N >> 2)]>" in text
+    assert "emulator::Shared<float4[4][((N > 2) + 1)]>" in text
+
+
 @pytest.mark.parametrize(
     "declaration",
     [
@@ -164,6 +170,7 @@ def test_headers_that_are_not_emulated_are_left_out_with_their_lines(header):
     ("callee", "name"),
     [
         ("relu_##type##_kernel", "EMULATOR_NAME(relu_##type##_kernel)"),
+        ("scan_##type##2d_kernel", "EMULATOR_NAME(scan_##type##2d_kernel)"),
         ("KERNEL", "EMULATOR_NAME(KERNEL)"),
         ("KERNEL<T, 4>", "EMULATOR_NAME(KERNEL<T, 4>)"),
         ("known", '"known"'),

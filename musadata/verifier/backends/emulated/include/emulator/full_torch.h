@@ -66,6 +66,11 @@ inline int warp_size() { return 32; }
 #define C10_CUDA_CHECK_WARN(expression) ((void)(expression))
 #define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())
 #define AT_CUDA_CHECK(expression) C10_CUDA_CHECK(expression)
+#ifndef C10_LAUNCH_BOUNDS_0
+#define C10_LAUNCH_BOUNDS_0 __launch_bounds__(256, 4)
+#define C10_LAUNCH_BOUNDS_1(threads) __launch_bounds__(threads)
+#define C10_LAUNCH_BOUNDS_2(threads, blocks) __launch_bounds__(threads, blocks)
+#endif
 #define CUDA_KERNEL_LOOP_TYPE(i, n, index_type)                                                \
   for (index_type i = static_cast<index_type>(blockIdx.x) * blockDim.x + threadIdx.x; i < (n); \
        i += static_cast<index_type>(blockDim.x) * gridDim.x)

@@ -93,6 +93,12 @@ typedef __half2 nv_half2;
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 
+// Of the loads with cache hints PyTorch declares this one for its own types.
+template <class T, std::enable_if_t<emulator::is_torch_16bit<T>::value, int> = 0>
+static inline T __ldg(const T* address) {
+  return *address;
+}
+
 #define EMULATOR_OPERATORS(scalar)                                                                          \
   static inline scalar operator+(scalar a, scalar b) { return scalar::from_float(a.to_float() + b.to_float()); } \
   static inline scalar operator-(scalar a, scalar b) { return scalar::from_float(a.to_float() - b.to_float()); } \

@@ -62,6 +62,16 @@ namespace c10 {
 TORCH_ABI_16BIT(Half, __half, __float2half, __half2float)
 TORCH_ABI_16BIT(BFloat16, __nv_bfloat16, __float2bfloat16, __bfloat162float)
 
+#ifdef __CUDACC__
+#define TORCH_ABI_LDG(name)                                                                    \
+  __device__ inline name __ldg(const name* address) {                                          \
+    return name(::__ldg(reinterpret_cast<const unsigned short*>(address)), name::from_bits()); \
+  }
+TORCH_ABI_LDG(Half)
+TORCH_ABI_LDG(BFloat16)
+#undef TORCH_ABI_LDG
+#endif
+
 #ifndef TORCH_ABI_REDUCED
 inline std::ostream& operator<<(std::ostream& stream, const Half& value) { return stream << static_cast<float>(value); }
 inline std::ostream& operator<<(std::ostream& stream, const BFloat16& value) {
