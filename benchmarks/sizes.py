@@ -12,7 +12,9 @@ import math
 import os
 import statistics
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.kernelbench_candidates import PRELOAD, write_candidate
@@ -74,13 +76,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--corpus", help="measure sizes of its tasks")
     parser.add_argument("--harness", type=Path, help="KernelBench's checkout")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth problem only")
+    parser.add_argument("--workers", type=int, default=1, help="processes that judge problems")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args(argv)
     rows: list[Row] = list(_measured(options.corpus)) if options.corpus else []
     judged: list[Judged] = []
     if options.harness:
         levels = [options.harness / "KernelBench" / f"level{level}" for level in (1, 2)]
-        judged = list(_judge_all([path for level in levels for path in sorted(level.glob("*.py"))][:: options.every]))
+        problems = [path for level in levels for path in sorted(level.glob("*.py"))][:: options.every]
+        judged = list(_judge_all(problems, options.workers))
         rows += _summarize(judged)
     report("sizes", rows, {"problems": [asdict(one) for one in judged]}, options.output)
     return 0 if rows and all(kept for *_, kept in rows) else 1
@@ -96,7 +100,15 @@ def _measured(corpus: str) -> Iterator[Row]:
     yield "elements of its largest input, median", f">= {ELEMENTS:,}", f"{median:,.0f}", median >= ELEMENTS
 
 
-def _judge_all(problems: Sequence[Path]) -> Iterator[Judged]:
+def _judge_all(problems: Sequence[Path], workers: int) -> Iterator[Judged]:
+    """All of them, by several processes, each of which measures its own time."""
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        for share in pool.map(_judge_share, [problems[number::workers] for number in range(workers)]):
+            yield from share
+
+
+def _judge_share(problems: Sequence[Path]) -> list[Judged]:
+    found = []
     config = VerifierConfig(backend=BackendType.EMULATED)
     with (
         Sandbox(tuple(dict.fromkeys((*PRELOAD, *REFERENCE_PRELOAD, *PRELOAD_FOR_MANY)))) as sandbox,
@@ -105,7 +117,8 @@ def _judge_all(problems: Sequence[Path]) -> Iterator[Judged]:
         for path in problems:
             judged = _judge(verifier, sandbox, path)
             print(judged, flush=True)
-            yield judged
+            found.append(judged)
+    return found
 
 
 def _judge(verifier: Verifier, sandbox: Sandbox, path: Path) -> Judged:
