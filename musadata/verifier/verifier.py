@@ -4,7 +4,7 @@ import importlib.metadata
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Self
 
 from musadata.config import VerifierConfig
@@ -38,6 +38,7 @@ from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, co
 from musadata.verifier.trusted.unit_test_run import run_unit_test
 from musadata.verifier.trusted.verifier_resources import Resources, open_resources
 
+_REMEMBERED = 64  # references that came alone: finding smaller sizes takes a second
 REFERENCE_PRELOAD = (*PRELOAD, module_of(RUN_REFERENCE))  # what a sandbox for references should import once
 
 
@@ -69,6 +70,7 @@ class Verifier:
         self._config = config
         self._shared = references
         self._preload = (*REFERENCE_PRELOAD, *(PRELOAD_FOR_MANY if reads_many else ()))
+        self._read = lru_cache(_REMEMBERED)(self._read_anew)
         self._stack = ExitStack()
         self._resources: Resources | None = None
 
@@ -204,6 +206,9 @@ class Verifier:
         Raises:
             MusadataError: the reference does not run, or its inputs cannot be described.
         """
+        return self._read(reference)
+
+    def _read_anew(self, reference: str) -> LoneReference:
         return read_reference(reference, self._config, self._opened.reference_sandbox)
 
     def read_task(self, reference: str) -> Task:
