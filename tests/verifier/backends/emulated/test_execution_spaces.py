@@ -55,6 +55,30 @@ def test_few_honest_programs_need_a_second_look():
     assert sum(may_mix_spaces([source]) for source in sources) < 0.1 * len(sources)
 
 
+MACRO = """
+#define CHECK(x)                               \\
+    TORCH_CHECK((x).is_cuda(), #x " is not"); /* on
+    a device */ \\
+    TORCH_CHECK((x).dim() == {0}(2), #x)
+
+__global__ void scale(float* x) {{ x[threadIdx.x] *= 2.0f; }}
+
+void run(torch::Tensor x) {{
+    CHECK(x);
+    TORCH_CHECK(x.size(0) == 8);
+    scale<<<1, 8>>>(x.data_ptr<float>());
+}}
+"""
+
+
+def test_a_macro_of_several_lines_is_no_part_of_the_declaration_after_it():
+    assert not may_mix_spaces([MACRO.format("int")])
+
+
+def test_all_lines_of_a_macro_count_where_it_is_used():
+    assert may_mix_spaces([MACRO.format("threads") + "__device__ int threads(int x) { return x; }"])
+
+
 def test_the_error_names_the_line_and_what_to_do():
     with pytest.raises(CompileError, match=r"^cuda_source:2: error: the array 'g' .* __constant__.*\n +__global__"):
         compile_sources(CandidateSources("table", cuda=(REFUSED["constant array"],)))

@@ -91,7 +91,7 @@ def _note_macros(tokens: Sequence[Token], names: _Names) -> None:
         if token.is_word("define") and index and tokens[index - 1].is_sign("#"):
             name = tokens[min(skip_space(tokens, index + 1), len(tokens) - 1)].text
             macro = names.macros.setdefault(name, set())
-        elif token.kind is Kind.SPACE and "\n" in token.text and not (index and tokens[index - 1].is_sign("\\")):
+        elif _ends_line(token):
             macro = None
         elif macro is not None and token.kind is Kind.WORD:
             macro.add(token.text)
@@ -113,13 +113,18 @@ def _without_space(tokens: Sequence[Token]) -> list[Token]:
     in_directive = False
     for index, token in enumerate(tokens):
         if token.kind is Kind.SPACE:
-            in_directive = in_directive and ("\n" not in token.text or tokens[index - 1].is_sign("\\"))
+            in_directive = in_directive and not _ends_line(token)
             continue
         if token.is_sign("#") and _begins_line(tokens, index):
             in_directive = True
         if not in_directive:
             kept.append(token)
     return kept
+
+
+def _ends_line(token: Token) -> bool:
+    """Whether a line of the program ends here: one that is continued does not, nor does one in a comment."""
+    return token.kind is Kind.SPACE and "\n" in token.text and token.text[0] not in "\\/"
 
 
 def _begins_line(tokens: Sequence[Token], index: int) -> bool:
