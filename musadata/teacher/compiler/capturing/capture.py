@@ -4,6 +4,7 @@ Sizes that vary over a task's sets of input shapes stay symbolic, all others are
 decomposed to core aten operators, except for those in `UNDECOMPOSED`, for which the lowering has rules of its own.
 """
 
+import functools
 import inspect
 import math
 import warnings
@@ -191,6 +192,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
+@functools.cache
 def _decompositions() -> dict[Any, Any]:
     table = core_aten_decompositions()
     return {

@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy import functions as sizes
 
 from musadata.records import InputSpec
-from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported, check_readable
 
 LARGEST_CONSTANT = 64
 
@@ -54,7 +54,11 @@ class GraphEncoder:
         return found
 
     def graph(self, placeholders: list[tuple[str, str]]) -> dict[str, Any]:
-        """Constants, nodes in order and outputs; `placeholders` gives (role, name) of each graph input."""
+        """Constants, nodes in order and outputs; `placeholders` gives (role, name) of each graph input.
+
+        Raises:
+            Unsupported: it is too large, or holds what has no form.
+        """
         graph = self._traced.graph
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
         wanted = {graph.output_node()}  # and the nodes that it depends on
@@ -70,6 +74,7 @@ class GraphEncoder:
                 constants.append(self._constant(node))
             elif node.op == "call_function" and node in wanted and not _is_size(node.meta.get("val")):
                 nodes.append(self._node(node))
+        check_readable(len(nodes))
         returned: Any = graph.output_node().args[0]
         outputs = [self._output(node) for node in returned]
         return {"inputs": tensors, "constants": constants, "nodes": nodes, "outputs": outputs}

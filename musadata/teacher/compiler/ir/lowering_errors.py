@@ -3,3 +3,16 @@
 
 class Unsupported(Exception):
     """Something in the reference that the compiler has no form for; the text is short and countable."""
+
+
+_MOST_NODES = 300  # beyond it the kernels are too many to be read
+
+
+def check_readable(nodes: int) -> None:
+    """Check how many operators a graph has.
+
+    Raises:
+        Unsupported: so many that nobody would read their kernels.
+    """
+    if nodes > _MOST_NODES:
+        raise Unsupported("graph too large")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, Node, Reference
-from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported, check_readable
 from musadata.teacher.compiler.ir.program import Program
 from musadata.teacher.compiler.ir.scalar import Buffer, compute_type, literal
 from musadata.teacher.compiler.lowering import contraction, elementwise, indexing, layout, pooling, reduction
@@ -12,7 +12,6 @@ from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Rule,
 # The rules are registered when their modules are imported.
 _MODULES = (contraction, elementwise, indexing, layout, pooling, reduction)
 
-MOST_NODES = 300  # beyond it the kernels are too many to be read
 SHARED_COST = 3  # a value with several readers is kept in memory from this cost on
 LONGEST_COST = 24  # and every value from this one on
 
@@ -32,8 +31,7 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
     Raises:
         Unsupported: an operator has no lowering, or the graph is too large to make readable kernels.
     """
-    if len(graph.nodes) > MOST_NODES:
-        raise Unsupported("graph too large")
+    check_readable(len(graph.nodes))
     program = Program(fuse)
     program.reserve(graph.numbers)
     values: dict[str, Results] = {}

@@ -3,8 +3,9 @@
 import json
 
 from musadata.rows import plain
+from musadata.teacher.compiler.capturing import constructor_arguments
 from musadata.teacher.compiler.capturing.capture import capture
-from tests.teacher.compiler.references import FIXTURES, Fixture, tensor, two
+from tests.teacher.compiler.references import FIXTURES, ROWS, Fixture, tensor, two
 
 
 def captured(fixture: Fixture) -> dict:
@@ -35,6 +36,14 @@ def test_a_graph_that_depends_on_sizes_is_refused():
 def test_a_reference_that_raises_is_refused_with_the_error():
     fixture = Fixture("raise KeyError(1)", two(tensor(4, 3), tensor(5, 3)))
     assert captured(fixture)["unsupported"] == "tracing failed: KeyError"
+
+
+def test_a_graph_too_large_to_be_read_is_refused_before_constructor_arguments_are_tried(monkeypatch):
+    monkeypatch.setattr(constructor_arguments, "_changed_models", None)  # so that it fails if it is called
+    fixture = Fixture("return [x := x * self.factor for _ in range(301)][-1]", ROWS, init="self.factor = factor")
+    source = fixture.source.replace("__init__(self)", "__init__(self, factor=1.5)")
+    sets = [[plain(spec) for spec in specs] for specs in fixture.sets]
+    assert capture(source, sets, 0)["unsupported"] == "graph too large"
 
 
 def test_functions_of_torch_are_as_they_were_after_a_capture():
