@@ -1,5 +1,6 @@
 """A trace as a sequence of operator calls, and a plan of kernels for them."""
 
+import importlib.util
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -159,14 +160,23 @@ class Stage:
         return tuple(dict.fromkeys(call.operator for call in self.calls if call.kind is not CallKind.VIEW))
 
 
-@cache
 def _is_pointwise(operator: str) -> bool:
     """Whether torch tags the operator as pointwise, or our table has a formula for one element."""
-    import torch  # only here: it takes 300 MB, which reading recorded reasoning does not need
-
     packet, overload = operator.split(".")[1:3]
-    found = getattr(getattr(torch.ops.aten, packet, None), overload, None)
-    return _packet(operator) in KNOWLEDGE["formulas"] or (found is not None and torch.Tag.pointwise in found.tags)
+    name = packet if overload == "default" else f"{packet}.{overload}"
+    return _packet(operator) in KNOWLEDGE["formulas"] or name in _pointwise_operators()
+
+
+@cache
+def _pointwise_operators() -> frozenset[str]:
+    """The operators that torch declares as pointwise, read from the declarations that come with it: importing it takes
+    300 MB and two seconds."""
+    found = importlib.util.find_spec("torchgen")
+    assert found is not None and found.origin is not None, "torchgen is part of PyTorch"
+    declared = Path(found.origin).with_name("packaged") / "ATen" / "native" / "native_functions.yaml"
+    functions = re.split(r"^- func: ", declared.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    tagged = (text for text in functions if re.search(r"^  tags: .*\bpointwise\b", text, re.MULTILINE))
+    return frozenset(text.partition("(")[0] for text in tagged)
 
 
 def count(fact: TensorFact) -> int:

@@ -5,7 +5,7 @@ import pytest
 
 from musadata.teacher.prompts import STEPS
 from musadata.teacher.reasoning import write_reasoning
-from musadata.teacher.reasoning.kernel_plan import CallKind, plan_stages, read_calls
+from musadata.teacher.reasoning.kernel_plan import CallKind, _pointwise_operators, plan_stages, read_calls
 from tests.tracing.examples import NAMES, example, traces_of
 
 
@@ -205,3 +205,16 @@ def test_what_changes_place_on_the_way_is_mapped_to_where_it_comes_from():
         "`channel_shuffle[n, c, h, w] = x[n, c % 2 * (6 / 2) + c / 2, h, w]`"
         in (texts("channel_shuffle")["scalar mathematics"])
     )
+
+
+def test_pointwise_operators_are_those_that_torch_tags():
+    import torch
+
+    schemas = [one for one in torch._C._jit_get_all_schemas() if one.name.startswith("aten::")]
+    tagged = set()
+    for one in schemas:
+        packet = getattr(torch.ops.aten, one.name.removeprefix("aten::"), None)
+        operator = getattr(packet, one.overload_name or "default", None)
+        if operator is not None and torch.Tag.pointwise in operator.tags:
+            tagged.add(".".join(filter(None, (one.name.removeprefix("aten::"), one.overload_name))))
+    assert _pointwise_operators() == tagged
