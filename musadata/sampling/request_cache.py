@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from musadata.config import TeacherConfig, VerifierConfig
-from musadata.records import Annotation, Task, Verdict
+from musadata.records import Annotation, Task, Trace, Verdict
 from musadata.rows import content_id, plain, restore
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet
 from musadata.sampling.unit_tests import RunTest
@@ -140,7 +141,9 @@ class RequestCache:
 
     def _answer_key(self, teacher: str, request: Request) -> str:
         if self.teacher_version:
-            return content_id("answer", teacher, self.teacher_version, request)
+            about = _id_of_task(request.task), _id_of_traces(request.traces)
+            rest = request.kind, request.messages, request.reasoning, request.sample, request.turn, request.seed
+            return content_id("answer", teacher, self.teacher_version, *about, *rest)
         # A model sees the messages alone, so no other column of a task or a trace makes it answer again.
         asked = request.kind, request.messages, request.task.task_id, request.sample, request.turn, request.seed
         return content_id("answer", teacher, *asked)
@@ -149,6 +152,17 @@ class RequestCache:
         shape_sets = [trace.inputs for trace in annotation.traces]
         program = _program(answer)
         return content_id("verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, program)
+
+
+@lru_cache(maxsize=8)
+def _id_of_task(task: Task) -> str:
+    """Of all its columns. Every sample and turn of a task asks for it, and rows are large."""
+    return content_id("task", task)
+
+
+@lru_cache(maxsize=8)
+def _id_of_traces(traces: tuple[Trace, ...]) -> str:
+    return content_id("traces", traces)
 
 
 def _program(answer: Answer) -> str:
