@@ -16,11 +16,13 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from benchmarks.initial_state import count_equal
 from benchmarks.measuring import ROOT, Row, python, report, run_watched
 
 CONFIG = ROOT / "configs" / "quickstart.yaml"
@@ -87,6 +89,7 @@ def measure_yield(corpus: Path, rows: list[Row], details: dict[str, Any]) -> Non
     rows.append(("kinds of fault among them", ">= 8", str(kinds_of_fault), kinds_of_fault >= 8))
     passed = ask("SELECT fault, count(*) FROM {candidates} WHERE fault <> '' AND accepted GROUP BY 1 ORDER BY 1")
     rows.append(("seeded faults that the verifier passed", "0", str(sum(n for _, n in passed)), not passed))
+    measure_form(ask, rows)
     details["faults_passed"] = dict(passed)
     details["families"] = dict(ask("SELECT operator_family, count(*) FROM {tasks} GROUP BY 1 ORDER BY 2 DESC"))
     details["rejects"] = {
@@ -95,6 +98,21 @@ def measure_yield(corpus: Path, rows: list[Row], details: dict[str, Any]) -> Non
             "SELECT step, reason, count(*) FROM {rejects} GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 30"
         )
     }
+
+
+def measure_form(ask: Callable[[str], Any], rows: list[Row]) -> None:
+    """Measure sizes, and whether candidates start as their references do."""
+    total, sized, median = ask(
+        "SELECT count(*), count(*) FILTER (len(measure) > 0), median(largest) FROM (SELECT measure, list_max("
+        "[list_product(s.shape) FOR s IN measure IF s.kind <> 'literal']) AS largest FROM {tasks})"
+    )[0]
+    rows.append(("tasks with a measure size", ">= 98 %", f"{sized / total:.1%} of {total}", sized >= 0.98 * total))
+    enough = median >= 4_000_000
+    rows.append(("elements of its largest input, median", ">= 4,000,000", f"{median:,.0f}", enough))
+    pairs = ask("SELECT t.reference, c.source FROM {candidates} c JOIN {tasks} t USING (task_id) WHERE c.accepted")
+    equal, stateful = count_equal(pairs)
+    what = "accepted candidates with parameters that start as the reference's"
+    rows.append((what, "100 %", f"{equal} of {stateful}", equal == stateful))
 
 
 def measure_again(rows: list[Row], details: dict[str, Any]) -> None:
