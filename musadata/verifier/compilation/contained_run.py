@@ -1,4 +1,8 @@
-"""Running a compiler on hostile sources: with limits, in a process group of its own, which is killed at the end."""
+"""Running a compiler on hostile sources: with limits, in a process group of its own, which is killed at the end.
+
+The group also dies with this process, however that ends: a process of the group waits for the end of its input, which
+is a pipe that only this process can write to.
+"""
 
 import contextlib
 import os
@@ -52,8 +56,18 @@ class Finished:
 
 
 # The shell sets the limits, so that no Python code runs between fork and exec. Compilers have a lower priority than
-# candidates that are executed: one that is timed, and holds the device, must not wait for a core.
-_LIMIT = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec nice -n 10 "$@"'
+# candidates that are executed: one that is timed, and holds the device, must not wait for a core. What the shell itself
+# says ("Killed") is no part of the compiler's errors.
+_SCRIPT = """\
+exec 3<&0 4>&2 2>/dev/null
+ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3
+(read -r _ <&3; kill -KILL 0) &
+(exec nice -n 10 "$@" </dev/null 2>&4 3<&- 4>&-)
+code=$?
+kill -KILL $!; wait
+exit $code
+"""
+_SIGNALLED = 128  # a shell's exit status for a command that a signal ended is this plus the signal
 _MOST_STDERR = 1 << 20
 PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of what the machine has ended
 _ALL_PROCESSES = 3  # times the limit of one
@@ -69,7 +83,8 @@ _LEAST_FREE_BYTES = 16 << 20
 def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, stdout: str = "") -> Finished:
     """Run `command` in `folder` without input; what it prints goes to the file `stdout` there, or nowhere.
 
-    At most 1 MB of its errors is kept. What the machine has ended is run again after a pause.
+    At most 1 MB of its errors is kept. What the machine has ended is run again after a pause; so is what complains of a
+    full disk, which may have room again, or it is the sources that say so.
 
     Raises:
         Outage: it was killed from outside three times, or the disk is full.
@@ -77,12 +92,14 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
     for pause in PAUSE_SECONDS:
         time.sleep(pause)
         done, cpu_seconds = _run_once(command, folder, limits, stdout)
-        if not (was_killed(done) and cpu_seconds < _NEARLY * limits.seconds):
-            break
-    else:
+        # What it says of the disk may be incomplete, since that is where it is written.
+        if done.code and shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
+            raise Outage("no space left", where="compiler", remedy="free some, or set TMPDIR to a folder with more")
+        killed = was_killed(done) and cpu_seconds < _NEARLY * limits.seconds
+        if not killed and not (done.code and _DISK_FULL in done.stderr):
+            return done
+    if killed:
         raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")
-    if done.code and _DISK_FULL in done.stderr and shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
-        raise Outage("no space left", where="compiler", remedy="free some, or set TMPDIR to a folder with more")
     return done
 
 
@@ -98,14 +115,14 @@ def was_killed(done: Finished) -> bool:
 def _run_once(command: Sequence[str], folder: Path, limits: CompileLimits, stdout: str) -> tuple[Finished, float]:
     """What became of it, and the CPU seconds of all its processes."""
     errors = folder / "stderr.txt"
-    wrapped = ["/bin/sh", "-c", _LIMIT, "sh", str(limits.seconds), str(limits.memory_mb * 1024)]
+    wrapped = ["/bin/sh", "-c", _SCRIPT, "sh", str(limits.seconds), str(limits.memory_mb * 1024)]
     wrapped += [str(limits.output_mb * 2048), *command]  # ulimit -f counts in 512-byte blocks
     environment = {"PATH": os.environ.get("PATH", ""), "TMPDIR": str(folder), "LC_ALL": "C"}
     with errors.open("wb") as stderr, (folder / stdout if stdout else Path(os.devnull)).open("wb") as output:
         process = subprocess.Popen(
             wrapped,
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=stderr,
             env=environment,
@@ -113,6 +130,7 @@ def _run_once(command: Sequence[str], folder: Path, limits: CompileLimits, stdou
         )
         try:
             code, cpu_seconds = _wait(process, limits.seconds * _ALL_PROCESSES)
+            code = _SIGNALLED - code if code > _SIGNALLED else code
             limit = ""
         except subprocess.TimeoutExpired:
             limit, code, cpu_seconds = "time", -signal.SIGKILL, float(limits.seconds)
@@ -121,6 +139,7 @@ def _run_once(command: Sequence[str], folder: Path, limits: CompileLimits, stdou
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            process.stdin.close()  # type: ignore[union-attr]
     with errors.open("rb") as stream:
         text = stream.read(_MOST_STDERR).decode("utf-8", errors="replace")
     return Finished(code, text, limit or _limit_of(text)), cpu_seconds

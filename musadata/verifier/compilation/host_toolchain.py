@@ -9,15 +9,16 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from musadata.errors import MusadataError, Outage
-from musadata.verifier.compilation.contained_run import PAUSE_SECONDS, Finished, was_killed
+from musadata.errors import MACHINE_ERRORS, MusadataError, Outage
+from musadata.verifier.compilation.contained_run import CompileLimits, run_contained
+
+_LIMITS = CompileLimits(seconds=1200, memory_mb=32768, output_mb=4096)  # of tools on sources of ours
 
 
 @dataclass(frozen=True)
@@ -130,18 +131,16 @@ def run_tool(command: Sequence[str | Path], what: str) -> None:
         Outage: the disk is full, or it was killed from outside three times.
         MusadataError: it fails otherwise: this machine's tools and PyTorch do not go together.
     """
-    for pause in PAUSE_SECONDS:
-        time.sleep(pause)
-        done = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, errors="replace", check=False
-        )
-        if not was_killed(Finished(done.returncode, done.stderr)):
-            break
-    else:
-        raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")
-    if done.returncode != 0:
+    remedy = "free some, or set MUSADATA_CACHE and TMPDIR to folders with more"
+    try:
+        with tempfile.TemporaryDirectory(prefix="musadata-tool-") as folder:
+            done = run_contained([str(part) for part in command], Path(folder), _LIMITS)
+    except OSError as error:
+        if error.errno not in MACHINE_ERRORS:
+            raise
+        raise Outage(f"cannot be run ({error.strerror})", where="compiler", remedy=remedy) from error
+    if done.code != 0:
         if os.strerror(errno.ENOSPC) in done.stderr:
-            remedy = "free some, or set MUSADATA_CACHE and TMPDIR to folders with more"
             raise Outage("no space left", where="compiler", remedy=remedy)
         errors = [line for line in done.stderr.splitlines() if "error" in line]
         raise MusadataError(

@@ -1,8 +1,12 @@
 """Compilers that the machine ends are run again, and never speak against a candidate."""
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -24,7 +28,7 @@ def kill(times: int) -> None:
     """SIGKILL what this process has started, as the kernel does where memory is short."""
     end = time.monotonic() + 20
     while times and time.monotonic() < end:
-        for process in psutil.Process().children():
+        for process in psutil.Process().children(recursive=True):
             try:
                 if process.name() == "sleep":
                     process.kill()
@@ -88,7 +92,41 @@ def test_compiler_that_does_nothing_is_ended(tmp_path, monkeypatch):
 
 def test_full_disk_is_an_outage_only_if_the_disk_is_full(tmp_path, monkeypatch):
     command = ["sh", "-c", "echo 'cannot write a.o: No space left on device' >&2; exit 1"]
-    assert run_contained(command, tmp_path, LIMITS).code == 1
+    assert run_contained(command, tmp_path, LIMITS).code == 1  # three times the same words, and there is room
     monkeypatch.setattr(contained_run, "_LEAST_FREE_BYTES", 1 << 62)
     with pytest.raises(Outage, match="no space left"):
         run_contained(command, tmp_path, LIMITS)
+
+
+def test_disk_that_has_room_again_is_no_error_of_the_sources(tmp_path):
+    script = (
+        f"test -e {tmp_path}/room && exit 0; touch {tmp_path}/room; echo 'a.o: No space left on device' >&2; exit 1"
+    )
+    assert run_contained(["sh", "-c", script], tmp_path, LIMITS).code == 0
+
+
+def test_errors_are_those_of_the_compiler_alone(tmp_path):
+    done = run_contained(["sh", "-c", "echo mine >&2; kill -SEGV $$"], tmp_path, LIMITS)
+    assert (done.code, done.stderr) == (-signal.SIGSEGV, "mine\n")
+
+
+def test_compiler_and_its_parts_die_with_the_process_that_started_them(tmp_path):
+    script = f"sleep 61.7 & echo $! > {tmp_path}/part; sleep 61.7"
+    start = (
+        "import sys; from pathlib import Path\n"
+        "from musadata.verifier.compilation.contained_run import CompileLimits, run_contained\n"
+        "run_contained(['sh', '-c', sys.argv[1]], Path(sys.argv[2]), CompileLimits())"
+    )
+    with subprocess.Popen([sys.executable, "-c", start, script, str(tmp_path)], env=os.environ) as starter:
+        wait_for(lambda: (tmp_path / "part").exists() and (tmp_path / "part").read_text().strip() != "")
+        family = psutil.Process(starter.pid).children(recursive=True)
+        assert {"sleep", "sh"} == {one.name() for one in family}
+        starter.kill()
+    wait_for(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family))
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)

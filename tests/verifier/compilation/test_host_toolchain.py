@@ -3,13 +3,13 @@
 import pytest
 
 from musadata.errors import MusadataError, Outage
-from musadata.verifier.compilation import host_toolchain
+from musadata.verifier.compilation import contained_run
 from musadata.verifier.compilation.host_toolchain import run_tool
 
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch):
-    monkeypatch.setattr(host_toolchain, "PAUSE_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(contained_run, "PAUSE_SECONDS", (0.0, 0.0, 0.0))
 
 
 def shell(text: str) -> list[str]:
