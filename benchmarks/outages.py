@@ -168,15 +168,19 @@ class Bench:
 
     def moment(self, number: int, disturb: Callable[[Place, float, Moment], Any]) -> Moment:
         """One run, disturbed, and the same command until it succeeds."""
-        moment, place = Moment(number), self.place("moment")
         self.random = random.Random(f"{self.seed}-{number}")
-        moment.after_seconds = round(self.random.uniform(0.0, self.seconds), 2)
         shared = set(Path("/dev/shm").iterdir())
-        with disturb(place, moment.after_seconds, moment) as process:
-            code, output = self.finish(process)
-        moment.codes.append(code)
-        moment.said = " | ".join(line for line in output.strip().splitlines() if "musadata:" in line)[-600:]
-        self.judge_end(code, output, place, moment)
+        moment = Moment(number)
+        while not moment.what and not moment.wrong:  # again where the run has ended before it was disturbed
+            place = self.place("moment")
+            moment = Moment(number, after_seconds=round(self.random.uniform(0.0, self.seconds), 2))
+            with disturb(place, moment.after_seconds, moment) as process:
+                code, output = self.finish(process)
+            moment.codes.append(code)
+            moment.said = " | ".join(line for line in output.strip().splitlines() if "musadata:" in line)[-600:]
+            self.judge_end(code, output, place, moment)
+            if code and not moment.what:
+                moment.wrong.append("fails undisturbed")
         while moment.codes[-1] != 0 and len(moment.codes) < MOST_RERUNS:
             code, output = self.run(place)
             moment.codes.append(code)
@@ -294,13 +298,18 @@ def filling(which: str, bench: Bench, place: Place, after: float, moment: Moment
     folder: Path = getattr(place, which)
     folder.mkdir(parents=True, exist_ok=True)
     held = folder.with_name(f"{which}-before")
-    moment.what = f"{which} full"
     shutil.copytree(folder, held)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500m", "none", str(folder)], check=True)
     try:
         shutil.copytree(held, folder, dirs_exist_ok=True)
         process = bench.start(place)
-        timer = threading.Timer(after, _fill, (folder / ".filler",))
+
+        def fill() -> None:
+            if process.poll() is None:
+                moment.what = f"{which} full"
+                _fill(folder / ".filler")
+
+        timer = threading.Timer(after, fill)
         timer.start()
         yield process
         timer.cancel()
@@ -326,7 +335,6 @@ def starving(bench: Bench, place: Place, after: float, moment: Moment) -> Iterat
     """Run in a memory cgroup in which another process takes nearly all that is left, for some seconds."""
     group = Path("/sys/fs/cgroup/memory") / f"outages-{os.getpid()}"
     group.mkdir()
-    moment.what = "memory short"
     try:
         process = bench.start(place)
         (group / "cgroup.procs").write_text(str(process.pid))
@@ -335,6 +343,7 @@ def starving(bench: Bench, place: Place, after: float, moment: Moment) -> Iterat
         def squeeze() -> None:
             if stop.wait(after):
                 return
+            moment.what = "memory short"
             used = int((group / "memory.usage_in_bytes").read_text())
             with contextlib.suppress(OSError):  # the limit, just above what is in use, is as if others took the rest
                 (group / "memory.limit_in_bytes").write_text(str(used + (32 << 20)))
@@ -347,6 +356,8 @@ def starving(bench: Bench, place: Place, after: float, moment: Moment) -> Iterat
         yield process
         stop.set()
         thread.join()
+        ended = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())["oom_kill"]
+        moment.what = moment.what and f"memory short, {ended} processes killed"
     finally:
         for _ in range(50):
             with contextlib.suppress(OSError):
