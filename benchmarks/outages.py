@@ -9,7 +9,8 @@ it succeeds. A moment is good if no command hangs, exit code 0 is only given for
 are those of the undisturbed run, no process, shared memory or scratch file is left, and nothing was asked or judged
 twice but what was under way.
 
-Hours of moments need not be made in one go: `--moments-file` keeps each as a JSON line, and goes on behind the last.
+Hours of moments need not be made in one go: `--moments-file` keeps each as a JSON line with its revision, and goes on
+with those that are missing.
 """
 
 import argparse
@@ -34,7 +35,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.measuring import ROOT, report
+from benchmarks.measuring import ROOT, describe_revision, report
 
 PR_SET_CHILD_SUBREAPER = 36
 HANG_SECONDS = 300.0
@@ -99,6 +100,7 @@ class Moment:
     said: str = ""
     repeated: int = 0
     wrong: list[str] = field(default_factory=list)
+    revision: str = field(default_factory=describe_revision)
 
 
 @dataclass(frozen=True)
@@ -121,24 +123,25 @@ class Bench:
         self.config = folder / "config.yaml"
         self.config.write_text(CONFIG.replace("SOURCE", str(source)))
         self.libraries = folder / "libraries"  # the emulator's own, so that each moment compiles candidates only
-        place = Place(folder / "reference", self.libraries, folder / "scratch-reference")
-        place.scratch.mkdir(exist_ok=True)
+        self.libraries.mkdir(exist_ok=True)
+        place = self.place()
         code, output = self.run(place)
         if code:
             raise SystemExit(f"benchmark: the undisturbed run fails:\n{output[-3000:]}")
-        for kept in ("artifacts", "sources"):
-            shutil.rmtree(self.libraries / kept, ignore_errors=True)
         self.bytes = digests(place.corpus)
-        again = self.place("again")
+        self.libraries.rmdir()
+        place.cache.rename(self.libraries)
+        shutil.rmtree(self.libraries / "artifacts")
+        place = self.place()
         start = time.monotonic()
-        self.run(again)
+        self.run(place)
         self.seconds = time.monotonic() - start
-        if digests(again.corpus) != self.bytes:
+        if digests(place.corpus) != self.bytes:
             raise SystemExit("benchmark: two undisturbed runs differ")
 
-    def place(self, name: str) -> Place:
-        """Fresh folders, with the emulator's own libraries in the cache."""
-        root = self.folder / name
+    def place(self) -> Place:
+        """Fresh folders, always of the same names: the emulator's own libraries in the cache hold them."""
+        root = self.folder / "moment"
         shutil.rmtree(root, ignore_errors=True)
         place = Place(root / "corpus", root / "cache", root / "scratch")
         place.scratch.mkdir(parents=True)
@@ -172,7 +175,7 @@ class Bench:
         shared = set(Path("/dev/shm").iterdir())
         moment = Moment(number)
         while not moment.what and not moment.wrong:  # again where the run has ended before it was disturbed
-            place = self.place("moment")
+            place = self.place()
             moment = Moment(number, after_seconds=round(self.random.uniform(0.0, self.seconds), 2))
             with disturb(place, moment.after_seconds, moment) as process:
                 code, output = self.finish(process)
@@ -379,7 +382,7 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--moments-file", type=Path, help="of one kind, and one revision")
+    parser.add_argument("--moments-file", type=Path, help="of one kind")
     arguments = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what the command leaves behind becomes ours
     with tempfile.TemporaryDirectory() as folder:
@@ -387,7 +390,7 @@ def main() -> None:
         print(f"undisturbed: {bench.seconds:.1f} s", flush=True)
         disturb: dict[str, Any] = {"kill": killing, "memory": starving}
         moments = read_moments(arguments.moments_file)
-        for number in range(len(moments), arguments.moments):
+        for number in sorted(set(range(arguments.moments)) - {moment.number for moment in moments}):
 
             def disturbance(place: Place, after: float, moment: Moment) -> Any:
                 if arguments.kind in disturb:

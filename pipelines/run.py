@@ -9,6 +9,7 @@ from musadata.storage.commits import COMMITS
 from musadata.storage.files import join, list_names, survey
 from musadata.storage.lock import lock_corpus
 from musadata.verifier.backend_choice import check_backend
+from musadata.verifier.compilation.build_cache import remove_half_built
 from pipelines import resources
 from pipelines.estimates import print_estimates
 from pipelines.options import RunOptions
@@ -76,6 +77,8 @@ def _start(options: RunOptions, *, asks: bool) -> None:
 
     here = runs_here(options.arguments)
     resources.forget_teachers()
+    if here:
+        remove_half_built()
     if options.preflight:
         check_disk(options.corpus)
         if here:

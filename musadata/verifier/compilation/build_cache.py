@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -64,22 +64,45 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.is_dir():
             return folder
-        _remove_leftovers(folder.parent)
+        _remove_half_built(folder.parent.glob(f"{_PARTIAL}*"))
         partial = Path(tempfile.mkdtemp(prefix=f"{_PARTIAL}{os.getpid()}-", dir=folder.parent))
+        descriptor = os.open(partial, os.O_RDONLY)
         try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # shows that its builder lives
             build(partial)
             partial.chmod(0o755)
             partial.rename(folder)
         finally:
+            os.close(descriptor)
             shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes have left half-built."""
-    for partial in folder.glob(f"{_PARTIAL}*"):
-        if not Path("/proc", partial.name.removeprefix(_PARTIAL).partition("-")[0]).exists():
+def remove_half_built() -> None:
+    """Remove what killed processes have left half-built in the cache."""
+    _remove_half_built(cache_folder().glob(f"{_PARTIAL}*"))  # beside libraries of ours
+    _remove_half_built(cache_folder().glob(f"*/*/{_PARTIAL}*"))  # beside those of candidates
+
+
+def _remove_half_built(partials: Iterable[Path]) -> None:
+    for partial in partials:
+        if not Path("/proc", partial.name.removeprefix(_PARTIAL).partition("-")[0]).exists() and _is_free(partial):
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _is_free(partial: Path) -> bool:
+    """Whether nobody builds in it, such as a process of another container that shares the cache."""
+    try:
+        descriptor = os.open(partial, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 @cache

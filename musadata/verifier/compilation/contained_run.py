@@ -80,11 +80,13 @@ _DISK_FULL = "No space left on device"
 _LEAST_FREE_BYTES = 16 << 20
 
 
-def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, stdout: str = "") -> Finished:
+def run_contained(
+    command: Sequence[str], folder: Path, limits: CompileLimits, stdout: str = "", *, ours: bool = False
+) -> Finished:
     """Run `command` in `folder` without input; what it prints goes to the file `stdout` there, or nowhere.
 
     At most 1 MB of its errors is kept. What the machine has ended is run again after a pause; so is what complains of a
-    full disk, which may have room again, or it is the sources that say so.
+    full disk, which may have room again, or it is the sources that say so; not if the sources are `ours`.
 
     Raises:
         Outage: it was killed from outside three times, or the disk is full.
@@ -96,7 +98,7 @@ def run_contained(command: Sequence[str], folder: Path, limits: CompileLimits, s
         if done.code and shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
             raise Outage("no space left", where="compiler", remedy="free some, or set TMPDIR to a folder with more")
         killed = was_killed(done) and cpu_seconds < _NEARLY * limits.seconds
-        if not killed and not (done.code and _DISK_FULL in done.stderr):
+        if not killed and (ours or not done.code or _DISK_FULL not in done.stderr):
             return done
     if killed:
         raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")

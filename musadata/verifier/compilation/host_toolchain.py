@@ -134,7 +134,7 @@ def run_tool(command: Sequence[str | Path], what: str) -> None:
     remedy = "free some, or set MUSADATA_CACHE and TMPDIR to folders with more"
     try:
         with tempfile.TemporaryDirectory(prefix="musadata-tool-") as folder:
-            done = run_contained([str(part) for part in command], Path(folder), _LIMITS)
+            done = run_contained([str(part) for part in command], Path(folder), _LIMITS, ours=True)
     except OSError as error:
         if error.errno not in MACHINE_ERRORS:
             raise

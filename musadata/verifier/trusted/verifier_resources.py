@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +10,7 @@ from functools import partial
 from musadata.config import VerifierConfig
 from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backends.protocol import Backend
-from musadata.verifier.compilation.built import Compile
+from musadata.verifier.compilation.built import Built, Compile
 from musadata.verifier.compilation.speculative_compile import predict_sources
 from musadata.verifier.protocol.entry_points import RUN_UNIT_TEST, TIME_REFERENCE, module_of
 from musadata.verifier.rules.native.native_code import check_native_code
@@ -39,6 +39,7 @@ class Resources:
     crosscheck: EmulatorCrosscheck | None = None
     contexts: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_CONTEXTS_AT_ONCE))
     _speculated: set[tuple[str, str]] = field(default_factory=set)
+    _compiling: set[Future[Built]] = field(default_factory=set)
 
     def compile_ahead(self, source: str, ported: str) -> None:
         """Start to compile what a candidate will most likely ask for. `ported` is the candidate as it will run."""
@@ -51,7 +52,14 @@ class Resources:
             key = compiler, sources.digest()
             if key not in self._speculated and not check_native_code(sources.texts(), self.config.strict):
                 self._speculated.add(key)
-                self.pool.submit(compile_sources, sources)
+                compiling = self.pool.submit(compile_sources, sources)
+                self._compiling.add(compiling)
+                compiling.add_done_callback(self._compiling.discard)
+
+    def await_compilers(self) -> None:
+        """Wait for what is compiled ahead of nobody any more: a process that ends now would leave it half-built."""
+        for compiling in [one for one in list(self._compiling) if not one.cancel()]:
+            compiling.exception()
 
 
 @contextmanager
@@ -74,13 +82,14 @@ def open_resources(
     if backend.devices or shared is None:
         shared = open_sandbox((*reference_modules, *measuring))
         own.append(shared)
+    pool = ThreadPoolExecutor(_MOST_THREADS)
+    opened = Resources(config, backend, candidates, shared, ReferenceRunner(shared, limits), pool)
     with ExitStack() as stack:
+        stack.callback(opened.await_compilers)
         for sandbox in own:
             sandbox.launch()
             stack.push(sandbox)
-        pool = ThreadPoolExecutor(_MOST_THREADS)
         stack.callback(partial(pool.shutdown, wait=False, cancel_futures=True))
-        opened = Resources(config, backend, candidates, shared, ReferenceRunner(shared, limits), pool)
         if backend.times:
             opened.baselines = BaselinePool(config, backend, shared)
             stack.callback(opened.baselines.close)
