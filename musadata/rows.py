@@ -19,9 +19,13 @@ def content_id(prefix: str, *parts: Any) -> str:
     return f"{prefix}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
+_PRIMITIVES = frozenset({str, int, float, bool, type(None)})
+
+
 def plain(value: Any) -> Any:
     """A dataclass, enum or tuple as the dicts, strings and lists that Arrow and JSON take."""
-    return _to_plain(type(value))(value)
+    kind = type(value)
+    return value if kind in _PRIMITIVES else _to_plain(kind)(value)
 
 
 def _plain_maker(kind: type) -> Callable[[Any], Any]:
@@ -32,7 +36,7 @@ def _plain_maker(kind: type) -> Callable[[Any], Any]:
     if issubclass(kind, StrEnum):
         return lambda value: value.value
     if issubclass(kind, (tuple, list)):
-        return lambda value: [plain(item) for item in value]
+        return lambda value: list(value) if _PRIMITIVES.issuperset(map(type, value)) else [plain(one) for one in value]
     if issubclass(kind, dict):
         return lambda value: {key: plain(item) for key, item in value.items()}
     return lambda value: value
@@ -50,8 +54,7 @@ def _restorer(hint: Any) -> Callable[[Any], Any]:
     """How plain values become those of one type. They raise ValueError for null and for what a closed set lacks."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
-        item = _from_plain(arguments[0])
-        return lambda value: tuple([item(one) for one in value])
+        return _tuple_restorer(arguments[0])
     if origin in (Union, types.UnionType):
         inner = _from_plain(next(a for a in arguments if a is not type(None)))
         return lambda value: None if value is None else inner(value)
@@ -61,11 +64,19 @@ def _restorer(hint: Any) -> Callable[[Any], Any]:
         return lambda row: kind(**{name: make(row[name]) for name, make in parts.items() if name in row})
 
     def convert(value: Any) -> Any:
+        if type(value) is hint:
+            return value
         if value is None:
             raise ValueError(f"null where {hint.__name__} must be")
         return hint(value)
 
     return convert
+
+
+def _tuple_restorer(hint: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Most tuples hold many values of one primitive type, as they came from Arrow."""
+    item, same = _from_plain(hint), {hint} if hint in _PRIMITIVES else set()
+    return lambda value: tuple(value) if same.issuperset(map(type, value)) else tuple([item(one) for one in value])
 
 
 _from_plain: Callable[[Any], Callable[[Any], Any]] = cache(_restorer)

@@ -46,9 +46,11 @@ DEVICE_BACKENDS = (BackendType.CUDA, BackendType.MUSA)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Item = TypeVar("Item")
 
 _open = ExitStack()
 _opening = threading.RLock()
+_answering = threading.Lock()
 _teachers: list["Teacher"] = []
 
 
@@ -211,6 +213,17 @@ def shards_at_once(config: Config) -> int:
 def asking_threads(count: int) -> ThreadPoolExecutor | None:
     """The threads in which this process asks a server, for all of its shards."""
     return ThreadPoolExecutor(count, "ask") if count > 1 else None
+
+
+def one_at_a_time(function: Callable[[Item], R]) -> Callable[[Item], R]:
+    """The same, for one thread of this process at a time: a teacher in this process answers one question after the
+    other."""
+
+    def call(item: Item) -> R:
+        with _answering:
+            return function(item)
+
+    return call
 
 
 @OpenedOnce

@@ -252,11 +252,16 @@ class Execute(RolloutStep):
         return cache.recall_answers(self.teacher()), cache.verify(self.config.verifier, verifier)
 
 
-class Converse(AskTeacher):
-    """Asks a server and judges in one process: some conversations wait for answers while others are judged."""
+class Converse(RolloutStep):
+    """Asks and judges in one process, so that a conversation goes on to its end: some wait for answers while others are
+    judged."""
 
     def at_once(self) -> int:
-        return super().at_once() + self._verdicts()
+        verdicts = self._verdicts()
+        return verdicts + resources.requests_at_once(self.config) if self._is_remote() else verdicts
+
+    def threads(self) -> ThreadPoolExecutor | None:
+        return resources.asking_threads(self.at_once())
 
     def abilities(self, cache: RequestCache) -> tuple[Ask, Judge]:
         verifier = resources.verifier(self.config.verifier, self.config.teacher.kind)
@@ -266,7 +271,11 @@ class Converse(AskTeacher):
             with turn:
                 return verify(task, annotation, answer)
 
-        return cache.ask_teacher(self.teacher()), judge
+        ask = cache.ask_teacher(self.teacher())
+        return (ask if self._is_remote() else resources.one_at_a_time(ask)), judge
+
+    def _is_remote(self) -> bool:
+        return resources.is_remote(self.config.teacher)
 
     def _verdicts(self) -> int:
         return resources.verdicts_at_once(self.config.verifier, self.workers)
@@ -288,14 +297,14 @@ class Stage3(Stage):
 
         config, corpus, workers = self.config, self.corpus, workers_here(shards.pipeline.options)
         together = resources.shards_at_once(config)
-        if together > 1 and workers:  # a server answers while this machine judges
+        if workers:
             shards |= "Converse" >> EachShard(Converse(config, corpus, workers).run, together)
             return self._finish(shards, together)
         on_device = config.verifier.backend in resources.DEVICE_BACKENDS
         for turn in range(1, config.sampling.turns + 1):
             shards |= f"Ask {turn}" >> EachShard(AskTeacher(config, corpus).run, together)
-            execute: beam.PTransform = EachShard(Execute(config, corpus, workers or 1).run)
-            if on_device and not workers:  # else one process does both, and would only import each candidate twice
+            execute: beam.PTransform = EachShard(Execute(config, corpus).run)
+            if on_device:
                 shards |= f"Compile {turn}" >> EachShard(Compile(config, corpus).run)
                 execute = execute.with_resource_hints(**DEVICE)
             shards |= f"Execute {turn}" >> execute

@@ -1,11 +1,10 @@
 """What kind of kernel a candidate is, read from its CUDA C++ with names, comments and layout abstracted."""
 
 import ast
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 import tree_sitter_cuda
@@ -22,31 +21,35 @@ SHINGLE = 5  # tokens; as in MOSS-style plagiarism detection, long enough that c
 class Structure:
     """The shape of a candidate's device code.
 
-    `features` names the techniques that were found; `shingles` are hashes of token n-grams in which every identifier
-    that the author chose, every literal and every comment is abstracted, so renaming changes nothing.
+    `sources` are its pieces of CUDA C++; `features` names the techniques that were found in them.
     """
 
+    sources: tuple[str, ...]
     features: tuple[str, ...]
-    shingles: frozenset[int]
 
     @property
     def label(self) -> str:
         """A readable, groupable name: "kernels=2 block-reduction shared-memory"."""
         return " ".join(self.features)
 
+    @cached_property
+    def shingles(self) -> frozenset[tuple[str, ...]]:
+        """Token n-grams in which every identifier that the author chose, every literal and every comment is abstracted,
+        so renaming changes nothing. Most candidates are compared with no other, so they are found when needed."""
+        tokens = [
+            _abstract(node) for code in self.sources for node in _leaves(_parser().parse(code.encode()).root_node)
+        ]
+        return frozenset(zip(*(tokens[start:] for start in range(SHINGLE)), strict=False)) or frozenset([tuple(tokens)])
+
 
 @lru_cache(maxsize=256)  # several answers to one task hold the same program
 def describe_structure(source: str) -> Structure:
     """The structure of a candidate's source: Python with its CUDA C++ in string constants, or bare CUDA C++."""
-    tokens: list[str] = []
-    features: set[str] = set()
-    kernels = 0
-    for code in cuda_sources(source):
-        root = _parser().parse(code.encode()).root_node
-        tokens += [_abstract(node) for node in _leaves(root)]
-        kernels += len(re.findall(r"\b__global__\b", _without_comments(code)))
-        features |= {name for name, pattern in _TECHNIQUES.items() if re.search(pattern, _without_comments(code))}
-    return Structure((f"kernels={kernels}", *sorted(features)), _shingle(tokens))
+    sources = cuda_sources(source)
+    codes = [_without_comments(code) for code in sources]
+    kernels = sum(len(re.findall(r"\b__global__\b", code)) for code in codes)
+    features = {name for name, pattern in _TECHNIQUES.items() if any(re.search(pattern, code) for code in codes)}
+    return Structure(tuple(sources), (f"kernels={kernels}", *sorted(features)))
 
 
 def cuda_sources(source: str) -> list[str]:
@@ -97,10 +100,3 @@ def _abstract(node: Node) -> str:
 
 
 _CUDA_NAMES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z", "float4", "half2", "wmma"})
-
-
-def _shingle(tokens: list[str]) -> frozenset[int]:
-    windows = (tokens[i : i + SHINGLE] for i in range(max(1, len(tokens) - SHINGLE + 1)))
-    return frozenset(
-        int.from_bytes(hashlib.blake2b(" ".join(window).encode(), digest_size=8).digest()) for window in windows
-    )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from musadata.syntax import parse_expression
 
@@ -62,6 +63,7 @@ _SIDE = rf"{_TOKEN}(?:\s*{_TOKEN})*"
 _EQUATION = rf"(?<![\w.×*·+−/÷%\-])(?=[0-9(⌈⌊cf]){_SIDE}(?:\s*=\s*{_SIDE})+"
 _ABSURD = "9" * 18  # what stands for numbers that no figure of a trace can be
 _LONGEST_EXPRESSION = 400
+_NOT_A_LINE_BREAK = re.compile(r"[^\n]")
 _NOTHING = (
     r"```.*?(?:```|\Z)",  # code
     r"(?m)^\s*[0-9]+[.)]\s",  # list items
@@ -118,9 +120,13 @@ class _Scanner:
         self._blank(list(re.finditer(pattern, self.text, re.DOTALL)))
 
     def _blank(self, matches: list[re.Match[str]]) -> None:
+        if not matches:
+            return
+        parts, end = [], 0
         for match in matches:
-            start, end = match.span()
-            self.text = self.text[:start] + re.sub(r"[^\n]", " ", self.text[start:end]) + self.text[end:]
+            parts += [self.text[end : match.start()], _NOT_A_LINE_BREAK.sub(" ", match[0])]
+            end = match.end()
+        self.text = "".join((*parts, self.text[end:]))
 
 
 def _find_dtypes(scanner: _Scanner) -> list[Claim]:
@@ -213,6 +219,7 @@ def _claim(kind: ClaimKind, match: re.Match[str]) -> Claim:
             return Claim(kind, text, _numbers(text))
 
 
+@lru_cache(maxsize=1 << 14)  # the same figures stand in many sentences, and each is asked for several times
 def evaluate(expression: str) -> Fraction | None:
     """The exact value of an arithmetic expression in the notation of reasoning; None if the text is not one."""
     if len(expression) > _LONGEST_EXPRESSION:
