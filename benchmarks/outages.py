@@ -95,6 +95,7 @@ class Moment:
 
     number: int
     what: str = ""
+    workers: int = 2
     after_seconds: float = 0.0
     codes: list[int] = field(default_factory=list)
     said: str = ""
@@ -124,6 +125,7 @@ class Bench:
         self.config.write_text(CONFIG.replace("SOURCE", str(source)))
         self.libraries = folder / "libraries"  # the emulator's own, so that each moment compiles candidates only
         self.libraries.mkdir(exist_ok=True)
+        self.workers = 2
         place = self.place()
         code, output = self.run(place)
         if code:
@@ -132,12 +134,19 @@ class Bench:
         self.libraries.rmdir()
         place.cache.rename(self.libraries)
         shutil.rmtree(self.libraries / "artifacts")
-        place = self.place()
-        start = time.monotonic()
-        self.run(place)
-        self.seconds = time.monotonic() - start
-        if digests(place.corpus) != self.bytes:
-            raise SystemExit("benchmark: two undisturbed runs differ")
+        self.seconds: dict[int, float] = {}  # of an undisturbed run, by the number of workers
+        self.measure(2)
+
+    def measure(self, workers: int) -> float:
+        """Let the next commands have so many workers. Returns how long they take undisturbed."""
+        self.workers = workers
+        if workers not in self.seconds:
+            place, start = self.place(), time.monotonic()
+            self.run(place)
+            self.seconds[workers] = time.monotonic() - start
+            if digests(place.corpus) != self.bytes:
+                raise SystemExit("benchmark: two undisturbed runs differ")
+        return self.seconds[workers]
 
     def place(self) -> Place:
         """Fresh folders, always of the same names: the emulator's own libraries in the cache hold them."""
@@ -151,6 +160,7 @@ class Bench:
     def start(self, place: Place) -> "subprocess.Popen[str]":
         """The command, in the background; what it prints goes to a file."""
         command = [sys.executable, "-m", "pipelines.all", "--config", str(self.config), "--corpus", str(place.corpus)]
+        command += [f"--direct_num_workers={self.workers}"]
         environment = {**os.environ, "MUSADATA_CACHE": str(place.cache), "TMPDIR": str(place.scratch)}
         log = (self.folder / "log.txt").open("w")
         with log:
@@ -169,14 +179,15 @@ class Bench:
             process.wait()
         return code, (self.folder / "log.txt").read_text(errors="replace")
 
-    def moment(self, number: int, disturb: Callable[[Place, float, Moment], Any]) -> Moment:
+    def moment(self, number: int, workers: int, disturb: Callable[[Place, float, Moment], Any]) -> Moment:
         """One run, disturbed, and the same command until it succeeds."""
+        seconds = self.measure(workers)
         self.random = random.Random(f"{self.seed}-{number}")
         shared = set(Path("/dev/shm").iterdir())
-        moment = Moment(number)
+        moment = Moment(number, workers=workers)
         while not moment.what and not moment.wrong:  # again where the run has ended before it was disturbed
             place = self.place()
-            moment = Moment(number, after_seconds=round(self.random.uniform(0.0, self.seconds), 2))
+            moment = Moment(number, workers=workers, after_seconds=round(self.random.uniform(0.0, seconds), 2))
             with disturb(place, moment.after_seconds, moment) as process:
                 code, output = self.finish(process)
             moment.codes.append(code)
@@ -380,6 +391,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=["kill", "corpus", "cache", "scratch", "memory"], required=True)
     parser.add_argument("--moments", type=int, default=20)
+    parser.add_argument("--workers", type=int, nargs="+", default=[2], help="of each moment, in turn")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--moments-file", type=Path, help="of one kind")
@@ -387,7 +399,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what the command leaves behind becomes ours
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), arguments.seed)
-        print(f"undisturbed: {bench.seconds:.1f} s", flush=True)
+        print(f"undisturbed: {bench.seconds[2]:.1f} s", flush=True)
         disturb: dict[str, Any] = {"kill": killing, "memory": starving}
         moments = read_moments(arguments.moments_file)
         for number in sorted(set(range(arguments.moments)) - {moment.number for moment in moments}):
@@ -397,18 +409,25 @@ def main() -> None:
                     return disturb[arguments.kind](bench, place, after, moment)
                 return filling(arguments.kind, bench, place, after, moment)
 
-            moments.append(bench.moment(number, disturbance))
+            workers = arguments.workers[number % len(arguments.workers)]
+            moments.append(bench.moment(number, workers, disturbance))
             print(json.dumps(asdict(moments[-1])), flush=True)
             if arguments.moments_file:
                 with arguments.moments_file.open("a") as file:
                     file.write(json.dumps(asdict(moments[-1])) + "\n")
+    moments.sort(key=lambda moment: moment.number)
     good = sum(not moment.wrong for moment in moments)
     most = max((moment.repeated for moment in moments), default=0)
     rows = [
         (f"{arguments.kind}: moments as they should be", f"{len(moments)}", f"{good}", good == len(moments)),
         ("... most answers, executions and verdicts repeated", f"<= {IN_FLIGHT}", f"{most}", most <= IN_FLIGHT),
     ]
-    details = {"seconds_undisturbed": bench.seconds, "moments": [asdict(moment) for moment in moments]}
+    by_revision = Counter(moment.revision for moment in moments)
+    details = {
+        "moments_by_revision": dict(by_revision),
+        "seconds_undisturbed": bench.seconds,
+        "moments": [asdict(moment) for moment in moments],
+    }
     report(f"outages: {arguments.kind}", rows, details, arguments.output)
 
 
