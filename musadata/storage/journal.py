@@ -116,10 +116,8 @@ class Journal:
                 self._pending[encoded] = line
                 if len(self._pending) >= _BUFFERED_RECORDS or sum(map(len, self._pending.values())) >= _BUFFERED_BYTES:
                     self._write_pending()
-                elif self._timer is None:
-                    self._timer = threading.Timer(_BUFFERED_SECONDS, self._write_late)
-                    self._timer.daemon = True
-                    self._timer.start()
+                else:
+                    self._write_soon()
 
     def __contains__(self, key: str) -> bool:
         encoded = _encode(key)
@@ -281,9 +279,18 @@ class Journal:
             self._read[path] += len(line)
         self._pending = {}
 
+    def _write_soon(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(_BUFFERED_SECONDS, self._write_late)
+            self._timer.daemon = True
+            self._timer.start()
+
     def _write_late(self) -> None:
-        with self._lock, suppress(Outage):  # tried again, and told, with the next record or at the end
-            self._write_pending()
+        with self._lock:
+            try:
+                self._write_pending()
+            except Outage:  # told with the next record or at the end
+                self._write_soon()
 
     def _new_segment(self) -> str:
         """A name that nobody else takes and that sorts by age."""

@@ -153,16 +153,23 @@ def _find_tuples(scanner: _Scanner) -> list[Claim]:
     return claims
 
 
+_SUBJECTS = {
+    subject: re.compile(rf"\b{words}[\s:,]*(?:(?:of|is|are|has|becomes|stays|now)[\s:]*)?$")
+    for subject, words in {
+        "stride": "strides?",
+        "shape": "shapes?",
+        "index": "(?:index|indices|element|position|coordinates)",
+    }.items()
+}
+
+
 def _tuple_subject(lead: str) -> str:
-    words = r"[\s:,]*(?:(?:of|is|are|has|becomes|stays|now)[\s:]*)?$"
-    for subject in ("stride", "shape", "index"):
-        plural = {"stride": "strides?", "shape": "shapes?", "index": "(?:index|indices|element|position|coordinates)"}
-        if re.search(rf"\b{plural[subject]}{words}", lead):
-            return subject
-    return ""
+    return next((subject for subject, pattern in _SUBJECTS.items() if pattern.search(lead)), "")
 
 
 def _tuple_owner(lead: str) -> str:
+    if "`" not in lead:
+        return ""
     words = r"(?:\s|,|:|=|\b(?:is|has|of|with|and|shape|strides?|becomes|a|the)\b)*"
     match = re.search(rf"{_NAMED}{words}(?:{_TUPLE}{words})?$", lead)
     return match["tensor"] if match else ""

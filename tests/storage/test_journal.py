@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.errors import MusadataError
+from musadata.storage import journal as journal_module
 from musadata.storage.journal import Journal
 from musadata.storage.places import Places
 
@@ -219,6 +220,26 @@ def test_a_journal_that_cannot_be_written_late_says_so_at_the_end(monkeypatch):
             journal.flush()
     journal.flush()
     assert Journal("memory://journal-refused", "answers").get("a") == 1
+
+
+def test_a_record_that_could_not_be_written_is_written_soon(monkeypatch):
+    monkeypatch.setattr(journal_module, "_BUFFERED_SECONDS", 0.02)
+    journal, refused = Journal("memory://journal-again", "answers"), []
+    write = journal._files.pipe_file
+
+    def refuse_once(*arguments):
+        if not refused:
+            refused.append(arguments)
+            raise OSError(28, "no space")
+        write(*arguments)
+
+    monkeypatch.setattr(journal._files, "pipe_file", refuse_once, raising=False)
+    journal.put("a", 1)
+    deadline = time.monotonic() + 10
+    while len(Journal("memory://journal-again", "answers")) == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert refused
+    assert Journal("memory://journal-again", "answers").get("a") == 1
 
 
 def test_places_hold_forty_bytes_a_record_and_find_each():
