@@ -112,14 +112,12 @@ class DeviceOracle:
         Raises:
             torch.OutOfMemoryError: memory lacks, and it is no batch.
         """
-        failure: torch.OutOfMemoryError | None = None
+        failure: Exception | None = None
         found: list[torch.Tensor] = []
         try:
             found = self._run_double(values)
-        except torch.OutOfMemoryError as error:
-            failure = error.with_traceback(None)  # its frames hold memory
-        except Exception:
-            found = []
+        except Exception as error:
+            failure = error.with_traceback(None) if _lacks_memory(error) else None  # its frames hold memory
         if failure is not None:
             free_memory(self._device)
             found = self._run_parts(values, failure)
@@ -131,7 +129,7 @@ class DeviceOracle:
         wide = [_widened(value) for value in values]
         return flatten(copy.deepcopy(self.model).double()(*wide))[1]
 
-    def _run_parts(self, values: list[Any], failure: torch.OutOfMemoryError) -> list[torch.Tensor]:
+    def _run_parts(self, values: list[Any], failure: Exception) -> list[torch.Tensor]:
         """The results in double precision, of some rows of the batch at a time: what comes out must be near the
         reference's own results for all of them."""
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
@@ -327,11 +325,16 @@ def _is_usable(model: torch.nn.Module, values: list[Any]) -> bool:
     """Whether it gives finite results: some buffers hold indices or constants."""
     try:
         leaves = flatten(model(*values))[1]
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:
+    except Exception as error:
+        if _lacks_memory(error):
+            raise
         return False
     return all(bool(torch.isfinite(leaf).any()) for leaf in leaves if leaf.is_floating_point() and leaf.numel())
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Also where PyTorch cannot say so, as it asks NVML, which a sandbox lacks."""
+    return isinstance(error, torch.OutOfMemoryError) or "nvmlInit" in str(error)
 
 
 def _is_finite(leaf: torch.Tensor) -> bool:

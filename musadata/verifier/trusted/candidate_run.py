@@ -24,6 +24,7 @@ from musadata.verifier.trusted.plan import Exercise, MeasureSet, derive_seed, pl
 from musadata.verifier.trusted.timing import Driver
 from musadata.verifier.trusted.verifier_resources import Resources
 
+_NO_MEMORY = ("out of memory", "nvmlInit")  # PyTorch asks NVML what there is, which a sandbox lacks
 _PAUSE_SECONDS = (1.0, 4.0)  # before a second and a third try
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
 
@@ -131,7 +132,7 @@ def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
 
 def _finds_no_memory(judgement: Judgement) -> bool:
     return judgement.error_class in (ErrorClass.RUNTIME, ErrorClass.INFRA) and any(
-        "out of memory" in finding.message for finding in judgement.findings
+        sign in finding.message for finding in judgement.findings for sign in _NO_MEMORY
     )
 
 

@@ -211,14 +211,14 @@ def _alternate(
 ) -> Generator[Command, Reply, tuple[list[Turn], list[Turn]]]:
     """Turns of the candidate and of the baseline, without the warm-up. `known_ms`: see `Checks`."""
     if known_ms > policy.long_ms:
-        eager_turn = _try_turn(baseline, policy.least)
+        eager_turn = _settle(policy, baseline)
         if eager_turn and known_ms > policy.slow * statistics.median(eager_turn.times):
             return [Turn((known_ms,), known_ms)], [eager_turn]
     first = yield from _turn(1)
     eager_turn = _try_turn(baseline, 1)
     if eager_turn and first.times[0] > policy.slow * eager_turn.times[0]:
         again = yield from _turn(_FEW_CALLS)  # the first call may have loaded what the others do not
-        eager_turn = _try_turn(baseline, policy.least)
+        eager_turn = _settle(policy, baseline)
         if eager_turn and min(again.times) > policy.slow * statistics.median(eager_turn.times):
             return [again], [eager_turn]
     count = _calls_per_turn(policy, max(statistics.median(turn.times) for turn in (first, eager_turn) if turn))
@@ -234,6 +234,16 @@ def _alternate(
         if is_long or all(_is_certain(side, policy) for side in (own, eager) if side):
             break
     return own, eager if eager_turn else []
+
+
+def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
+    """A turn of the baseline alone whose median is certain, or the last of some."""
+    turn: Turn | None = None
+    for _ in range(policy.rounds):
+        turn = _try_turn(baseline, policy.least)
+        if turn is None or _is_certain([turn], policy):
+            break
+    return turn
 
 
 def _warm_up(policy: TimingPolicy, baseline: Baseline | None, count: int) -> Generator[Command, Reply, Turn | None]:

@@ -62,6 +62,14 @@ def test_rows_that_depend_on_each_other_are_no_parts(result, monkeypatch):
         oracle.expect(measures.Expect(3))
 
 
+def test_lack_of_memory_that_pytorch_cannot_name_is_one_as_well(monkeypatch):
+    oracle = prepare("self.layer(x)", monkeypatch, 64)
+    failing = RuntimeError('NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT FAILED at "/pytorch/c10"')
+    monkeypatch.setattr(oracle, "_run_double", lambda values: (_ for _ in ()).throw(failing))
+    with pytest.raises(RuntimeError, match="nvmlInit"):
+        oracle.expect(measures.Expect(3))
+
+
 def test_a_constant_is_told_with_its_value(monkeypatch):
     for result, constant in (("self.layer(x) * 0 + 2", "[2.0, 2.0]"), ("self.layer(x) * float('nan')", "")):
         found = prepare(result, monkeypatch, 64).expect(measures.Expect(3))

@@ -103,9 +103,11 @@ class _Attributes:
             if isinstance(size, torch.SymInt)
         }
         for (prefix, name, place), values in self._columns.items():
-            symbol = _find(values, symbols) if len(set(values)) > 1 else None
-            if symbol is None:
+            if len(set(values)) == 1:
                 continue
+            symbol = _find(values, symbols)
+            if symbol is None:  # a number of groups, say, which no guard of the graph would mention
+                raise Unsupported("an attribute that varies with sizes in a way of its own")
             module = model.get_submodule(prefix)
             old = getattr(module, name)
             setattr(module, name, symbol if place < 0 else (*old[:place], symbol, *old[place + 1 :]))

@@ -71,9 +71,15 @@ def test_a_single_form_of_any_size_gets_kernels_for_it():
     assert "131072" in CandidateSet(read_graph(graph), "key").candidate(0).source
 
 
-def test_what_depends_on_sizes_in_another_way_is_refused():
-    branching = {**LINEAR, "result": "self.layer(x) if x.shape[0] == 17 else x.sum(1)"}
-    graph = capture(branching, SIZES)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"result": "self.layer(x) if x.shape[0] == 17 else x.sum(1)"},
+        {"layer": "nn.AvgPool1d(channels // 8 + 1)", "result": "self.layer(x)"},
+    ],
+)
+def test_what_depends_on_sizes_in_another_way_is_refused(change):
+    graph = capture({**LINEAR, **change}, SIZES)
     with pytest.raises(Unsupported):
         if "unsupported" in graph:
             raise Unsupported(graph["unsupported"])
