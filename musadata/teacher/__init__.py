@@ -2,7 +2,7 @@
 
 `open_teacher` is the way in; `protocol` says what a teacher is asked and what it answers. Each teacher is a module:
 `compiler_teacher` (with the rooms `compiler` and `reasoning`), `openai` (with `chat`) and `replay`. `prompts` renders
-the questions, `annotation` asks for the six steps, and `grounding` compares their `claims` with the traces.
+the questions, `annotation` asks for the six steps, and `grounding` compares what they claim with the traces.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,42 +1,84 @@
-"""From a traced task to its annotation: ask for the six steps and check them against the facts."""
+"""From a traced task to its annotation: ask for the six steps, check them, and have contradicted claims corrected."""
 
+import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from musadata.records import SCHEMA_VERSION, Annotation, Reject, Task, Trace
+from musadata.records import SCHEMA_VERSION, Annotation, ChatMessage, ReasoningStep, Reject, Task, Trace, Usage
 from musadata.rows import content_id
 from musadata.teacher.grounding import check_grounding, parse_steps
-from musadata.teacher.prompts import STEPS, render_reasoning
+from musadata.teacher.prompts import STEPS, render_correction, render_reasoning
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
 
+Ask = Callable[[Request], Answer]
 
-def annotate(
-    task: Task, traces: tuple[Trace, ...], ask: Callable[[Request], Answer], teacher: str, seed: int
-) -> Annotation | Reject:
-    """The annotation of a task, with its ungrounded claims; a reject if the teacher does not give all six steps."""
-    messages = render_reasoning(task, traces)
+
+@dataclass(frozen=True)
+class _Analysis:
+    """An answer, its steps, and why they are not grounded."""
+
+    answer: Answer
+    steps: tuple[ReasoningStep, ...]
+    ungrounded: tuple[str, ...]
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name in STEPS if name not in [step.step for step in self.steps]]
+
+
+def annotate(task: Task, traces: tuple[Trace, ...], ask: Ask, teacher: str, seed: int) -> Annotation | Reject:
+    """The annotation of a task, with its ungrounded claims; a reject if the teacher does not give all six steps.
+
+    A teacher whose steps are not grounded is told why and asked once more. The better of its two answers is kept.
+    """
+    request = Request(RequestKind.REASON, task, traces, render_reasoning(task, traces), seed=seed)
     try:
-        answer = ask(Request(RequestKind.REASON, task, traces, messages, seed=seed))
+        analysis = _analyse(ask(request), traces)
     except RequestFailed as failure:
         return _reject(task, REQUEST_FAILED, str(failure))
     except CannotAnswer as refusal:
         return _reject(task, "no answer", str(refusal))
-    steps = parse_steps(answer.text)
-    missing = [name for name in STEPS if name not in [step.step for step in steps]]
-    if missing:
-        return _reject(task, "steps missing", ", ".join(missing))
-    ungrounded = check_grounding(steps, traces)
+    if analysis.missing:
+        return _reject(task, "steps missing", ", ".join(analysis.missing))
+    if analysis.ungrounded:
+        analysis = _correct(analysis, request, ask)
     return Annotation(
-        annotation_id=content_id("annotation", task.task_id, traces, steps, answer.teacher or teacher),
+        annotation_id=content_id(
+            "annotation", task.task_id, traces, analysis.steps, analysis.answer.teacher or teacher
+        ),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         traces=traces,
-        reasoning=steps,
-        grounded=not ungrounded,
-        ungrounded=ungrounded,
-        teacher=answer.teacher or teacher,
+        reasoning=analysis.steps,
+        grounded=not analysis.ungrounded,
+        ungrounded=analysis.ungrounded,
+        teacher=analysis.answer.teacher or teacher,
         split=task.split,
-        **answer.provenance(),
+        **analysis.answer.provenance(),
     )
+
+
+def _analyse(answer: Answer, traces: tuple[Trace, ...]) -> _Analysis:
+    steps = parse_steps(answer.text)
+    return _Analysis(answer, steps, check_grounding(steps, traces))
+
+
+def _correct(first: _Analysis, request: Request, ask: Ask) -> _Analysis:
+    """The analysis after its one correction, or as it was if that is no better. Both answers were paid for."""
+    asked = ChatMessage("assistant", first.answer.text), *render_correction(first.ungrounded)
+    try:
+        answer = ask(dataclasses.replace(request, messages=(*request.messages, *asked), turn=2))
+    except CannotAnswer:
+        return first
+    second = _analyse(answer, request.traces)
+    better = not second.missing and len(second.ungrounded) < len(first.ungrounded)
+    chosen = second if better else first
+    usage = _sum(first.answer.usage, answer.usage)
+    return dataclasses.replace(chosen, answer=dataclasses.replace(chosen.answer, usage=usage))
+
+
+def _sum(one: Usage, two: Usage) -> Usage:
+    return Usage(*(getattr(one, field.name) + getattr(two, field.name) for field in dataclasses.fields(Usage)))
 
 
 def _reject(task: Task, reason: str, detail: str) -> Reject:

@@ -7,22 +7,14 @@ from pathlib import Path
 from string import Template
 
 from musadata.records import ChatMessage, InputSpec, ReasoningStep, Task, TensorFact, Trace
+from musadata.teacher.grounding.steps import STEPS
 
 TEMPLATES_VERSION = "v1"
-
-# The paper's six steps.
-STEPS = (
-    "semantic decomposition",
-    "scalar mathematics",
-    "shape calculation",
-    "index mapping",
-    "boundary handling",
-    "error pre-analysis",
-)
 
 # Rows of the table of tensors per set of shapes; a recurrent module has thousands of intermediates.
 _MOST_ROWS = 48
 _MOST_OPERATORS = 80
+_MOST_CLAIMS = 40  # that a correction names
 
 
 def render_reasoning(task: Task, traces: Sequence[Trace]) -> tuple[ChatMessage, ...]:
@@ -68,6 +60,14 @@ def _render_question(template: str, task: Task, traces: Sequence[Trace], **more:
 def render_repair(feedback: str) -> tuple[ChatMessage, ...]:
     """The next question of a conversation whose last answer was not accepted."""
     return (ChatMessage("user", _fill("repair", feedback=feedback.strip())),)
+
+
+def render_correction(claims: Sequence[str]) -> tuple[ChatMessage, ...]:
+    """The request to write the six steps again, without these claims; of many, the first ones."""
+    listed = [f"- {claim}" for claim in claims[:_MOST_CLAIMS]]
+    if len(claims) > _MOST_CLAIMS:
+        listed.append(f"- and {len(claims) - _MOST_CLAIMS} more")
+    return (ChatMessage("user", _fill("correction", claims="\n".join(listed))),)
 
 
 def render_steps(steps: Sequence[ReasoningStep]) -> str:

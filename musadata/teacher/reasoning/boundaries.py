@@ -152,11 +152,13 @@ def _again(stage: Stage, twin: Stage) -> str:
     first, second = _extent(stage), _extent(twin)
     shape = str(twin.output.shape) if twin.output.shape else "still a single number"
     if first == second:
-        return f"On the second set of shapes the output is {shape}; the extents that are guarded stay the same."
+        return (
+            f"On the second set of shapes `{twin.output.name}` is {shape}; the extents that are guarded stay the same."
+        )
     total = prod(twin.output.shape)
     vectors = total % 4 and stage.anchor is None
     vector = f" {say('scalar_tail', total=total, rest=total % 4)}" if vectors else ""
-    return f"On the second set of shapes the output is {shape}. {launch(twin, brief=True)}{vector}"
+    return f"On the second set of shapes `{twin.output.name}` is {shape}. {launch(twin, brief=True)}{vector}"
 
 
 def _extent(stage: Stage) -> tuple[int, ...]:

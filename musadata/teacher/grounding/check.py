@@ -1,0 +1,134 @@
+"""Reading the claims of a text and judging them against the traces."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from musadata.records import ReasoningStep, Trace
+from musadata.teacher.grounding.amounts import judge_amounts
+from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome
+from musadata.teacher.grounding.counting import judge_counts
+from musadata.teacher.grounding.facts import Facts
+from musadata.teacher.grounding.figures import judge_equations, judge_figures
+from musadata.teacher.grounding.geometry import block_sizes, judge_geometry, tile_sizes
+from musadata.teacher.grounding.indexing import judge_formulas, judge_ranges, judge_strides
+from musadata.teacher.grounding.normalise import normalise
+from musadata.teacher.grounding.reading import Sentence, read_sentence, split_sentences
+from musadata.teacher.grounding.shapes import judge_tuples
+from musadata.teacher.grounding.statements import judge_statements
+from musadata.teacher.grounding.view import MOST_THREADS, Stated, View
+
+# In this order: each takes the figures that are its own.
+_JUDGES: tuple[Callable[[View], Iterator[Claim]], ...] = (
+    judge_equations,
+    judge_statements,
+    judge_tuples,
+    judge_formulas,
+    judge_strides,
+    judge_ranges,
+    judge_geometry,
+    judge_amounts,
+    judge_counts,
+    judge_figures,
+)
+# Claims that words without a subject do not confirm by chance.
+_SPECIFIC = frozenset(ClaimKind) - {
+    ClaimKind.NUMBER,
+    ClaimKind.ARITHMETIC,
+    ClaimKind.DTYPE,
+    ClaimKind.BOUND,
+    ClaimKind.OPERATOR,
+    ClaimKind.DIMENSION,
+}
+_WITHOUT_FIGURES = frozenset((ClaimKind.DTYPE, ClaimKind.BOUND, ClaimKind.OPERATOR))
+# Formulas hold constants that no trace knows; these steps are about sizes.
+STEPS_OF_FIGURES = ("shape calculation", "index mapping", "boundary handling")
+LEAST_FIGURES = 3  # in a step, one of which has to be confirmed
+LEAST_CONFIRMED = 4  # different specific claims of an analysis
+_SECOND = re.compile(r"\b(?:second|other|set Q\d+)\b")
+
+
+def check_grounding(steps: Sequence[ReasoningStep], traces: Sequence[Trace]) -> tuple[str, ...]:
+    """Why a text is not grounded, as `step: "words": what is wrong`; nothing if it is.
+
+    Reasons are claims that the traces contradict. A whole analysis without any also has to say enough: in a step about
+    sizes that has figures the traces confirm one, and in all steps `LEAST_CONFIRMED` specific claims (shapes, counts,
+    index formulas, …).
+    """
+    facts = [Facts(trace) for trace in traces]
+    texts = [(step.step, _read(step.text, traces)) for step in steps]
+    stated = _stated([sentence for _, sentences in texts for sentence in sentences], facts)
+    claims = [(step, [c for s in sentences for c in judge_sentence(s, facts, stated)]) for step, sentences in texts]
+    wrong = [
+        f'{step}: "{claim.text}": {claim.wrong}'
+        for step, found in claims
+        for claim in found
+        if claim.outcome is Outcome.CONTRADICTED
+    ]
+    is_analysis = {step.step for step in steps} >= set(STEPS_OF_FIGURES)
+    return tuple(dict.fromkeys(wrong)) or (tuple(_too_thin(claims)) if is_analysis else ())
+
+
+def _too_thin(claims: Sequence[tuple[str, list[Claim]]]) -> Iterator[str]:
+    confirmed: set[tuple[ClaimKind, str]] = set()
+    for step, found in claims:
+        checked = [claim for claim in found if claim.outcome is Outcome.CONFIRMED]
+        specific = {(claim.kind, claim.text) for claim in checked if claim.kind in _SPECIFIC}
+        confirmed |= specific
+        figures = [claim for claim in found if claim.kind not in _WITHOUT_FIGURES]
+        known = [claim for claim in figures if claim.outcome is Outcome.CONFIRMED]
+        if step in STEPS_OF_FIGURES and len(figures) >= LEAST_FIGURES and not known:
+            yield f"{step}: none of its figures could be checked"
+    if len(confirmed) < LEAST_CONFIRMED:
+        yield f"all steps: {len(confirmed)} claims could be checked, {LEAST_CONFIRMED} are needed"
+
+
+def check_text(text: str, traces: Sequence[Trace]) -> list[Claim]:
+    """All claims of a text and what became of them."""
+    facts = [Facts(trace) for trace in traces]
+    sentences = _read(text, traces)
+    stated = _stated(sentences, facts)
+    return [claim for sentence in sentences for claim in judge_sentence(sentence, facts, stated)]
+
+
+def _read(text: str, traces: Sequence[Trace]) -> list[Sentence]:
+    names = frozenset(fact.name for trace in traces for fact in trace.tensors)
+    return [read_sentence(part, names) for part in split_sentences(normalise(text))]
+
+
+def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts]) -> list[Stated]:
+    """What all sentences together state, for each trace."""
+    blocks: set[int] = set()
+    tiles: set[int] = set()
+    for sentence in sentences:
+        view = View(sentence, facts[0], Stated())
+        blocks |= {size for size in block_sizes(view) if size <= MOST_THREADS and size % 4 == 0}
+        tiles |= tile_sizes(view)
+    return [Stated(frozenset(blocks), frozenset(tiles)) for _ in facts]
+
+
+def judge_sentence(sentence: Sentence, facts: Sequence[Facts], stated: Sequence[Stated]) -> list[Claim]:
+    """The claims of a sentence, by the trace that contradicts the fewest of them; the second where it says so."""
+    several = bool(_SECOND.search(sentence.skeleton))
+    order = range(len(facts))[::-1] if several else range(len(facts))
+    best: list[Claim] = []
+    confirmed: set[tuple[ClaimKind, str]] = set()
+    for number in order:
+        view = View(sentence, facts[number], stated[number])
+        claims = [claim for judge in _JUDGES for claim in judge(view)]
+        confirmed |= {(claim.kind, claim.text) for claim in claims if claim.outcome is Outcome.CONFIRMED}
+        if number == order[0] or _wrong(claims) < _wrong(best):
+            best = claims
+        if not _wrong(claims):
+            break
+    if several and _wrong(best):  # it speaks of both sets: each claim may be about either
+        either = {claim for claim in best if claim.outcome is not Outcome.CONTRADICTED}
+        return [c if c in either or (c.kind, c.text) not in confirmed else _confirm(c) for c in best]
+    return best
+
+
+def _wrong(claims: Sequence[Claim]) -> int:
+    return sum(claim.outcome is Outcome.CONTRADICTED for claim in claims)
+
+
+def _confirm(claim: Claim) -> Claim:
+    return Claim(claim.kind, claim.text, Outcome.CONFIRMED)

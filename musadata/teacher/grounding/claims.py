@@ -1,0 +1,50 @@
+"""Claims of a text and what became of them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    CONFIRMED = "confirmed"
+    CONTRADICTED = "contradicted"
+    UNCHECKED = "not checkable"
+
+
+class ClaimKind(StrEnum):
+    SHAPE = "shape"
+    STRIDE = "stride"
+    COUNT = "count"
+    FLOPS = "flops"
+    BYTES = "bytes"
+    INTENSITY = "intensity"
+    BOUND = "bound"
+    INDEX_RANGE = "index range"
+    INDEX_FORMULA = "index formula"
+    GEOMETRY = "launch geometry"
+    DTYPE = "dtype"
+    DIMENSION = "dimension"
+    OPERATOR = "operator"
+    ARITHMETIC = "arithmetic"
+    ARGUMENT = "argument"
+    NUMBER = "number"  # one whose words do not say what it counts
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: its words, and what contradicts it where something does."""
+
+    kind: ClaimKind
+    text: str
+    outcome: Outcome
+    wrong: str = ""
+
+
+def judged(kind: ClaimKind, text: str, holds: bool, wrong: str) -> Claim:
+    """A claim that could be checked."""
+    if holds:
+        return Claim(kind, text, Outcome.CONFIRMED)
+    return Claim(kind, text, Outcome.CONTRADICTED, wrong)
+
+
+def unchecked(kind: ClaimKind, text: str) -> Claim:
+    return Claim(kind, text, Outcome.UNCHECKED)
