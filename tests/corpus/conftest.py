@@ -26,9 +26,12 @@ from musadata.records import (
     InputSpec,
     Kernel,
     Message,
+    MutantResult,
     NativeSource,
     OperatorFamily,
     Provenance,
+    Question,
+    QuestionTopic,
     ReasoningStep,
     Reject,
     SourceKind,
@@ -36,6 +39,7 @@ from musadata.records import (
     TensorFact,
     Trace,
     Trajectory,
+    UnitTest,
     VerifyStage,
 )
 from musadata.rows import content_id
@@ -257,18 +261,34 @@ def build_corpus(path: str, tasks: int = 14) -> None:
 
 
 def _sampled(tasks: list[Task], annotations: list[Annotation]) -> dict[str, list]:
-    rows: dict[str, list] = {name: [] for name in ("candidates", "trajectories", "sft", "rft", "preferences", "rl")}
+    made = ("candidates", "trajectories", "unit_tests", "questions", "sft", "rft", "preferences", "rl")
+    rows: dict[str, list] = {name: [] for name in made}
     for task, annotation in zip(tasks, annotations, strict=True):
         played = [converse(task, sample, outcomes) for sample, outcomes in enumerate(CONVERSATIONS)]
         candidates = [candidate for some, _ in played for candidate in some]
         trajectories = [trajectory for _, trajectory in played]
         rows["candidates"] += candidates
         rows["trajectories"] += trajectories
+        rows["unit_tests"].append(_unit_test(task, candidates))
+        rows["questions"].append(_question(task))
         rows["sft"] += sft_rows(task, annotation, candidates, trajectories)
         rows["rft"] += rft_rows(task, annotation, candidates, trajectories)
         rows["preferences"] += preference_rows(task, annotation, candidates, trajectories)
         rows["rl"] += rl_rows(task, annotation, candidates, trajectories)
     return rows
+
+
+def _unit_test(task: Task, candidates: list[Candidate]) -> UnitTest:
+    right, wrong = (next(one for one in candidates if one.accepted is accepted) for accepted in (True, False))
+    mutant = MutantResult(wrong.candidate_id, "off_by_one", "", "test_values", "1 != 2")
+    source, names = "def test_values(reference, candidate): ...\n", ("test_values",)
+    about = (f"unit_test-{task.task_id}", 1, task.task_id, 0, source, names, (right.candidate_id,), (mutant,), 1.0)
+    return UnitTest(*about, "emulated", task.operator_family, "compiler", task.split)
+
+
+def _question(task: Task) -> Question:
+    about = (f"question-{task.task_id}", 1, task.task_id, "", QuestionTopic.TENSORS, "x: (2, 3)", "Elements?", "6")
+    return Question(*about, task.operator_family, task.provenance.license, "compiler", task.split)
 
 
 def _reject(reason: str, shard: Shard) -> Reject:
