@@ -97,12 +97,15 @@ class CompilerTeacher:
 
     def _candidate_set(self, request: Request) -> CandidateSet:
         sets = tuple(trace.inputs for trace in request.traces) or (request.task.inputs,)
-        found = self._opened(request.task.reference, sets, f"{self._seed}:{request.task.task_id}")
+        key = f"{self._seed}:{request.task.task_id}"
+        found = self._opened(request.task.reference, sets, request.task.measure, key)
         if isinstance(found, str):
             raise Unsupported(found)
         return found
 
-    def _open(self, reference: str, sets: tuple[tuple[InputSpec, ...], ...], key: str) -> CandidateSet | str:
+    def _open(
+        self, reference: str, sets: tuple[tuple[InputSpec, ...], ...], measure: tuple[InputSpec, ...], key: str
+    ) -> CandidateSet | str:
         """The task's candidates, or the reason why there are none."""
         if self._sandbox is None:
             self._sandbox = Sandbox(PRELOAD).__enter__()
@@ -118,7 +121,7 @@ class CompilerTeacher:
         if "unsupported" in outcome.value:
             return str(outcome.value["unsupported"])
         try:
-            candidate_set = CandidateSet(read_graph(outcome.value), key)
+            candidate_set = CandidateSet(read_graph(outcome.value), key, {spec.name: spec.shape for spec in measure})
             candidate_set.candidate(0)
         except Unsupported as reason:
             return str(reason)

@@ -52,10 +52,11 @@ def read_graph(captured: Mapping[str, Any]) -> Graph:
 
 
 class CandidateSet:
-    """The structurally different candidates of one task, built on demand."""
+    """The structurally different candidates of one task, built on demand for the shapes that they are measured at."""
 
-    def __init__(self, graph: Graph, key: str):
+    def __init__(self, graph: Graph, key: str, measured: Mapping[str, Sequence[int]] | None = None):
         self._graph = graph
+        self._sizes = graph.sizes_for(measured) if measured else None
         self._key = key
         turn = _random(key, "plans").randrange(len(PLANS))
         self._plans = iter([*PLANS[turn:], *PLANS[:turn]])
@@ -68,7 +69,7 @@ class CandidateSet:
             Unsupported: the graph cannot be lowered, or only to something that is too long to be read.
         """
         while len(self._built) <= number and (plan := next(self._plans, None)):
-            built = build_candidate(self._graph, plan)
+            built = build_candidate(self._graph, plan, self._sizes)
             if built.shape not in [known.shape for known in self._built] and self._is_reasonable(built):
                 self._built.append(built)
         if not self._built:

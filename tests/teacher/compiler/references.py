@@ -55,7 +55,18 @@ def two(first: InputSpec, second: InputSpec) -> tuple[tuple[InputSpec, ...], ...
 ROWS = two(tensor(4, 37), tensor(7, 64))
 IMAGES = two(tensor(2, 6, 9, 10), tensor(3, 6, 12, 7))
 
+PRODUCT = ((tensor(5, 12), tensor(12, 9, name="y")), (tensor(70, 65), tensor(65, 130, name="y")))
+TURNED = ((tensor(12, 5), tensor(9, 12, name="y")), (tensor(65, 70), tensor(130, 65, name="y")))
+
 FIXTURES = {
+    "matrix product": Fixture("return x @ y", PRODUCT),
+    "product of turned matrices": Fixture("return torch.sigmoid(x.T @ y.T)", TURNED),
+    "wide convolution": Fixture(
+        "return torch.relu(self.c(x))",
+        two(tensor(2, 4, 9, 10), tensor(1, 4, 12, 7)),
+        "self.c = nn.Conv2d(4, 64, 3, stride=2, padding=1)",
+    ),
+    "pointwise convolution": Fixture("return self.c(x)", IMAGES, "self.c = nn.Conv2d(6, 64, 1)"),
     "gelu": Fixture("return F.gelu(x)", ROWS),
     "chain": Fixture("return torch.tanh(torch.relu(x) * 2.0 + 1) / (1 + x.abs())", ROWS),
     "activations": Fixture("return F.silu(x) + F.elu(x) + F.softplus(x) + F.hardswish(x) + F.leaky_relu(x)", ROWS),

@@ -45,6 +45,18 @@ def test_honest_candidates_are_accepted(name, graph_of, verifier):
     assert verdict.accepted, verdict.feedback
 
 
+@pytest.mark.parametrize("size", [96, 4096])
+@pytest.mark.parametrize(
+    "name", ["matrix product", "product of turned matrices", "wide convolution", "pointwise convolution"]
+)
+def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), size))
+    assert candidate.schedule == "1 kernel: register tiles"
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("plan", range(len(PLANS)))

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -63,8 +64,10 @@ class Candidate:
         return tuple(emitted.schedule for emitted in self.kernels)
 
 
-def build_candidate(graph: Graph, plan: Plan) -> Candidate:
+def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = None) -> Candidate:
     """Lower, group, schedule and print.
+
+    Schedules are chosen for the given named sizes; without any, for the largest of the graph's sets of shapes.
 
     Raises:
         Unsupported: the graph holds something that the compiler has no form for.
@@ -77,9 +80,9 @@ def build_candidate(graph: Graph, plan: Plan) -> Candidate:
         raise Unsupported("returns no tensor")
     kernels = group_loops(lowered.program.loops, {id(item.buffer) for item in returned}, fuse=plan.fuse)
     hints = graph.hints()
-    largest = max(hints, key=lambda sizes: product(_all_sizes(graph)).evaluate(sizes)) if hints else {}
+    largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
-    emitted = tuple(schedule(kernel, plan, names, largest) for kernel in kernels)
+    emitted = tuple(schedule(kernel, plan, names, {**largest, **(sizes or {})}) for kernel in kernels)
     host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, emitted, returned)
     source = write_module(graph, host, _cuda_text(emitted) + host.source)
     return Candidate(source, emitted, plan, graph, tuple(hints))

@@ -33,6 +33,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _DEVICE = yaml.safe_load(_TEMPLATES.joinpath("device_functions.yaml").read_text(encoding="utf-8"))
 DEVICE_FUNCTIONS = {name: Template(text) for name, text in _DEVICE["functions"].items()}
 REDUCTIONS = {name: Template(text) for name, text in _DEVICE["reductions"].items()}
+LOAD_FOUR: str = _DEVICE["load_four"] + "\n"
 _WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
 C_TYPES: dict[str, str] = _WRITTEN["types"]
 _INFIX: dict[str, tuple[str, int]] = _WRITTEN["infix"]

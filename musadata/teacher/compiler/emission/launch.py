@@ -53,10 +53,12 @@ def finish(
     *,
     counts: Sequence[str] = (),
     helpers: str = "",
+    bounds: int = 0,
 ) -> EmittedKernel:
     """Put the `__global__` function around a body and write its launch.
 
     `setup` are host statements that define `blocks`, `threads` and the `counts`, which the kernel takes as arguments.
+    With `bounds`, the compiler is told that no block has more threads.
     """
     body = "\n".join(block.lines)
     sizes = [name for name in mentioned(size_names, body) if name not in counts]
@@ -67,7 +69,8 @@ def finish(
         *(declared(name, kernel) for name in (*counts, *sizes)),
     ]
     arguments = [*map(_pointer, (*inputs, *kernel.outputs)), *counts, *sizes]
-    head = f"__global__ void {kernel.name}("
+    limit = f"__launch_bounds__({bounds}) " if bounds else ""
+    head = f"__global__ void {limit}{kernel.name}("
     source = f"{head}{_wrapped(parameters, head)}) {{\n{body}\n}}\n"
     call = f"{kernel.name}<<<blocks, threads, 0, stream>>>("
     call_lines = f"{call}{_wrapped(arguments, call, 4)});".splitlines()

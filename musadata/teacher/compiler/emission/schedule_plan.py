@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.emission import pointwise, rowwise, tiled
+from musadata.teacher.compiler.emission import pointwise, register_tiled, rowwise, tiled
 from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.emission.register_tiled import LARGE, MEDIUM
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
 SHORT_SUM = 256  # ... unless what a team adds up is long
+BUSY_BLOCKS = 128  # with fewer large tiles most of a GPU is idle
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
@@ -23,23 +25,23 @@ class Plan:
         fuse: compute pointwise work inside of its readers, and chains of reductions in one kernel.
         elements: schedule of pointwise kernels: naive, stride, vector or rows.
         points: schedule of kernels with inner loops: thread, stride, warp, shared or shuffle.
-        tile: use shared-memory tiles for contractions.
+        tile: for contractions, tiles in `shared` memory or also in `registers`; "" for none.
     """
 
     name: str
     fuse: bool
     elements: str
     points: str
-    tile: bool
+    tile: str
 
 
 PLANS = (
-    Plan("fused, block reductions in shared memory", True, "naive", "shared", True),
-    Plan("one kernel per operator, one thread per output", False, "naive", "thread", False),
-    Plan("fused, warp shuffles", True, "stride", "warp", False),
-    Plan("fused, vectorised", True, "vector", "shuffle", True),
-    Plan("fused, one thread per output", True, "rows", "thread", False),
-    Plan("one kernel per operator, grid-stride loops", False, "stride", "stride", True),
+    Plan("fused, block reductions in shared memory", True, "naive", "shared", "registers"),
+    Plan("one kernel per operator, one thread per output", False, "naive", "thread", ""),
+    Plan("fused, warp shuffles", True, "stride", "warp", ""),
+    Plan("fused, vectorised", True, "vector", "shuffle", "registers"),
+    Plan("fused, one thread per output", True, "rows", "thread", ""),
+    Plan("one kernel per operator, grid-stride loops", False, "stride", "stride", "shared"),
 )
 
 
@@ -61,7 +63,7 @@ def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
         return _elements(kernel, plan, size_names, total)
     if plan.tile and tiled.can_tile(kernel):
-        return _tile(kernel, size_names, hints)
+        return _tile(kernel, plan, size_names, hints)
     return _points(kernel, plan.points, size_names, total, hints)
 
 
@@ -73,12 +75,17 @@ def _elements(kernel: Kernel, plan: Plan, size_names: Sequence[str], total: int)
     return pointwise.emit_elements(kernel, size_names, total, stride=plan.elements in ("stride", "vector"))
 
 
-def _tile(kernel: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
+def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
     stage = kernel.reductions[0]
     assert stage.contraction is not None
-    first = stage.contraction.batch
-    rows = extent_hint(_axes_in(stage.index[first : first + stage.contraction.rows], kernel.axes), hints)
-    cols = extent_hint(_axes_in(stage.index[first + stage.contraction.rows :], kernel.axes), hints)
+    batch, rows, cols = (
+        extent_hint(_axes_in(part, kernel.axes), hints) for part in stage.contraction.parts(stage.index)
+    )
+    side = min(rows, cols)
+    if plan.tile == "registers" and stage.dtype == "float32" and side >= MEDIUM.rows:
+        blocks = batch * -(-rows // LARGE.rows) * -(-cols // LARGE.cols)
+        large = side >= LARGE.rows and blocks >= BUSY_BLOCKS
+        return register_tiled.emit_register_tiled(kernel, size_names, LARGE if large else MEDIUM)
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 
 

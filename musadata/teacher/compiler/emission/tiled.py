@@ -19,15 +19,14 @@ def can_tile(kernel: Kernel) -> bool:
     """One contraction, everything else pointwise on its result, and axes that fall into rows and columns."""
     if len(kernel.reductions) != 1 or kernel.reductions[0].contraction is None or not kernel.reductions[0].axes:
         return False
-    return all(not store.axes for store in kernel.stores) and _partition(kernel) is not None
+    return all(not store.axes for store in kernel.stores) and partition(kernel) is not None
 
 
-def _partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:
+def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:
     """The kernel's axes as (batch, rows, columns)."""
     stage = kernel.reductions[0]
     assert stage.contraction is not None
-    batch, rows = stage.contraction.batch, stage.contraction.rows
-    parts = (stage.index[:batch], stage.index[batch : batch + rows], stage.index[batch + rows :])
+    parts = stage.contraction.parts(stage.index)
     found = tuple(tuple(v for v in kernel.axes if any(v in i.variables for i in part)) for part in parts)
     if sorted(v.name for part in found for v in part) != sorted(v.name for v in kernel.axes):
         return None
@@ -37,7 +36,7 @@ def _partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ..
 def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_hint: int) -> EmittedKernel:
     """A block per tile of the output; operands pass through shared memory tile by tile."""
     stage = kernel.reductions[0]
-    parts = _partition(kernel)
+    parts = partition(kernel)
     assert parts is not None and stage.contraction is not None
     batch, rows, cols = parts
     tile = TILE if min(rows_hint, cols_hint) > 8 else 8
@@ -50,10 +49,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     block.write(f"__shared__ {kind} right_tile[{tile}][{tile}];")
     block.write(f"const {INDEX} {row} = blockIdx.y * {tile} + threadIdx.y;")
     block.write(f"const {INDEX} {col} = blockIdx.x * {tile} + threadIdx.x;")
-    if len(batch) == 1:
-        block.write(f"const {INDEX} {batch[0].name} = blockIdx.z;")
-    elif batch:
-        decode(block, "blockIdx.z", batch, frozenset(batch))
+    write_batch(block, batch)
     rows_text, cols_text = count_text(block, rows), count_text(block, cols)
     for flat, axes in ((row, rows), (col, cols)):
         if len(axes) > 1:
@@ -81,17 +77,26 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
             block.write(f"{stage.buffer.name}[{place}] = {local};")
         for store in kernel.stores:
             write_store(block, store)
-    _insert_decoded(block, head, (row, rows), (col, cols))
-    blocks = [_tiles(cols_text, tile), _tiles(rows_text, tile), *([count_text(block, batch)] if batch else [])]
+    decode_used(block, head, (row, rows), (col, cols))
+    blocks = [tile_count(cols_text, tile), tile_count(rows_text, tile), *([count_text(block, batch)] if batch else [])]
     setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({', '.join(blocks)});")
     return finish(kernel, "shared-memory tiles", block, setup, size_names)
 
 
-def _tiles(extent: str, tile: int) -> str:
+def write_batch(block: Block, batch: tuple[Variable, ...]) -> None:
+    """The batch axes from the grid's third dimension."""
+    if len(batch) == 1:
+        block.write(f"const {INDEX} {batch[0].name} = blockIdx.z;")
+    elif batch:
+        decode(block, "blockIdx.z", batch, frozenset(batch))
+
+
+def tile_count(extent: str, tile: int) -> str:
+    """How many tiles cover an extent, as the host writes it."""
     return str(-(-int(extent) // tile)) if extent.isdigit() else f"({extent} + {tile - 1}) / {tile}"
 
 
-def _insert_decoded(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
+def decode_used(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...]]) -> None:
     """Before the lines from `place` on, compute the axes from their flat positions that those lines use by name."""
     body = block.lines[place:]
     text = "\n".join(body)

@@ -15,13 +15,14 @@ def missing_barrier(context: FaultContext) -> str | None:
     shuffle = r"(    if \(lane == 0\) partial\[warp\] = value;\n)    __syncthreads\(\);\n"
     if re.search(shuffle, context.source) and any(site.threads > 32 for site in context.sites()):
         return re.sub(shuffle, r"\1", context.source, count=1)
-    tiles = r"        __syncthreads\(\);\n(        #pragma unroll)"
+    tiles = r"        __syncthreads\(\);[^\n]*\n(        (?:#pragma unroll|current \^= 1;))"
     return context.in_some_kernel(lambda text: re.sub(tiles, r"\1", text, count=1))
 
 
 @fault
 def shared_array_too_small(context: FaultContext) -> str | None:
-    partial, tile = r"(__shared__ \w+ partial)\[(64|128|256)\]", r"(__shared__ \w+ \w+_tile\[\d+\])\[(8|16)\]"
+    partial = r"(__shared__ \w+ partial)\[(64|128|256)\]"
+    tile = r"(__shared__ (?:__align__\(16\) )?\w+ \w+_tile(?:\[\d+\])+)\[(\d+)\]"
 
     def change(text: str) -> str | None:
         return first(context.replace_one(text, pattern, _smaller) for pattern in (partial, tile))

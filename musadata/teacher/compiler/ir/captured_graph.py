@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
@@ -98,6 +98,18 @@ class Graph:
         """The named sizes' values, one mapping per set of shapes."""
         sets = len(self.sizes[0].hints) if self.sizes else 1
         return [{size.name: size.hints[i] for size in self.sizes} for i in range(sets)]
+
+    def sizes_for(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """The named sizes' values for other shapes of forward's arguments; none if a tensor has no shape there."""
+        values: dict[str, int] = {}
+        for size in self.sizes:
+            if size.formula is not None:
+                values[size.name] = size.formula.evaluate(values)
+            elif size.role == "argument" and size.tensor in shapes:
+                values[size.name] = shapes[size.tensor][size.dim]
+            else:
+                return {}
+        return values
 
 
 def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph:

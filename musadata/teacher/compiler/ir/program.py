@@ -80,14 +80,21 @@ def fixed(extents: Indices) -> Callable[[Indices], Indices]:
 class Contraction:
     """That an inner loop is a product of two operands, so it can be tiled.
 
-    The loop's axes are `batch` leading ones, then the axes that only the left operand sees (`rows` of them), then those
-    that only the right one sees. `left` and `right` give an operand's element for (axes, inner).
+    Of the result's dimensions, both operands see those in `batch`, only the left one sees those in `rows`, and only the
+    right one the others. `left` and `right` give an operand's element for (axes, inner).
     """
 
-    batch: int
-    rows: int
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
     left: Callable[[Indices, Indices], Scalar]
     right: Callable[[Indices, Indices], Scalar]
+
+    def parts(self, index: Indices) -> tuple[Indices, Indices, Indices]:
+        """An index into the result as (batch, rows, columns)."""
+        dims = range(len(index))
+        cols = [dim for dim in dims if dim not in (*self.batch, *self.rows)]
+        batch, rows, right = (tuple(index[dim] for dim in part) for part in (self.batch, self.rows, cols))
+        return batch, rows, right
 
 
 @dataclass(frozen=True, eq=False)

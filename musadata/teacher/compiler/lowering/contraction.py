@@ -49,8 +49,13 @@ def _sum_of_products(
         names,
         Reduction("sum", fixed(operands[0].shape[-1:]), ("k",)),
         lambda axes, loops: left_at(axes, loops) * right_at(axes, loops),
-        Contraction(*contraction, left_at, right_at) if contraction else None,
+        Contraction(*_dimensions(*contraction), left_at, right_at) if contraction else None,
     )
+
+
+def _dimensions(batch: int, rows: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The leading dimensions that are a batch's, and those that are rows."""
+    return tuple(range(batch)), tuple(range(batch, batch + rows))
 
 
 def _matrix_product(c: Call, operand_names: Sequence[str], name: str) -> Value:
@@ -170,7 +175,7 @@ class _Convolution:
             ("n", "oc", *SPATIAL_AXES[self.rank]),
             Reduction("sum", fixed((self.group_inputs, *self.weight.shape[2:])), ("ic", *KERNEL_AXES[self.rank])),
             self._guarded_product,
-            Contraction(1, 1, self._weight_at, self._source_at) if tiled else None,
+            Contraction((), (1,), self._weight_at, self._source_at) if tiled else None,
         )
 
     def _group(self, axes: Indices) -> Index:

@@ -45,6 +45,20 @@ def test_fused_matmul_in_tiles_adds_the_bias_where_it_stores(graph_of):
     assert "accumulator + l_bias[col]" in source
 
 
+def test_large_products_keep_their_sums_in_registers_and_small_ones_do_not(graph_of):
+    def tiles(size: int) -> list[str]:
+        sizes = dict.fromkeys(("rows", "cols", "cols2"), size)
+        return re.findall(r"float left_tile(\S+);", build_candidate(graph_of("matrix product"), PLANS[0], sizes).source)
+
+    assert [tiles(size) for size in (32, 256, 4096)] == [["[16][16]"], ["[2][16][68]"], ["[2][16][132]"]]
+
+
+def test_rows_move_as_float4_only_where_every_row_can_be_aligned(graph_of):
+    sizes = dict.fromkeys(("batch", "height", "width"), 64)
+    assert "load_four(" in build_candidate(graph_of("wide convolution"), PLANS[0], sizes).source  # 36 weights a row
+    assert "load_four(" not in build_candidate(graph_of("pointwise convolution"), PLANS[0], sizes).source  # 6
+
+
 def test_a_fused_product_stores_its_result_with_bias_and_activation(graph_of):
     for name in ("two layers", "linear over batches", "encoder layer"):
         candidate = build_candidate(graph_of(name), PLANS[0])
