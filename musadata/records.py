@@ -129,6 +129,8 @@ class NativeSource:
 class Kernel:
     """CUDA kernels that people wrote, with the Python that calls them: one row for each wrapper and binding.
 
+    A kernel that exists for MUSA as well is a row even if no Python calls it; its wrapper and binding are empty then.
+
     `candidate` is a program in the form that the verifier judges, made of this code for the task `task_id`; both are
     empty where the repository holds no pure-PyTorch equivalent that runs.
     """
@@ -145,7 +147,8 @@ class Kernel:
     host: str
     kernels: tuple[str, ...]
     native: tuple[NativeSource, ...]
-    provenance: Provenance  # of the wrapper
+    musa: tuple[NativeSource, ...]  # the same kernels for MUSA, where the repository holds both
+    provenance: Provenance  # of the wrapper; its licence is that of all files of the row
     equivalent: str  # where its PyTorch equivalent stands and what speaks for it; "" if none was found
     task_id: str
     candidate: str

@@ -93,6 +93,10 @@ class CodeSource(Protocol):
     importable: frozenset[str]
     kernels: bool
 
+    def units(self) -> list[str]:
+        """Paths of the files to read, sorted."""
+        ...
+
     def provenance(self, path: str, lines: str, parts: Iterable[str] = ()) -> Provenance:
         """Where a piece of a file comes from; the licence holds for the files of all other parts as well."""
         ...

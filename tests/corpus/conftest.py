@@ -173,6 +173,7 @@ def make_kernel(task: Task) -> Kernel:
         host="softmax",
         kernels=("softmax_kernel",),
         native=(NativeSource("csrc/rows.cu", "__global__ void softmax_kernel() {}\n", "MIT"),),
+        musa=(),
         provenance=Provenance("git:rows", "", "0" * 40, "rows/ops.py", "3-4", "MIT"),
         equivalent="softmax_ref of rows/ops.py, by its name",
         task_id=task.task_id,

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.mining.kernels.equivalents import Equivalent, write_module
+from musadata.mining.kernels.extension_names import Alias
 from musadata.mining.kernels.native_slicing import NativeSlice, flatten, slice_native
 from musadata.mining.kernels.pairs import Link, Linker, Use
 from musadata.mining.kernels.rebinding import ExtendedTree, RebuiltTree
-from musadata.mining.kernels.repository import Alias
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.drafting import rejecting_unwritable, write_slice

@@ -1,14 +1,23 @@
 """The native extensions that a repository builds: their names and source files."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import PurePosixPath
 
 from musadata.mining.kernels.native_parsing import SUFFIXES
 from musadata.mining.slicing.dotted_names import last_name
 
-BUILDERS = frozenset({"CUDAExtension", "CppExtension", "Extension", "SYCLExtension", "load", "load_inline"})
+BUILDERS = frozenset({"CUDAExtension", "CppExtension", "Extension", "SYCLExtension", "MUSAExtension", "CMakeExtension"})
+LOADERS = frozenset({"load", "load_inline"})
+NAMES = ("name", "module_name")
+PATHS = frozenset(("join", "joinpath", "Path", "glob", "iglob", "rglob", "abspath", "relpath", "realpath", "dirname"))
+PLAIN = PATHS | {"resolve", "str", "list", "sorted", "set", "append", "extend"}
+UNKNOWN = "?"  # a part of an expression that only a run of the script would tell
+Bound = Mapping[str, list[ast.expr]]  # the expressions that a file binds to a name
 
 
 @dataclass(frozen=True)
@@ -24,72 +33,154 @@ class Extension:
 
 
 def find_extensions(path: str, tree: ast.Module, files: frozenset[str]) -> Iterator[tuple[str, Extension]]:
-    """Extensions that a Python file builds, each with the variable that it is bound to ("" in a setup script).
+    """Extensions that a Python file builds, each with the name that means it in the file.
+
+    The name is a variable, "function()" for what a function returns, or "" in a setup script.
 
     Args:
         files: every path of the repository.
     """
-    texts = _string_constants(tree)
+    bound = _bound(tree)
+    found: dict[int, str] = {}  # a call, and the name of its result
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
-            extension = _extension(path, node.value, files, texts)
-            if extension is not None and _builder(node.value) in ("load", "load_inline"):
-                yield node.targets[0].id, extension
-        elif isinstance(node, ast.Call) and _builder(node) not in ("load", "load_inline", ""):
-            extension = _extension(path, node, files, texts)
-            if extension is not None:
-                yield "", extension
+        if isinstance(node, ast.FunctionDef):
+            returned = [item.value for item in ast.walk(node) if isinstance(item, ast.Return)]
+            found |= {id(item): f"{node.name}()" for item in returned if isinstance(item, ast.Call)}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[id(node.value)] = node.targets[0].id
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _builds(node, bound):
+            extension = _extension(path, node, files, bound)
+            described = _is_builder(node.func, bound)
+            if extension is not None and (id(node) in found or last_name(node.func) not in LOADERS):
+                yield "" if described else found.get(id(node), ""), extension
 
 
-def _builder(call: ast.Call) -> str:
-    name, described = last_name(call.func), {item.arg for item in call.keywords} >= {"name", "sources"}
-    return name if name in BUILDERS or described else ""
+def _builds(call: ast.Call, bound: Bound) -> bool:
+    keywords = {item.arg for item in call.keywords}
+    if last_name(call.func) in LOADERS:
+        listed = len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
+        return listed or bool(keywords & {"sources", "cuda_sources", "cpp_sources"})
+    return _is_builder(call.func, bound) or ("sources" in keywords and bool(keywords & set(NAMES)))
 
 
-def _extension(path: str, call: ast.Call, files: frozenset[str], texts: dict[str, str]) -> Extension | None:
+def _is_builder(function: ast.expr, bound: Bound, depth: int = 3) -> bool:
+    """Whether an expression means a class that describes an extension, also by a variable."""
+    if isinstance(function, ast.IfExp):
+        return _is_builder(function.body, bound, depth) or _is_builder(function.orelse, bound, depth)
+    if isinstance(function, ast.Call) and last_name(function.func) == "partial" and function.args:
+        return _is_builder(function.args[0], bound, depth)
+    name = last_name(function)
+    through = depth > 0 and isinstance(function, ast.Name) and name not in BUILDERS
+    return name in BUILDERS or (through and any(_is_builder(item, bound, depth - 1) for item in bound.get(name, ())))
+
+
+def _extension(path: str, call: ast.Call, files: frozenset[str], bound: Bound) -> Extension | None:
     keywords = {item.arg: item.value for item in call.keywords if item.arg}
-    named = keywords.get("name", call.args[0] if call.args else None)
-    name = next(_texts(named, texts), "") if isinstance(named, (ast.Constant, ast.Name)) else ""
-    if not _builder(call) or not name:
+    named = next((keywords[key] for key in NAMES if key in keywords), call.args[0] if call.args else None)
+    name = "" if named is None else _string(named, bound)
+    if not name.rpartition(".")[2]:
         return None
     folder = str(PurePosixPath(path).parent)
     folder = "" if folder == "." else folder
     given = keywords.get("sources", call.args[1] if len(call.args) > 1 else None)
-    sources = frozenset(_resolve_sources(given, folder, files)) if given is not None else frozenset()
-    host, device = (
-        "\n".join(_texts(keywords[key], texts)) if key in keywords else "" for key in ("cpp_sources", "cuda_sources")
-    )
-    functions = tuple(_texts(keywords["functions"], texts)) if "functions" in keywords else ()
-    return Extension(name, folder, sources, device, host, functions)
+    sources = frozenset(_sources(given, folder, files, bound)) if given is not None else frozenset()
+    host, device = ("\n".join(_texts(keywords.get(key), bound)) for key in ("cpp_sources", "cuda_sources"))
+    return Extension(name, folder, sources, device, host, tuple(_texts(keywords.get("functions"), bound)))
 
 
-def _resolve_sources(given: ast.expr, folder: str, files: frozenset[str]) -> Iterator[str]:
-    """Paths in the tree that the strings of a `sources` argument end with."""
-    for item in ast.walk(given):
-        if isinstance(item, ast.Constant) and isinstance(item.value, str) and item.value.endswith(SUFFIXES):
-            name = item.value.lstrip("./")
-            beside = f"{folder}/{name}" if folder else name
-            if beside in files:
-                yield beside
-            else:
-                matches = sorted(path for path in files if path.endswith(f"/{name}") and path.startswith(folder))
-                yield from matches[:1]
+def _sources(given: ast.expr, folder: str, files: frozenset[str], bound: Bound) -> Iterator[str]:
+    """Paths in the tree that an expression names; none if a function that cannot be read gives some of them."""
+    texts = set(_paths(given, bound, set()))
+    for text in sorted(texts) if UNKNOWN not in texts else ():
+        name = text.lstrip("./")
+        if not name.endswith((*SUFFIXES, "*")):
+            continue
+        if "*" in name:
+            inside = (path for path in files if path.startswith(f"{folder}/" if folder else ""))
+            native = (path for path in inside if path.endswith(SUFFIXES))
+            yield from (path for path in native if fnmatch(f"/{path}", f"*/{name.replace('**/', '*')}"))
+            continue
+        beside = f"{folder}/{name}" if folder else name
+        if beside in files:
+            yield beside
+        else:
+            yield from sorted(path for path in files if path.endswith(f"/{name}") and path.startswith(folder))[:1]
 
 
-def _string_constants(tree: ast.Module) -> dict[str, str]:
-    """Names that are bound to a string anywhere in the file."""
-    return {
-        target.id: node.value.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+def _paths(node: ast.expr, bound: Bound, seen: set[str]) -> Iterator[str]:
+    """The paths and patterns in an expression, names replaced by what is bound to them."""
+    if isinstance(node, ast.Call) and last_name(node.func) in ("join", "joinpath", "Path"):
+        yield "/".join(part.strip("/") for item in node.args if (part := _string(item, bound)))
+    elif isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            yield node.value
+    elif isinstance(node, (ast.JoinedStr, ast.BinOp)) and (text := _string(node, bound)):
+        yield text
+    elif isinstance(node, ast.Name):
+        known = bound.get(node.id, ()) if node.id not in seen else ()
+        seen.add(node.id)
+        for item in known:
+            yield from _paths(item, bound, seen)
+    else:
+        if isinstance(node, ast.Call) and last_name(node.func) not in PLAIN:
+            yield UNKNOWN
+        for child in ast.iter_child_nodes(node):
+            inner = child.iter if isinstance(child, ast.comprehension) else child
+            if isinstance(inner, ast.expr):
+                yield from _paths(inner, bound, seen)
 
 
-def _texts(node: ast.expr, texts: dict[str, str]) -> Iterator[str]:
-    for item in ast.walk(node):
-        if isinstance(item, ast.Constant) and isinstance(item.value, str):
-            yield item.value
-        elif isinstance(item, ast.Name) and item.id in texts:
-            yield texts[item.id]
+def _string(node: ast.expr, bound: Bound, depth: int = 4) -> str:
+    """A string expression's value; parts that are not known are left out."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_string(item, bound, depth) for item in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return _string(node.value, bound, depth)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
+        mark = "/" if isinstance(node.op, ast.Div) else ""
+        return mark.join([_string(node.left, bound, depth), _string(node.right, bound, depth)])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return re.sub(r"%\w", "", _string(node.left, bound, depth))
+    if isinstance(node, ast.Call) and last_name(node.func) == "join":
+        return "/".join(part for item in node.args if (part := _string(item, bound, depth)))
+    if isinstance(node, ast.Name) and depth:
+        return next((text for item in bound.get(node.id, ()) if (text := _string(item, bound, depth - 1))), "")
+    return ""
+
+
+def _texts(node: ast.expr | None, bound: Bound) -> Iterator[str]:
+    """The strings in an expression."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        for item in node.elts:
+            yield from _texts(item, bound)
+    elif node is not None and (text := _string(node, bound)):
+        yield text
+    elif isinstance(node, ast.Name):
+        for item in bound.get(node.id, ()):
+            if isinstance(item, (ast.List, ast.Tuple)):
+                yield from _texts(item, bound)
+
+
+def _bound(tree: ast.Module) -> Bound:
+    """The expressions that are assigned, added or appended to each name, anywhere in a file."""
+    found: dict[str, list[ast.expr]] = defaultdict(list)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found[target.id].append(node.value)
+        elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name):
+            found[node.target.id].append(node.iter)
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and isinstance(node.target, ast.Name):
+            found[node.target.id] += [node.value] if node.value is not None else []
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.asname and alias.name in BUILDERS:
+                    found[alias.asname].append(ast.Name(alias.name, ast.Load()))
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
+            owner = node.func.value if node.func.attr in ("append", "extend") else None
+            found[owner.id if isinstance(owner, ast.Name) else ""].append(node.args[0])
+    return found

@@ -8,15 +8,17 @@ from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
 from musadata.mining.kernels.extension_candidates import PAIR, ExtensionCandidate, cut_candidate, cut_reference
 from musadata.mining.kernels.kernel_tasks import STEP, identified
+from musadata.mining.kernels.musa_pairs import MusaPairs
 from musadata.mining.kernels.native_slicing import NativeSlice, TooMuchNativeCode, slice_native
 from musadata.mining.kernels.pairs import Link, Linker
 from musadata.mining.kernels.rebinding import GRADIENTS
 from musadata.mining.kernels.repository import Definition, Repository, wrapper_kind
+from musadata.mining.kernels.uncalled import UncalledKernels, native_sources, own_files
 from musadata.mining.kernels.usage import find_examples
 from musadata.mining.slicing.class_slicing import Unsliceable
 from musadata.mining.slicing.drafting import find_arguments, write_reference
 from musadata.mining.slicing.parsing import first_line
-from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, NativeSource, Reject, SourceKind
+from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained
 
@@ -49,9 +51,28 @@ class KernelMiner:
         return found
 
     def rows(self, path: str, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
-        """The kernels that a file's wrappers call, in a fixed order, and a reject for each that cannot be a row."""
-        if not path.endswith(".py") or not self._repository.bindings:
-            return
+        """The kernels that a file's wrappers call, in a fixed order, and a reject for each that cannot be a row.
+
+        The source's first file stands for its native code: what no Python calls is told with it.
+        """
+        if path.endswith(".py") and self._repository.bindings:
+            yield from self._called(path, sandbox)
+        if path == self._first:
+            yield from self._uncalled.rows()
+
+    @cached_property
+    def _first(self) -> str:
+        return next((unit for unit in self._source.units() if unit.endswith(".py")), "")
+
+    @cached_property
+    def _uncalled(self) -> UncalledKernels:
+        return UncalledKernels(self._source, self._linker, self._musa)
+
+    @cached_property
+    def _musa(self) -> MusaPairs:
+        return MusaPairs(self._repository)
+
+    def _called(self, path: str, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
         done: set[tuple[str, str]] = set()
         for equivalent in self._equivalents.get(path, ()):
             where = f"{self._source.origin}/{path}:{_lines(equivalent.wrapper)}"
@@ -65,6 +86,7 @@ class KernelMiner:
                 done.add(key)
                 where = f"{self._source.origin}/{path}:{_lines(link.use.wrapper)}"
                 yield from contained(partial(self._linked, link), STEP, where)
+        yield from self._uncalled.unlinked(path)
 
     def _linked(self, link: Link) -> Iterator[KernelDraft | Reject]:
         yield self._row(link, [link])
@@ -118,12 +140,13 @@ class KernelMiner:
         draft: Draft | None = None,
     ) -> KernelDraft | Reject:
         wrapper, path = link.use.wrapper, link.use.path
-        provenance = self._source.provenance(path, _lines(wrapper))
         first, rest = links[0], [item for item in links if item.extension == links[0].extension]
         try:
             native = slice_native(self._repository, rest)
+            pairs = self._musa.of(kernel for item in rest for kernel in item.reached if kernel.is_kernel)
+            musa = self._musa.sources(kernel for pair in pairs for kernel in pair.musa) if pairs else {}
         except TooMuchNativeCode as error:
-            return _reject("kernels", "native_too_large", str(error), f"{provenance.origin}/{path}:{provenance.lines}")
+            return _reject("kernels", "native_too_large", str(error), f"{self._source.origin}/{path}:{_lines(wrapper)}")
         kernel = Kernel(
             kernel_id="",
             schema_version=SCHEMA_VERSION,
@@ -136,18 +159,15 @@ class KernelMiner:
             binding_source="\n\n".join(native.blocks.values()),
             host=first.pair.host,
             kernels=tuple(dict.fromkeys(name for item in rest for name in item.pair.kernels)),
-            native=tuple(self._native(file, text) for file, text in native.files.items()),
-            provenance=provenance,
+            native=native_sources(self._source, native.files),
+            musa=native_sources(self._source, musa),
+            provenance=self._source.provenance(path, _lines(wrapper), own_files({**native.files, **musa})),
             equivalent=equivalent.evidence if equivalent else "",
             task_id="",
             candidate=candidate.source if candidate else "",
             split="train",
         )
         return KernelDraft(identified(kernel), draft)
-
-    def _native(self, path: str, text: str) -> NativeSource:
-        inline = ">." in path  # code in a Python string: the wrapper's provenance names its file
-        return NativeSource(path, text, "" if inline else self._source.provenance(path, "").license)
 
 
 def _order(link: Link) -> tuple[int, bool, str, str]:

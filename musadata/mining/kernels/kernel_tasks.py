@@ -11,14 +11,16 @@ STEP = "pair"
 
 
 def check_licenses(kernel: Kernel, allowed: Collection[str]) -> Reject | None:
-    """A reject if the wrapper or a native file behind it is under a licence that is not allowed."""
-    licenses = {kernel.provenance.license, *(file.license for file in kernel.native if file.license)}
-    forbidden = sorted(item for item in licenses if not is_allowed(item, allowed))
-    if not forbidden:
-        return None
+    """A reject if the licences of all files of a row together are not allowed; it names the files that are not."""
     place = kernel.provenance
+    if is_allowed(place.license, allowed):
+        return None
+    files = (*kernel.native, *kernel.musa)
+    named = sorted(
+        {f"{file.license} of {file.path}" for file in files if file.license and not is_allowed(file.license, allowed)}
+    )
     origin = f"{place.origin}/{place.path}:{place.lines}"
-    return Reject(SCHEMA_VERSION, "kernels", STEP, "license", ", ".join(forbidden), origin)
+    return Reject(SCHEMA_VERSION, "kernels", STEP, "license", ", ".join(named) or place.license, origin)
 
 
 def with_task(kernel: Kernel, task: Task | None) -> Kernel:

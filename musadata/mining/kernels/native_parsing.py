@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
 
-SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
+from musadata.mining.kernels.native_bindings import Binding, BindingBlock, binding_blocks, plain_name, read_macros
+
+SUFFIXES = (".cu", ".cuh", ".mu", ".muh", ".cpp", ".cc", ".cxx", ".h", ".hpp", ".inl")
 LANGUAGE = Language(tree_sitter_cuda.language())
 # Macros that the grammar cannot parse; they are replaced by spaces, which keeps all offsets.
 BLANKED = re.compile(
@@ -18,14 +20,11 @@ BLANKED = re.compile(
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r"^\s*#\s*include\s*[<\"]([^>\"]+)[>\"]", re.MULTILINE)
 KERNEL = re.compile(r"__global__")
+MARK = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+[^\n(]*\b__global__\b[ \t]*(?:void)?[ \t]*$", re.MULTILINE)
 LAUNCH = re.compile(r"([A-Za-z_][\w:]*)\s*(?:<(?:[^;{}()<>]|<[^;{}()<>]*>)*>)?\s*<<<")
-NAME = r"(?:TORCH_FN\(\s*)?(?:TORCH_SELECTIVE_NAME\(\s*)?&?\s*([A-Za-z_][\w:]*)"
-SELECTIVE = r"(?:TORCH_SELECTIVE_NAME\(\s*)?"
-SCOPE = re.compile(
-    r"\b(PYBIND11_MODULE|TORCH_LIBRARY|TORCH_LIBRARY_FRAGMENT|TORCH_LIBRARY_IMPL|STABLE_TORCH_LIBRARY|STABLE_TORCH_LIBRARY_IMPL)"
-    r"\s*\(([^)]*)\)\s*\{"
-)
 REGISTERED = re.compile(r"\bREGISTER_\w*(?:DEVICE_IMPL|DISPATCH)\s*\(\s*(\w+)\s*,\s*(?:CUDA\s*,\s*)?&?\s*(\w+)")
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+PASTED = re.compile(r"(\w*)\s*##\s*(\w+)(?:\s*##\s*(\w*))?")
 DISPATCHED = re.compile(r"\bDISPATCH_\w*IMPL\s*\(\s*(\w+)")
 
 
@@ -34,8 +33,9 @@ class NativeFunction:
     """A function or kernel. Lines are 1-based and inclusive.
 
     `scope`: its namespaces and class ("a::b"). `calls`: names that it calls, launches or passes on, as written.
-    `mentions`: every other name in it (used for kernels only). `parameters`: number of its template parameters.
-    `launches`: kernels that it launches, with the number of template arguments, which selects the overload.
+    `mentions`: every name in it, outside of strings. `methods`: names that it calls on objects.
+    `parameters`: number of its template parameters. `launches`: kernels that it launches, with the number of template
+    arguments, which selects the overload.
     """
 
     name: str
@@ -46,40 +46,17 @@ class NativeFunction:
     calls: frozenset[str]
     scope: str = ""
     mentions: frozenset[str] = frozenset()
+    methods: frozenset[str] = frozenset()
     parameters: int = 0
     launches: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True)
-class Binding:
-    """A name that Python sees. `library`: the module of `PYBIND11_MODULE`, or "torch.ops.NAMESPACE"."""
-
-    name: str
-    target: str
-    library: str
-    path: str
-    line: int
-    calls: frozenset[str] = frozenset()  # of a lambda
-
-
-@dataclass(frozen=True)
-class BindingBlock:
-    """One `PYBIND11_MODULE`, `TORCH_LIBRARY` or `TORCH_LIBRARY_IMPL`. Offsets are in characters, `end` is exclusive.
-
-    `head`: up to and with its opening brace. `statements`: the name that each binds and its text, in order.
-    """
-
-    head: str
-    library: str
-    path: str
-    start: int
-    end: int
-    statements: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class NativeFile:
-    """One file's functions, bindings, registrations (dispatch name -> function) and included files."""
+    """One file's functions, bindings, registrations (dispatch name -> function) and included files.
+
+    `pastes`: macros that make a name of an argument, each with what it puts before and behind the argument.
+    """
 
     path: str
     functions: tuple[NativeFunction, ...]
@@ -87,17 +64,28 @@ class NativeFile:
     registrations: tuple[tuple[str, str], ...]
     includes: tuple[str, ...] = ()
     blocks: tuple[BindingBlock, ...] = ()
+    pastes: tuple[tuple[str, str, str], ...] = ()
 
 
-def parse_native(path: str, data: bytes) -> NativeFile:
-    """Read one file; never fails, since text that cannot be parsed is skipped."""
+def parse_native(path: str, data: bytes, marks: frozenset[str] = frozenset()) -> NativeFile:
+    """Read one file; never fails, since text that cannot be parsed is skipped.
+
+    Args:
+        marks: macros that stand for `__global__`.
+    """
     text = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), data.decode("utf-8", "replace"))
-    functions = tuple(_functions(path, parse_tree(text.encode())))
+    functions = tuple(_functions(path, parse_tree(text.encode()), marks))
     registrations = tuple((found[1], found[2]) for found in REGISTERED.finditer(text))
     includes = tuple(found[1].lstrip("./") for found in INCLUDE.finditer(text))
-    scopes = list(_scopes(path, text))
+    scopes = list(binding_blocks(path, text))
     bindings = tuple(binding for _, found in scopes for binding in found)
-    return NativeFile(path, functions, bindings, registrations, includes, tuple(block for block, _ in scopes))
+    blocks = tuple(block for block, _ in scopes)
+    return NativeFile(path, functions, bindings, registrations, includes, blocks, tuple(_pastes(text)))
+
+
+def kernel_marks(data: bytes) -> set[str]:
+    """The macros of a file that stand for `__global__`."""
+    return {found[1].decode() for found in MARK.finditer(data)}
 
 
 def parse_tree(data: bytes) -> Node:
@@ -118,7 +106,7 @@ def _walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(item.children))
 
 
-def _functions(path: str, root: Node) -> Iterator[NativeFunction]:
+def _functions(path: str, root: Node, marks: frozenset[str]) -> Iterator[NativeFunction]:
     for node in _walk(root):
         body = node.child_by_field_name("body") if node.type == "function_definition" else None
         if body is None:
@@ -134,10 +122,11 @@ def _functions(path: str, root: Node) -> Iterator[NativeFunction]:
                 path=path,
                 first=template.start_point[0] + 1,
                 last=node.end_point[0] + 1,
-                is_kernel=bool(KERNEL.search(head)) or stray,
+                is_kernel=bool(KERNEL.search(head)) or stray or not marks.isdisjoint(re.findall(r"\w+", head)),
                 calls=_calls(body),
                 scope="::".join([*_enclosing(node), *qualifiers]),
-                mentions=frozenset(re.findall(r"[A-Za-z_]\w{3,}", _text(body))),
+                mentions=frozenset(re.findall(r"[A-Za-z_]\w+", STRING.sub("", _text(node)))),
+                methods=_methods(body),
                 parameters=_template_parameters(node),
                 launches=_launches(body),
             )
@@ -185,14 +174,6 @@ def _launches(body: Node) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
-def plain_name(name: str) -> str:
-    """A qualified name without template arguments, pointers and leading colons."""
-    flat = re.sub(r"\s+", "", name)
-    while "<" in flat and (shorter := re.sub(r"<[^<>]*>", "", flat)) != flat:
-        flat = shorter
-    return flat.partition("<")[0].strip("&*~:")
-
-
 def _calls(body: Node) -> frozenset[str]:
     """Names that a body calls, launches or passes as arguments."""
     text = _text(body)
@@ -214,35 +195,21 @@ def _calls(body: Node) -> frozenset[str]:
     return frozenset(name for name in found if name)
 
 
-def _scopes(path: str, text: str) -> Iterator[tuple[BindingBlock, list[Binding]]]:
-    """Every block that binds names, and the bindings in it."""
-    for scope in SCOPE.finditer(text):
-        parts = [part.strip() for part in scope[2].split(",")]
-        library = parts[0] if scope[1] == "PYBIND11_MODULE" else f"torch.ops.{parts[0]}"
-        start, end = scope.end(), _closing(text, scope.end() - 1, "{", "}")
-        block, statements, bindings = text[start:end], [], []
-        pattern = rf"\b{re.escape(parts[-1])}\s*\.\s*(?:def|impl)\s*\(\s*{SELECTIVE}\"([\w:]+)[^\"]*\"\s*\)?\s*"
-        for found in re.finditer(pattern, block):
-            name, line = found[1].split("::")[-1], text.count("\n", 0, start + found.start()) + 1
-            statements.append((name, f"{block[found.start() : _closing(block, found.start(), '(', ')') + 1]};"))
-            bindings += _binding(name, block[found.end() :], library, path, line)
-        yield BindingBlock(scope[0], library, path, scope.start(), end + 1, tuple(statements)), bindings
+def _methods(body: Node) -> frozenset[str]:
+    """Names that a body calls on objects."""
+    found = set()
+    for node in _walk(body):
+        function = node.child_by_field_name("function") if node.type == "call_expression" else None
+        if function is not None and function.type == "field_expression":
+            found.add(plain_name(_text(function.child_by_field_name("field") or function)))
+    return frozenset(found)
 
 
-def _binding(name: str, rest: str, library: str, path: str, line: int) -> list[Binding]:
-    """What a name is bound to, by the text behind it: a lambda or a function; [] for anything else."""
-    if re.match(r",\s*(?:py::\w+[^,\[]*,\s*)*\[", rest):
-        inner = rest[: _closing(rest, 0, "({", ")}", depth=1)]
-        calls = re.findall(r"([A-Za-z_][\w:]*)\s*(?:<[^<>;]*>)?\s*\(", inner)
-        return [Binding(name, f"<{name}>", library, path, line, frozenset(map(plain_name, calls)))]
-    target = re.match(r",\s*(?:torch::dispatch\([^,]*,\s*)?(?:TORCH_BOX\(\s*)?" + NAME, rest)
-    return [Binding(name, plain_name(target[1]), library, path, line)] if target else []
-
-
-def _closing(text: str, start: int, opening: str, closing: str, depth: int = 0) -> int:
-    """Where the brackets that are open at `start` are closed, or the first after it; the text's end if they are not."""
-    for found in re.finditer(f"[{re.escape(opening + closing)}]", text[start:]):
-        depth += 1 if found.group() in opening else -1
-        if depth == 0:
-            return start + found.start()
-    return len(text)
+def _pastes(text: str) -> Iterator[tuple[str, str, str]]:
+    for name, macro in read_macros(text).items():
+        for found in PASTED.finditer(macro.body):
+            before, word, behind = found[1], found[2], found[3] or ""
+            if before in macro.parameters and word not in macro.parameters:
+                yield name, "", word
+            elif word in macro.parameters and before not in macro.parameters and behind not in macro.parameters:
+                yield name, before, behind

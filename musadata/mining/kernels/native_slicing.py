@@ -1,18 +1,20 @@
 """Cutting the code that one binding needs out of an extension's native files."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from musadata.mining.kernels.native_parsing import BindingBlock, declared_name, parse_tree
+from musadata.mining.kernels.native_bindings import BindingBlock
+from musadata.mining.kernels.native_parsing import declared_name, parse_tree
 from musadata.mining.kernels.pairs import Link
 from musadata.mining.kernels.repository import Repository
 
 MAX_CHARACTERS = 200_000  # of native code of one wrapper; more is a library
-HEADERS = (".h", ".hpp", ".cuh", ".inl")
-DEVICE = (".cu", ".cuh")
+HEADERS = (".h", ".hpp", ".cuh", ".muh", ".inl")
+DEVICE = (".cu", ".cuh", ".mu", ".muh")
+TYPES = ("struct_specifier", "class_specifier", "enum_specifier", "union_specifier")
 WORD = re.compile(r"[A-Za-z_]\w*")
 INCLUDE_LINE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"].*$", re.MULTILINE)
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
@@ -58,16 +60,30 @@ def slice_native(repository: Repository, links: Sequence[Link]) -> NativeSlice:
     names |= {call.rpartition("::")[2] for link in links for call in link.binding.calls}
     paths = {item.path for link in links for item in link.reached} | {link.binding.path for link in links}
     paths |= {path for link in links if link.extension.inline for path in repository.files_of(link.extension)}
-    paths |= {near for path in sorted(paths) for near in repository.visible_from(path)}
-    texts = {path: _without_blocks(repository, path) for path in sorted(paths)}
     blocks = _bindings(repository, links)
-    pruned = _prune(texts, names)
-    files = {path: text for path, text in pruned.items() if path in blocks or _has_code(text)}
+    files = slice_files(repository, paths, names, blocks)
+    bound = () if blocks else tuple(dict.fromkeys(link.binding.name for link in links))
+    return NativeSlice(files, blocks, bound, links[0].binding.library)
+
+
+def slice_files(
+    repository: Repository, paths: Collection[str], names: set[str], kept: Collection[str] = ()
+) -> dict[str, str]:
+    """The files, and what they include, without definitions that the named functions do not need, sorted by path.
+
+    Args:
+        kept: files that are kept even if nothing is left of them.
+
+    Raises:
+        TooMuchNativeCode: what is left is longer than `MAX_CHARACTERS`.
+    """
+    wanted = {*paths, *(near for path in paths for near in repository.visible_from(path))}
+    pruned = _prune({path: _without_blocks(repository, path) for path in sorted(wanted)}, names)
+    files = {path: text for path, text in pruned.items() if path in kept or _has_code(text)}
     total = sum(map(len, files.values()))
     if total > MAX_CHARACTERS:
         raise TooMuchNativeCode(f"{total} characters in {len(files)} files")
-    bound = () if blocks else tuple(dict.fromkeys(link.binding.name for link in links))
-    return NativeSlice(files, blocks, bound, links[0].binding.library)
+    return files
 
 
 def _without_blocks(repository: Repository, path: str) -> str:
@@ -141,13 +157,11 @@ def _spans(data: bytes) -> Iterator[_Span]:
 def _span(node: Node) -> _Span | None:
     inner = node
     while inner.type == "template_declaration":
-        inner = inner.children[-1]
-    is_function = inner.type == "function_definition" and inner.child_by_field_name("body") is not None
-    is_declared = inner.type == "declaration" and _is_function_declarator(inner)
+        inner = next((item for item in reversed(inner.named_children) if item.type != "comment"), inner.children[-1])
     before = node.prev_sibling  # where the parser failed right before, part of the definition may lie there
-    if not (is_function or is_declared) or node.has_error or (before is not None and before.type == "ERROR"):
+    if node.has_error or (before is not None and before.type == "ERROR"):
         return None
-    name = declared_name(inner)
+    name = _span_name(inner)
     if not name or "::" in name or name.startswith("operator") or name.isupper():
         return None
     start = node
@@ -157,7 +171,27 @@ def _span(node: Node) -> _Span | None:
         if above.end_point[0] + 1 < start.start_point[0] or shares_line:
             break
         start = above
-    return _Span(name, start.start_byte, node.end_byte)
+    behind = node.next_sibling
+    end = behind.end_byte if inner.type in TYPES and behind is not None and behind.type == ";" else node.end_byte
+    return _Span(name, start.start_byte, end)
+
+
+def _span_name(node: Node) -> str:
+    """What a function, a type, or a macro that registers a function, is needed for; "" for anything else."""
+    if node.type == "function_definition" and node.child_by_field_name("body") is not None:
+        return declared_name(node)
+    if node.type == "declaration" and _is_function_declarator(node):
+        return declared_name(node)
+    if node.type in TYPES and node.child_by_field_name("body") is not None:
+        named = node.child_by_field_name("name")
+        return (named.text or b"").decode("utf-8", "replace").partition("<")[0] if named is not None else ""
+    call = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
+    if call is None or call.type != "call_expression":
+        return ""
+    macro, given = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+    first = given.named_children[0] if given is not None and given.named_children else None
+    registers = macro is not None and (macro.text or b"").isupper() and first is not None and first.type == "identifier"
+    return (first.text or b"").decode("utf-8", "replace") if registers and first is not None else ""
 
 
 def _is_function_declarator(node: Node) -> bool:
@@ -187,7 +221,7 @@ def _write_block(block: BindingBlock, wanted: set[str]) -> str:
     if not statements:
         return ""
     head = re.sub(r"(PYBIND11_MODULE\s*\(\s*)\w+", r"\1TORCH_EXTENSION_NAME", block.head)
-    return head + "\n" + "".join(f"    {text}\n" for text in statements) + "}"
+    return head + "\n" + "".join(f"    {text}\n" for text in statements) + block.tail
 
 
 def flatten(repository: Repository, native: NativeSlice) -> tuple[str, str]:

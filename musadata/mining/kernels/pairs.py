@@ -6,15 +6,18 @@ extension that it imports, never by the name of a function alone: every extensio
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from musadata.mining.kernels.extension_names import OPERATORS, Alias, chain_of
 from musadata.mining.kernels.extensions import Extension
-from musadata.mining.kernels.native_parsing import Binding, NativeFunction
-from musadata.mining.kernels.repository import Alias, Repository, folder_distance, inline_path, wrapper_kind
+from musadata.mining.kernels.native_bindings import EXTENSION, Binding
+from musadata.mining.kernels.native_parsing import NativeFunction
+from musadata.mining.kernels.repository import Definition, Repository, folder_distance, inline_path, wrapper_kind
 from musadata.sources.protocol import Tree
 
-MAX_DEPTH = 8  # calls from a bound function to a kernel
+MAX_DEPTH = 12  # calls from a bound function to a kernel
+MIN_NAME = 3  # letters of a kernel that is only mentioned
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,20 @@ class Linker:
 
     def __init__(self, repository: Repository):
         self.repository = repository
+        self._bound = {binding.name for binding in repository.bindings}
         self._functions: dict[str, list[NativeFunction]] = defaultdict(list)
+        self._methods: dict[str, list[NativeFunction]] = defaultdict(list)  # by their class
+        self._pastes: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._reached: dict[tuple[Binding, Extension], list[NativeFunction]] = {}
         self._registered: dict[str, set[str]] = defaultdict(set)
         for file in repository.native.values():
             for function in file.functions:
                 self._functions[function.name].append(function)
+                self._methods[function.scope.rpartition("::")[2]].append(function)
             for name, target in file.registrations:
                 self._registered[name].add(target)
+            for name, before, behind in file.pastes:
+                self._pastes[name].add((before, behind))
         known = [item for items in self._functions.values() for item in items]
         self._kernel_names = frozenset(item.name for item in known if item.is_kernel)
 
@@ -96,26 +106,46 @@ class Linker:
         module = self.repository.module(path)
         if module is None or not self.repository.bindings:
             return
-        aliases = self.repository.aliases(path)
-        for node in module.body:
+        for node in _top_level(module.body):
             if isinstance(node, ast.FunctionDef):
-                yield from _uses_in(node, node, path, aliases, "")
-            elif isinstance(node, ast.ClassDef):
+                yield from self._uses_in(node, node, path, "")
+            else:
                 for item in node.body:
                     method = item.name if isinstance(item, ast.FunctionDef) else ""
-                    yield from _uses_in(item, node, path, aliases, method)
+                    yield from self._uses_in(item, node, path, method)
+
+    def _uses_in(self, node: ast.AST, wrapper: Definition, path: str, method: str) -> Iterator[Use]:
+        pending = [node]
+        while pending:
+            item = pending.pop()
+            chain = chain_of(item) if isinstance(item, (ast.Attribute, ast.Call, ast.Name)) else []
+            while chain and isinstance(item, (ast.Attribute, ast.Call)):
+                if isinstance(item, ast.Call):
+                    pending += [*item.args, *item.keywords]
+                item = item.func if isinstance(item, ast.Call) else item.value
+            if chain and (named := self._named(path, chain)):
+                alias, name = named
+                yield Use(wrapper, path, alias.target.partition(":")[0], name, alias.extension, method)
+            elif not chain:
+                pending += ast.iter_child_nodes(item)
+
+    def _named(self, path: str, chain: list[str]) -> tuple[Alias, str] | None:
+        """The extension and the binding that an expression means."""
+        meant = self.repository.names.meaning(path, chain)
+        if meant is None:
+            return None
+        alias, rest = meant
+        single = alias.target.partition(":")[2]
+        words = [single] if single else [word.removesuffix("()") for word in rest]
+        longest = (".".join(words[:length]) for length in range(len(words), 0, -1))
+        name = next((name for name in longest if name in self._bound), words[0] if words else "")
+        return (alias, name) if name else None
 
     def link(self, use: Use) -> Link | None:
         """The kernels behind a use, None if there are none or the extension does not bind that name."""
-        candidates = [
-            (binding, extension)
-            for binding in self.repository.bindings
-            if binding.name == use.name
-            for extension in self._extensions_of(binding, use)
-        ]
         reached = []
-        for binding, extension in candidates:
-            functions = self._reach(binding, extension)
+        for binding, extension in self.bindings_of(use):
+            functions = self.reach(binding, extension)
             if any(item.is_kernel for item in functions):
                 reached.append((folder_distance(use.path, binding.path), binding.path, binding, extension, functions))
         if not reached:
@@ -125,16 +155,41 @@ class Linker:
         pair = _pair(use, binding, extension, self._host(binding, extension), kernels)
         return Link(use, pair, binding, extension, tuple(functions))
 
+    def bindings_of(self, use: Use) -> list[tuple[Binding, Extension]]:
+        """The bindings that a use can mean, each with the extension that it is part of."""
+        return [
+            (binding, extension)
+            for binding in self.repository.bindings
+            if binding.name == use.name
+            for extension in self._extensions_of(binding, use)
+        ]
+
+    def is_own(self, use: Use) -> bool:
+        """Whether a use names an extension or an operator library of this repository."""
+        names = {item.name.rpartition(".")[2] for item in self.repository.extensions}
+        libraries = {binding.library for binding in self.repository.bindings}
+        last = use.target.rpartition(".")[2]
+        return use.extension is not None or use.target in libraries or last in names or last in libraries
+
+    def reaches_kernel(self, binding: Binding) -> bool:
+        """Whether a binding that no Python uses would reach a kernel."""
+        whole = Extension("", "", frozenset())
+        built = [item for item in self.repository.extensions if binding.path in self.repository.files_of(item)]
+        return any(item.is_kernel for item in self.reach(binding, (built or [whole])[0]))
+
     def _extensions_of(self, binding: Binding, use: Use) -> list[Extension]:
         """The extensions through which this use can refer to this binding."""
-        if use.target.startswith("torch.ops."):
+        last = use.target.rpartition(".")[2]
+        named = [item for item in self.repository.extensions if item.name.rpartition(".")[2] == last]
+        if use.target.startswith(OPERATORS):
+            if binding.library != use.target and not (named and binding.library == f"{OPERATORS}{EXTENSION}"):
+                return []
             built = [item for item in self.repository.extensions if binding.path in self.repository.files_of(item)]
-            any_file = Extension(use.target, "", frozenset())
-            return (built or [any_file])[:1] if binding.library == use.target else []
-        found = [use.extension] if use.extension is not None else []
-        if not found:
-            last = use.target.rpartition(".")[2]
-            found = [item for item in self.repository.extensions if item.name.rpartition(".")[2] == last]
+            return (built or [Extension(use.target, "", frozenset())])[:1]
+        if use.extension is not None:
+            found = [use.extension]
+        else:
+            found = [item for item in named if f".{use.target}".endswith(f".{item.name}")] or named
             if not found and binding.library == last:
                 found = [Extension(last, binding.path.rpartition("/")[0], frozenset())]
         return [item for item in found if self._is_bound_in(item, binding)]
@@ -142,7 +197,7 @@ class Linker:
     def _is_bound_in(self, extension: Extension, binding: Binding) -> bool:
         if extension.inline:
             return binding.path == inline_path(extension)
-        named = binding.library in ("TORCH_EXTENSION_NAME", extension.name.rpartition(".")[2], extension.name)
+        named = binding.library in (EXTENSION, extension.name.rpartition(".")[2], extension.name)
         return named and binding.path in self.repository.files_of(extension)
 
     def _host(self, binding: Binding, extension: Extension) -> NativeFunction:
@@ -150,45 +205,52 @@ class Linker:
         lambda_ = NativeFunction(binding.target, binding.path, binding.line, binding.line, False, binding.calls)
         return near[0] if near else lambda_
 
-    def _reach(self, binding: Binding, extension: Extension) -> list[NativeFunction]:
-        """The functions that a binding reaches by calls inside its extension, sorted by place."""
-        kernels: dict[tuple[str, int], NativeFunction] = {}
-        front = [(name, binding.path, "") for name in [binding.target, *sorted(binding.calls)]]
-        seen: dict[tuple[str, int], NativeFunction] = {}
-        for _ in range(MAX_DEPTH):
-            following: list[tuple[str, str, str]] = []
-            for name, path, scope in front:
-                for function in self._near(name, path, scope, extension):
-                    place = (function.path, function.first)
-                    if place in seen:
-                        continue
-                    seen[place] = function
-                    if function.is_kernel:
-                        kernels[place] = function
-                    else:
-                        following += self._onward(function, extension, kernels)
-            front = following
-        found = seen | kernels
-        return [found[key] for key in sorted(found)]
+    def reach(self, binding: Binding, extension: Extension) -> list[NativeFunction]:
+        """The functions that a binding reaches by calls inside its extension, kernels among them, sorted by place."""
+        if (binding, extension) not in self._reached:
+            front = [
+                item
+                for name in [binding.target, *sorted(binding.calls)]
+                for item in self._near(name, binding.path, "", extension)
+            ]
+            found: dict[tuple[str, int], NativeFunction] = {}
+            for _ in range(MAX_DEPTH):
+                front = [item for item in front if (item.path, item.first) not in found]
+                found |= {(item.path, item.first): item for item in front}
+                front = [more for item in front if not item.is_kernel for more in self._onward(item, extension)]
+            self._reached[binding, extension] = [found[key] for key in sorted(found)]
+        return self._reached[binding, extension]
 
-    def _onward(
-        self,
-        function: NativeFunction,
-        extension: Extension,
-        found: dict[tuple[str, int], NativeFunction],
-    ) -> list[tuple[str, str, str]]:
-        """The names that a function calls. Kernels that it launches are added to `found`, overloads resolved."""
-        launched = set()
+    def _onward(self, function: NativeFunction, extension: Extension) -> list[NativeFunction]:
+        """The functions that a function calls, and the kernels that it launches, overloads resolved."""
+        found, launched = [], set()
         for name, arguments in sorted(function.launches):
             known = [item for item in self._near(name, function.path, function.scope, extension) if item.is_kernel]
-            exact = [item for item in known if item.parameters == arguments]
-            for kernel in exact or known:
-                found[kernel.path, kernel.first] = kernel
-            if known:
-                launched.add(name)
-        called = function.calls | (function.mentions & self._kernel_names)
+            found += [item for item in known if item.parameters == arguments] or known
+            launched |= {name} if known else set()
+        called = function.calls | {name for name in function.mentions & self._kernel_names if len(name) > MIN_NAME}
         called |= {target for call in function.calls for target in self._registered.get(call, ())}
-        return [(call, function.path, function.scope) for call in sorted(called - launched)]
+        called |= {
+            f"{before}{word}{behind}"
+            for macro in function.mentions & self._pastes.keys()
+            for before, behind in self._pastes[macro]
+            for word in function.mentions
+        } & self._functions.keys()
+        for call in sorted(called - launched):
+            found += self._near(call, function.path, function.scope, extension)
+        return found + self._called_on_objects(function, extension)
+
+    def _called_on_objects(self, function: NativeFunction, extension: Extension) -> list[NativeFunction]:
+        """Methods of the classes that a function names: those that it calls, and `operator()` of what it constructs."""
+        made = {call.rpartition("::")[2] for call in function.calls}
+        inside = self.repository.visible_from(function.path) | self.repository.files_of(extension) | {function.path}
+        return [
+            method
+            for name in sorted((function.mentions | made) & self._methods.keys())
+            for method in self._methods[name]
+            if method.path in inside
+            if method.name in function.methods or (method.name.startswith("operator") and name in made)
+        ]
 
     def _near(self, name: str, path: str, scope: str, extension: Extension) -> list[NativeFunction]:
         """The definitions that a name can mean in `scope`: of this file, else the nearest in the extension."""
@@ -205,20 +267,14 @@ class Linker:
         return [item for item in inside if folder_distance(path, item.path) == best]
 
 
-def _uses_in(
-    node: ast.AST, wrapper: ast.FunctionDef | ast.ClassDef, path: str, aliases: dict[str, Alias], method: str
-) -> Iterator[Use]:
-    for item in ast.walk(node):
-        if isinstance(item, ast.Attribute):
-            chain = ast.unparse(item)
-            root, _, name = chain.rpartition(".")
-            if root.startswith("torch.ops.") and root.count(".") == 2:
-                yield Use(wrapper, path, root, name, None, method)
-            elif root in aliases:
-                yield Use(wrapper, path, aliases[root].target, name, aliases[root].extension, method)
-        elif isinstance(item, ast.Name) and item.id in aliases and ":" in aliases[item.id].target:
-            target, _, name = aliases[item.id].target.partition(":")
-            yield Use(wrapper, path, target, name, None, method)
+def _top_level(body: Sequence[ast.stmt]) -> Iterator[Definition]:
+    """The functions and classes of a module, also those under a condition."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node
+        elif isinstance(node, (ast.If, ast.Try)):
+            handlers = [statement for item in getattr(node, "handlers", ()) for statement in item.body]
+            yield from _top_level([*node.body, *handlers, *node.orelse])
 
 
 def _in_scope(known: list[NativeFunction], qualifier: str, scope: str) -> list[NativeFunction]:

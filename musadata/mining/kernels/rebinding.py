@@ -7,7 +7,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from musadata.mining.kernels.repository import Alias, Repository
+from musadata.mining.kernels.extension_names import Alias
+from musadata.mining.kernels.repository import Repository
 from musadata.mining.slicing.parsing import first_line
 from musadata.sources.protocol import Tree
 from musadata.sources.trees import decode_source

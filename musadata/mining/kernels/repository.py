@@ -3,35 +3,28 @@
 import ast
 import re
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
 
+from musadata.mining.kernels.extension_names import OPERATORS, Alias, ExtensionNames
 from musadata.mining.kernels.extensions import Extension, find_extensions
-from musadata.mining.kernels.native_parsing import SUFFIXES, Binding, NativeFile, parse_native
-from musadata.mining.slicing.definition_index import module_name
-from musadata.mining.slicing.parsing import absolute_module
+from musadata.mining.kernels.native_bindings import EXTENSION, Binding
+from musadata.mining.kernels.native_parsing import SUFFIXES, NativeFile, kernel_marks, parse_native
 from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import decode_source
 
+MAX_NAMING = 500  # Python files; of a larger repository only those are read that hold the name of an extension
 MAX_PARSED = 64  # Python files whose trees are held at once
 MAX_NATIVE_BYTES = 1 << 26  # of one repository; a larger one is a compiler or contains other libraries
-DEVICE_SUFFIXES = (".cu", ".cuh")
-BUILDS = re.compile(r"Extension\b|\bload(_inline)?\s*\(|\bsources\b")  # in every file that builds an extension
+DEVICE_SUFFIXES = (".cu", ".cuh", ".mu", ".muh")
+BUILDS = re.compile(
+    r"Extension\b|extension\s*\(|\bload(_inline)?\s*\(|\bsources\b"
+)  # in every file that builds an extension
 VENDORED = ("third_party/", "cutlass/", "composable_kernel/", "third-party/", "externals/")
 Definition = ast.FunctionDef | ast.ClassDef
-
-
-@dataclass(frozen=True)
-class Alias:
-    """What a name means in one file: an extension's dotted name ("pkg._C"), or "pkg._C:forward" for one binding.
-
-    `extension` is set if this file builds the extension.
-    """
-
-    target: str
-    extension: Extension | None = None
 
 
 class Repository:
@@ -44,7 +37,7 @@ class Repository:
         self.python_paths = [path for path in self._paths if path.endswith(".py")]
         self._parsed: OrderedDict[str, ast.Module | None] = OrderedDict()
         self.extensions: list[Extension] = []
-        self._loaded: dict[tuple[str, str], Extension] = {}
+        self._loaded: dict[tuple[str, str], Extension] = {}  # by file and name
         for path in self.python_paths:
             self._find_extensions(path)
         self.native = {file.path: file for file in self._parse_native()}
@@ -67,15 +60,21 @@ class Repository:
     def _parse_native(self) -> Iterator[NativeFile]:
         """Native files and code in Python strings; only the strings if no file is device code."""
         if any(path.endswith(DEVICE_SUFFIXES) for path in self._paths):
-            read = 0
-            for path, data in _native_files(self._tree, self._paths):
-                read += len(data)
-                if read > MAX_NATIVE_BYTES:
-                    break
-                yield parse_native(path, data)
+            marks = frozenset(mark for _, data in self._native_files() for mark in kernel_marks(data))
+            for path, data in self._native_files():
+                yield parse_native(path, data, marks)
         for extension in self.extensions:
             if extension.inline:
                 yield from _inline_files(extension)
+
+    def _native_files(self) -> Iterator[tuple[str, bytes]]:
+        read = 0
+        for path in self._paths:
+            if path.endswith(SUFFIXES) and read <= MAX_NATIVE_BYTES:
+                with suppress(UnreadableFile):
+                    data = self._tree.read(path)
+                    read += len(data)
+                    yield path, data
 
     def text(self, path: str) -> str:
         """A Python file's text, "" if it cannot be read."""
@@ -103,42 +102,30 @@ class Repository:
         return self._parsed[path]
 
     @cached_property
-    def _importable(self) -> frozenset[str]:
-        names = {extension.name.rpartition(".")[2] for extension in self.extensions}
-        return frozenset(names | {binding.library for binding in self.bindings})
+    def names(self) -> ExtensionNames:
+        """What names in Python files mean."""
+        importable = {extension.name.rpartition(".")[2] for extension in self.extensions}
+        importable |= {item.library for item in self.bindings if not item.library.startswith(OPERATORS)} - {EXTENSION}
+        paths = self.python_paths
+        if len(paths) > MAX_NAMING:
+            words = importable | {name.removesuffix("()") for _, name in self._loaded if name}
+            told = re.compile(
+                "|".join([r"\b(?:" + "|".join(map(re.escape, sorted(words))) + r")\b"] if words else ["$^"])
+            )
+            paths = [path for path in paths if told.search(self.text(path))]
+        loaded = self._loaded | {("", item.name): item for item in self.extensions if "." in item.name}
+        return ExtensionNames(self.module, frozenset(paths), frozenset(importable), loaded)
 
     def aliases(self, path: str) -> dict[str, Alias]:
         """The names in a file that mean an extension or one of its bindings."""
-        module = self.module(path)
-        return dict(self._aliases(path, module, self._importable)) if module is not None else {}
-
-    def _aliases(self, path: str, module: ast.Module, names: frozenset[str]) -> Iterator[tuple[str, Alias]]:
-        package = path.endswith("__init__.py")
-        for node in ast.walk(module):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    if alias.name.rpartition(".")[2] in names:
-                        yield alias.asname or alias.name, Alias(alias.name)
-            elif isinstance(node, ast.ImportFrom):
-                source = absolute_module(module_name(path), package, node.module, node.level)
-                for alias in node.names:
-                    if alias.name in names:
-                        yield alias.asname or alias.name, Alias(f"{source}.{alias.name}")
-                    elif source.rpartition(".")[2] in names:
-                        yield alias.asname or alias.name, Alias(f"{source}:{alias.name}")
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                variable = node.targets[0].id
-                if (path, variable) in self._loaded:
-                    yield variable, Alias(variable, self._loaded[path, variable])
-                elif isinstance(node.value, ast.Call):
-                    texts = [item.value for item in node.value.args if isinstance(item, ast.Constant)]
-                    yield from ((variable, Alias(text)) for text in texts if isinstance(text, str) and text in names)
+        return {name: alias for name, alias in self.names.of(path).items() if not alias.module}
 
     def files_of(self, extension: Extension) -> frozenset[str]:
         """Its sources, or all native files below its folder, and all files that these include."""
         if extension not in self._members:
             prefix = f"{extension.folder}/" if extension.folder else ""
             found = set(extension.sources) or {path for path in self.native if path.startswith(prefix)}
+            found = {path for path in found if not is_musa(path)} or found
             if extension.inline:
                 found = {inline_path(extension), inline_path(extension, "cpp")}
             self._members[extension] = frozenset(found).union(*(self.visible_from(path) for path in sorted(found)))
@@ -161,6 +148,11 @@ class Repository:
         """The file that an `#include` means: the nearest one whose path ends with the name."""
         known = [item for item in self._named.get(name.rpartition("/")[2], ()) if f"/{item}".endswith(f"/{name}")]
         return sorted(known, key=lambda item: (folder_distance(path, item), item))[:1]
+
+
+def is_musa(path: str) -> bool:
+    """Whether a file is for MUSA by its name: `x.mu`, `musa/x.cu`, `x_musa.cuh`."""
+    return path.endswith((".mu", ".muh")) or bool(re.search(r"(?:^|[/_.])(?:musa|moore)(?=[/_.])", path.lower()))
 
 
 def inline_path(extension: Extension, suffix: str = "cu") -> str:
@@ -187,12 +179,3 @@ def folder_distance(first: str, second: str) -> int:
     a, b = PurePosixPath(first).parent.parts, PurePosixPath(second).parent.parts
     common = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     return len(a) + len(b) - 2 * common
-
-
-def _native_files(tree: Tree, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    for path in paths:
-        if path.endswith(SUFFIXES):
-            try:
-                yield path, tree.read(path)
-            except UnreadableFile:
-                continue

@@ -146,7 +146,7 @@ def test_a_licence_that_is_not_allowed_is_a_reject(kernels):
     assert check_licenses(row, ("MIT",)) is None
     reject = check_licenses(row, ("Apache-2.0",))
     assert isinstance(reject, Reject)
-    assert (reject.dataset, reject.reason, reject.detail) == ("kernels", "license", "MIT")
+    assert (reject.dataset, reject.reason, reject.detail) == ("kernels", "license", "MIT of csrc/registered.cu")
 
 
 def test_kernels_are_left_alone_where_the_config_says_so(sandbox, tmp_path):
