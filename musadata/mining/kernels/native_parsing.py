@@ -25,6 +25,7 @@ LAUNCH = re.compile(r"([A-Za-z_][\w:]*)\s*(?:<(?:[^;{}()<>]|<[^;{}()<>]*>)*>)?\s
 REGISTERED = re.compile(r"\bREGISTER_\w*(?:DEVICE_IMPL|DISPATCH)\s*\(\s*(\w+)\s*,\s*(?:CUDA\s*,\s*)?&?\s*(\w+)")
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 PASTED = re.compile(r"(\w*)\s*##\s*(\w+)(?:\s*##\s*(\w*))?")
+BODY = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
 DISPATCHED = re.compile(r"\bDISPATCH_\w*IMPL\s*\(\s*(\w+)")
 
 
@@ -55,7 +56,8 @@ class NativeFunction:
 class NativeFile:
     """One file's functions, bindings, registrations (dispatch name -> function) and included files.
 
-    `pastes`: macros that make a name of an argument, each with what it puts before and behind the argument.
+    `macros`: the words in the body of each macro. `pastes`: macros that make a name of an argument, each with what it
+    puts before and behind the argument.
     """
 
     path: str
@@ -64,6 +66,7 @@ class NativeFile:
     registrations: tuple[tuple[str, str], ...]
     includes: tuple[str, ...] = ()
     blocks: tuple[BindingBlock, ...] = ()
+    macros: tuple[tuple[str, frozenset[str]], ...] = ()
     pastes: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -80,7 +83,9 @@ def parse_native(path: str, data: bytes, marks: frozenset[str] = frozenset()) ->
     scopes = list(binding_blocks(path, text))
     bindings = tuple(binding for _, found in scopes for binding in found)
     blocks = tuple(block for block, _ in scopes)
-    return NativeFile(path, functions, bindings, registrations, includes, blocks, tuple(_pastes(text)))
+    return NativeFile(
+        path, functions, bindings, registrations, includes, blocks, tuple(_macros(text)), tuple(_pastes(text))
+    )
 
 
 def kernel_marks(data: bytes) -> set[str]:
@@ -203,6 +208,11 @@ def _methods(body: Node) -> frozenset[str]:
         if function is not None and function.type == "field_expression":
             found.add(plain_name(_text(function.child_by_field_name("field") or function)))
     return frozenset(found)
+
+
+def _macros(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    for found in BODY.finditer(text):
+        yield found[1], frozenset(re.findall(r"[A-Za-z_]\w+", STRING.sub("", found[2])))
 
 
 def _pastes(text: str) -> Iterator[tuple[str, str, str]]:

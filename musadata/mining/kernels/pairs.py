@@ -17,6 +17,7 @@ from musadata.mining.kernels.repository import Definition, Repository, folder_di
 from musadata.sources.protocol import Tree
 
 MAX_DEPTH = 12  # calls from a bound function to a kernel
+MAX_MACROS = 3  # macros inside macros
 MIN_NAME = 3  # letters of a kernel that is only mentioned
 
 
@@ -83,6 +84,7 @@ class Linker:
         self._functions: dict[str, list[NativeFunction]] = defaultdict(list)
         self._methods: dict[str, list[NativeFunction]] = defaultdict(list)  # by their class
         self._pastes: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._macros: dict[str, dict[str, frozenset[str]]] = {}
         self._reached: dict[tuple[Binding, Extension], list[NativeFunction]] = {}
         self._registered: dict[str, set[str]] = defaultdict(set)
         for file in repository.native.values():
@@ -228,7 +230,8 @@ class Linker:
             known = [item for item in self._near(name, function.path, function.scope, extension) if item.is_kernel]
             found += [item for item in known if item.parameters == arguments] or known
             launched |= {name} if known else set()
-        called = function.calls | {name for name in function.mentions & self._kernel_names if len(name) > MIN_NAME}
+        mentions = function.mentions | self._in_macros(function)
+        called = function.calls | {name for name in mentions & self._kernel_names if len(name) > MIN_NAME}
         called |= {target for call in function.calls for target in self._registered.get(call, ())}
         called |= {
             f"{before}{word}{behind}"
@@ -240,6 +243,18 @@ class Linker:
             found += self._near(call, function.path, function.scope, extension)
         return found + self._called_on_objects(function, extension)
 
+    def _in_macros(self, function: NativeFunction) -> set[str]:
+        """The words in the macros that a function uses, and in the macros that these use."""
+        if function.path not in self._macros:
+            seen = [function.path, *sorted(self.repository.visible_from(function.path))]
+            files = [self.repository.native[path] for path in seen if path in self.repository.native]
+            self._macros[function.path] = {name: words for file in reversed(files) for name, words in file.macros}
+        known, front, found = self._macros[function.path], set(function.mentions), set[str]()
+        for _ in range(MAX_MACROS):
+            front = {word for name in front & known.keys() for word in known[name]} - found
+            found |= front
+        return found
+
     def _called_on_objects(self, function: NativeFunction, extension: Extension) -> list[NativeFunction]:
         """Methods of the classes that a function names: those that it calls, and `operator()` of what it constructs."""
         made = {call.rpartition("::")[2] for call in function.calls}
@@ -249,7 +264,9 @@ class Linker:
             for name in sorted((function.mentions | made) & self._methods.keys())
             for method in self._methods[name]
             if method.path in inside
-            if method.name in function.methods or (method.name.startswith("operator") and name in made)
+            if method.name in function.methods
+            or (method.name.startswith("operator") and name in made)
+            or (method.name == "forward" and f"{name}::apply" in function.calls)
         ]
 
     def _near(self, name: str, path: str, scope: str, extension: Extension) -> list[NativeFunction]:

@@ -132,6 +132,20 @@ def test_kernels_behind_functors_methods_and_pasted_names_are_reached():
     assert linked_native(native, use) == {("a", "a"): ("ka",), ("b", "b"): ("kb",), ("c", "c"): ("kc",)}
 
 
+def test_kernels_in_macros_and_behind_autograd_functions_are_reached():
+    native = (
+        "__global__ void ka_kernel(float* x) {}\n__global__ void kb_kernel(float* x) {}\n"
+        "#define RUN \\\n  auto k = ka_kernel; \\\n  k<<<1, 1>>>(nullptr);\n#define CHECKED(body) body\n"
+        "void a(int x) { CHECKED(RUN); }\n"
+        "class Scale : public torch::autograd::Function<Scale> {\n public:\n"
+        "  static int forward(int x) { kb_kernel<<<1, 1>>>(nullptr); return x; }\n};\n"
+        "void b(int x) { Scale::apply(x); }\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("a", &a); m.def("b", &b); }\n'
+    )
+    use = "from pkg import _C\n\ndef a(x):\n    _C.a(x)\n\ndef b(x):\n    _C.b(x)\n"
+    assert linked_native(native, use) == {("a", "a"): ("ka_kernel",), ("b", "b"): ("kb_kernel",)}
+
+
 def test_a_string_in_a_dispatch_macro_is_no_kernel():
     native = (
         "template <typename T> __global__ void first_kernel(T* x) {}\n__global__ void second_kernel(float* x) {}\n"
