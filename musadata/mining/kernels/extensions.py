@@ -12,6 +12,8 @@ from musadata.mining.kernels.native_parsing import SUFFIXES
 from musadata.mining.slicing.dotted_names import last_name
 
 BUILDERS = frozenset({"CUDAExtension", "CppExtension", "Extension", "SYCLExtension", "MUSAExtension", "CMakeExtension"})
+DEVICE_BUILDERS = frozenset({"CUDAExtension", "MUSAExtension"})
+DEVICE = (".cu", ".mu")
 LOADERS = frozenset({"load", "load_inline"})
 NAMES = ("name", "module_name")
 PATHS = frozenset(("join", "joinpath", "Path", "glob", "iglob", "rglob", "abspath", "relpath", "realpath", "dirname"))
@@ -64,15 +66,16 @@ def _builds(call: ast.Call, bound: Bound) -> bool:
     return _is_builder(call.func, bound) or ("sources" in keywords and bool(keywords & set(NAMES)))
 
 
-def _is_builder(function: ast.expr, bound: Bound, depth: int = 3) -> bool:
+def _is_builder(function: ast.expr, bound: Bound, among: frozenset[str] = BUILDERS, depth: int = 3) -> bool:
     """Whether an expression means a class that describes an extension, also by a variable."""
     if isinstance(function, ast.IfExp):
-        return _is_builder(function.body, bound, depth) or _is_builder(function.orelse, bound, depth)
+        return any(_is_builder(item, bound, among, depth) for item in (function.body, function.orelse))
     if isinstance(function, ast.Call) and last_name(function.func) == "partial" and function.args:
-        return _is_builder(function.args[0], bound, depth)
+        return _is_builder(function.args[0], bound, among, depth)
     name = last_name(function)
-    through = depth > 0 and isinstance(function, ast.Name) and name not in BUILDERS
-    return name in BUILDERS or (through and any(_is_builder(item, bound, depth - 1) for item in bound.get(name, ())))
+    if name in among or not depth or not isinstance(function, ast.Name):
+        return name in among
+    return any(_is_builder(item, bound, among, depth - 1) for item in bound.get(name, ()))
 
 
 def _extension(path: str, call: ast.Call, files: frozenset[str], bound: Bound) -> Extension | None:
@@ -83,8 +86,10 @@ def _extension(path: str, call: ast.Call, files: frozenset[str], bound: Bound) -
         return None
     folder = str(PurePosixPath(path).parent)
     folder = "" if folder == "." else folder
-    given = keywords.get("sources", call.args[1] if len(call.args) > 1 else None)
-    sources = frozenset(_sources(given, folder, files, bound)) if given is not None else frozenset()
+    given = [value for key, value in keywords.items() if key.startswith("sources")] or call.args[1:2]
+    sources = frozenset(_sources(ast.Tuple(given, ast.Load()), folder, files, bound))
+    if _is_builder(call.func, bound, DEVICE_BUILDERS) and not any(path.endswith(DEVICE) for path in sources):
+        sources = frozenset()  # those for the device are computed
     host, device = ("\n".join(_texts(keywords.get(key), bound)) for key in ("cpp_sources", "cuda_sources"))
     return Extension(name, folder, sources, device, host, tuple(_texts(keywords.get("functions"), bound)))
 

@@ -56,8 +56,8 @@ class NativeFunction:
 class NativeFile:
     """One file's functions, bindings, registrations (dispatch name -> function) and included files.
 
-    `macros`: the words in the body of each macro. `pastes`: macros that make a name of an argument, each with what it
-    puts before and behind the argument.
+    `members`: the types that the members of each class name. `macros`: the words in the body of each macro.
+    `pastes`: macros that make a name of an argument, each with what it puts before and behind the argument.
     """
 
     path: str
@@ -67,6 +67,7 @@ class NativeFile:
     includes: tuple[str, ...] = ()
     blocks: tuple[BindingBlock, ...] = ()
     macros: tuple[tuple[str, frozenset[str]], ...] = ()
+    members: tuple[tuple[str, frozenset[str]], ...] = ()
     pastes: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -77,14 +78,22 @@ def parse_native(path: str, data: bytes, marks: frozenset[str] = frozenset()) ->
         marks: macros that stand for `__global__`.
     """
     text = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), data.decode("utf-8", "replace"))
-    functions = tuple(_functions(path, parse_tree(text.encode()), marks))
+    root = parse_tree(text.encode())
+    functions = tuple(_functions(path, root, marks))
     registrations = tuple((found[1], found[2]) for found in REGISTERED.finditer(text))
     includes = tuple(found[1].lstrip("./") for found in INCLUDE.finditer(text))
     scopes = list(binding_blocks(path, text))
     bindings = tuple(binding for _, found in scopes for binding in found)
-    blocks = tuple(block for block, _ in scopes)
     return NativeFile(
-        path, functions, bindings, registrations, includes, blocks, tuple(_macros(text)), tuple(_pastes(text))
+        path=path,
+        functions=functions,
+        bindings=bindings,
+        registrations=registrations,
+        includes=includes,
+        blocks=tuple(block for block, _ in scopes),
+        members=tuple(_members(root)),
+        macros=tuple(_macros(text)),
+        pastes=tuple(_pastes(text)),
     )
 
 
@@ -213,6 +222,17 @@ def _methods(body: Node) -> frozenset[str]:
 def _macros(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     for found in BODY.finditer(text):
         yield found[1], frozenset(re.findall(r"[A-Za-z_]\w+", STRING.sub("", found[2])))
+
+
+def _members(root: Node) -> Iterator[tuple[str, frozenset[str]]]:
+    for node in _walk(root):
+        if node.type in ("struct_specifier", "class_specifier"):
+            name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+            fields = [item for item in body.children if item.type == "field_declaration"] if body is not None else []
+            kinds = [kind for item in fields if (kind := item.child_by_field_name("type")) is not None]
+            if name is not None and kinds:
+                words = frozenset(word for kind in kinds for word in re.findall(r"[A-Za-z_]\w+", _text(kind)))
+                yield plain_name(_text(name)), words
 
 
 def _pastes(text: str) -> Iterator[tuple[str, str, str]]:

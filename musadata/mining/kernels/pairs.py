@@ -84,6 +84,7 @@ class Linker:
         self._functions: dict[str, list[NativeFunction]] = defaultdict(list)
         self._methods: dict[str, list[NativeFunction]] = defaultdict(list)  # by their class
         self._pastes: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._members: dict[str, set[str]] = defaultdict(set)
         self._macros: dict[str, dict[str, frozenset[str]]] = {}
         self._reached: dict[tuple[Binding, Extension], list[NativeFunction]] = {}
         self._registered: dict[str, set[str]] = defaultdict(set)
@@ -93,6 +94,8 @@ class Linker:
                 self._methods[function.scope.rpartition("::")[2]].append(function)
             for name, target in file.registrations:
                 self._registered[name].add(target)
+            for name, types in file.members:
+                self._members[name] |= types
             for name, before, behind in file.pastes:
                 self._pastes[name].add((before, behind))
         known = [item for items in self._functions.values() for item in items]
@@ -256,16 +259,18 @@ class Linker:
         return found
 
     def _called_on_objects(self, function: NativeFunction, extension: Extension) -> list[NativeFunction]:
-        """Methods of the classes that a function names: those that it calls, and `operator()` of what it constructs."""
-        made = {call.rpartition("::")[2] for call in function.calls}
+        """Methods that a function calls, and `operator()`, of its class, those that it names, and their members."""
+        classes = function.mentions | {call.rpartition("::")[2] for call in function.calls}
+        classes |= {function.scope.rpartition("::")[2]}
+        classes |= {kind for name in classes & self._members.keys() for kind in self._members[name]}
         inside = self.repository.visible_from(function.path) | self.repository.files_of(extension) | {function.path}
         return [
             method
-            for name in sorted((function.mentions | made) & self._methods.keys())
+            for name in sorted((classes & self._methods.keys()) - {""})
             for method in self._methods[name]
             if method.path in inside
             if method.name in function.methods
-            or (method.name.startswith("operator") and name in made)
+            or method.name.startswith("operator()")
             or (method.name == "forward" and f"{name}::apply" in function.calls)
         ]
 

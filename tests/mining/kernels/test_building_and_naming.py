@@ -30,7 +30,9 @@ ADDED = {("add", "add"): ("add_kernel",)}
         'name = "pkg"\nCUDAExtension(f"{name}._C", [join(here, item) for item in ("a.cu",)])',
         'files = []\nfor path in glob.glob("*"):\n    files.append(path)\nCUDAExtension("pkg._C", sources=files)',
         'make_extension(name="_C", module="pkg", sources=["a.cu"])',
+        'make_extension(name="_C", module="pkg", sources=["a.cpp"], sources_cuda=["a.cu"])',
         'CUDAExtension("pkg._C", find_sources("src"))',
+        'CUDAExtension("pkg._C", [main, join("csrc", f"{name}_cuda.cu")])',
     ],
 )
 def test_an_extension_is_found_however_it_is_built(setup):
@@ -120,11 +122,12 @@ def test_kernels_behind_functors_methods_and_pasted_names_are_reached():
         "__global__ void ka(float* x) {}\n__global__ void kb(float* x) {}\n__global__ void kc(float* x) {}\n"
         "namespace functor {\ntemplate <typename T> struct Gather;\n"
         "template <> struct Gather<GPU> { void operator()(int x) { ka<<<1, 1>>>(nullptr); } };\n}\n"
-        "struct Matrix { void rebuild() { kb<<<1, 1>>>(nullptr); } };\n"
+        "struct Data { void rebuild() { kb<<<1, 1>>>(nullptr); } };\n"
+        "struct Matrix { Data* data; void renew(); };\nvoid Matrix::renew() { data->rebuild(); }\n"
         "struct Other { void rebuild() { kc<<<1, 1>>>(nullptr); } };\n"
         "#define PICK(name, x) name##_cuda(x)\nvoid scan_cuda(int x) { kc<<<1, 1>>>(nullptr); }\n"
-        "void gather(int x) { auto f = functor::Gather<GPU>(); f(x); }\n"
-        "void matrix(long handle) { Matrix* m = (Matrix*)handle; m->rebuild(); }\n"
+        "void gather(int x) { functor::Gather<GPU> f; f(x); }\n"
+        "void matrix(long handle) { Matrix* m = (Matrix*)handle; m->renew(); }\n"
         "void scan(int x) { PICK(scan, x); }\n"
         'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("a", &gather); m.def("b", &matrix); m.def("c", &scan); }\n'
     )
