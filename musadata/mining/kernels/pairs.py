@@ -141,10 +141,14 @@ class Linker:
             return None
         alias, rest = meant
         single = alias.target.partition(":")[2]
-        words = [single] if single else [word.removesuffix("()") for word in rest]
-        longest = (".".join(words[:length]) for length in range(len(words), 0, -1))
-        name = next((name for name in longest if name in self._bound), words[0] if words else "")
+        name = single or self.bound_name(".".join(word.removesuffix("()") for word in rest))
         return (alias, name) if name else None
+
+    def bound_name(self, text: str) -> str:
+        """The longest beginning of a dotted name that is bound ("mesh.hash" of "mesh.hash.default"), else its head."""
+        words = text.split(".")
+        longest = (".".join(words[:length]) for length in range(len(words), 0, -1))
+        return next((name for name in longest if name in self._bound), words[0])
 
     def link(self, use: Use) -> Link | None:
         """The kernels behind a use, None if there are none or the extension does not bind that name."""
