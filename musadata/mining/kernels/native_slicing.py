@@ -18,6 +18,13 @@ TYPES = ("struct_specifier", "class_specifier", "enum_specifier", "union_specifi
 WORD = re.compile(r"[A-Za-z_]\w*")
 INCLUDE_LINE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"].*$", re.MULTILINE)
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
+OPERATOR = "operator"
+PROVIDED = re.compile(
+    r"#[ \t]*define[ \t]+(\w+)|\b(?:struct|class|union|enum(?:[ \t]+class)?|namespace|using)\s+(\w+)"
+    r"|\btypedef\b[^;]*?\b(\w+)\s*;|\(\s*\*\s*(\w+)\s*\)|\b(\w+)\s*(?:\[[^\]\n]*\]\s*)*(?:=|;|\{|\()"
+)
+KEYWORDS = frozenset(("if", "for", "while", "switch", "return", "else", "do", "std", "const", "inline", "namespace"))
+ENUMERATED = re.compile(r"\benum\b[^{};]*\{([^}]*)\}")
 CONTAINERS = ("translation_unit", "namespace_definition", "declaration_list", "linkage_specification")
 CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif")
 
@@ -78,7 +85,7 @@ def slice_files(
         TooMuchNativeCode: what is left is longer than `MAX_CHARACTERS`.
     """
     wanted = {*paths, *(near for path in paths for near in repository.visible_from(path))}
-    pruned = _prune({path: _without_blocks(repository, path) for path in sorted(wanted)}, names)
+    pruned = _prune({path: _without_blocks(repository, path) for path in sorted(wanted)}, names, {*paths, *kept})
     files = {path: text for path, text in pruned.items() if path in kept or _has_code(text)}
     total = sum(map(len, files.values()))
     if total > MAX_CHARACTERS:
@@ -101,26 +108,41 @@ def _has_code(text: str) -> bool:
     return bool(plain.strip())
 
 
-def _prune(texts: dict[str, str], names: set[str]) -> dict[str, str]:
-    """The texts without functions and declarations that the remaining code does not mention."""
+def _prune(texts: dict[str, str], names: set[str], first: Collection[str]) -> dict[str, str]:
+    """The texts without functions, types and declarations that the remaining code does not mention.
+
+    Args:
+        first: the files that are needed; the others are if the code that is kept mentions something that they provide.
+    """
     encoded = {path: text.encode() for path, text in texts.items()}
     spans = {path: list(_spans(data)) for path, data in encoded.items()}
+    rest = {path: _cut(data, spans[path]) for path, data in encoded.items()}
+    provided = {path: {span.name for span in spans[path]} | _provided(rest[path]) for path in texts}
     words: dict[str, set[str]] = {}  # name -> the words in everything of that name
-    needed = set(names)
     for path, data in encoded.items():
-        needed |= _words(_cut(data, spans[path]))
         for span in spans[path]:
             words.setdefault(span.name, set()).update(_words(data[span.start : span.end]))
-    pending = [name for name in words if name in needed]
-    done: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name not in done:
+    needed, done, active = set(names), set[str](), set[str]()
+    pending = {path for path in texts if path in first}
+    while pending or needed & words.keys() - done:
+        active |= pending
+        needed |= {word for path in pending for word in _words(rest[path])}
+        for name in sorted(needed & words.keys() - done):
             done.add(name)
-            pending += [word for word in words[name] if word in words and word not in done]
+            needed |= words[name]
+        pending = {path for path in texts.keys() - active if OPERATOR in provided[path] or provided[path] & needed}
     return {
-        path: _written(data, [span for span in spans[path] if span.name not in done]) for path, data in encoded.items()
+        path: _written(data, [span for span in spans[path] if span.name not in done]) if path in active else ""
+        for path, data in encoded.items()
     }
+
+
+def _provided(rest: bytes) -> set[str]:
+    """The names that a file defines outside of functions and types; `OPERATOR` if it overloads operators."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", rest.decode("utf-8", "replace"), flags=re.S)
+    found = {name for match in PROVIDED.finditer(text) for name in match.groups() if name}
+    found |= {word for body in ENUMERATED.findall(text) for word in WORD.findall(body)}
+    return (found - KEYWORDS) | ({OPERATOR} if re.search(r"\boperator\b", text) else set())
 
 
 def _words(data: bytes) -> set[str]:
