@@ -1,7 +1,7 @@
 """What a C++ or CUDA file defines, launches and binds to Python, by tree-sitter-cuda; tolerates local parse errors."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import tree_sitter_cuda
@@ -137,7 +137,7 @@ def _functions(path: str, root: Node, marks: frozenset[str]) -> Iterator[NativeF
                 first=template.start_point[0] + 1,
                 last=node.end_point[0] + 1,
                 is_kernel=bool(KERNEL.search(head)) or stray or not marks.isdisjoint(re.findall(r"\w+", head)),
-                calls=_calls(body),
+                calls=_calls(body, _declared(node)),
                 scope="::".join([*_enclosing(node), *qualifiers]),
                 mentions=frozenset(re.findall(r"[A-Za-z_]\w+", STRING.sub("", _text(node)))),
                 methods=_methods(body),
@@ -188,8 +188,18 @@ def _launches(body: Node) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
-def _calls(body: Node) -> frozenset[str]:
-    """Names that a body calls, launches or passes as arguments."""
+def _declared(function: Node) -> set[str]:
+    """The names of a function's parameters and variables."""
+    found = set()
+    for node in _walk(function):
+        if node.type in ("parameter_declaration", "optional_parameter_declaration", "init_declarator", "declaration"):
+            for item in node.children_by_field_name("declarator"):
+                found |= set(re.findall(r"[A-Za-z_]\w*", _text(item).partition("=")[0].partition("(")[0]))
+    return found
+
+
+def _calls(body: Node, declared: Collection[str]) -> frozenset[str]:
+    """Names that a body calls, launches or passes as arguments; what it declares itself is no function."""
     text = _text(body)
     found = {plain_name(item[1]) for item in LAUNCH.finditer(text)}
     found |= set(DISPATCHED.findall(text))
@@ -201,7 +211,8 @@ def _calls(body: Node) -> frozenset[str]:
                 found.add(plain_name(_text(function)))
             for item in arguments.children if arguments is not None else ():
                 if item.type in ("identifier", "template_function", "pointer_expression", "qualified_identifier"):
-                    found.add(plain_name(_text(item)))
+                    name = plain_name(_text(item))
+                    found |= {name} - set(declared)
         elif node.type == "init_declarator":
             value = node.child_by_field_name("value")
             if value is not None and value.type in ("pointer_expression", "template_function", "qualified_identifier"):

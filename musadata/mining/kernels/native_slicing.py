@@ -18,7 +18,7 @@ TYPES = ("struct_specifier", "class_specifier", "enum_specifier", "union_specifi
 WORD = re.compile(r"[A-Za-z_]\w*")
 INCLUDE_LINE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"].*$", re.MULTILINE)
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
-OPERATOR = "operator"
+OPERATOR = "operator()"  # stands for all overloaded operators; no word of a text
 PROVIDED = re.compile(
     r"#[ \t]*define[ \t]+(\w+)|\b(?:struct|class|union|enum(?:[ \t]+class)?|namespace|using)\s+(\w+)"
     r"|\btypedef\b[^;]*?\b(\w+)\s*;|\(\s*\*\s*(\w+)\s*\)|\b(\w+)\s*(?:\[[^\]\n]*\]\s*)*(?:=|;|\{|\()"
@@ -84,8 +84,9 @@ def slice_files(
     Raises:
         TooMuchNativeCode: what is left is longer than `MAX_CHARACTERS`.
     """
-    wanted = {*paths, *(near for path in paths for near in repository.visible_from(path))}
-    pruned = _prune({path: _without_blocks(repository, path) for path in sorted(wanted)}, names, {*paths, *kept})
+    units = {path: {path, *repository.visible_from(path)} for path in sorted({*paths, *kept})}
+    wanted = sorted(set().union(*units.values()))
+    pruned = _prune({path: _without_blocks(repository, path) for path in wanted}, names, units)
     files = {path: text for path, text in pruned.items() if path in kept or _has_code(text)}
     total = sum(map(len, files.values()))
     if total > MAX_CHARACTERS:
@@ -108,31 +109,36 @@ def _has_code(text: str) -> bool:
     return bool(plain.strip())
 
 
-def _prune(texts: dict[str, str], names: set[str], first: Collection[str]) -> dict[str, str]:
+def _prune(texts: dict[str, str], names: set[str], units: dict[str, set[str]]) -> dict[str, str]:
     """The texts without functions, types and declarations that the remaining code does not mention.
 
     Args:
-        first: the files that are needed; the others are if the code that is kept mentions something that they provide.
+        units: the files that are needed, each with itself and all that it includes. Of those, a file is needed if the
+            code of the unit that is kept mentions something that it provides.
     """
     encoded = {path: text.encode() for path, text in texts.items()}
     spans = {path: list(_spans(data)) for path, data in encoded.items()}
     rest = {path: _cut(data, spans[path]) for path, data in encoded.items()}
+    loose = {path: _words(data) for path, data in rest.items()}
     provided = {path: {span.name for span in spans[path]} | _provided(rest[path]) for path in texts}
-    words: dict[str, set[str]] = {}  # name -> the words in everything of that name
+    bodies: dict[str, dict[str, set[str]]] = {path: {} for path in texts}  # by file and name: the words in it
     for path, data in encoded.items():
         for span in spans[path]:
-            words.setdefault(span.name, set()).update(_words(data[span.start : span.end]))
-    needed, done, active = set(names), set[str](), set[str]()
-    pending = {path for path in texts if path in first}
-    while pending or needed & words.keys() - done:
-        active |= pending
-        needed |= {word for path in pending for word in _words(rest[path])}
-        for name in sorted(needed & words.keys() - done):
-            done.add(name)
-            needed |= words[name]
-        pending = {path for path in texts.keys() - active if OPERATOR in provided[path] or provided[path] & needed}
+            bodies[path].setdefault(span.name, set()).update(_words(data[span.start : span.end]))
+    active = {unit: {unit} for unit in units}
+    done, before = set(names), -1
+    while before != (before := len(done) + sum(map(len, active.values()))):
+        for unit, inside in units.items():
+            needed = names.union(*(loose[path] for path in active[unit]))
+            needed |= {
+                word for path in active[unit] for name in bodies[path].keys() & done for word in bodies[path][name]
+            }
+            done |= needed
+            calls = {OPERATOR} if bodies[unit].keys() & names else set[str]()  # operators are used without their names
+            active[unit] |= {path for path in inside if provided[path] & (needed | calls)}
+    kept = set().union(*active.values())
     return {
-        path: _written(data, [span for span in spans[path] if span.name not in done]) if path in active else ""
+        path: _written(data, [span for span in spans[path] if span.name not in done]) if path in kept else ""
         for path, data in encoded.items()
     }
 
@@ -147,7 +153,7 @@ def _provided(rest: bytes) -> set[str]:
 
 def _words(data: bytes) -> set[str]:
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", data.decode("utf-8", "replace"), flags=re.S)
-    return set(WORD.findall(code))
+    return set(WORD.findall(INCLUDE_LINE.sub("", code)))
 
 
 def _cut(data: bytes, spans: Iterable[_Span]) -> bytes:

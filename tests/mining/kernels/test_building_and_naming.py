@@ -158,6 +158,15 @@ def test_a_string_in_a_dispatch_macro_is_no_kernel():
     assert linked_native(native + BIND) == {("add", "add"): ("first_kernel",)}
 
 
+def test_a_parameter_that_shares_the_name_of_a_function_is_no_call():
+    native = (
+        "__global__ void other_kernel(float* x) {}\nvoid backward() { other_kernel<<<1, 1>>>(nullptr); }\n"
+        "__global__ void add_kernel(float* x, bool b) {}\n"
+        "void run(bool b) { add_kernel<<<1, 1>>>(nullptr, b); }\nvoid add(int x, bool backward) { run(backward); }\n"
+    )
+    assert linked_native(native + BIND) == ADDED
+
+
 def test_a_call_of_another_load_is_no_extension():
     use = 'import numpy\nmodel = numpy.load("add")\n\ndef add(x):\n    return model.add(x)\n'
     assert linked_native(KERNEL + BIND, use, "x = 1") == {}
