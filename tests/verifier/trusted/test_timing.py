@@ -170,6 +170,17 @@ def test_work_that_events_do_not_show_is_cheating():
     assert [finding.rule for finding in measured.findings] == ["timing.hidden_work"]
 
 
+def test_a_host_that_is_busy_for_some_turns_accuses_nobody():
+    _, usual = drive(Rival(2.0), steady(0.01))
+
+    def delayed(turn, count):
+        return steady(0.01, overhead=2.0 if turn <= usual else 0.1)(turn, count)
+
+    measured, turns = drive(Rival(2.0), delayed)
+    assert turns > usual
+    assert measured.error_class is None
+
+
 def test_faster_than_memory_can_be_read_is_cheating():
     rival = Rival(2.0)
     rival.bytes_per_ms = 1e6
