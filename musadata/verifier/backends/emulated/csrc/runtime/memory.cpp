@@ -12,9 +12,9 @@
 namespace emulator {
 namespace {
 
-// CUDA aligns to 256 bytes at least, which programs may rely on and ask for. So a block may end 255 bytes before its guard
-// page: what lies between is watched for writes, and a read of it is found by the checker, or spoils the result.
-constexpr size_t kAlignment = 256;
+// Vector loads of 16 bytes must stay legal, so a block ends at most 15 bytes before its guard page. CUDA's allocators
+// align to 256, which would hide reads of up to 255 bytes past the end; no access needs more than 16.
+constexpr size_t kAlignment = 16;
 
 // Each guarded block costs three kernel mappings of 65,530 that a process may have; beyond this, plain memory.
 constexpr size_t kMostGuarded = 16384;
