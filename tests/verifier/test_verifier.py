@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import json
+import re
 import uuid
 
 import psutil
@@ -222,12 +223,21 @@ def test_running_a_reference_does_not_load_the_compiler_of_torch(verifier, make_
     assert verdict.accepted, verdict.findings
 
 
-def test_task_that_zeros_would_pass_cannot_be_judged(verifier, relu_task, relu):
-    reference = relu_task.reference.replace("torch.relu(x)", "torch.relu(x).clamp(max=0)")
+def test_task_that_a_constant_would_pass_cannot_be_judged(verifier, relu_task, relu):
+    reference = relu_task.reference.replace("torch.relu(x)", "torch.tanh(x) * 1e-12 + 0.5")
     verdict, rules = judge(
-        verifier, dataclasses.replace(relu_task, reference=reference), relu.replace(": x[i]", ": 0.0f")
+        verifier, dataclasses.replace(relu_task, reference=reference), re.sub(r"= (.*): x\[i\];", "= 0.5f;", relu)
     )
     assert (verdict.error_class, rules) == (ErrorClass.INFRA, {"task.not_discriminating"})
+
+
+@pytest.mark.parametrize(("written", "error_class"), [("0.0f", None), ("1.0f", ErrorClass.CORRECTNESS)])
+def test_result_that_is_one_number_for_all_inputs_is_decided_by_it(verifier, relu_task, relu, written, error_class):
+    reference = relu_task.reference.replace("torch.relu(x)", "torch.relu(x).clamp(max=0)")
+    verdict, _ = judge(
+        verifier, dataclasses.replace(relu_task, reference=reference), relu.replace(": x[i]", f": {written}")
+    )
+    assert verdict.error_class is error_class
 
 
 @pytest.mark.parametrize(
