@@ -141,8 +141,8 @@ def contents(corpus: Path) -> dict[str, bytes]:
 
 
 def cost(tasks: int) -> tuple[int, int]:
-    """Answers and verdicts that so many tasks cost once: one reasons, then every turn is answered and judged."""
-    return tasks * (1 + TURNS), tasks * TURNS
+    """Answers and verdicts that so many tasks cost once: analysis and correction, turns, questions, a test."""
+    return tasks * (2 + TURNS + 2), tasks * TURNS
 
 
 def test_another_source_costs_what_its_own_tasks_do_though_the_old_ones_move(world):
