@@ -61,6 +61,9 @@ TURNED = ((tensor(12, 5), tensor(9, 12, name="y")), (tensor(65, 70), tensor(130,
 FIXTURES = {
     "matrix product": Fixture("return x @ y", PRODUCT),
     "product of turned matrices": Fixture("return torch.sigmoid(x.T @ y.T)", TURNED),
+    "part of rows": Fixture(
+        "return x[:, :6] @ y", ((tensor(5, 12), tensor(6, 9, name="y")), (tensor(70, 64), tensor(6, 130, name="y")))
+    ),
     "wide convolution": Fixture(
         "return torch.relu(self.c(x))",
         two(tensor(2, 4, 9, 10), tensor(1, 4, 12, 7)),

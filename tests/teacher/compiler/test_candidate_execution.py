@@ -47,7 +47,8 @@ def test_honest_candidates_are_accepted(name, graph_of, verifier):
 
 @pytest.mark.parametrize("size", [96, 4096])
 @pytest.mark.parametrize(
-    "name", ["matrix product", "product of turned matrices", "wide convolution", "pointwise convolution"]
+    "name",
+    ["matrix product", "product of turned matrices", "part of rows", "wide convolution", "pointwise convolution"],
 )
 def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
     graph = graph_of(name)

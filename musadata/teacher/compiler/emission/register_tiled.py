@@ -69,9 +69,14 @@ class _Operand:
     def base(self) -> Index | None:
         if not isinstance(self.value, Load) or self.value.buffer.dtype != "float32" or self.value.children:
             return None
-        moving = self.inner if self.along_depth else self.axes
-        rest = flatten(list(self.value.index), list(self.value.buffer.shape)) - _flat(moving)
-        return None if rest.variables & frozenset(moving) or _strides(rest) is None else rest
+        rest = flatten(list(self.value.index), list(self.value.buffer.shape)) - _flat(self.moving)
+        is_ragged = (product(v.extent for v in self.moving).constant or 0) % 4 != 0
+        return None if is_ragged or rest.variables & frozenset(self.moving) or _strides(rest) is None else rest
+
+    @property
+    def moving(self) -> tuple[Variable, ...]:
+        """The axes along which neighbouring threads walk."""
+        return self.inner if self.along_depth else self.axes
 
     @property
     def buffer(self) -> str:
@@ -173,11 +178,12 @@ def emit_register_tiled(kernel: Kernel, size_names: Sequence[str], tile: TileSha
 
 
 def _alignment(block: Block, operands: Sequence[_Operand]) -> str:
-    """The condition under which every row of these operands starts at a multiple of 16 bytes."""
+    """The condition under which all rows of these operands start at multiples of 16 bytes and are that long."""
     tests: dict[str, None] = {}
     for operand in operands:
         assert operand.base is not None
-        for stride in _strides(operand.base) or []:
+        length = product(v.extent for v in operand.moving)
+        for stride in [*(_strides(operand.base) or []), *([length] if length.constant is None else [])]:
             text = block.index(stride)
             tests[f"{text if stride.atom else f'({text})'} % 4 == 0"] = None
     tests |= dict.fromkeys(f"reinterpret_cast<size_t>({operand.buffer}) % 16 == 0" for operand in operands)
