@@ -391,14 +391,13 @@ def _find_hidden_work(
     if baseline is None or not baseline.on_device:
         return 0.0  # the two clocks cannot be compared
     own, eager = list(own), list(eager)
-    for repeated in range(_HIDDEN_TURNS + 1):
-        hidden = _hidden_ms(own, eager)
-        if not hidden or repeated == _HIDDEN_TURNS:
-            return hidden
+    for _ in range(_HIDDEN_TURNS):
+        if not _hidden_ms(own, eager):
+            return 0.0
         own.append((yield from _turn(len(own[0].times))))
         eager_turn = _try_turn(baseline, len(eager[0].times))
         eager += [eager_turn] if eager_turn else []
-    return 0.0
+    return _hidden_ms(own, eager)
 
 
 def _hidden_ms(own: Sequence[Turn], eager: Sequence[Turn]) -> float:
