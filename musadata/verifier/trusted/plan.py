@@ -11,8 +11,9 @@ from musadata.verifier.protocol import variants
 from musadata.verifier.protocol.messages import Call
 from musadata.verifier.protocol.variants import InputSet
 
-# The byte that fills fresh memory: the default of `Call` gives NaN and -1, this one large numbers.
+# The bytes that fill fresh memory: the default of `Call` gives NaN, -1 and true, the others large numbers and false.
 OTHER_POISON = 0x7B
+ZERO_POISON = 0x00
 SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG64 bits"
 
 
@@ -73,11 +74,15 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
 
 
 def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:
-    """One call for each input set. `shapes` are their sets of shapes; a brief check covers the first call of each."""
-    return [
-        Call(index, f"output{index}", check=_after_first(checks) if shape in shapes[:index] else checks)
-        for index, shape in enumerate(shapes)
-    ]
+    """One call for each input set. `shapes` are their sets of shapes; a brief check covers the first call of each, and
+    the second finds zeros in fresh memory: a flag that no thread has written is true in all other memory."""
+    calls = []
+    for index, shape in enumerate(shapes):
+        earlier = shapes[:index].count(shape)
+        checked = _after_first(checks) if earlier else checks
+        poison = ZERO_POISON if earlier == 1 else Call.poison
+        calls.append(Call(index, f"output{index}", poison=poison, check=checked))
+    return calls
 
 
 def _after_first(checks: str) -> str:
