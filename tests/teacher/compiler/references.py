@@ -90,6 +90,9 @@ FIXTURES = {
     "batch norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6)"),
     "instance norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.InstanceNorm2d(6, affine=True)"),
     "linear": Fixture("return self.l(x)", two(tensor(4, 37), tensor(9, 37)), "self.l = nn.Linear(37, 20)"),
+    "layer without a name of its own": Fixture(
+        'return self._modules["0"](x)', two(tensor(4, 9), tensor(7, 9)), 'self.add_module("0", nn.Linear(9, 5))'
+    ),
     "linear over batches": Fixture(
         "return torch.relu(self.l(x)).sum(-1)", two(tensor(2, 3, 8), tensor(3, 5, 8)), "self.l = nn.Linear(8, 20)"
     ),

@@ -164,6 +164,7 @@ class Program:
     def fresh(self, name: str) -> str:
         """A name that no other buffer has."""
         name = name.strip("_").replace(".", "_")
+        name = f"layer{name}" if name[:1].isdigit() else name  # parameters of a Sequential: 0.weight
         name = f"{name}_data" if name in RESERVED_NAMES or name in _LOOP_NAMES else name
         count = self._names.get(name, 0)
         self._names[name] = count + 1
