@@ -182,6 +182,17 @@ def test_memory_that_the_reference_does_not_fill_may_start_with_any_values(verif
         assert judge(verifier, make_task(reference), candidate)[0].accepted
 
 
+def test_tensor_that_the_constructor_is_given_starts_as_it_was_given(verifier, make_task):
+    given = ("nn.Parameter(torch.ones(size))", "size"), ("[40, 1.5]", "[torch.full((40,), 2.0), 1.5]")
+    reference, candidate = SCALE, SCALED
+    for old, fresh in given:
+        reference, candidate = reference.replace(old, fresh), candidate.replace(old, fresh)
+    reference, candidate = (
+        text.replace("self.scale = size", 'self.register_buffer("scale", size)') for text in (reference, candidate)
+    )
+    assert judge(verifier, make_task(reference), candidate)[1] == set()
+
+
 def test_wrong_results_and_a_wrong_start_are_reported_together(verifier, make_task):
     _, rules = judge(verifier, make_task(SCALE), SCALED.replace("torch.ones", "torch.zeros").replace("* power;", ";"))
     assert rules == {"correctness.values", "interface.initial_state"}

@@ -308,7 +308,7 @@ def _build(
     """How the model's state starts, and the model with the state that it has on the proof sets, or a state of its own
     where it is another model there. `inputs`: the device, and values to try."""
     device, values = inputs
-    model = construct_on(device, lambda: source.Model(*init), request.seed)
+    model = construct_on(device, lambda: source.Model(*copy.deepcopy(init)), request.seed)
     if request.state:
         own = tensors_of(model)
         for name, value in unpack_torch(request.state).items():
@@ -317,7 +317,7 @@ def _build(
     initial = digest_state(model)
     randomise(model, request.seed)
     if not _is_usable(model, values):
-        model = construct_on(device, lambda: source.Model(*init), request.seed)
+        model = construct_on(device, lambda: source.Model(*copy.deepcopy(init)), request.seed)
     return initial, model
 
 

@@ -48,7 +48,8 @@ def unfilled_memory_known() -> Iterator[None]:
 
 
 def randomise(model: "torch.nn.Module", seed: int, buffers: bool = True) -> None:
-    """Change every finite float parameter, and buffer if `buffers`, in place.
+    """Change every finite float parameter, and buffer if `buffers`, in place: the constructor must have had copies of
+    its arguments, since a model may keep a tensor that it is given.
 
     An all-zero tensor gets values in [-0.5, 0.5). The values of others are multiplied by factors in [0.5, 1.5), which
     keeps signs and zeros: variances stay positive and masks stay masks.

@@ -100,7 +100,7 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
     constants."""
     failure: Exception | None = None
     for parameters, buffers in ((True, True), (True, False), (False, False)):
-        model, initial = construct_seeded(lambda: source.Model(*arguments), request.seed)
+        model, initial = construct_seeded(lambda: source.Model(*copy.deepcopy(arguments)), request.seed)
         reference = _Reference(request.shapes, model.eval(), initial)
         if parameters:
             randomise(reference.model, request.seed, buffers)

@@ -3,6 +3,7 @@
 Test, reference and program share this process, so what it says counts as a fact about the test and never as a verdict.
 """
 
+import copy
 import dataclasses
 import importlib
 import inspect
@@ -51,7 +52,9 @@ def run_unit_test(
     """
     source = load_reference(reference)
     arguments = source.get_init_inputs()
-    expected = _build_stable(lambda: source.Model(*arguments), [restore(InputSpec, spec) for spec in inputs])
+    expected = _build_stable(
+        lambda: source.Model(*copy.deepcopy(arguments)), [restore(InputSpec, spec) for spec in inputs]
+    )
     state = _State(source.Model, arguments, expected)
     _spare_an_import()
     found: list[dict[str, Any]] = []
@@ -128,7 +131,7 @@ def _test_program(test: str, program: str, state: _State, backend_name: str) -> 
 
 def _make_fixtures(state: _State, kind: type[torch.nn.Module], device: str) -> dict[str, Program]:
     """The reference on the CPU, and a model of the class `kind` with the same state on a device."""
-    model, _ = construct_seeded(lambda: kind(*state.arguments), _SEED)
+    model, _ = construct_seeded(lambda: kind(*copy.deepcopy(state.arguments)), _SEED)
     tensors = {name: tensor.detach() for name, tensor in tensors_of(state.expected).items()}
     problems = copy_state(model, tensors, {name for name, _ in state.expected.named_parameters(remove_duplicate=False)})
     if problems:
