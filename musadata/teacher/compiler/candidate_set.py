@@ -52,11 +52,17 @@ def read_graph(captured: Mapping[str, Any]) -> Graph:
 
 
 class CandidateSet:
-    """The structurally different candidates of one task, built on demand for the shapes that they are measured at."""
+    """The structurally different candidates of one task, built on demand for the shapes that they are measured at.
+
+    Raises:
+        Unsupported: at those shapes the reference does something else than what the graph holds.
+    """
 
     def __init__(self, graph: Graph, key: str, measured: Mapping[str, Sequence[int]] | None = None):
         self._graph = graph
         self._sizes = graph.sizes_for(measured) if measured else None
+        if self._sizes and not all(condition.holds(self._sizes) for condition in graph.conditions):
+            raise Unsupported("the graph depends on the input's sizes")
         self._key = key
         turn = _random(key, "plans").randrange(len(PLANS))
         self._plans = iter([*PLANS[turn:], *PLANS[:turn]])

@@ -73,6 +73,7 @@ FIXTURES = {
     "gelu": Fixture("return F.gelu(x)", ROWS),
     "chain": Fixture("return torch.tanh(torch.relu(x) * 2.0 + 1) / (1 + x.abs())", ROWS),
     "activations": Fixture("return F.silu(x) + F.elu(x) + F.softplus(x) + F.hardswish(x) + F.leaky_relu(x)", ROWS),
+    "branch on sizes": Fixture("return x * 2 if x.size(0) > 100 else x * 3", ROWS),
     "scale": Fixture(
         "return x * self.w + self.b",
         two(tensor(4, 37), tensor(9, 37)),

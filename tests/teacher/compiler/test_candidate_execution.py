@@ -9,7 +9,7 @@ from musadata.teacher.compiler.candidate_set import insert
 from musadata.teacher.compiler.emission.candidate import build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.faults import KINDS
-from tests.teacher.compiler.references import FIXTURES, task_of
+from tests.teacher.compiler.references import FIXTURES, task_of, tensor
 
 QUICK = {
     "softmax": 0,
@@ -43,6 +43,15 @@ def test_honest_candidates_are_accepted(name, graph_of, verifier):
     candidate = build_candidate(graph_of(name), PLANS[QUICK[name]])
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
+
+
+def test_a_candidate_refuses_sizes_on_the_other_side_of_a_branch(graph_of, verifier):
+    other = tensor(101, 8)
+    candidate = build_candidate(graph_of("branch on sizes"), PLANS[0])
+    verdict = verifier.verify(
+        task_of("branch on sizes"), candidate.source, (*FIXTURES["branch on sizes"].sets, (other,))
+    )
+    assert "the kernels are written for sizes with rows <= 100" in verdict.feedback
 
 
 @pytest.mark.parametrize("size", [96, 4096])

@@ -21,12 +21,13 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
 from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.reference_loading import build_model, load_reference
+from musadata.teacher.compiler.capturing.asked_conditions import AskedShapes
 from musadata.teacher.compiler.capturing.constructor import recording_functions, slice_constructor
 from musadata.teacher.compiler.capturing.constructor_arguments import find_constructor_arguments
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
@@ -90,7 +91,7 @@ def trace(
     model: torch.nn.Module, shape_sets: list[list[InputSpec]], values: list[Any], sized: SizedState | None = None
 ) -> dict[str, Any]:
     """The graph of one model; `values` are inputs of the first set of shapes."""
-    environment = ShapeEnv(duck_shape=False)
+    environment = AskedShapes()
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
     state = state_of(model)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
@@ -122,6 +123,7 @@ def trace(
     return {
         "state": state,
         "sizes": encoder.sizes(shape_sets),
+        "conditions": encoder.conditions(),
         **encoder.graph([("state", entry["name"]) for entry in state] + [("argument", name) for name in tensor_names]),
         "result": call.result(),
     }

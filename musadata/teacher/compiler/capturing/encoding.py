@@ -8,10 +8,10 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._sympy import functions as sizes
 
 from musadata.records import InputSpec
+from musadata.teacher.compiler.capturing.asked_conditions import AskedShapes
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported, check_readable
 
 LARGEST_CONSTANT = 64
@@ -24,7 +24,7 @@ class GraphEncoder:
     `symbols` says for every symbol of the shape environment which dimension of which argument it is.
     """
 
-    def __init__(self, traced: GraphModule, environment: ShapeEnv, symbols: dict[Any, tuple[int, int]]):
+    def __init__(self, traced: GraphModule, environment: AskedShapes, symbols: dict[Any, tuple[int, int]]):
         self._traced, self._environment = traced, environment
         self._symbols = symbols
         self._names = {symbol: f"s{at[0]}_{at[1]}" for symbol, at in symbols.items()}
@@ -32,13 +32,15 @@ class GraphEncoder:
     def check_guards(self, shape_sets: Sequence[Sequence[InputSpec]]) -> None:
         """Refuse a graph that tracing has specialised to sizes that not every set of shapes has.
 
-        Only equalities count, and that a size is not some number of 2 or more. The others guard choices of PyTorch's
-        own that the kernels do not share, above all what a size of 1 would mean for strides.
+        What the reference's own code asks counts, and of PyTorch's questions equalities, and that a size is not some
+        number of 2 or more. The others guard choices of PyTorch's own that the kernels do not share, above all what a
+        size of 1 would mean for strides.
         """
         for specs in shape_sets:
             values = {symbol: specs[argument].shape[dim] for symbol, (argument, dim) in self._symbols.items()}
-            for guard in self._environment.guards:
-                if _is_decisive(guard.expr) and guard.expr.xreplace(values) not in (True, sympy.true):
+            decisive = [guard.expr for guard in self._environment.guards if _is_decisive(guard.expr)]
+            for condition in (*decisive, *self._environment.conditions):
+                if condition.xreplace(values) not in (True, sympy.true):
                     raise Unsupported("the graph depends on the input's sizes")
             for symbol, value in values.items():
                 known = self._environment.replace(symbol)
@@ -51,6 +53,16 @@ class GraphEncoder:
         for symbol, (argument, dim) in self._symbols.items():
             values = [specs[argument].shape[dim] for specs in shape_sets]
             found.append({"name": self._names[symbol], "argument": argument, "dim": dim, "values": values})
+        return found
+
+    def conditions(self) -> list[Any]:
+        """What the graph needs of sizes, because the reference's code asks for it: `[relation, left, right]`."""
+        found = []
+        for condition in self._environment.conditions:
+            if not isinstance(condition, sympy.core.relational.Relational):
+                raise Unsupported("a condition on sizes")
+            relation = condition.rel_op
+            found.append([relation, self._expression(condition.lhs), self._expression(condition.rhs)])
         return found
 
     def graph(self, placeholders: list[tuple[str, str]]) -> dict[str, Any]:

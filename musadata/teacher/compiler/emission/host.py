@@ -46,6 +46,7 @@ def write_host(
     parameters = _parameters(graph, inputs, kernels, sizes)
     lines = _checks(parameters)
     lines += _size_lines(graph, sizes, {(item.role, item.name): buffer.name for item, buffer in inputs})
+    lines += _condition_lines(graph)
     first = parameters[0][1].name
     lines += [
         f"const c10::cuda::CUDAGuard device_guard({first}.device());",
@@ -71,6 +72,7 @@ def _needed_sizes(
 ) -> set[str]:
     needed = {name for emitted in kernels for name in emitted.sizes}
     shapes = [*(b.shape for b in buffers), *(r.shape for r in returned if r.shape)]
+    shapes += [(condition.left, condition.right) for condition in graph.conditions]
     needed |= {a.name for shape in shapes for size in shape for a in size.atoms() if isinstance(a, Size)}
     for origin in reversed(graph.sizes):  # derived sizes come after those that they are made from
         if origin.name in needed and origin.formula is not None:
@@ -106,6 +108,12 @@ def _size_lines(graph: Graph, sizes: set[str], names: Mapping[tuple[str, str], s
         return f"{names[origin.role, origin.tensor]}.size({origin.dim})"
 
     return [f"const int {origin.name} = {text(origin)};" for origin in graph.sizes if origin.name in sizes]
+
+
+def _condition_lines(graph: Graph) -> list[str]:
+    printer = Printer({}, {})
+    tests = [f"{printer.index(c.left)} {c.relation} {printer.index(c.right)}" for c in graph.conditions]
+    return [f'TORCH_CHECK({test}, "the kernels are written for sizes with {test}");' for test in tests]
 
 
 def _allocate_and_launch(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, divide, number, of, operate, product
@@ -78,9 +79,24 @@ class SizeOrigin:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What must hold between two formulas of sizes. `relation`: <, <=, >, >=, == or !=."""
+
+    relation: str
+    left: Index
+    right: Index
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        return bool(_RELATIONS[self.relation](self.left.evaluate(sizes), self.right.evaluate(sizes)))
+
+
+_RELATIONS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+
+
+@dataclass(frozen=True)
 class Graph:
-    """A captured reference. `result` nests the outputs; `options` are forward's arguments that are not passed, and
-    `state` and `constructor` are as `capture` wrote them."""
+    """A captured reference. `conditions` must hold for its sizes. `result` nests the outputs; `options` are forward's
+    arguments that are not passed, and `state` and `constructor` are as `capture` wrote them."""
 
     arguments: tuple[Mapping[str, Any], ...]
     options: tuple[Mapping[str, Any], ...]
@@ -90,6 +106,7 @@ class Graph:
     nodes: tuple[Node, ...]
     outputs: tuple[GraphOutput, ...]
     sizes: tuple[SizeOrigin, ...]
+    conditions: tuple[Condition, ...]
     state: tuple[Mapping[str, Any], ...]
     constructor: Mapping[str, str]
     result: Any
@@ -143,6 +160,7 @@ def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph
         nodes,
         outputs,
         tuple(sizes.origins.values()),
+        tuple(Condition(sign, sizes.formula(one), sizes.formula(two)) for sign, one, two in captured["conditions"]),
         tuple(captured["state"]),
         captured["constructor"],
         captured["result"],
@@ -212,7 +230,7 @@ class _SizeTable:
         self._cache: dict[str, Index] = {}
         tensors = [("argument", one["spec"], one["rank"]) for one in self.captured["arguments"]]
         tensors += [("state", one["name"], len(one["shape"])) for one in self.captured["state"]]
-        mentioned = json.dumps([self.captured[part] for part in ("inputs", "nodes", "outputs")])
+        mentioned = json.dumps([self.captured[part] for part in ("inputs", "nodes", "outputs", "conditions")])
         for entry in self.captured["sizes"]:
             if json.dumps(["size", entry["name"]]) not in mentioned:
                 continue  # known to equal another one, which goes by the plainer name then

@@ -2,9 +2,16 @@
 
 import json
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from musadata.rows import plain
+from musadata.teacher.compiler.candidate_set import CandidateSet
 from musadata.teacher.compiler.capturing import constructor_arguments
 from musadata.teacher.compiler.capturing.capture import capture
+from musadata.teacher.compiler.ir.captured_graph import parse_graph
+from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from tests.teacher.compiler.references import FIXTURES, ROWS, Fixture, tensor, two
 
 
@@ -31,6 +38,55 @@ def test_a_constructor_that_only_builds_layers_is_kept_word_for_word():
 def test_a_graph_that_depends_on_sizes_is_refused():
     fixture = Fixture("return x * 2 if x.size(0) == 4 else x * 3", two(tensor(4, 3), tensor(5, 3)))
     assert captured(fixture)["unsupported"] == "the graph depends on the input's sizes"
+
+
+QUESTIONS = (
+    *("rows > {n}", "rows <= {n}", "rows == {n}", "rows % {m} < 2", "rows // {m} >= {m}", "max(rows, {n}) == {n}"),
+    *("min(rows, {n}) < cols", "rows > {m} and cols < {n}", "rows < {m} or cols > {n}", "2 * rows - cols > {n}"),
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(QUESTIONS), st.integers(2, 40), st.integers(2, 9), st.data())
+def test_a_branch_on_sizes_is_a_condition_that_holds_where_the_reference_takes_it(question, n, m, data):
+    size = st.integers(2, 60)
+    known = data.draw(
+        st.lists(st.tuples(size, size), min_size=2, max_size=2, unique_by=(lambda s: s[0], lambda s: s[1]))
+    )
+    code = question.format(n=n, m=m)
+    fixture = Fixture(
+        f"rows, cols = x.shape; return x * 2 if {code} else x * 3", two(*(tensor(*shape) for shape in known))
+    )
+    sides = [_side(code, *shape) for shape in known]
+    graph = captured(fixture)
+    if len(set(sides)) > 1:
+        assert graph["unsupported"] == "the graph depends on the input's sizes"
+        return
+    if "unsupported" in graph:  # both sets answer one of two questions differently: `or` asks the second then
+        return
+    parsed = parse_graph(graph)
+    for shape in data.draw(st.lists(st.tuples(size, size), min_size=5, max_size=20)):
+        held = all(condition.holds(parsed.sizes_for({"x": shape})) for condition in parsed.conditions)
+        assert _side(code, *shape) is sides[0] or not held
+
+
+def _side(code: str, rows: int, cols: int) -> bool:
+    return bool(eval(code, {"rows": rows, "cols": cols, "min": min, "max": max}))
+
+
+def test_questions_of_pytorch_settle_none_of_the_reference():
+    forward = "y = self.c(x)[:, 0]; return y * 2 if x.size(0) > 100 else y"  # cuDNN or not is asked for 16 images
+    fixture = Fixture(forward, two(tensor(4, 3, 8, 9), tensor(7, 3, 9, 8)), "self.c = nn.Conv2d(3, 4, 3)")
+    assert captured(fixture)["conditions"] == [["<=", ["size", "s0_0"], 100]]
+
+
+def test_a_task_measured_on_the_other_side_of_a_branch_has_no_candidate():
+    fixture = Fixture("return x * 2 if x.size(0) > 100 else x", two(tensor(4, 3), tensor(5, 8)))
+    graph = parse_graph(captured(fixture))
+    CandidateSet(graph, "", {"x": (100, 8)})
+    with pytest.raises(Unsupported, match="depends on the input's sizes"):
+        CandidateSet(graph, "", {"x": (101, 8)})
 
 
 def test_a_reference_that_raises_is_refused_with_the_error():
