@@ -1,6 +1,6 @@
 """What a run came to: failed requests that can be sent again, a stage that made nothing, and room on the disk."""
 
-import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ from musadata.records import Reject
 from musadata.storage.commits import list_commits, withdraw_commit
 from musadata.storage.shards import read_shard
 from musadata.teacher.protocol import REQUEST_FAILED
+from musadata.verifier.compilation.build_cache import cache_folder, require_room
 
 LEAST_ROOM = 200 << 20
 _MOST_REASONS = 3
@@ -50,19 +51,18 @@ def require_rows(corpus: str, manifest: dict[str, Any], stage: str, dataset: str
     raise NothingMade(f"{stage} made no {dataset}: {said or 'nothing came in'}", where=corpus, remedy=remedy)
 
 
-def check_disk(corpus: str) -> None:
-    """Nothing if there is room where a local corpus is to be.
+def check_disks(corpus: str, *, here: bool) -> None:
+    """Nothing if there is room for a local corpus and, if the work is done here, for what it builds and its temporary
+    files.
 
     Raises:
-        MusadataError: there is too little.
+        Outage: there is too little.
     """
-    if "://" in corpus:
-        return
-    room = shutil.disk_usage(Path(corpus)).free
-    if room < LEAST_ROOM:
-        raise MusadataError(
-            f"only {room >> 20} MB are free", where=corpus, remedy=f"make room, at least {LEAST_ROOM >> 20} MB"
-        )
+    if "://" not in corpus:
+        require_room(Path(corpus), LEAST_ROOM, "make room there")
+    if here:
+        require_room(cache_folder(), LEAST_ROOM)
+        require_room(Path(tempfile.gettempdir()), LEAST_ROOM)
 
 
 def _failed(counts: dict[str, Any]) -> int:

@@ -13,7 +13,7 @@ from musadata.verifier.compilation.build_cache import remove_half_built
 from pipelines import resources
 from pipelines.estimates import print_estimates
 from pipelines.options import RunOptions
-from pipelines.outcome import check_disk, remarks_on_failures, reopen_failed, require_rows
+from pipelines.outcome import check_disks, remarks_on_failures, reopen_failed, require_rows
 from pipelines.progress import JournalCounter, Watch, Watched
 from pipelines.stage import Stage
 
@@ -80,7 +80,7 @@ def _start(options: RunOptions, *, asks: bool) -> None:
     if here:
         remove_half_built()
     if options.preflight:
-        check_disk(options.corpus)
+        check_disks(options.corpus, here=here)
         if here:
             check_backend(options.config.verifier)
         if asks:

@@ -1,14 +1,19 @@
 """What a run says of failed requests, and when it is a failure itself. Commits here are made by hand."""
 
+import shutil
+import tempfile
+from types import SimpleNamespace
+
 import pytest
 
 from musadata.config import Config, RequestsConfig, SourceConfig, SourceType, TeacherConfig
 from musadata.corpus.manifest import create_corpus
+from musadata.errors import Outage
 from musadata.records import SCHEMA_VERSION, Reject
 from musadata.storage.commits import Commit, list_commits, write_commit
 from musadata.storage.shards import Shard, ShardWriter, deal
 from musadata.teacher.protocol import REQUEST_FAILED
-from pipelines.outcome import NothingMade, remarks_on_failures, reopen_failed, require_rows
+from pipelines.outcome import LEAST_ROOM, NothingMade, check_disks, remarks_on_failures, reopen_failed, require_rows
 from pipelines.steps import asking_settings, task_limit
 
 
@@ -49,6 +54,24 @@ def test_stage_without_a_row_is_a_failure_that_says_why(corpus):
         require_rows(corpus, {**FUNNEL, "datasets": {"annotations": {"rows": 0}}}, "stage2", "annotations")
     require_rows(corpus, {**FUNNEL, "datasets": {"annotations": {"rows": 1}}}, "stage2", "annotations")
     require_rows(corpus, {"funnel": {}, "datasets": {}}, "stage2", "annotations")  # it was not run
+
+
+@pytest.mark.parametrize("full", ["corpus", "cache", "scratch"])
+def test_run_does_not_begin_on_a_full_disk(tmp_path, monkeypatch, full):
+    for name in ("corpus", "cache", "scratch"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+
+    def disk_usage(path):
+        return SimpleNamespace(free=LEAST_ROOM - (path.name == full))
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    with pytest.raises(Outage, match=rf"{full}: only 199 MB are free, 200 MB are needed; make room"):
+        check_disks(str(tmp_path / "corpus"), here=True)
+    if full != "corpus":
+        check_disks(str(tmp_path / "corpus"), here=False)
+    check_disks("gs://bucket/corpus", here=False)
 
 
 def config(**teacher) -> Config:

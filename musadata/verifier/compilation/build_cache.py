@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from musadata.errors import MusadataError, Outage
+from musadata.errors import MACHINE_ERRORS, MusadataError, Outage
 from musadata.verifier.compilation.compile_errors import CompileError, Unsupported
 
 _LIBRARY = "candidate.so"
 _REFUSAL = "refused.json"
 _PARTIAL = ".partial-"
+_MAKE_ROOM = "make room there, or set MUSADATA_CACHE and TMPDIR to folders with more"
+LEAST_ROOM = 64 << 20  # bytes: a candidate's library may have as many
 _REFUSALS: Mapping[str, type[Exception]] = {"CompileError": CompileError, "Unsupported": Unsupported}
 
 
@@ -52,13 +54,34 @@ def hash_of(*parts: str | Path) -> str:
     return digest.hexdigest()[:20]
 
 
-def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
+def require_room(folder: Path, least_bytes: int = LEAST_ROOM, remedy: str = _MAKE_ROOM) -> None:
+    """Nothing if the filesystem of `folder` has so many bytes free: work that would end on a full disk is not begun.
+
+    Raises:
+        Outage: it has less.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < least_bytes:
+        what = f"only {free >> 20} MB are free, {least_bytes >> 20} MB are needed"
+        raise Outage(what, where=str(folder), remedy=remedy)
+
+
+def build_once(folder: Path, build: Callable[[Path], None], room: int = LEAST_ROOM) -> Path:
     """`folder`, filled by `build(temporary folder)` exactly once, however many processes ask at the same time.
 
     The folder appears whole or not at all: it is renamed into place under a lock.
+
+    Args:
+        folder: a folder in the cache.
+        build: fills an empty folder.
+        room: bytes that have to be free before it is called.
+
+    Raises:
+        Outage: less is free, or the machine fails under it in another way.
     """
     if folder.is_dir():
         return folder
+    require_room(next(parent for parent in folder.parents if parent.exists()), room)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(folder.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -72,6 +95,11 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
             build(partial)
             partial.chmod(0o755)
             partial.rename(folder)
+        except OSError as error:
+            if isinstance(error, shutil.Error) or error.errno in MACHINE_ERRORS:  # the former has no number
+                why = error.strerror or "copying failed"
+                raise Outage(f"cannot be filled ({why})", where=str(folder), remedy=_MAKE_ROOM) from error
+            raise
         finally:
             os.close(descriptor)
             shutil.rmtree(partial, ignore_errors=True)
@@ -126,8 +154,8 @@ def keep_library(kind: str, key: str, compile_into: Callable[[Path, Path], Path]
     try:
         folder = build_once(cache_folder() / kind / key[:2] / key, lambda kept: _fill(kept, compile_into))
     except OSError as error:
-        remedy = "make room, or set MUSADATA_CACHE and TMPDIR to folders with more"
-        raise Outage(f"cannot keep a library ({error.strerror or error})", where="compiler", remedy=remedy) from error
+        what = f"cannot keep a library ({error.strerror or error})"
+        raise Outage(what, where="compiler", remedy=_MAKE_ROOM) from error
     if (folder / _REFUSAL).exists():
         refusal = json.loads((folder / _REFUSAL).read_text(encoding="utf-8"))
         raise _REFUSALS[refusal["kind"]](refusal["text"])

@@ -93,16 +93,21 @@ def run_contained(
     """
     for pause in PAUSE_SECONDS:
         time.sleep(pause)
+        _require_room(folder)
         done, cpu_seconds = _run_once(command, folder, limits, stdout)
-        # What it says of the disk may be incomplete, since that is where it is written.
-        if done.code and shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
-            raise Outage("no space left", where="compiler", remedy="free some, or set TMPDIR to a folder with more")
+        if done.code:  # what it says of the disk may be incomplete, since that is where it is written
+            _require_room(folder)
         killed = was_killed(done) and cpu_seconds < _NEARLY * limits.seconds
         if not killed and (ours or not done.code or _DISK_FULL not in done.stderr):
             return done
     if killed:
         raise Outage("was killed from outside", where="compiler", remedy="free some memory and run it again")
     return done
+
+
+def _require_room(folder: Path) -> None:
+    if shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
+        raise Outage("no space left", where="compiler", remedy="free some, or set TMPDIR to a folder with more")
 
 
 def was_killed(done: Finished) -> bool:

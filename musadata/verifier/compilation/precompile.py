@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 from musadata.verifier.compilation.host_toolchain import Toolchain, run_tool
 
 PLUGIN = Path(__file__).with_name("instantiate.cpp")
@@ -21,6 +21,7 @@ def precompile(toolchain: Toolchain, text: str, flags: Sequence[str], folder: Pa
 
     Raises:
         MusadataError: the compiler cannot build the header.
+        Outage: the machine fails under it, which says nothing about the plugin.
     """
     header = folder / "prelude.h"
     header.write_text(text + _INSTANTIATE)
@@ -29,6 +30,8 @@ def precompile(toolchain: Toolchain, text: str, flags: Sequence[str], folder: Pa
     try:
         run_tool([toolchain.compiler, "-shared", "-fPIC", PLUGIN, "-o", plugin], PLUGIN.name)
         run_tool([*command, f"-fplugin={plugin}"], header.name)
+    except Outage:
+        raise
     except MusadataError:
         run_tool(command, header.name)
     else:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -93,9 +94,17 @@ def test_compiler_that_does_nothing_is_ended(tmp_path, monkeypatch):
 def test_full_disk_is_an_outage_only_if_the_disk_is_full(tmp_path, monkeypatch):
     command = ["sh", "-c", "echo 'cannot write a.o: No space left on device' >&2; exit 1"]
     assert run_contained(command, tmp_path, LIMITS).code == 1  # three times the same words, and there is room
-    monkeypatch.setattr(contained_run, "_LEAST_FREE_BYTES", 1 << 62)
+    free = iter([1 << 40, 0])  # before and after
+    monkeypatch.setattr(contained_run.shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
     with pytest.raises(Outage, match="no space left"):
         run_contained(command, tmp_path, LIMITS)
+
+
+def test_compiler_is_not_started_on_a_full_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(contained_run, "_LEAST_FREE_BYTES", 1 << 62)
+    with pytest.raises(Outage, match="no space left"):
+        run_contained(["touch", "started"], tmp_path, LIMITS)
+    assert not (tmp_path / "started").exists()
 
 
 def test_disk_that_has_room_again_is_no_error_of_the_sources(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from musadata.errors import Outage
 from musadata.verifier.compilation import precompile
 from musadata.verifier.compilation.host_toolchain import find_toolchain
 
@@ -42,3 +43,16 @@ def test_header_that_the_compiler_would_not_take_is_made_again_without_the_plugi
     monkeypatch.setattr(precompile, "_is_used", lambda *_: False)
     precompile.precompile(find_toolchain(), HEADER, [], tmp_path)
     assert instantiated_later(tmp_path) != []
+
+
+def test_outage_says_nothing_about_the_plugin(tmp_path, monkeypatch):
+    asked = []
+
+    def run_tool(command, what):
+        asked.append(what)
+        raise Outage("was killed from outside")
+
+    monkeypatch.setattr(precompile, "run_tool", run_tool)
+    with pytest.raises(Outage):
+        precompile.precompile(find_toolchain(), HEADER, [], tmp_path)
+    assert len(asked) == 1

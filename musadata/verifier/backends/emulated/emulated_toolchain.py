@@ -39,6 +39,7 @@ INSTRUMENT_FLAGS = (
 
 _SMALL_PRELUDE = "torch/extension.h", "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "emulator/ptx.h"
 _FULL_PRELUDE = (*_SMALL_PRELUDE, "emulator/full_torch.h")
+_SMALL_ROOM, _FULL_ROOM = 128 << 20, 1152 << 20  # bytes for them: precompiled they take 76 MB and 1,046 MB
 
 
 # Without this, pybind11 counts references in a variable of the candidate's library, which then changes in every call.
@@ -136,6 +137,7 @@ def build_headers(
     folder = build_once(
         cache_folder() / f"prelude-{key}",
         lambda partial: precompile(toolchain, prelude, [*flags, *search], partial),
+        _FULL_ROOM if full else _SMALL_ROOM,
     )
     own = tuple(f"-I{path}" for path in include)
     return Headers((*flags, *search, *own), str(folder / "prelude.h"), full, include)
