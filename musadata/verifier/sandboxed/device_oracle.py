@@ -258,6 +258,8 @@ def construct_on(device: str, make: Callable[[], torch.nn.Module], seed: int) ->
             set_seed(seed)
             with torch.device(device):
                 model = make()
+        except torch.OutOfMemoryError:
+            raise  # drawing that many values on the CPU takes long, and the device would have no room for them either
         except Exception:
             set_seed(seed)
             model = make()

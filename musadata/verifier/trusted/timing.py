@@ -1,8 +1,8 @@
 """The times of a candidate and of the reference, measured in turns on the same device.
 
-Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, and are
-measured until their medians are certain, within limits; a candidate that is far slower than the reference is measured
-by a few calls. The times that a candidate reports are checked in three ways:
+Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, of which the
+second counts, and are measured until their medians are certain, within limits; a candidate that is far slower than the
+reference is measured by a few calls. The times that a candidate reports are checked in three ways:
 its results are compared again, with fresh inputs, after timing; the wall clock must not show much more time than its
 events; and no candidate reads memory faster than the device can. A bound by FLOPs would be wrong: (A·B).sum() needs no
 matrix product.
@@ -76,7 +76,7 @@ class TimingPolicy:
     warm_up_ms: float = 30.0
     rounds: int = 5
     turn_ms: float = 20.0
-    seconds: float = 4.0
+    seconds: float = 2.5
     slow: float = 20.0
     long_ms: float = 150.0
 
@@ -224,18 +224,23 @@ def _alternate(
         if eager_turn and min(again.times) > policy.slow * statistics.median(eager_turn.times):
             return [again], [eager_turn]
     count = _calls_per_turn(policy, max(statistics.median(turn.times) for turn in (first, eager_turn) if turn))
-    eager_turn = yield from _warm_up(policy, baseline if eager_turn else None, count)
-    own: list[Turn] = []
-    eager: list[Turn] = []
-    for _ in range(policy.rounds * max(1, round(policy.repetitions / policy.turn))):
+    own, eager, has_baseline = yield from _warm_up(policy, baseline if eager_turn else None, count)
+    most = policy.rounds * max(1, round(policy.repetitions / policy.turn))
+    while len(own) < most and not _is_enough(policy, own, eager):
         own.append((yield from _turn(count)))
-        eager_turn = eager_turn and _try_turn(baseline, count)
+        eager_turn = _try_turn(baseline, count) if has_baseline else None
         eager += [eager_turn] if eager_turn else []
-        spent = sum(map(sum, (turn.times for turn in (*own, *eager))))
-        is_long = spent > 1e3 * policy.seconds and len(_pool(own)) >= policy.least
-        if is_long or all(_is_certain(side, policy) for side in (own, eager) if side):
-            break
-    return own, eager if eager_turn else []
+        has_baseline = eager_turn is not None
+    return own, eager if has_baseline else []
+
+
+def _is_enough(policy: TimingPolicy, own: Sequence[Turn], eager: Sequence[Turn]) -> bool:
+    """Whether both medians are certain, or it has taken long enough."""
+    if not own:
+        return False
+    spent = sum(map(sum, (turn.times for turn in (*own, *eager))))
+    is_long = spent > 1e3 * policy.seconds and len(_pool(own)) >= policy.least
+    return is_long or all(_is_certain(side, policy) for side in (own, eager) if side)
 
 
 def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
@@ -248,21 +253,25 @@ def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
     return turn
 
 
-def _warm_up(policy: TimingPolicy, baseline: Baseline | None, count: int) -> Generator[Command, Reply, Turn | None]:
-    """The last turn of the baseline; None if there is none, or it has failed."""
+def _warm_up(
+    policy: TimingPolicy, baseline: Baseline | None, count: int
+) -> Generator[Command, Reply, tuple[list[Turn], list[Turn], bool]]:
+    """The last turns of both sides, which count as measured if they agree with those before; and whether there is a
+    baseline, which may fail."""
     eager_turn: Turn | None = None
     last: list[float] = []
     spent = 0.0
     for number in range(policy.warm_up_turns):
         mine = yield from _turn(count)
         eager_turn = _try_turn(baseline, count) if number == 0 or eager_turn else None
-        now = [statistics.median(turn.times) for turn in (mine, eager_turn) if turn]
-        spent += sum(turn.wall_ms for turn in (mine, eager_turn) if turn)
+        turns = [turn for turn in (mine, eager_turn) if turn]
+        now = [statistics.median(turn.times) for turn in turns]
+        spent += sum(turn.wall_ms for turn in turns)
         steady = len(now) == len(last) and all(abs(a - b) <= policy.steady * b for a, b in zip(now, last, strict=True))
         if steady and spent >= policy.warm_up_ms:
-            break
+            return [mine], turns[1:], len(turns) > 1
         last = now
-    return eager_turn
+    return [], [], eager_turn is not None
 
 
 def _turn(count: int) -> Generator[Command, Reply, Turn]:
