@@ -2,14 +2,18 @@
 
 import ast
 import copy
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from musadata.mining.kernels.equivalents import Equivalent, arguments_of, definition
+from musadata.mining.kernels.equivalents import Equivalent, arguments_of, definition, method
+from musadata.mining.kernels.extension_names import chain_of
 from musadata.mining.kernels.repository import Definition, Repository, folder_distance, wrapper_kind
 from musadata.mining.kernels.usage import straight_lines
 from musadata.mining.slicing.evidence import call_examples, called_name
 
 COMPARERS = frozenset({"allclose", "assert_close", "assert_allclose", "assertTensorsEqual", "assert_equal", "isclose"})
+TESTS = re.compile(r"test|bench|check|compare")
 MAX_TESTS = 200  # test files of one repository that are read
 
 
@@ -19,13 +23,13 @@ def find_compared(repository: Repository, places: Mapping[str, list[str]]) -> li
     Args:
         places: every function and class on top level, by name: the files that define it.
     """
-    found: dict[tuple[str, str], Equivalent] = {}
-    tests = [path for path in repository.python_paths if "test" in path.lower()]
+    found: dict[tuple[str, str, str], Equivalent] = {}
+    tests = [path for path in repository.python_paths if TESTS.search(path.lower())]
     for path in tests[:MAX_TESTS]:
         if any(name in repository.text(path) for name in COMPARERS):
             for place, statements in straight_lines(repository.module(path)):
                 for item in _in_test(repository, places, path, place, statements):
-                    found.setdefault((item.wrapper_path, item.wrapper.name), item)
+                    found.setdefault((item.wrapper_path, item.wrapper.name, item.plain_text), item)
     return list(found.values())
 
 
@@ -36,16 +40,38 @@ def _in_test(
     place: ast.FunctionDef,
     statements: list[ast.stmt],
 ) -> Iterator[Equivalent]:
+    test = _Test(path, place, repository.module(path))
     for call in [item for statement in statements for item in ast.walk(statement) if isinstance(item, ast.Call)]:
         name = called_name(call)
         elsewhere = sorted(set(places.get(name, ())) - {path}, key=lambda other: (folder_distance(path, other), other))
         fast = definition(repository, elsewhere[0], name) if elsewhere else None
+        wrapper_path = elsewhere[0] if elsewhere else path
+        if fast is None:
+            fast = _direct(repository, path, call)
+            wrapper_path = path
         given = _given(call, fast) if fast is not None else None
         if fast is None or given is None:
             continue
         expected = _expectation(statements, name, frozenset(given))
         if expected is not None:
-            yield _equivalent(fast, elsewhere[0], given, expected, path, place)
+            direct = f"\n\n{ast.unparse(fast)}\n" if wrapper_path == path else ""
+            yield _equivalent(fast, wrapper_path, given, expected, test, direct)
+
+
+def _direct(repository: Repository, path: str, call: ast.Call) -> ast.FunctionDef | None:
+    """A function around a binding that a test calls without a wrapper."""
+    chain = chain_of(call.func)
+    meant = repository.names.meaning(path, chain) if chain else None
+    names = [item.id for item in call.args if isinstance(item, ast.Name)]
+    if meant is None or call.keywords or not names or len(names) < len(call.args) or len(set(names)) < len(names):
+        return None
+    if not meant[1] and ":" not in meant[0].target:
+        return None
+    given = ", ".join(names)
+    made = ast.parse(f"def call_{chain[-1]}({given}):\n    return {ast.unparse(call.func)}({given})").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.lineno, made.end_lineno = call.lineno, call.end_lineno
+    return made
 
 
 def _given(call: ast.Call, fast: Definition) -> dict[str, str] | None:
@@ -91,14 +117,64 @@ class _Renamed(ast.NodeTransformer):
         return ast.Name(self._names.get(node.id, node.id), node.ctx)
 
 
+@dataclass(frozen=True)
+class _Test:
+    """A function of a test file in which a wrapper is compared."""
+
+    path: str
+    place: ast.FunctionDef
+    module: ast.Module | None
+
+    def local_code(self, expression: ast.AST) -> str:
+        """What an expression needs of the test itself: functions and imports inside it, and methods of its class."""
+        local = {item.name: item for item in self.place.body if isinstance(item, ast.FunctionDef)}
+        wanted = {item.id for item in ast.walk(expression) if isinstance(item, ast.Name)}
+        found: dict[str, ast.stmt] = {}
+        while wanted - found.keys():
+            name = sorted(wanted - found.keys())[0]
+            node = local.get(name) or method(self.module, name)
+            found[name] = node or ast.Pass()
+            wanted |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)} if node else set()
+        imports = [
+            node
+            for node in self.place.body
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            and wanted & {one.asname or one.name for one in node.names}
+        ]
+        kept = [*imports, *(node for node in found.values() if not isinstance(node, ast.Pass))]
+        return "".join(f"\n\n{ast.unparse(node)}\n" for node in kept)
+
+
+class _Unbound(ast.NodeTransformer):
+    """`self.plain(x)` and `TestCase.plain(x)` as `plain(x)`, where that is a method of a test's class."""
+
+    def __init__(self, module: ast.Module | None):
+        self._module = module
+        self._owners = (
+            {"self", "cls"} | {item.name for item in module.body if isinstance(item, ast.ClassDef)} if module else set()
+        )
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        owned = isinstance(node.value, ast.Name) and node.value.id in self._owners
+        return ast.Name(node.attr, node.ctx) if owned and method(self._module, node.attr) is not None else node
+
+
 def _equivalent(
-    fast: Definition, wrapper_path: str, given: dict[str, str], expected: ast.expr, path: str, place: ast.FunctionDef
+    fast: Definition, wrapper_path: str, given: dict[str, str], expected: ast.expr, test: _Test, wrapper_text: str
 ) -> Equivalent:
-    order = [name for name, _ in arguments_of(fast) or [] if name in given.values()]
-    body = ast.unparse(_Renamed(given).visit(copy.deepcopy(expected)))
-    text = f"\n\ndef expected_{fast.name}({', '.join(order)}):\n    return {body}\n"
+    variables = {argument: variable for variable, argument in given.items()}
+    order = [name for name, _ in arguments_of(fast) or [] if name in variables]
+    others = {item.id for item in ast.walk(expected) if isinstance(item, ast.Name)} - given.keys()
+    if others.isdisjoint(order):
+        expected, names = _Renamed(given).visit(copy.deepcopy(expected)), tuple(order)
+    else:  # a name of the test would mean an argument
+        names = tuple(variables[name] for name in order)
+    expression = _Unbound(test.module).visit(copy.deepcopy(expected))
+    text = f"\n\ndef expected_{fast.name}({', '.join(names)}):\n    return {ast.unparse(expression)}\n"
     plain = ast.parse(text).body[0]
     assert isinstance(plain, ast.FunctionDef)
-    plain.lineno, plain.end_lineno = place.lineno, place.end_lineno
-    evidence = f"the expectation of {place.name} in {path}"
-    return Equivalent(fast, wrapper_path, plain, path, tuple(order), evidence, text)
+    plain.lineno, plain.end_lineno = test.place.lineno, test.place.end_lineno
+    evidence = f"the expectation of {test.place.name} in {test.path}"
+    text = test.local_code(expression) + text
+    return Equivalent(fast, wrapper_path, plain, test.path, tuple(order), evidence, text, wrapper_text, names)

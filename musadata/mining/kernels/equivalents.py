@@ -1,6 +1,7 @@
 """Finding equivalents by name: the same computation as a kernel's wrapper, in plain PyTorch, in the same repository."""
 
 import ast
+import copy
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from musadata.mining.kernels.repository import Definition, Repository, folder_distance, wrapper_kind
 
 DEFINED = re.compile(r"^(?:class|def)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+METHOD = re.compile(r"^    def[ \t]+(?!test_)([A-Za-z_]\w*)", re.MULTILINE)
 # Names of plain versions ("scan_ref", "naive_scan", "ScanTorch"), and words in names of fast ones.
 PLAIN = re.compile(
     r"^(?:ref|reference|torch|pytorch|naive|native|eager|slow|py|python|cpu|vanilla)_(?P<after>\w+)$"
@@ -15,6 +17,7 @@ PLAIN = re.compile(
     r"|^(?:Ref|Reference|Torch|PyTorch|Pytorch|Naive|Native|Eager|Slow|Python|Vanilla)(?P<behind>[A-Z]\w*)$"
     r"|^(?P<front>[A-Z]\w*?)(?:Ref|Reference|Torch|PyTorch|Pytorch|Naive|Native|Eager|Slow|Python|Vanilla)$"
 )
+PLAIN_FILE = re.compile(r"(?:^|[/_])(?:ref|reference|torch|pytorch|naive|native|eager|slow|golden)(?:_\w+)?\.py$")
 FAST = re.compile(r"_?(cuda|gpu|fused|fast|kernel|autograd|func|function|fn|ops?|forward|fwd|impl|ext|apply)_?", re.I)
 
 
@@ -22,7 +25,8 @@ FAST = re.compile(r"_?(cuda|gpu|fused|fast|kernel|autograd|func|function|fn|ops?
 class Equivalent:
     """A wrapper and a function or module that computes the same without native code.
 
-    `shared`: arguments of both. `plain_text`: the function's text, where it has to be added to its file first.
+    `shared`: arguments of both, by their names in the wrapper; `plain_names`: their names in the plain version, if
+    these are others. `plain_text`, `wrapper_text`: the function's text, where it has to be added to its file first.
     """
 
     wrapper: Definition
@@ -32,6 +36,8 @@ class Equivalent:
     shared: tuple[str, ...]
     evidence: str
     plain_text: str = ""
+    wrapper_text: str = ""
+    plain_names: tuple[str, ...] = ()
 
     @property
     def is_module(self) -> bool:
@@ -39,23 +45,29 @@ class Equivalent:
 
 
 def find_equivalents(repository: Repository) -> list[Equivalent]:
-    """Wrappers with a plain version that matches by name and arguments; the nearest one for each wrapper."""
+    """Wrappers with a plain version that matches by name and arguments, and for each wrapper the nearest one first."""
     places = defined_names(repository)
     by_stem: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in sorted(places):
         if not PLAIN.match(name):
             by_stem[_stem(name)] += [(path, name) for path in places[name]]
-    found: dict[tuple[str, str], Equivalent] = {}
+    for name, paths in _test_methods(repository).items():
+        places[name] += paths
+    found: dict[tuple[str, str], list[Equivalent]] = defaultdict(list)
     for name in sorted(places):
-        told = PLAIN.match(name)
-        for path in places[name] if told else ():
-            stem = _stem(next(group for group in told.groups() if group)) if told else ""
+        told = PLAIN.match(name.strip("_"))
+        stem = _stem(next(group for group in told.groups() if group) if told else name)
+        for path in places[name]:
+            if not told and not PLAIN_FILE.search(path):
+                continue
             near = sorted(by_stem.get(stem, ()), key=lambda item: (folder_distance(path, item[0]), item))
-            for wrapper_path, wrapper in near:
+            for wrapper_path, wrapper in near if stem else ():
+                if PLAIN_FILE.search(wrapper_path):
+                    continue
                 match = _match(repository, wrapper_path, wrapper, path, name)
                 if match is not None:
-                    found.setdefault((wrapper_path, wrapper), match)
-    return [found[key] for key in sorted(found)]
+                    found[wrapper_path, wrapper].append(match)
+    return [item for key in sorted(found) for item in found[key]]
 
 
 def defined_names(repository: Repository) -> dict[str, list[str]]:
@@ -67,24 +79,39 @@ def defined_names(repository: Repository) -> dict[str, list[str]]:
     return found
 
 
+def _test_methods(repository: Repository) -> dict[str, list[str]]:
+    """Plain versions that are methods of a test's class, by name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in repository.python_paths:
+        for name in METHOD.findall(repository.text(path)) if "test" in path.lower() else ():
+            if PLAIN.match(name.strip("_")):
+                found[name].append(path)
+    return found
+
+
 def _stem(name: str) -> str:
     """A name without the words that mark a fast version: "FusedScanFn" and "scan_cuda" are both "scan"."""
     return re.sub(r"_", "", FAST.sub("_", name)).lower()
 
 
 def _match(repository: Repository, wrapper_path: str, wrapper: str, path: str, name: str) -> Equivalent | None:
-    fast, plain = definition(repository, wrapper_path, wrapper), definition(repository, path, name)
+    fast, plain, text = definition(repository, wrapper_path, wrapper), definition(repository, path, name), ""
+    if plain is None:
+        plain = method(repository.module(path), name)
+        text = f"\n\n{ast.unparse(plain)}\n" if plain is not None else ""
     if fast is None or plain is None:
         return None
     if (wrapper_kind(fast) == "module") != (wrapper_kind(plain) == "module"):
         return None
     if isinstance(plain, ast.ClassDef) and wrapper_kind(plain) != "module":
         return None
-    shared = shared_arguments(fast, plain)
-    if shared is None or (wrapper_kind(fast) == "autograd" and not _in_order(fast, shared)):
+    shared, theirs = shared_arguments(fast, plain), tuple[str, ...]()
+    if shared is None:
+        shared, theirs = by_position(fast, plain)
+    if not shared or (wrapper_kind(fast) == "autograd" and not _in_order(fast, shared)):
         return None  # `apply` takes no arguments by name
     evidence = f"{name} of {path}, by its name"
-    return Equivalent(fast, wrapper_path, plain, path, shared, evidence)
+    return Equivalent(fast, wrapper_path, plain, path, shared, evidence, text, plain_names=theirs)
 
 
 def definition(repository: Repository, path: str, name: str) -> Definition | None:
@@ -94,6 +121,27 @@ def definition(repository: Repository, path: str, name: str) -> Definition | Non
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             return node
     return None
+
+
+def method(module: ast.Module | None, name: str) -> ast.FunctionDef | None:
+    """A method that does not need its object, as a function."""
+    for owner in module.body if module else ():
+        for node in owner.body if isinstance(owner, ast.ClassDef) else ():
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return as_function(node)
+    return None
+
+
+def as_function(node: ast.FunctionDef) -> ast.FunctionDef | None:
+    """A method as a function; None if it needs its object."""
+    found = copy.deepcopy(node)
+    static = any("staticmethod" in ast.unparse(item) for item in node.decorator_list)
+    if not static and found.args.args:
+        owner = found.args.args.pop(0).arg
+        if any(isinstance(item, ast.Name) and item.id == owner for item in ast.walk(found)):
+            return None
+    found.decorator_list = []
+    return found
 
 
 def shared_arguments(fast: Definition, plain: Definition) -> tuple[str, ...] | None:
@@ -106,6 +154,12 @@ def shared_arguments(fast: Definition, plain: Definition) -> tuple[str, ...] | N
     if not needed or not needed <= set(names) or not needed <= others:
         return None
     return tuple(name for name in names if name in needed)
+
+
+def by_position(fast: Definition, plain: Definition) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The required arguments of both, if these are equally many, by their names in both; else nothing."""
+    ours, theirs = ([name for name, required in arguments_of(node) or () if required] for node in (fast, plain))
+    return (tuple(ours), tuple(theirs)) if len(ours) == len(theirs) else ((), ())
 
 
 def arguments_of(node: Definition) -> list[tuple[str, bool]] | None:

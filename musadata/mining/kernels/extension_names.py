@@ -18,11 +18,13 @@ class Alias:
     """What a name means in one file: an extension's dotted name ("pkg._C"), or "pkg._C:forward" for one binding.
 
     `extension` is set if this file builds the extension. `module`: the name means a Python file of the repository.
+    `lazy`: the file's `__getattr__` loads it.
     """
 
     target: str
     extension: Extension | None = None
     module: str = ""
+    lazy: bool = False
 
 
 class ExtensionNames:
@@ -139,10 +141,9 @@ class ExtensionNames:
         if not isinstance(variable, ast.Name):
             return
         if isinstance(node.value, ast.Call):
-            for item in node.value.args:
-                text = item.value if isinstance(item, ast.Constant) else None
-                if isinstance(text, str) and text.rpartition(".")[2] in self._importable:
-                    yield variable.id, Alias(text)
+            texts = [text for item in node.value.args if (text := _text(item))]
+            yield from ((variable.id, Alias(text)) for text in texts if text.rpartition(".")[2] in self._importable)
+            yield from self._lazy(target, node.value)
         chain = chain_of(node.value)
         known = ".".join(chain) if chain else ""
         if known in found:
@@ -156,6 +157,17 @@ class ExtensionNames:
                 yield variable.id, through
             elif head and not head.module and ":" not in head.target and len(chain) == 2 and "(" not in known:
                 yield variable.id, Alias(f"{head.target}:{chain[1]}", head.extension)
+
+    def _lazy(self, target: ast.expr, call: ast.Call) -> Iterator[tuple[str, Alias]]:
+        """Names that a module's `__getattr__` loads on first use: `__getattr__ = lazy("_C", extension="pkg_cuda")`."""
+        if any(isinstance(item, ast.Name) and item.id == "__getattr__" for item in ast.walk(target)):
+            texts = [text for item in [*call.args, *(item.value for item in call.keywords)] if (text := _text(item))]
+            built = [text for text in texts if text.rpartition(".")[2] in self._importable]
+            yield from ((text, Alias(built[0], lazy=True)) for text in texts if built and text.isidentifier())
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def chain_of(node: ast.expr) -> list[str]:

@@ -5,6 +5,7 @@ from functools import cached_property, partial
 
 from musadata.errors import Rejection
 from musadata.mining.kernels.comparisons import find_compared
+from musadata.mining.kernels.dispatching import find_dispatched
 from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
 from musadata.mining.kernels.extension_candidates import PAIR, ExtensionCandidate, cut_candidate, cut_reference
 from musadata.mining.kernels.kernel_tasks import STEP, identified
@@ -21,6 +22,8 @@ from musadata.mining.slicing.parsing import first_line
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, SourceKind
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained
+
+MAX_EQUIVALENTS = 4  # of one wrapper that are tried
 
 
 class KernelMiner:
@@ -39,14 +42,15 @@ class KernelMiner:
 
     @cached_property
     def _equivalents(self) -> dict[str, list[Equivalent]]:
-        """Equivalents by the wrapper's file; none in a tree without native code."""
+        """Equivalents by the wrapper's file, the best of each wrapper first; none in a tree without native code."""
         if not self._repository.bindings:
             return {}
-        named = find_equivalents(self._repository)
-        known = {(item.wrapper_path, item.wrapper.name) for item in named}
-        compared = find_compared(self._repository, defined_names(self._repository))
+        named, compared = (
+            find_equivalents(self._repository),
+            find_compared(self._repository, defined_names(self._repository)),
+        )
         found: dict[str, list[Equivalent]] = {}
-        for item in [*named, *(other for other in compared if (other.wrapper_path, other.wrapper.name) not in known)]:
+        for item in [*named, *compared, *find_dispatched(self._repository)]:
             found.setdefault(item.wrapper_path, []).append(item)
         return found
 
@@ -74,9 +78,9 @@ class KernelMiner:
 
     def _called(self, path: str, sandbox: Caller) -> Iterator[KernelDraft | Reject]:
         done: set[tuple[str, str]] = set()
-        for equivalent in self._equivalents.get(path, ()):
-            where = f"{self._source.origin}/{path}:{_lines(equivalent.wrapper)}"
-            for item in contained(partial(self._paired, equivalent, sandbox), STEP, where):
+        known = self._equivalents.get(path, ())
+        for name in dict.fromkeys(item.wrapper.name for item in known):
+            for item in self._best([one for one in known if one.wrapper.name == name], sandbox):
                 if isinstance(item, KernelDraft):
                     done.add((item.kernel.wrapper, item.kernel.binding))
                 yield item
@@ -87,6 +91,17 @@ class KernelMiner:
                 where = f"{self._source.origin}/{path}:{_lines(link.use.wrapper)}"
                 yield from contained(partial(self._linked, link), STEP, where)
         yield from self._uncalled.unlinked(path)
+
+    def _best(self, equivalents: Sequence[Equivalent], sandbox: Caller) -> list[KernelDraft | Reject]:
+        """What the first equivalent of a wrapper gives that becomes a task, else what the first one gives."""
+        first: list[KernelDraft | Reject] = []
+        for equivalent in equivalents[:MAX_EQUIVALENTS]:
+            where = f"{self._source.origin}/{equivalent.wrapper_path}:{_lines(equivalent.wrapper)}"
+            found = list(contained(partial(self._paired, equivalent, sandbox), STEP, where))
+            if any(isinstance(item, KernelDraft) and item.draft is not None for item in found):
+                return found
+            first = first or found
+        return first
 
     def _linked(self, link: Link) -> Iterator[KernelDraft | Reject]:
         yield self._row(link, [link])

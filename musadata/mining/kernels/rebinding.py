@@ -9,11 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from musadata.mining.kernels.extension_names import Alias
 from musadata.mining.kernels.repository import Repository
+from musadata.mining.slicing.known_conditions import known_answer
 from musadata.mining.slicing.parsing import first_line
 from musadata.sources.protocol import Tree
 from musadata.sources.trees import decode_source
 
 BUILT = 'load_inline(name="{name}", cpp_sources="")'
+NEVER = "torch.jit.is_scripting()"  # the slicer knows that this is false
+NEWLINE = "\n"
 GRADIENTS = frozenset({"backward", "jvp", "vmap"})  # of an `autograd.Function`: a candidate only runs forward
 
 
@@ -52,8 +55,8 @@ def rebind(text: str, module: ast.Module, aliases: Mapping[str, Alias]) -> str:
     """A file's text in which every alias of an extension is a top-level name bound to an extension that is built."""
     imported = {name: alias for name, alias in aliases.items() if alias.extension is None}
     edits = [*_forward_only(module), *_imports(module, imported)]
-    bound = [name for name in imported if any(name in names for _, _, _, names in edits)]
-    lines = text.splitlines(keepends=True)
+    bound = [name for name in imported if imported[name].lazy or any(name in names for _, _, _, names in edits)]
+    lines = _answer_conditions(text, module).splitlines(keepends=True)
     kept = sorted(edits, key=lambda edit: (edit[0], -edit[1]))
     outermost = [edit for place, edit in enumerate(kept) if not any(edit[1] <= other[1] for other in kept[:place])]
     for first, last, written, _ in reversed(outermost):
@@ -66,6 +69,26 @@ def rebind(text: str, module: ast.Module, aliases: Mapping[str, Alias]) -> str:
         if "." in name:
             text = re.sub(rf"\b{re.escape(name)}\b(?=\s*\.)", plain_name(name), text)
     return text
+
+
+def _answer_conditions(text: str, module: ast.Module) -> str:
+    """The text with an answer for each condition that depends on the device alone: a candidate runs on one.
+
+    Every statement keeps its line.
+    """
+    lines = text.encode().splitlines(keepends=True)
+    tests = [
+        (node.test, known_answer(node.test, {}, on_device=True))
+        for node in ast.walk(module)
+        if isinstance(node, ast.If)
+    ]
+    told = [(test, answer) for test, answer in tests if answer is not None and answer is not known_answer(test, {})]
+    for test, answer in sorted(told, key=lambda item: (item[0].lineno, item[0].col_offset), reverse=True):
+        first, last = test.lineno - 1, (test.end_lineno or test.lineno) - 1
+        before, after = lines[first][: test.col_offset], lines[last][test.end_col_offset :]
+        written = f"({'not ' if answer else ''}{NEVER}{NEWLINE * (last - first)})".encode()
+        lines[first : last + 1] = (before + written + after).splitlines(keepends=True)
+    return b"".join(lines).decode()
 
 
 def plain_name(alias: str) -> str:

@@ -118,7 +118,15 @@ class Repository:
 
     def aliases(self, path: str) -> dict[str, Alias]:
         """The names in a file that mean an extension or one of its bindings."""
-        return {name: alias for name, alias in self.names.of(path).items() if not alias.module}
+        known = self.names.of(path)
+        lazy = {f"{name}.{inner}": item for name, of in known.items() for inner, item in self._lazy(of.module)}
+        return lazy | {name: alias for name, alias in known.items() if not alias.module}
+
+    def _lazy(self, path: str) -> Iterator[tuple[str, Alias]]:
+        """The extensions that a module's `__getattr__` loads: no statement binds their names."""
+        for name, alias in self.names.of(path).items() if path else ():
+            if alias.lazy:
+                yield name, alias
 
     def files_of(self, extension: Extension) -> frozenset[str]:
         """Its sources, or all native files below its folder, and all files that these include."""

@@ -35,12 +35,25 @@ def _test_files(repository: Repository, near: str, names: frozenset[str]) -> lis
 
 
 def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
-    """Every function with its body, in which parameters are set to defaults or first `parametrize` values."""
+    """The top level and every function with its body, in which parameters are set to defaults or first `parametrize`
+    values.
+    """
+    if module:
+        top = [node for node in module.body if isinstance(node, (ast.Assign, ast.Expr, ast.With, ast.For, ast.Assert))]
+        yield _main(module), [_OnHost().visit(copy.deepcopy(statement)) for statement in top]
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.FunctionDef):
             given = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in _parameters(node)]
             body = [_OnHost().visit(copy.deepcopy(statement)) for statement in [*given, *node.body]]
             yield node, [ast.fix_missing_locations(statement) for statement in body]
+
+
+def _main(module: ast.Module) -> ast.FunctionDef:
+    """The top level of a file as a function."""
+    function = ast.parse("def main():\n    pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.body = [*module.body] or function.body
+    return function
 
 
 def _parameters(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
@@ -83,6 +96,7 @@ def _example(call: ast.Call, equivalent: Equivalent) -> Example | None:
     called = equivalent.wrapper if equivalent.wrapper.name in parts else equivalent.plain
     given = dict(zip((name for name, _ in arguments_of(called) or []), call.args, strict=False))
     given |= {item.arg: item.value for item in call.keywords if item.arg}
-    if not given.keys() >= set(equivalent.shared):
+    wanted = equivalent.shared if called is equivalent.wrapper else equivalent.plain_names or equivalent.shared
+    if not given.keys() >= set(wanted):
         return None
-    return Example(inputs=tuple(ast.unparse(given[name]) for name in equivalent.shared), evidence="test")
+    return Example(inputs=tuple(ast.unparse(given[name]) for name in wanted), evidence="test")

@@ -1,26 +1,31 @@
 """Conditions whose value is known for a reference, which runs eagerly, with PyTorch alone, on any device."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from musadata.mining.slicing.decorators import NAMES
 from musadata.mining.slicing.dotted_names import dotted_name, last_name
 
-NEVER_TRUE = frozenset(NAMES["never_true"])
+NEVER_TRUE = frozenset(NAMES["never_true"])  # of a reference
+YIELDS = (ast.Yield, ast.YieldFrom)  # even where it never runs, it makes a function a generator
+AVAILABLE = "torch.cuda.is_available"
 
 
-def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
+def known_answer(test: ast.expr, flags: Mapping[str, bool], *, on_device: bool = False) -> bool | None:
     """The value of a condition, None if it is not known.
 
-    `flags`: names of the module that tell whether an optional package is installed; it never is.
+    A reference uses the branch for the CPU on any device: it is written in PyTorch, while the other one calls a custom
+    kernel.
 
-    The branch for the CPU is used on any device: it is written in PyTorch, while the other one calls a custom kernel.
+    Args:
+        flags: names of the module that tell whether an optional package is installed; it never is.
+        on_device: answer as for a candidate, which uses the branch with the kernel.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = known_answer(test.operand, flags)
+        inner = known_answer(test.operand, flags, on_device=on_device)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
-        answers = [known_answer(value, flags) for value in test.values]
+        answers = [known_answer(value, flags, on_device=on_device) for value in test.values]
         decisive = isinstance(test.op, ast.Or)
         if decisive in answers:
             return decisive
@@ -28,10 +33,28 @@ def known_answer(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
     if isinstance(test, ast.Name):
         return flags.get(test.id)
     if isinstance(test, ast.Call):
-        return False if dotted_name(test.func) in NEVER_TRUE else None
+        name = dotted_name(test.func)
+        return on_device and name == AVAILABLE if name in NEVER_TRUE else None
     if isinstance(test, ast.Attribute):
-        return False if test.attr == "is_cuda" else None
-    return _device_answer(test)
+        return on_device if test.attr == "is_cuda" else None
+    answer = _device_answer(test)
+    return None if answer is None else answer is not on_device
+
+
+def live_statements(body: Sequence[ast.stmt], flags: Mapping[str, bool]) -> list[ast.stmt]:
+    """The statements of a block without those behind a `return` or `raise`, also one in a branch that is known."""
+    for place, node in enumerate(body):
+        if _ends(node, flags) and not any(isinstance(item, YIELDS) for rest in body[place:] for item in ast.walk(rest)):
+            return list(body[: place + 1])
+    return list(body)
+
+
+def _ends(node: ast.stmt, flags: Mapping[str, bool]) -> bool:
+    if isinstance(node, ast.If):
+        answer = known_answer(node.test, flags)
+        taken = {True: node.body, False: node.orelse, None: []}[answer]
+        return any(_ends(item, flags) for item in taken)
+    return isinstance(node, (ast.Return, ast.Raise))
 
 
 def _device_answer(test: ast.expr) -> bool | None:

@@ -13,7 +13,7 @@ from musadata.mining.slicing.decorators import is_kept
 from musadata.mining.slicing.effects import changed_names
 from musadata.mining.slicing.einops import FUNCTIONS, LAYERS, call_name
 from musadata.mining.slicing.gc_freeze import gc_frozen
-from musadata.mining.slicing.known_conditions import known_answer
+from musadata.mining.slicing.known_conditions import known_answer, live_statements
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
 # Calls of these as statements are dropped: telemetry, and what a base class that is dropped would do.
@@ -266,7 +266,7 @@ class _UsageWalker:
         for name in node._fields:
             value = getattr(node, name, None)
             if isinstance(value, list):
-                for item in value:
+                for item in live_statements(value, self._flags) if name in STATEMENTS else value:
                     if isinstance(item, ast.AST):
                         self.statement(item, local, deferred=deferred)
             elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
@@ -280,7 +280,7 @@ class _UsageWalker:
             if item is not None:
                 self.statement(item, local, deferred=deferred)
         inner = local | _function_locals(node)
-        for statement in node.body:
+        for statement in live_statements(node.body, self._flags):
             self.statement(statement, inner, deferred=True)
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -297,7 +297,7 @@ class _UsageWalker:
         if answer is None:
             self._children(node, local, deferred)
         else:
-            for statement in node.body if answer else node.orelse:
+            for statement in live_statements(node.body if answer else node.orelse, self._flags):
                 self.statement(statement, local, deferred=deferred)
 
     def visit_Call(self, node: ast.Call, local: frozenset[str], deferred: bool) -> None:

@@ -24,6 +24,7 @@ from musadata.mining.slicing.parsing import DROPPED_CALLS, Import, ParsedModule
 from musadata.mining.slicing.renaming import dotted_name, rename_text
 
 PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
+ENDS = m.SimpleStatementLine(body=[m.ZeroOrMore(), m.Return() | m.Raise()])  # what follows it never runs
 DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
 DROPPED_NAME = m.OneOf(*map(m.Name, sorted(DROPPED_CALLS)))
 DROPPED_CALL = m.SimpleStatementLine([m.Expr(m.Call(DROPPED_NAME | m.Attribute(attr=DROPPED_NAME)))])
@@ -306,7 +307,11 @@ class _Tidier(cst.CSTTransformer):
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
-        return updated_node if updated_node.body else updated_node.with_changes(body=[_pass()])
+        body = list(updated_node.body) or [_pass()]
+        for place, node in enumerate(body):
+            if m.matches(node, ENDS) and not any(m.findall(item, m.Yield()) for item in body[place + 1 :]):
+                return updated_node.with_changes(body=body[: place + 1])
+        return updated_node.with_changes(body=body)
 
 
 class _BaseDropper(cst.CSTTransformer):

@@ -1,0 +1,125 @@
+"""The ways in which a repository shows what a kernel computes, and both sides of the pair that is cut from them."""
+
+import pytest
+import torch
+
+from musadata.mining.kernels.comparisons import find_compared
+from musadata.mining.kernels.dispatching import find_dispatched
+from musadata.mining.kernels.equivalents import defined_names, find_equivalents
+from musadata.mining.kernels.extension_candidates import cut_candidate, cut_reference
+from musadata.mining.kernels.pairs import Linker
+from musadata.mining.kernels.repository import Repository
+from musadata.mining.slicing.class_slicing import Unsliceable
+from musadata.sources.trees import MemoryTree
+
+NATIVE = """#include <torch/extension.h>
+__global__ void add_kernel(float* x) {}
+torch::Tensor add(torch::Tensor x) { add_kernel<<<1, 1>>>(nullptr); return x; }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add", &add); }
+"""
+SETUP = 'from torch.utils.cpp_extension import CUDAExtension\nsetup(ext_modules=[CUDAExtension("pkg._C", ["a.cu"])])\n'
+HEAD = "import torch\nfrom torch import nn\nfrom pkg import _C\n\n"
+WRAPPER = HEAD + "def add(x):\n    return _C.add(x)\n"
+CASE = "import unittest\nimport torch\nfrom pkg.op import add\n\nclass TestAdd(unittest.TestCase):\n"
+IN_TEST = "import torch\nfrom pkg.op import add\n\ndef test_add():\n    x = torch.ones(4).cuda()\n"
+CLOSE = "    torch.testing.assert_close(add(x), "
+
+
+def pairs(files):
+    """Reference and candidate of each wrapper for which both can be cut."""
+    tree = MemoryTree({path: text.encode() for path, text in {"a.cu": NATIVE, "setup.py": SETUP, **files}.items()})
+    linker = Linker(Repository(tree))
+    found = {}
+    for equivalent in [
+        *find_equivalents(linker.repository),
+        *find_compared(linker.repository, defined_names(linker.repository)),
+        *find_dispatched(linker.repository),
+    ]:
+        try:
+            candidate, reference = cut_candidate(tree, linker, equivalent), cut_reference(tree, equivalent)
+        except Unsliceable:
+            continue
+        if candidate is not None:
+            found.setdefault(equivalent.wrapper.name, (reference, candidate.source))
+    return found
+
+
+def check(reference, candidate):
+    scope = {}
+    exec(reference, scope)
+    assert torch.equal(scope["Model"]()(torch.ones(4)), torch.full((4,), 2.0))
+    assert "add_kernel<<<" in candidate
+    assert "x + 1" not in candidate
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("pkg/op2.py", "def add_ref(x):\n    return x + 1\n"),
+        ("pkg/op2.py", "def add_ref(value, scale=1):\n    return value + scale\n"),
+        ("pkg/op2.py", "def _add_torch(x):\n    return x + 1\n"),
+        ("pkg/_torch_impl.py", "def _add(x):\n    return x + 1\n"),
+        ("tests/test_add.py", CASE + "    @staticmethod\n    def add_naive(x):\n        return x + 1\n"),
+        ("tests/test_add.py", CASE + "    def _add_naive(self, value):\n        return value + 1\n"),
+        ("tests/test_add.py", IN_TEST + CLOSE + "x + 1)\n"),
+        ("tests/test_add.py", IN_TEST + "    def plus(v):\n        return v + 1\n" + CLOSE + "plus(x))\n"),
+        ("tests/test_add.py", IN_TEST + "    from operator import add as plus\n" + CLOSE + "plus(x, 1))\n"),
+        (
+            "tests/test_add.py",
+            CASE + "    def plus(self, v):\n        return v + 1\n\n    def test(self):\n        x = torch.ones(4)\n"
+            "    " + CLOSE + "self.plus(x))\n",
+        ),
+        ("bench.py", "import torch\nfrom pkg.op import add\nx = torch.ones(4)\nprint(torch.allclose(add(x), x + 1))\n"),
+    ],
+)
+def test_what_a_wrapper_computes_is_found_however_it_is_written(path, text):
+    check(*pairs({"pkg/op.py": WRAPPER, path: text})["add"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if x.device.type == 'cpu':\n        return x + 1\n    return _C.add(x)",
+        "if x.is_cuda:\n        return _C.add(x)\n    return x + 1",
+        "if torch.cuda.is_available() and x.is_cuda:\n        y = _C.add(x)\n    else:\n        y = x + 1\n"
+        "    return y",
+        "if (\n        not x.is_cuda\n    ):\n        return x + 1\n    return _C.add(x)",
+    ],
+)
+def test_the_branches_of_one_function_for_cpu_and_device_are_a_pair(body):
+    used = "\n\nclass Adder(nn.Module):\n    def forward(self, x):\n        return add(x)\n"
+    found = pairs({"pkg/op.py": HEAD + f"def add(x):\n    {body}\n{used}"})
+    check(*found["add"])
+    check(*found["Adder"])
+
+
+def test_a_candidate_keeps_no_guard_against_its_own_device():
+    guarded = HEAD + "def add(x):\n    if x.device.type != 'cuda':\n        raise ValueError\n    return _C.add(x)\n"
+    _, candidate = pairs({"pkg/op.py": guarded, "pkg/op2.py": "def add_ref(x):\n    return x + 1\n"})["add"]
+    assert "raise" not in candidate
+
+
+def test_a_binding_that_is_called_without_a_wrapper_has_an_equivalent():
+    text = (
+        'import torch\nfrom torch.utils.cpp_extension import load\nfast = load(name="fast", sources=["a.cu"])\n'
+        "x = torch.ones(4).cuda()\n\ndef plain(x):\n    return x + 1\n\n"
+        "with torch.no_grad():\n    y = fast.add(x)\nprint(torch.allclose(y, plain(x)))\n"
+    )
+    check(*pairs({"bench.py": text, "setup.py": ""})["call_add"])
+
+
+def test_an_extension_that_a_module_loads_on_first_use_is_built():
+    lazy = '_get, __getattr__ = make_lazy(module_name=__name__, public_name="_C", prebuilt_module="pkg_cuda")\n'
+    files = {
+        "setup.py": SETUP.replace("pkg._C", "pkg_cuda"),
+        "pkg/_backend.py": lazy,
+        "pkg/op.py": "from . import _backend\n\ndef add(x):\n    return _backend._C.add(x)\n",
+        "pkg/op2.py": "def add_ref(x):\n    return x + 1\n",
+    }
+    check(*pairs(files)["add"])
+
+
+def test_a_name_of_the_test_is_not_taken_for_an_argument():
+    wrapper = "from pkg import _C\n\ndef add(ops):\n    return _C.add(ops)\n"
+    test = "import torch\nimport operator as ops\nfrom pkg.op import add\n\ndef test_add():\n    x = torch.ones(4)\n"
+    check(*pairs({"pkg/op.py": wrapper, "tests/test_add.py": test + CLOSE + "ops.add(x, 1))\n"})["add"])
