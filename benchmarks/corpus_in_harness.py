@@ -3,10 +3,13 @@
     python -m benchmarks.corpus_in_harness export --corpus build/quickstart --count 60 --to drawn.json
     python -m benchmarks.corpus_in_harness run --harness HARNESS --drawn drawn.json --output FILE
 
-HARNESS is a checkout of ScalingIntelligence/KernelBench. `export` draws candidates at random, each of another task; it
-needs no device. `run` gives each to `kernelbench.eval.eval_kernel_against_ref` in a fresh process, with 5 correctness
-runs and without timing, as many at a time as there are cores: compiling takes most of the time. The harness constructs
-`Model` and `ModelNew` after the same seed and copies no values. `FILE` holds what there is after every candidate.
+HARNESS is a checkout of ScalingIntelligence/KernelBench. `export` draws candidates at random, each of another task, of
+those that the harness can express: it casts every input to float32, indices too. It needs no device. `run` gives each
+to `kernelbench.eval.eval_kernel_against_ref` in a fresh process, with 5 correctness runs and without timing, as many at
+a time as there are cores: compiling takes most of the time. The harness constructs `Model` and `ModelNew` after the
+same seed and copies no values. What it calls wrong is judged once more with a reference in float32: convolutions run in
+TensorFloat-32 by default, whose errors are larger than the harness's tolerance. `FILE` holds what there is after every
+candidate.
 """
 
 import argparse
@@ -27,7 +30,8 @@ from benchmarks.measuring import Row, report
 
 _ACCEPTED = """
     SELECT c.candidate_id AS name, c.task_id AS task, t.reference AS reference, c.source AS candidate
-    FROM candidates c JOIN tasks t USING (task_id) WHERE c.accepted ORDER BY c.candidate_id
+    FROM candidates c JOIN tasks t USING (task_id)
+    WHERE c.accepted AND list_bool_and([input.dtype = 'float32' FOR input IN t.inputs]) ORDER BY c.candidate_id
 """
 _TIMED = False
 
@@ -59,7 +63,10 @@ def judge(drawn: Sequence[dict[str, str]], arguments: argparse.Namespace) -> Ite
                 return {"trouble": "no time left"}
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 try:
-                    found = pool.apply_async(evaluate, (row["reference"], row["candidate"], build, _TIMED)).get(left)
+                    given = row["reference"], row["candidate"], build, _TIMED
+                    found = pool.apply_async(evaluate, given).get(left)
+                    if not found["accepted"]:
+                        found["exactly"] = pool.apply_async(evaluate, (*given, False)).get(left)
                 except Exception as error:
                     found = {"trouble": f"{type(error).__name__}: {error}"[:300]}
             return {**found, "seconds": time.monotonic() - start}
@@ -108,10 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def summarise(found: dict[str, dict[str, Any]], drawn: int) -> list[Row]:
     """The rows of the table."""
     right = sum(bool(one.get("accepted")) for one in found.values())
+    exactly = sum(bool(one.get("exactly", one).get("accepted")) for one in found.values())
     unjudged = drawn - len(found) + sum("trouble" in one for one in found.values())
     return [
         ("candidates drawn", "", str(drawn), True),
         ("right in the harness", str(drawn), str(right), right == drawn),
+        ("... with its reference in float32", str(drawn), str(exactly), exactly == drawn),
         ("not judged in time", "0", str(unjudged), unjudged == 0),
     ]
 

@@ -47,11 +47,15 @@ def write_stand_ins(folder: Path) -> None:
             (folder / f"{name}.py").write_text(text)
 
 
-def evaluate(reference: str, candidate: str, build: str, timed: bool = True) -> dict[str, Any]:
-    """What the harness says of a candidate; call it in a process of its own."""
+def evaluate(
+    reference: str, candidate: str, build: str, timed: bool = True, tensor_float: bool = True
+) -> dict[str, Any]:
+    """What the harness says of a candidate; call it in a process of its own. Convolutions of its reference run in
+    TensorFloat-32, as PyTorch's default is, unless `tensor_float` is false."""
     import torch
     from kernelbench.eval import eval_kernel_against_ref
 
+    torch.backends.cudnn.allow_tf32 = tensor_float
     result = eval_kernel_against_ref(
         original_model_src=reference,
         custom_model_src=candidate,
