@@ -1,11 +1,16 @@
 """The oracle of a reference at its measure size, here on the CPU."""
 
+import math
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from musadata.records import InputSpec
 from musadata.verifier.protocol import measure_messages as measures
-from musadata.verifier.sandboxed.device_oracle import DeviceOracle, digest_state
+from musadata.verifier.protocol.tolerance import Tolerance
+from musadata.verifier.sandboxed.device_oracle import DeviceOracle, digest_state, find_wrong, surely_right
 
 TEXT = """
 import torch
@@ -87,3 +92,30 @@ def test_digests_tell_values_places_and_names():
     with torch.no_grad():
         layer.bias[0] = torch.nan
     assert set(digest_state(layer)) == {"weight"}  # a start that means nothing
+
+
+VALUES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 3e-39, 1e30, 3.4e38, math.inf, -math.inf, math.nan])
+STEPS = st.integers(-200, 200)  # in the last place
+
+
+@given(
+    st.lists(st.tuples(VALUES, STEPS, STEPS), min_size=1, max_size=6),
+    st.sampled_from([torch.float32, torch.float16, torch.float64, torch.bfloat16]),
+    st.sampled_from([0.0, 1e-6, 1e-3]),
+    st.sampled_from([0.0, 1e-5, 1.0]),
+)
+def test_what_is_surely_right_is_not_wrong_by_the_oracle(elements, dtype, relative, slack):
+    unit = torch.finfo(dtype).eps
+    truth = torch.tensor([value for value, _, _ in elements], dtype=torch.float64)
+    want = torch.tensor([value * (1 + off * unit) for value, off, _ in elements], dtype=torch.float64).to(dtype)
+    got = (want.double() * torch.tensor([1 + moved * unit for _, _, moved in elements])).to(dtype)
+    tolerance = Tolerance(relative, slack, True)
+    if surely_right(got, want, tolerance):
+        assert not find_wrong(got, want, truth, 0.0, tolerance).any()
+    assert surely_right(want, want, tolerance)
+
+
+def test_whole_numbers_are_right_only_if_they_are_equal():
+    numbers = torch.arange(5)
+    assert surely_right(numbers, numbers.clone(), Tolerance(0.0, 0.0, True))
+    assert not surely_right(numbers, numbers + 1, Tolerance(1.0, 10.0, True))
