@@ -1,10 +1,13 @@
 """Comparing what an analysis claims with what was traced.
 
 A text is brought into one notation (`normalise`), cut into sentences of words, figures and names (`reading`), and each
-kind of claim is judged by its own module: `shapes`, `indexing`, `counting`, `amounts`, `geometry`, `statements` and,
-for what is left, `figures`. A claim is confirmed, contradicted or not checkable; only contradicted ones flag a text.
-A figure is compared with the tensors that its words name, and derived figures are accepted only where their words say
-what they derive. The words are tables (`lexicon.yaml`), constants of the hardware as well (`machine.yaml`).
+kind of claim is judged by its own module: `equations`, `statements`, `shapes`, `indexing`, `geometry` and `figures`. A
+claim is confirmed, contradicted or not checkable; only contradicted ones flag a text.
+
+What a figure counts follows from the words around it (`rules.yaml`), and what it is about from the names in its clause
+(`context`). It is then compared with all values of that kind that the trace has (`values`): of the tensors that it is
+about, if grammar ties it to them; else of all that may be meant. The words are tables (`lexicon.yaml`), constants of the
+hardware as well (`machine.yaml`).
 
 This check cannot judge an argument, nor words that it does not know.
 """

@@ -4,18 +4,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from musadata.records import ReasoningStep, Trace
-from musadata.teacher.grounding.amounts import judge_amounts
 from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome
-from musadata.teacher.grounding.counting import judge_counts
-from musadata.teacher.grounding.facts import Facts
-from musadata.teacher.grounding.figures import judge_equations, judge_figures
+from musadata.teacher.grounding.context import MOST_THREADS, Stated, View
+from musadata.teacher.grounding.equations import judge_equations
+from musadata.teacher.grounding.facts import Facts, base_name
+from musadata.teacher.grounding.figures import judge_figures
 from musadata.teacher.grounding.geometry import block_sizes, judge_geometry, tile_sizes
-from musadata.teacher.grounding.indexing import judge_formulas, judge_ranges, judge_strides
+from musadata.teacher.grounding.indexing import judge_formulas, judge_ranges
 from musadata.teacher.grounding.normalise import normalise
 from musadata.teacher.grounding.reading import Sentence, read_sentence, split_sentences
 from musadata.teacher.grounding.shapes import judge_tuples
 from musadata.teacher.grounding.statements import judge_statements
-from musadata.teacher.grounding.view import MOST_THREADS, Stated, View
 
 # In this order: each takes the figures that are its own.
 _JUDGES: tuple[Callable[[View], Iterator[Claim]], ...] = (
@@ -23,11 +22,8 @@ _JUDGES: tuple[Callable[[View], Iterator[Claim]], ...] = (
     judge_statements,
     judge_tuples,
     judge_formulas,
-    judge_strides,
     judge_ranges,
     judge_geometry,
-    judge_amounts,
-    judge_counts,
     judge_figures,
 )
 # Claims that words without a subject do not confirm by chance.
@@ -92,7 +88,10 @@ def check_text(text: str, traces: Sequence[Trace]) -> list[Claim]:
 
 def _read(text: str, traces: Sequence[Trace]) -> list[Sentence]:
     names = frozenset(fact.name for trace in traces for fact in trace.tensors)
-    return [read_sentence(part, names) for part in split_sentences(normalise(text))]
+    operators = frozenset(
+        base_name(name).strip("_").removeprefix("native_") for one in traces for name in one.operators
+    )
+    return [read_sentence(part, names, operators) for part in split_sentences(normalise(text))]
 
 
 def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts]) -> list[Stated]:

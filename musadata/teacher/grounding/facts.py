@@ -35,6 +35,7 @@ _VIEWS = frozenset(
         "unbind",
     ]
 )
+_RESHAPES = frozenset(["view", "_unsafe_view", "squeeze", "unsqueeze", "clone"])
 _MOST_AXES = 6
 
 
@@ -79,6 +80,14 @@ class Facts:
         """Tensors that an operator with one of these names made."""
         wanted = set(names)
         return tuple(fact for fact in self.tensors if fact.operator and base_name(fact.operator).rstrip("_") in wanted)
+
+    def views_of(self, facts: tuple[TensorFact, ...]) -> tuple[TensorFact, ...]:
+        """These tensors, and what is only another view of one."""
+        names = {fact.name for fact in facts}
+        views = [
+            f for f in self.tensors if f.operands[:1] and f.operands[0] in names and base_name(f.operator) in _RESHAPES
+        ]
+        return (*facts, *views)
 
     def operands(self, fact: TensorFact) -> tuple[TensorFact, ...]:
         return tuple(self.by_name[name] for name in fact.operands if name in self.by_name)
@@ -196,6 +205,8 @@ class Facts:
         """How many elements go into one of a reduction's results."""
         operands = self.operands(fact)
         if not operands or not fact.operator:
+            return set()
+        if not self._flops(fact):  # it moves elements only
             return set()
         whole, left = math.prod(operands[0].shape), math.prod(fact.shape)
         found = {window} if (window := self.window(fact)) else set()

@@ -1,108 +1,148 @@
-"""What is left: equations, comparisons, arguments, and figures whose words do not say what they count."""
+"""Claims in figures: what each figure counts by its words (`rules.yaml`), and which values the trace has for that."""
 
+import math
 import re
 from collections.abc import Iterator
-from fractions import Fraction
+from dataclasses import dataclass
 
 from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome, judged, unchecked
-from musadata.teacher.grounding.expressions import evaluate
-from musadata.teacher.grounding.lexicon import LIMITS
-from musadata.teacher.grounding.quantities import Quantity
-from musadata.teacher.grounding.view import View
+from musadata.teacher.grounding.context import WARP, View
+from musadata.teacher.grounding.equations import is_derived
+from musadata.teacher.grounding.facts import products, strides_of
+from musadata.teacher.grounding.lexicon import LIMITS, RULES, expand, pattern
+from musadata.teacher.grounding.values import ALLOWED, Figure, reduced_by
 
-_CEILING = re.compile(r"\b(?:ceil\w*|round\w*|floor\w*|remainder|integer|whole|div)\b")
-_SMALLEST = 3  # smaller numbers are everywhere
-_LEAST_SUSPECT = 17  # smaller numbers may be a writer's choice or a count of what no fact holds
-_SHORT = Fraction(1, 10**6)
-_ARGUMENT = re.compile(
-    r"\b(?P<name>kernel(?:[ _]size)?|padding|dilation|groups|eps|epsilon|exponent|"
-    r"momentum|negative[ _]slope|upscale[ _]factor|k|split[ _]size|shifts?|correction|"
-    r"delta|beta|alpha)(?: (?:of|is|=|:|by|size))* $"
-)
+_RATIO, _CHANGE, _ROWS_OF = (pattern(name) for name in ("ratio", "change", "rows_of"))
+_LEAST_SUSPECT = 64  # smaller numbers may be a writer's choice or count what no fact holds
 
 
-def judge_equations(view: View) -> Iterator[Claim]:
-    """Every derivation has to be right, whatever it derives."""
-    for at, item in enumerate(view.items):
-        quantity = item.value
-        if isinstance(quantity, Quantity) and len(quantity.sides) > 1:
-            holds = _is_true(view, quantity)
-            yield judged(ClaimKind.ARITHMETIC, item.text, holds, "is false")
-            if holds and quantity.value.denominator == 1 and view.is_derived(at, view.facts.known):
-                view.stated.results.add(int(quantity.value))
-    for match in re.finditer(r"\bQ(\d+) (<|>|<=|>=) Q(\d+)\b", view.skeleton):
-        one, two = view.quantity(int(match[1])).value, view.quantity(int(match[3])).value
-        holds = {"<": one < two, ">": one > two, "<=": one <= two, ">=": one >= two}[match[2]]
-        yield judged(
-            ClaimKind.ARITHMETIC,
-            f"{view.items[int(match[1])].text} {match[2]} {view.items[int(match[3])].text}",
-            holds,
-            "is false",
-        )
+@dataclass(frozen=True)
+class _Rule:
+    kind: str
+    before: re.Pattern[str] | None
+    after: re.Pattern[str] | None
+    unless: re.Pattern[str] | None
 
 
-def _is_true(view: View, quantity: Quantity) -> bool:
-    scales = [value / quantity.value for value, _ in quantity.options] if quantity.value else [Fraction(1)]
-    first = None
-    for side in quantity.sides:
-        value = evaluate(side.removeprefix("~ "))
-        if value is None:
-            continue
-        if first is None:
-            first = value
-            continue
-        places = re.fullmatch(r"(?:~ )?\d+(?:\.(\d+))?", side)
-        half = Fraction(1, 2) / 10 ** len(places[1]) if places and places[1] else Fraction(0)
-        tolerance = max(half, abs(value) * Fraction(6, 100) if side.startswith("~") else Fraction(0), _SHORT)
-        last = side is quantity.sides[-1]
-        options = [value * scale for scale in scales] if last else [value]
-        spans = [tolerance * scale for scale in scales] if last else [tolerance]
-        if any(abs(first - option) <= span for option, span in zip(options, spans, strict=True)):
-            continue
-        if (
-            value.denominator == 1
-            and abs(first - value) < 1
-            and ("/" in quantity.sides[0] and _CEILING.search(view.skeleton))
-        ):
-            continue
-        if last and quantity.unit in ("percent",) and abs(first - value / 100) <= half / 100 + _SHORT:
-            continue
-        return False
-    return True
+def _compiled(rule: dict[str, str], side: str, end: str = "") -> re.Pattern[str] | None:
+    return re.compile(f"(?:{expand(rule[side])}){end}") if side in rule else None
+
+
+_RULES = [
+    _Rule(rule["kind"], _compiled(rule, "before", "$"), _compiled(rule, "after"), _compiled(rule, "unless_after"))
+    for rule in RULES["figures"]
+]
 
 
 def judge_figures(view: View) -> Iterator[Claim]:
-    """Figures that no other judge took: known or not."""
-    for at, quantity in view.open_figures():
+    yield from _rows_of(view)
+    yield from _ratios(view)
+    yield from _changes(view)
+    for at, _ in view.open_figures():
+        if at in view.taken:
+            continue
         view.taken.add(at)
-        argument = _ARGUMENT.search(view.before(at, 40))
-        if argument and quantity.value.denominator == 1:
-            name = argument["name"].replace(" ", "_")
-            values = view.facts.argument(view.facts.tensors, re.escape(name))
-            if values:
-                yield judged(
-                    ClaimKind.ARGUMENT, view.words(at), quantity.value in values, f"not the {argument['name']}"
-                )
-                continue
-        yield _figure(view, at, quantity)
+        kind, noun, axis = _kind_of(view, at)
+        figure = Figure(view, at, noun, axis)
+        if kind not in ALLOWED:
+            yield _unknown(figure) if kind != "other" else unchecked(ClaimKind.NUMBER, view.words(at))
+            continue
+        claims, values_of, wrong = ALLOWED[kind]
+        yield _judge(figure, claims, values_of(figure), wrong)
 
 
-def _figure(view: View, at: int, quantity: Quantity) -> Claim:
+def _judge(figure: Figure, kind: ClaimKind, allowed: set[float] | None, wrong: str) -> Claim:
+    view, at = figure.view, figure.at
     text = view.words(at)
-    known = view.facts.known | view.stated.results | view.stated.blocks | LIMITS
-    if quantity.unit or quantity.options[0][1] or quantity.value.denominator != 1 or view.is_approximate(at):
-        near = any(quantity.is_near(n, 0.06 if view.is_approximate(at) else 0) for n in known)
-        return Claim(ClaimKind.NUMBER, text, Outcome.CONFIRMED) if near else unchecked(ClaimKind.NUMBER, text)
-    value = int(quantity.value)
-    if view.is_derived(at, known):
-        return Claim(ClaimKind.ARITHMETIC, text, Outcome.CONFIRMED)
-    if abs(value) < _SMALLEST or abs(value) in known:
-        return Claim(ClaimKind.NUMBER, text, Outcome.CONFIRMED if abs(value) >= _SMALLEST else Outcome.UNCHECKED)
-    if re.search(
-        r"\b(?:version|section|step|chapter|table|figure|sm_|compute capability|stage|line)(?: of)? $",
-        view.before(at, 30),
-    ):
+    if not allowed or view.is_denied(at):
+        return unchecked(kind, text)
+    if view.holds(at, allowed):
+        return judged(kind, text, True, "")
+    if not figure.subject.is_strict and is_derived(view, at, view.facts.known):
+        return unchecked(kind, text)
+    return judged(kind, text, False, wrong)
+
+
+def _kind_of(view: View, at: int) -> tuple[str, str, str]:
+    """What a figure counts, its noun, and the number of an axis that its words name."""
+    before, after = view.before(at, 90), view.after(at, 70)
+    for rule in _RULES:
+        one, two = rule.before and rule.before.search(before), rule.after and rule.after.match(after)
+        if (rule.before and not one) or (rule.after and not two) or (rule.unless and rule.unless.match(after)):
+            continue
+        named = (one.groupdict() if one else {}) | (two.groupdict() if two else {})
+        if named.get("axis"):
+            view.taken.add(int(named["axis"]))
+        return rule.kind, named.get("noun") or "", named.get("axis") or ""
+    return "", "", ""
+
+
+def _unknown(figure: Figure) -> Claim:
+    """A figure whose words do not say what it counts: wrong if it is exact, large, and follows from nothing."""
+    view, at = figure.view, figure.at
+    quantity, text, known = view.quantity(at), view.words(at), view.facts.known | view.stated.results | LIMITS
+    if quantity.unit or quantity.value.denominator != 1 or quantity.options[0][1] or view.is_approximate(at):
         return unchecked(ClaimKind.NUMBER, text)
-    if abs(value) < _LEAST_SUSPECT:
+    value = abs(int(quantity.value))
+    if value in known:
+        return Claim(ClaimKind.NUMBER, text, Outcome.CONFIRMED)
+    others = {int(one.value) for n, one in view.all_figures() if n != at and one.value.denominator == 1}
+    others |= view.stated.blocks | view.stated.tiles | {1, 2, 4, 8, WARP}
+    if value < _LEAST_SUSPECT or any(_follows(value, other, known | others) for other in others - {0}):
         return unchecked(ClaimKind.NUMBER, text)
     return judged(ClaimKind.NUMBER, text, False, "no such figure in the facts")
+
+
+def _follows(value: int, other: int, known: frozenset[int]) -> bool:
+    multiples = {value * other + n for n in (0, -1, 1)} | {value * other - n for n in range(min(other, 1025))}
+    if not multiples.isdisjoint(known) or {value - other, value + other, other - value} & known:
+        return True
+    return value % other == 0 and value // other in known
+
+
+def _rows_of(view: View) -> Iterator[Claim]:
+    """ "100 rows of 32 elements": together a tensor, and 32 the length of a row."""
+    for match in _ROWS_OF.finditer(view.skeleton):
+        one, two = int(match["rows"]), int(match["length"])
+        if {one, two} & view.taken or any(view.quantity(n).value.denominator != 1 for n in (one, two)):
+            continue
+        view.taken.update((one, two))
+        facts, rows, length = view.facts, int(view.quantity(one).value), int(view.quantity(two).value)
+        lengths = {n for fact in facts.tensors for n in (*strides_of(fact.shape), *fact.shape[-1:])}
+        lengths |= reduced_by(view, facts.tensors)
+        alike = sum(math.prod(fact.shape) == length for fact in facts.tensors)  # "two vectors of 257"
+        text = f"{view.items[one].text} rows of {view.items[two].text}"
+        holds = rows <= alike or (length in lengths and rows * length in facts.partial)
+        yield judged(ClaimKind.COUNT, text, holds, "no tensor has these rows")
+
+
+def _ratios(view: View) -> Iterator[Claim]:
+    """ "One FLOP for every six bytes"."""
+    for match in _RATIO.finditer(view.skeleton):
+        one, two = int(match["flops"]), int(match["bytes"])
+        if {one, two} & view.taken or not view.quantity(two).value:
+            continue
+        view.taken.update((one, two))
+        ratio, known = float(view.quantity(one).value / view.quantity(two).value), view.facts.trace.intensity
+        text = f"{view.items[one].text} per {view.items[two].text}"
+        yield judged(
+            ClaimKind.INTENSITY, text, abs(ratio - known) <= 0.06 * max(ratio, known), "not the trace's intensity"
+        )
+
+
+def _changes(view: View) -> Iterator[Claim]:
+    """ "The convolution shortens 14 to 13": a size of its operand, and one of its result."""
+    for match in _CHANGE.finditer(view.skeleton):
+        one, two = int(match["old"]), int(match["new"])
+        made = view.subject(two).made
+        if not made or {one, two} & view.taken or view.quantity(one).factors:
+            continue
+        old = {n for fact in made for operand in view.facts.operands(fact) for n in products(operand.shape)}
+        new = {n for fact in made for n in products(fact.shape)}
+        if view.quantity(one).value in (0, 1) or not (old and new):
+            continue
+        view.taken.update((one, two))
+        holds = view.holds(one, set(map(float, old))) and view.holds(two, set(map(float, new)))
+        yield judged(
+            ClaimKind.SHAPE, f"{view.items[one].text} to {view.items[two].text}", holds, "not what this changes"
+        )

@@ -2,27 +2,26 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
-from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
+from musadata.teacher.grounding.claims import Claim, ClaimKind, judged, unchecked
+from musadata.teacher.grounding.context import MOST_THREADS, WARP, View
+from musadata.teacher.grounding.equations import is_derived
 from musadata.teacher.grounding.expressions import numbers_in
-from musadata.teacher.grounding.quantities import Quantity
-from musadata.teacher.grounding.view import MOST_THREADS, WARP, View
+from musadata.teacher.grounding.lexicon import pattern
 
 _USUAL = frozenset((32, 64, 128, 256, 512, 1024))
-_PER_BLOCK = re.compile(
-    r"^(?:-? ?threads?) ?(?:\)|in |to )?(?:per|a|each|every|the|one|in (?:a|"
-    r"each|every|one)|/) ?(?:thread )?blocks?\b|^(?:-? ?threads?) ?(?:thread )?blocks?\b|"
-    r"^threads each\b|^wide blocks"
+_FIGURE = re.compile(r"Q\d+ ")
+_TILES = frozenset((4, 8, 16, 32, 64, 128))
+_OF_BLOCK, _BLOCK_IS, _NOUN, _GRID_IS, _ELIDED = (
+    pattern(name) for name in ("of_block", "block_is", "geometry_noun", "grid_is", "elided_blocks")
 )
-_BLOCK_LEAD = re.compile(
-    r"\b(?:blocks? of(?: size)?|blockdim(?:\.x)?(?: =| of| is)?|block size(?: of|"
-    r" =| is|:)?|blocks? (?:with|has|have|holds)|threads per block(?: =| is|"
-    r":)|blocks of size) (?:about )?$"
+_IDLE, _LIVE, _FULL, _VECTOR, _OTHER = (
+    pattern(name) for name in ("idle", "live", "full", "vectorised", "all_but_last")
 )
-_IDLE = r"(?:idle|unused|wasted|inactive|surplus|spare|excess|extra|masked|superfluous|out-of-range)"
-_LIVE = r"(?:live|active|useful|working|busy|valid|in-range)"
-_PASSES = r"(?:passes|pass|strides|iterations|iteration|rounds?|steps?|trips|loops?)"
+_TILE_NOUN, _TILE_OF, _NO_BLOCK, _WORK, _PER_ROW, _GRID = (
+    pattern(name) for name in ("tile_noun", "tile_of", "no_block_size", "work", "one_per_row", "grid")
+)
 
 
 def block_sizes(view: View) -> set[int]:
@@ -31,44 +30,35 @@ def block_sizes(view: View) -> set[int]:
 
 
 def tile_sizes(view: View) -> set[int]:
-    sizes: set[int] = set()
-    for at, quantity in view.open_figures():
-        if (
-            quantity.factors and re.match(r"(?:thread )?(?:output )?(?:tiles?|blocks?|thread)\b", view.after(at, 30))
-        ) or (quantity.factors and re.search(r"\b(?:tiles?|blocks?) of $", view.before(at, 20))):
-            sizes.update(quantity.factors)
-    return sizes
+    """The sides of tiles that a sentence states."""
+    return {n for at, quantity in view.open_figures() if _is_tile(view, at) for n in quantity.factors}
+
+
+def _is_tile(view: View, at: int) -> bool:
+    named = _TILE_NOUN.match(view.after(at, 30)) or _TILE_OF.search(view.before(at, 20))
+    return bool(at not in view.taken and view.quantity(at).factors and named)
 
 
 def _is_block_size(view: View, at: int) -> bool:
     if view.quantity(at).factors:
         return False
-    return bool(
-        _PER_BLOCK.search(view.after(at, 40))
-        or (
-            _BLOCK_LEAD.search(view.before(at, 40))
-            and not re.match(rf"(?:elements|rows|columns|bytes|floats|{_IDLE}|{_LIVE})", view.after(at, 20))
-        )
-    )
+    after = view.after(at, 40)
+    return bool(_OF_BLOCK.search(after) or (_BLOCK_IS.search(view.before(at, 40)) and not _NO_BLOCK.match(after)))
 
 
 def judge_geometry(view: View) -> Iterator[Claim]:
-    stated = block_sizes(view) | set(view.stated.blocks)
-    tiles = tile_sizes(view) | set(view.stated.tiles)
     here = block_sizes(view)
+    blocks = frozenset(here or view.stated.blocks or _USUAL)
+    tiles = tile_sizes(view) | set(view.stated.tiles)
     for at, quantity in view.open_figures():
-        after, before = view.after(at, 70), view.before(at, 70)
-        if quantity.factors and (
-            re.match(r"(?:thread )?(?:output )?(?:tiles?|blocks?|thread)\b", after)
-            or re.search(r"\b(?:tiles?|blocks?) of $", before)
-        ):
+        if _is_tile(view, at):
             claim: Claim | None = _tile(view, at, tiles)
         elif _is_block_size(view, at):
             threads = int(quantity.value)
             whole = threads % WARP == 0 and 0 < threads <= MOST_THREADS
             claim = judged(ClaimKind.GEOMETRY, view.words(at), whole, "a block has 32 to 1024 threads, in whole warps")
         else:
-            claim = _counted(view, at, frozenset(here or stated), frozenset(tiles), frozenset(here))
+            claim = _counted(view, at, blocks, tiles, bool(here))
         if claim:
             view.taken.add(at)
             yield claim
@@ -76,71 +66,126 @@ def judge_geometry(view: View) -> Iterator[Claim]:
 
 def _tile(view: View, at: int, tiles: set[int]) -> Claim:
     """Two sizes before "blocks": those of a block, or of the grid."""
-    quantity = view.quantity(at)
-    first = quantity.factors
-    if re.search(r"\b(?:grid|launch(?:es|ed)?)\b", view.before(at, 40)):
-        others = tiles - set(first) or tiles
-        return judged(ClaimKind.GEOMETRY, view.words(at), _is_grid(view, first, others), "not a grid over a tensor")
-    whole = math.prod(first) <= MOST_THREADS or re.match(r"(?:output )?tiles?", view.after(at, 20)) is not None
+    factors = view.quantity(at).factors
+    if _GRID.search(view.before(at, 40)):
+        others = tiles - set(factors) or tiles
+        cuts = {tuple(-(-n // size) for n in shape) for shape in view.facts.shapes for size in others}
+        parts = {cut[start : start + length] for cut in cuts for start in range(len(cut)) for length in (1, 2, 3)}
+        good = factors in parts or factors[::-1] in parts
+        good = good or any(math.prod(factors) == -(-count // size) for count in view.facts.counts for size in others)
+        return judged(ClaimKind.GEOMETRY, view.words(at), good, "not a grid over a tensor")
+    whole = math.prod(factors) <= MOST_THREADS or re.match(r"(?:output )?tiles?", view.after(at, 20)) is not None
     return judged(ClaimKind.GEOMETRY, view.words(at), whole, "a block has at most 1024 threads")
 
 
-def _factors(quantity: Quantity) -> list[int]:
-    """Sizes of tiles in the equations of a sentence."""
-    found = (
-        [int(n) for side in quantity.sides for n in numbers_in(side) if n.denominator == 1]
-        if len(quantity.sides) > 1
-        else []
+def _counted(view: View, at: int, blocks: frozenset[int], tiles: set[int], is_told: bool) -> Claim | None:
+    """The judgement of a number of blocks, threads, warps, tiles or passes; None for another figure."""
+    match, before = _NOUN.match(view.after(at, 70)), view.before(at, 60)
+    elided = _GRID_IS.search(before) or (_ELIDED.match(view.after(at, 40)) and "blocks" in view.before(at, 200))
+    if match is None and not elided:
+        return None
+    noun, words = (match["noun"], match[0]) if match else ("blocks", "")
+    if view.quantity(at).value <= (1 if "block" in noun else 2):
+        return unchecked(ClaimKind.GEOMETRY, view.words(at))
+    window = f"{_FIGURE.split(before)[-1]}# {words} {_FIGURE.split(view.after(at, 60)[len(words) :])[0]}"
+    if noun.startswith("warp"):
+        allowed = {b // WARP for b in blocks} | _cut(_work(view, at), {WARP}) | _rows(view)
+    elif noun.startswith(("thread", "lane")) and not noun.startswith("thread block"):
+        allowed = _threads(view, at, blocks, window)
+    elif noun.startswith(("block", "thread block", "cta")):
+        allowed = _blocks(view, at, blocks, tiles, window)
+    elif noun.startswith("tile"):
+        tiles = tiles or {int(n) for _, q in view.all_figures() for side in q.sides for n in numbers_in(side)} & _TILES
+        allowed = _cut(view.facts.sizes, tiles) | _grids(view, tiles)
+    else:
+        sizes = set(blocks) if is_told else set()
+        sizes |= {WARP} if re.search(r"\b(?:warps?|lanes?)\b", view.skeleton) else set()
+        lines = _lines(view) if re.search(r"\b(?:rows?|lines?)\b", view.skeleton) else view.facts.partial
+        allowed = (
+            _cut(lines, sizes) | {n.bit_length() - 1 for n in sizes} | {n // WARP for n in sizes} if sizes else set()
+        )
+    if not allowed:
+        return unchecked(ClaimKind.GEOMETRY, view.words(at))
+    if not view.holds(at, allowed) and is_derived(view, at, view.facts.known):
+        return unchecked(ClaimKind.GEOMETRY, view.words(at))
+    return judged(
+        ClaimKind.GEOMETRY, view.words(at), view.holds(at, allowed), "does not follow from a size and the block"
     )
-    return [n for n in found if n in (4, 8, 16, 32, 64, 128)]
 
 
-def _is_grid(view: View, grid: tuple[int, ...], sizes: Iterable[int]) -> bool:
+def _cut(sizes: Collection[int], by: Collection[int]) -> set[int]:
+    return {-(-n // size) for n in sizes for size in by}
+
+
+def _blocks(view: View, at: int, blocks: frozenset[int], tiles: set[int], window: str) -> set[int]:
+    of_block = re.compile(r"warps? (?:per|a|in each|to a) block")
+    warps = {int(quantity.value) for n, quantity in view.all_figures() if of_block.match(view.after(n, 30))}
+    if warps:
+        return _cut(_rows(view), warps)
+    work = _work(view, at)
+    allowed = _cut(work, blocks)
+    if _PER_ROW.search(view.skeleton):
+        allowed = _rows(view) | set(view.facts.partial)
+    if _FULL.search(window[:90]):
+        allowed |= {n // size for n in work for size in blocks}
+    if _OTHER.search(view.before(at, 20)):
+        allowed |= {n - 1 for n in allowed}
+    if _VECTOR.search(view.skeleton) and "one element per thread" not in view.skeleton:
+        items = {int(q.value) for _, q in view.all_figures() if 1 < q.value <= 16 and q.value.denominator == 1} | {4}
+        allowed |= _cut(work, {size * n for size in blocks for n in items})
+    return allowed | (_grids(view, tiles) | _cut(view.facts.sizes, tiles) if tiles else set())
+
+
+def _grids(view: View, tiles: Collection[int]) -> set[int]:
+    """Tiles that cover the last two axes of a tensor, and those of all its matrices."""
+    found = set()
     for shape in view.facts.shapes:
-        for size in sizes:
-            cut = tuple(-(-n // size) for n in shape)
-            for start in range(len(cut)):
-                for length in (1, 2, 3):
-                    part = cut[start : start + length]
-                    if part in (grid, grid[::-1]):
-                        return True
-    counts = view.facts.counts
-    return any(math.prod(grid) == -(-count // size) for count in counts for size in sizes)
+        if len(shape) > 1:
+            some = {-(-shape[-2] // a) * -(-shape[-1] // b) for a in tiles for b in tiles}
+            found |= some | {n * math.prod(shape[:-2]) for n in some}
+    return found
+
+
+def _threads(view: View, at: int, blocks: frozenset[int], window: str) -> set[int]:
+    is_idle, is_live = _IDLE.search(window), _LIVE.search(window)
+    allowed: set[int] = set()
+    work = _work(view, at)
+    if is_idle or is_live:
+        lines = _lines(view) if re.search(r"\b(?:rows?|lines?)\b", view.skeleton) else set()
+        work = (work & view.facts.counts) | lines or work
+    for n in work:
+        for size in blocks:
+            count = -(-n // size)
+            idle, live = count * size - n, n - (count - 1) * size
+            if is_idle:
+                allowed |= {idle, -n % WARP, -n % size}
+            elif is_live:
+                allowed |= {live, n % WARP, n}
+            else:
+                allowed |= {idle, live, count * size, n, size}
+    if is_idle:
+        return allowed
+    if is_live:
+        allowed |= {WARP} if "lane" in window else set()
+        return allowed | (set() if "useful" in window else set(view.facts.partial))
+    rows = {n * size for n in _rows(view) for size in (WARP, *blocks)}
+    return allowed | set(view.facts.partial) | set(blocks) | rows | {WARP, MOST_THREADS}
 
 
 def _work(view: View, at: int) -> set[int]:
     """How many elements may be dealt out: those that the sentence names, else those of any tensor."""
     facts = view.facts
     named = {
-        int(q.value)
-        for n, item in enumerate(view.items)
-        if n != at
-        and (q := view.quantity(n) if item.kind.value == "Q" else None)
-        and q.value.denominator == 1
-        and re.match(
-            r"(?:[a-z-]+ )?(?:elements|results?|outputs?|values|floats|sums|entries|rows|pixels|scores)\b",
-            view.after(n, 40),
-        )
-    }
-    named &= facts.partial
-    per_output = re.search(
-        (
-            r"\b(?:thread|lane) (?:per|for (?:each|every)|owns? (?:one|an)) (?:output|"
-            r"result)\b|\bto cover the output\b|\boutput"
-        ),
-        view.skeleton,
-    )
+        int(quantity.value)
+        for n, quantity in view.all_figures()
+        if n != at and quantity.value.denominator == 1 and _WORK.match(view.after(n, 40))
+    } & facts.partial
     if named:
         return named
-    if re.search(
-        r"\b(?:warp|block)s? (?:per|for each|for every|to each) (?:row|sum|norm|sequence|line)\b", view.skeleton
-    ):
-        return _rows(view)
-    if per_output:
-        return {math.prod(fact.shape) for fact in facts.outputs} | (
-            {math.prod(s[-2:]) for f in facts.outputs for s in [f.shape]}
-        )
-    return set(facts.counts) | set(facts.partial)
+    outputs = {math.prod(fact.shape) for fact in facts.outputs}
+    return (
+        outputs if re.search(r"\b(?:cover|for|of) the output\b|\bper output\b", view.skeleton) else set(facts.partial)
+    )
 
 
 def _rows(view: View) -> set[int]:
@@ -154,187 +199,4 @@ def _rows(view: View) -> set[int]:
 
 def _lines(view: View) -> set[int]:
     facts = view.facts
-    return {fact.shape[-1] for fact in facts.tensors if fact.shape} | {
-        n for fact in facts.tensors for n in facts.reduced(fact)
-    }
-
-
-def _counted(view: View, at: int, blocks: frozenset[int], tiles: frozenset[int], here: frozenset[int]) -> Claim | None:
-    after = view.after(at, 70)
-    adjectives = (
-        (
-            r"(?:(?:full|whole|more|last|such|launched|total|thread|different|independent|"
-            r"complete|partial|output|consecutive|neighbouring|neighboring|needed|required|"
-        )
-        + _IDLE
-        + "|"
-        + _LIVE
-        + r") )*"
-    )
-    match = re.match(
-        rf"{adjectives}(?P<noun>blocks?|threads?|lanes?|warps?|{_PASSES}|tiles?|thread blocks?|ctas?)\b", after
-    )
-    elided = re.match(
-        (
-            r"(?:per|for each|for every|a) (?:matrix|image|plane|sample|batch|head)|"
-            r"(?:overall|altogether|in total|in all)\b"
-        ),
-        after,
-    ) and re.search(r"\bblocks\b", view.before(at, 200))
-    lead = elided or re.search(
-        (
-            r"\b(?:grid(?:dim(?:\.x)?)?(?: size)?(?: of| =| is|:)|number of blocks(?: is|"
-            r" =|:)|blocks =|blocks needed:|numblocks =) $"
-        ),
-        view.before(at, 40),
-    )
-    if match is None and not lead:
-        return None
-    noun = match["noun"].rstrip("s") if match else "block"
-    if noun in ("step", "round", "loop", "stride", "iteration", "passe", "pas", "pass", "trip"):
-        return _passes(view, at, here)
-    if noun == "tile":
-        tiles = tiles or frozenset(n for q in view.open_figures() for n in _factors(q[1]))
-        allowed = {-(-n // t) for n in view.facts.sizes for t in tiles} | {0}
-        grids = {
-            -(-a // t) * -(-b // t) * c
-            for s in view.facts.shapes
-            for t in tiles
-            for a in s
-            for b in s
-            for c in {1, *s, math.prod(s[:-2] or (1,))}
-        }
-        return (
-            judged(ClaimKind.GEOMETRY, view.words(at), view.holds(at, allowed | grids), "not the number of tiles")
-            if tiles
-            else None
-        )
-    if view.quantity(at).value <= 1:
-        view.taken.add(at)
-        return None
-    whole = match[0] if match else ""
-    window = view.before(at, 50)
-    if noun == "warp":
-        rows = _rows(view)
-        if re.match(r"warps? (?:per|a|in each|in a|each|to a|of a|in every) ", after[:40]) or re.search(
-            r"\bblock (?:has|holds|is|of|with) $|\bper block $", window
-        ):
-            return judged(
-                ClaimKind.GEOMETRY,
-                view.words(at),
-                view.holds(at, {b // WARP for b in blocks or _USUAL}),
-                "not the warps of a block",
-            )
-        allowed = {b // WARP for b in blocks or _USUAL} | {-(-n // WARP) for n in view.facts.partial} | rows
-        return judged(ClaimKind.GEOMETRY, view.words(at), view.holds(at, allowed), "not a number of warps")
-    if noun == "block" or noun in ("cta", "thread block"):
-        return judged(
-            ClaimKind.GEOMETRY,
-            view.words(at),
-            view.holds(at, _blocks(view, at, blocks, tiles)),
-            "not the number of blocks",
-        )
-    return _threads(view, at, blocks, whole)
-
-
-def _blocks(view: View, at: int, blocks: frozenset[int], tiles: frozenset[int]) -> set[int]:
-    work, text = _work(view, at), view.skeleton
-    warps = {
-        int(view.quantity(n).value)
-        for n, item in enumerate(view.items)
-        if item.kind.value == "Q" and re.match(r"warps? (?:per|a|in each|to a) block", view.after(n, 30))
-    }
-    if warps:
-        return {-(-n // w) for n in _rows(view) for w in warps}
-    if re.search(
-        (
-            r"\bblock (?:per|for each|for every|to each|owns (?:one|a)|handles (?:one|"
-            r"a)) (?:[a-z]+ )?(?:row|sum|sequence|plane|channel|image|sample|head|matrix|"
-            r"output|result|norm|group)"
-        ),
-        text,
-    ):
-        return _rows(view) | set(view.facts.partial)
-    allowed: set[int] = set()
-    vector = (
-        {4, 2, 8}
-        if re.search(r"\bfloat4|vectori[sz]ed|elements per thread|per thread\b", text)
-        and "one element per thread" not in text
-        else set()
-    )
-    for n in work:
-        for b in blocks or _USUAL:
-            allowed |= {
-                -(-n // b),
-                n // b
-                if re.search(r"\bfull|whole|complete\b", view.after(at, 20) + view.before(at, 20))
-                else -(-n // b),
-            }
-            allowed |= {-(-n // (b * v)) for v in vector}
-            if re.search(r"\b(?:first|other|previous|remaining) $", view.before(at, 20)):
-                allowed.add(-(-n // b) - 1)
-    if tiles:
-        for shape in view.facts.shapes:
-            cut = [-(-n // t) for n in shape for t in tiles]
-            pairs = {a * b for a in cut for b in cut}
-            more = math.prod(shape[:-2]) if len(shape) > 2 else 1
-            last = {-(-shape[-1] // t) * -(-shape[-2] // t) for t in tiles} if len(shape) > 1 else set()
-            allowed |= set(cut) | (pairs if not blocks else set()) | {n * more for n in last}
-    return allowed
-
-
-def _threads(view: View, at: int, blocks: frozenset[int], words: str) -> Claim | None:
-    if view.quantity(at).value <= 2:  # "no two threads"
-        return None
-    work = _work(view, at)
-    window = view.before(at, 60) + words + view.after(at, 60)
-    allowed: set[int] = set()
-    is_idle = re.search(
-        (
-            rf"\b{_IDLE}\b|\bstay idle\b|nothing to do|do nothing|past the end|out of range|"
-            rf"out of bounds|return(?:s)? early|exit"
-        ),
-        window,
-    )
-    is_live = re.search(rf"\b{_LIVE}\b|\bhave (?:an element|work)\b", window)
-    for n in work:
-        for b in blocks or _USUAL:
-            count = -(-n // b)
-            idle, live = count * b - n, n - (count - 1) * b
-            allowed |= {idle} if is_idle else {live, n} if is_live else {idle, live, count * b, n, b}
-            if is_idle:
-                allowed.add(-n % WARP)
-            elif is_live:
-                allowed.add(n % WARP)
-    if not is_idle:
-        per_output = re.search(r"\bper (?:output|result)\b", window)
-        allowed |= (
-            {math.prod(f.shape) for f in view.facts.outputs} if per_output else set(view.facts.partial) | set(blocks)
-        )
-        if per_output and is_live:
-            allowed = {math.prod(f.shape) for f in view.facts.outputs}
-        allowed |= {WARP, *({MOST_THREADS} if "at most" in window or "limit" in window else ())}
-    holds = view.holds(at, allowed) or view.is_derived(at, view.facts.known)
-    return judged(ClaimKind.GEOMETRY, view.words(at), holds, "does not follow from a size and the block")
-
-
-def _passes(view: View, at: int, blocks: frozenset[int]) -> Claim | None:
-    sizes = set(blocks)
-    if re.search(r"\b(?:warps?|lanes?)\b", view.skeleton):
-        sizes.add(WARP)
-    if not sizes or not re.search(
-        r"\b(?:row|over|rows|elements|column|line|loops?|passes|needs?|takes?|strides?|covers?)\b", view.skeleton
-    ):
-        return None
-    whole = set(view.facts.partial)
-    lines = _lines(view) if re.search(r"\brows?|lines?\b", view.skeleton) else whole
-    allowed = (
-        {-(-n // b) for n in lines | _work(view, at) & whole for b in sizes}
-        if lines is not whole
-        else {-(-n // b) for n in whole for b in sizes}
-    )
-    if lines is not whole:
-        allowed = {-(-n // b) for n in lines for b in sizes}
-    allowed |= {n.bit_length() - 1 for n in sizes} | {n // WARP for n in sizes}
-    holds = view.holds(at, allowed) or view.is_derived(at, view.facts.known)
-    return judged(ClaimKind.GEOMETRY, view.words(at), holds, "not the number of passes")
+    return {n for fact in facts.tensors for n in (*fact.shape[-1:], *facts.reduced(fact))}

@@ -1,207 +1,64 @@
-"""Claims about strides, index formulas and ranges of indices."""
+"""Claims about index formulas and ranges of indices."""
 
-import ast
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 
 from musadata.records import TensorFact
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
-from musadata.teacher.grounding.expressions import linear_steps, parse, split_steps
+from musadata.teacher.grounding.context import View
+from musadata.teacher.grounding.expressions import linear_steps, split_steps
 from musadata.teacher.grounding.facts import strides_of
+from musadata.teacher.grounding.lexicon import LEXICON, axes_in, pattern
 from musadata.teacher.grounding.reading import ItemKind
-from musadata.teacher.grounding.view import View
 
-_APART = (
-    r"(?:elements?|floats?|values?|entries|positions?|numbers|places|slots|indices|"
-    r"words|columns|rows)? ?(?:apart|away|further|later|ahead|distance|stride|"
-    r"from each other|from one another|between (?:consecutive|neighbou?ring|"
-    r"adjacent|successive))\b"
+_ORDER = [tuple(names.split()) for names in LEXICON["orders"]]
+_LAST, _FROM_ZERO, _RANGED, _EXCLUSIVE = (
+    pattern(name) for name in ("last_index", "from_zero", "to_range", "exclusive")
 )
-_STRIDE_LEAD = re.compile(
-    r"\b(?:strides?(?: (?:along|of|for|in|over) (?:the |its )?[\w ]{1,24}?)?(?: (?:is|"
-    r"of|=|:|are|equals|becomes|stays|remains|at|being|has|being still|being only))*|"
-    r"jumps?(?: by| over)?|skips?(?: by| over)?|steps? (?:of|by)|advances?(?: by)?|"
-    r"spaced|apart by|separated by|distance of|moves? by)(?: (?:only|exactly|"
-    r"about|just|still))* $"
+_AXIS_OF, _LEGAL, _CANDIDATE, _NOT_RANGED = (
+    pattern(name) for name in ("axis_of", "legal", "index_value", "not_ranged")
 )
-_AXIS = {
-    "batch": 0,
-    "sample": 0,
-    "first": 0,
-    "outermost": 0,
-    "leading": 0,
-    "channel": 1,
-    "row": -2,
-    "last": -1,
-    "innermost": -1,
-    "column": -1,
-    "inner": -1,
-    "second": 1,
-    "third": 2,
-}
-_ORDER = (
-    ("n", "b", "c", "d", "h", "w"),
-    ("b", "h", "s", "d"),
-    ("n", "i", "j"),
-    ("i", "j", "k"),
-    ("row", "col"),
-    ("r", "c"),
-    ("n", "i", "k"),
-    ("b", "i", "j"),
-    ("m", "k", "n"),
-)
-
-
-def judge_strides(view: View) -> Iterator[Claim]:
-    for at, quantity in view.open_figures():
-        before, after = view.before(at, 80), view.after(at, 80)
-        behind = re.match(rf"{_APART}", after)
-        if not behind and not _STRIDE_LEAD.search(before):
-            continue
-        if (
-            re.match(r"(?:blocks|threads|warps|bytes)\b", after)
-            or re.search(r"\b(?:conv\w*|pool\w*|kernel|window|padding|grid)\b.{0,30}$", before)
-            or re.match(r"(?:kernel|convolution|pool|window|in both|in each direction)", after)
-        ):
-            if not re.match("bytes", after) and int(quantity.value) in view.facts.argument(
-                view.facts.tensors, "stride"
-            ):
-                view.taken.add(at)
-            continue
-        view.taken.add(at)
-        yield judged(ClaimKind.STRIDE, view.words(at), view.holds(at, _strides_at(view, at)), "not such a stride")
-
-
-def _strides_at(view: View, at: int) -> set[int]:
-    facts = view.facts
-    subject = view.subject(at)
-    chosen: Iterable[TensorFact] = subject.facts if subject else facts.tensors
-    window = view.before(at, 90).rpartition(" instead of ")[2] + "# " + view.after(at, 50)
-    number = re.search(r"\b(?:dim|axis|dimension) Q(\d+)", window)
-    axis: int | None = None
-    if number:
-        axis = int(view.quantity(int(number[1])).value)
-        view.taken.add(int(number[1]))
-        if re.search(r"\b(?:dim|axis|dimension) - ?$", view.before(int(number[1]), 20)):
-            axis = -axis
-    else:
-        found = re.findall(
-            (
-                r"\b(batch|sample|channel|row|column|first|outermost|leading|last|innermost|"
-                r"second|third)(?: (?:axis|dimension|dim|index|stride|query|key))|\b(?:next|"
-                r"consecutive|neighbou?ring|adjacent|successive) (?:[a-z]+ )?(batch|sample|"
-                r"image|channel|row|column|element)s?"
-            ),
-            window,
-        )
-        words = [one or two for one, two in found]
-        direction = re.search(r"\b(?:down|along|walking) (?:a|the|one) column\b", window)
-        if direction:
-            axis = -2
-        elif words:
-            axis = _AXIS.get(words[0])
-    if axis is None:
-        steps = {step for fact in chosen for step in fact.stride}
-        if not subject:
-            steps |= {step for fact in facts.tensors for step in strides_of(fact.shape)}
-        named = subject is not None and view.items[subject.at].kind is ItemKind.TENSOR
-        return steps | facts.argument(chosen if named else facts.tensors, "stride")
-    wanted = {fact.stride[axis] for fact in chosen if -len(fact.shape) <= axis < len(fact.shape)}
-    if axis == -2 or axis == 1:  # rows of flattened leading axes; channels that lie last
-        wanted |= (
-            {
-                fact.shape[-1]
-                for fact in chosen
-                if fact.shape
-                and fact.stride
-                and fact.stride[-1] == 1
-                and len(fact.shape) > 1
-                and fact.stride == strides_of(fact.shape)
-            }
-            if axis == -2
-            else set()
-        )
-    return wanted
+_AXES: dict[str, list[int]] = LEXICON["axes"]
+_USUAL_FACTORS = frozenset((2, 4, 8, 16, 32))
 
 
 def judge_formulas(view: View) -> Iterator[Claim]:
     for at, item in view.of_kind(ItemKind.FORMULA):
         text = str(item.value)
+        if re.search(r"lane|warp|tid|thread|block|pid|grid", text, re.IGNORECASE):
+            continue  # a thread's own place
         steps, split = linear_steps(text), split_steps(text)
-        if steps and len(steps[0]) == 1 and not split:
-            yield from _window(view, at, text, steps)
         if split:
-            yield from _split(view, at, text, split)
-        elif steps and len(steps[0]) >= 1:
+            yield from _split(view, at, text, *split)
+        elif steps:
             yield from _offset(view, at, text, steps)
 
 
 def _offset(view: View, at: int, text: str, steps: tuple[dict[str, Fraction], Fraction]) -> Iterator[Claim]:
     """`n * 768 + k * 256 + 3`: the factors are strides of one tensor, in the order of its axes."""
     factors = {name: int(factor) for name, factor in steps[0].items() if factor.denominator == 1}
-    large = [factor for factor in factors.values() if abs(factor) > 2]
-    if not large or "blockDim" in text or len(factors) < len(steps[0]) or "threadIdx" in text or "blockIdx" in text:
+    if len(factors) < len(steps[0]) or not any(abs(factor) > 2 for factor in factors.values()):
         return
-    subject = view.subject(at)
-    if subject and {fact.name for fact in subject.facts} & set(factors):  # `t` is a variable here
-        subject = None
-    candidates = list(subject.facts) if subject else list(view.facts.tensors)
-    fits = any(_fits(factors, steps[1], fact, view) for fact in candidates)
-    if subject and not fits and not _is_told(view, subject.at, at):
-        fits = any(_fits(factors, steps[1], fact, view) for fact in view.facts.tensors)
+    subject, indexed = view.subject(at), _indexed(view, at)
+    named = {fact.name for fact in subject.facts} & set(factors)  # `t` is a variable here
+    chosen = [indexed] if indexed else list(view.facts.tensors if named else subject.mentioned or subject.facts)
+    fits = any(_fits(factors, fact, view) for fact in chosen)
     yield judged(ClaimKind.INDEX_FORMULA, text, fits, "its factors are not the strides of a tensor in this order")
 
 
-def _window(view: View, at: int, text: str, steps: tuple[dict[str, Fraction], Fraction]) -> Iterator[Claim]:
-    """`i - 3` to `i + 3`: how far the window of a convolution or pool reaches."""
-    facts, reach = view.facts, abs(int(steps[1]))
-    if (
-        set(steps[0].values()) != {Fraction(1)}
-        or not reach
-        or not re.search(r"\b(?:touch\w*|reads?|window|taps?|needs?|positions?|from)\b", view.skeleton)
-    ):
-        return
-    if not re.search(r"\bfrom $", view.before(at, 10)) and not re.search(r"\bfrom F\d+ to $", view.before(at, 20)):
-        return
-    windows = [fact for fact in facts.tensors if "padding" in fact.arguments and "stride" in fact.arguments]
-    if not windows:
-        return
-    pads = facts.argument(windows, "padding")
-    sizes = facts.argument(windows, "kernel_size") | {
-        n for f in windows for o in facts.operands(f)[1:2] for n in o.shape[2:]
-    }
-    known = pads | {n - 1 - pad for n in sizes for pad in pads}
-    yield judged(ClaimKind.INDEX_RANGE, text, reach in known, "not the reach of the window")
-
-
-def _is_told(view: View, mention: int, at: int) -> bool:
-    """Whether the words between say that the formula is about the mention."""
-    return at - mention <= 14
-
-
-def _fits(factors: dict[str, int], constant: Fraction, fact: TensorFact, view: View) -> bool:
-    for strides in {fact.stride, strides_of(fact.shape)}:
-        if not all(factor in strides for factor in factors.values()):
-            continue
-        if _is_ordered(factors, strides, fact.shape):
+def _fits(factors: dict[str, int], fact: TensorFact, view: View) -> bool:
+    names = sorted(factors, key=lambda name: -factors[name])
+    for strides in (fact.stride, strides_of(fact.shape)):
+        is_sorted = list(strides) == sorted(strides, reverse=True)
+        if set(factors.values()) <= set(strides) and (not is_sorted or _is_canonical(names)):
             return True
-    if len(factors) <= 2:  # leading axes taken together: rows of the last axis
-        steps = set(strides_of(fact.shape)) | ({fact.shape[-1]} if fact.shape else set())
-        steps |= view.facts.reduced(fact) | {
-            n for f in view.facts.tensors if fact.name in f.operands for n in view.facts.reduced(f)
-        }
-        names = sorted(factors, key=lambda name: -factors[name])
-        return set(factors.values()) <= steps and _is_canonical(names)
-    return False
-
-
-def _is_ordered(factors: dict[str, int], strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    del shape
-    if list(strides) != sorted(strides, reverse=True):
-        return True
-    return _is_canonical(sorted(factors, key=lambda name: -factors[name]))
+    if len(factors) > 2:
+        return False
+    steps = {*strides_of(fact.shape), *fact.shape[-1:]} | view.facts.reduced(fact)  # leading axes taken together
+    steps |= {n for f in view.facts.tensors if fact.name in f.operands for n in view.facts.reduced(f)}
+    return set(factors.values()) <= steps and _is_canonical(names)
 
 
 def _is_canonical(names: list[str]) -> bool:
@@ -210,185 +67,96 @@ def _is_canonical(names: list[str]) -> bool:
     return not orders or any(names == [name for name in order if name in names] for order in orders)
 
 
-def _split(view: View, at: int, text: str, split: tuple[int, int]) -> Iterator[Claim]:
+def _split(view: View, at: int, text: str, divisor: int, size: int) -> Iterator[Claim]:
     """`(i / 64) % 8`: the axis of size 8 whose elements are 64 apart."""
-    divisor, size = split
-    axes = {(math.prod(shape[axis + 1 :]), n) for shape in view.facts.shapes for axis, n in enumerate(shape)}
-    merged = {
-        (math.prod(s[end:]), math.prod(s[start:end]))
-        for s in view.facts.shapes
-        for start in range(len(s))
-        for end in range(start + 1, len(s) + 1)
+    facts, indexed, axis = view.facts, _indexed(view, at), _named_axis(view, at)
+    places = {
+        (math.prod(shape[end:]), math.prod(shape[start:end]))
+        for shape in facts.shapes
+        for start in range(len(shape))
+        for end in range(start + 1, len(shape) + 1)
     }
-    strides = {step for step, _ in axes}
-    sizes = {n for _, n in axes} | view.facts.arguments
-    if size == 0 and divisor <= 2:
-        return
-    named = _named_axis(view, at)
-    indexed = _indexed(view, at)
-    if size and not divisor > 1:
-        good = (
-            any(n == size for _, n in merged)
-            or size in view.facts.arguments
-            or size in (2, 4, 8, 16, 32, *view.stated.blocks)
+    loose = facts.arguments | _USUAL_FACTORS | view.stated.blocks
+    if indexed and indexed.shape:
+        count = math.prod(indexed.shape)
+        rest = {-(-n // divisor) for n in facts.counts | facts.sizes}
+        good = (size in indexed.shape or size == count) and (divisor, size) in places if size else count in rest
+    elif axis and size:
+        chosen = view.subject(at).facts
+        good = any(
+            (math.prod(fact.shape[one + 1 :]) if one != -1 else 1, fact.shape[one]) == (divisor, size)
+            for fact in chosen
+            for one in axis
+            if -len(fact.shape) <= one < len(fact.shape)
         )
-        if named is not None:
-            good = (1, size) in {
-                (math.prod(f.shape[named + 1 :]) if named >= 0 else 1, f.shape[named])
-                for f in _chosen(view, at)
-                if -len(f.shape) <= named < len(f.shape)
-            }
-        if indexed is not None:
-            good = good and size <= math.prod(indexed.shape)
     elif size:
-        good = (divisor, size) in merged or (divisor in strides and size in view.facts.arguments)
-        if named is not None and named >= 0:
-            good = (divisor, size) in {
-                (math.prod(f.shape[named + 1 :]), f.shape[named]) for f in _chosen(view, at) if named < len(f.shape)
-            }
-    else:
-        good = (
-            divisor in strides | sizes
-            or divisor in {n for n, _ in merged}
-            or divisor in (4, 8, 16, 32, *view.stated.blocks)
+        good = (divisor, size) in places or (
+            size in loose and (divisor == 1 or divisor in {step for step, _ in places})
         )
-    if re.search(r"\b(?:lane|warp|tid|threadidx)", text.lower()):
-        return
-    yield judged(ClaimKind.INDEX_FORMULA, text, good, "fits no axis of a tensor")
+    else:
+        good = divisor in {n for place in places for n in place} | facts.sizes | loose
+    if size or divisor > 2:
+        yield judged(ClaimKind.INDEX_FORMULA, text, good, "fits no axis of a tensor")
 
 
-def _chosen(view: View, at: int) -> Iterable[TensorFact]:
-    return view.subject_facts(at) or view.facts.outputs or view.facts.tensors
-
-
-def _named_axis(view: View, at: int) -> int | None:
-    match = re.search(
-        (
-            r"\b(channel|batch|sample|image|row|column|width|height|plane)(?: (?:index|"
-            r"coordinate|number))?(?: (?:is|=|:|of|equals))* $"
-        ),
-        view.before(at, 30),
-    )
-    if match is None:
-        return None
-    return {"channel": 1, "plane": 1, "batch": 0, "sample": 0, "image": 0, "column": -1, "width": -1}.get(match[1])
+def _named_axis(view: View, at: int) -> list[int]:
+    match = _AXIS_OF.search(view.before(at, 40))
+    return _AXES[match["axis"]] if match else []
 
 
 def _indexed(view: View, at: int) -> TensorFact | None:
     """The tensor in `floor[c % 64]`."""
-    if view.before(at, 3).endswith("[ "):
-        for mention in view.subjects.mentions:
-            if mention.at == at - 2:
-                return mention.facts[0]
-    return None
-
-
-_LAST = re.compile(
-    r"\b(?:last|largest|highest|final|maximum|biggest|greatest) (?:valid |legal |"
-    r"flat |linear |flattened |global |row |column |thread |element |output |"
-    r"possible )*(?:index|element|id|offset|position|row|column|thread|value)(?: (?:is|"
-    r"of|=|:|has|index|number|along|in|along the [a-z]+ axis|of the output|the|"
-    r"output))* $"
-)
-_FROM_ZERO = re.compile(r"\bQ(?P<first>\d+) (?:to|through|up to|-|\.\.\.?|and|until|till) (?:and including )?$")
-_RANGED = re.compile(
-    r"\b(?:from|between|range|ranges|indices|index|runs?|numbered|values?|in|"
-    r"goes|varies|are|is|lie|over|with|[a-z]|covers?|for|rows?|columns?|ids?|"
-    r"positions?)(?: (?:from|are|is|=|over|of|in|between|range|values|goes|runs))* $"
-)
+    if not view.before(at, 3).endswith("[ "):
+        return None
+    return next((mention.facts[0] for mention in view.mentions if mention.at == at - 2), None)
 
 
 def judge_ranges(view: View) -> Iterator[Claim]:
     for at, quantity in view.open_figures():
-        if quantity.value.denominator != 1:
+        if quantity.value.denominator != 1 or quantity.unit:
             continue
         before, after, value = view.before(at, 80), view.after(at, 50), int(quantity.value)
         zero = _FROM_ZERO.search(before)
-        if (
-            zero
-            and view.quantity(int(zero["first"])).value in (0, 1)
-            and not re.match(r"(?:bytes|flops|threads?|blocks?)", after)
-        ):
-            first = int(view.quantity(int(zero["first"])).value)
-            if first == 1 and not re.search(r"\bnumbered|from", before):
-                continue
+        first = int(view.quantity(int(zero["first"])).value) if zero else -1
+        if zero and first in (0, 1) and not _NOT_RANGED.match(after):
+            if first == 1 and "numbered" not in before:
+                if not re.search(r"\bind(?:ex|ices)\b", before):
+                    continue
+                value += 1  # indices begin at 0
             view.taken.update((at, int(zero["first"])))
-            last = value - first
-            exclusive = re.match(r"(?:\)|, )?(?:exclusive|excluded|\( ?exclusive)", after) or zero[0].strip().endswith(
-                ("until",)
-            )
-            yield _last_index(view, at, {last} if not exclusive else {value - 1}, quantity.value)
-        elif _LAST.search(before) or (
-            re.search(
-                (
-                    r"\b(?:index|id|indices)(?: [a-z]+)? (?:goes|runs|ranges|reaches|go|run)(?: (?:only|"
-                    r"just))? (?:up )?to (?:at most )?$"
-                ),
-                before,
-            )
-        ):
+            is_open = _EXCLUSIVE.match(after) or zero[0].endswith("until ")
+            yield _last_index(view, at, value - 1 if is_open or (first == 1 and "numbered" in before) else value)
+        elif _LAST.search(before) and not _NOT_RANGED.match(after):
             view.taken.add(at)
-            yield _last_index(view, at, {value}, quantity.value)
-        elif re.search(
-            r"\b(?:argmax|argmin|index|id|label|token|class)(?: (?:of|value|value of|is|=))+ $", before
-        ) and re.search(r"\b(?:legal|valid|possible|allowed|out of range|in range|invalid)\b", after):
+            yield _last_index(view, at, value)
+        elif _CANDIDATE.search(before) and (legal := _LEGAL.search(after)):
             view.taken.add(at)
-            inside = any(value < size for size in _bounds(view, at))
-            negative = bool(re.search(r"\b(?:not|never|out of range|invalid|illegal)\b", after))
-            yield judged(
-                ClaimKind.INDEX_RANGE,
-                view.words(at),
-                inside != negative,
-                "is out of range" if not inside else "is in range",
-            )
+            inside = any(value <= last for last in _lasts(view, at))
+            yield judged(ClaimKind.INDEX_RANGE, view.words(at), inside == (not legal["not"]), "not so by the sizes")
 
 
-def _bounds(view: View, at: int) -> set[int]:
-    facts = view.facts
-    subject = view.subject(at)
-    if subject and subject.by_operator:
-        return {
-            f.shape[axis]
-            for fact in subject.facts
-            for f in facts.operands(fact)[:1]
-            for axis in facts.argument([fact], "dim")
-            if -len(f.shape) <= axis < len(f.shape)
-        } or set(facts.sizes)
-    spans = {facts.spans[f.name][1] + 1 for f in (subject.facts if subject else ()) if f.name in facts.spans}
-    return spans or set(facts.sizes)
+def _last_index(view: View, at: int, last: int) -> Claim:
+    return judged(ClaimKind.INDEX_RANGE, view.words(at), last in _lasts(view, at), "not the last index")
 
 
-def _last_index(view: View, at: int, lasts: set[int], value: Fraction) -> Claim:
-    facts = view.facts
-    subject = view.subject(at)
-    before = view.before(at, 80)
-    chosen = subject.facts if subject else facts.tensors
-    spans = {high for name, (_, high) in facts.spans.items() if not subject or name in {f.name for f in chosen}}
-    axis = next(
-        (
-            number
-            for word, number in _AXIS.items()
-            if re.search(rf"\b{word} (?:axis |dim |dimension )?(?:index|ind|id|position)", before)
-        ),
-        None,
-    )
-    is_float_index = subject is not None and all("int" in fact.dtype for fact in chosen)
-    if is_float_index and spans and subject and not re.search(r"\b(?:element|thread|flat)", before):
-        allowed = set(spans)
-        made = [f for fact in chosen for f in facts.operands(fact)]
-        allowed |= {size - 1 for f in made for size in f.shape}
-    elif re.search(r"\b(?:flat|linear|flattened|global)\b", before):
-        allowed = {math.prod(fact.shape) - 1 for fact in (chosen if subject else facts.tensors)}
-    elif axis is not None and subject:
-        allowed = {fact.shape[axis] - 1 for fact in chosen if -len(fact.shape) <= axis < len(fact.shape)}
-    else:
-        sizes = {n for fact in chosen for n in (*fact.shape, math.prod(fact.shape))} if subject else facts.partial
-        allowed = {n - 1 for n in sizes} | spans
-        if subject and subject.by_operator:
-            allowed |= {n - 1 for fact in chosen for f in facts.operands(fact) for n in f.shape}
-    return judged(ClaimKind.INDEX_RANGE, view.words(at), bool(lasts & allowed), "not the last index")
-
-
-def names_in(text: str) -> set[str]:
-    tree = parse(text)
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree else set()
+def _lasts(view: View, at: int) -> set[int]:
+    """The last indices that the words may mean."""
+    facts, subject, before = view.facts, view.subject(at), view.before(at, 80)
+    chosen = subject.mentioned or subject.facts
+    names = {fact.name for fact in chosen}
+    spans = {high for name, (_, high) in facts.spans.items() if not subject.is_named or name in names}
+    if subject.is_named and spans and not re.search(r"\b(?:element|thread|flat|linear|row|column)", before):
+        return spans | {size - 1 for fact in chosen if fact.operator for size in fact.shape}
+    if subject.made and "arg" in view.skeleton:
+        operands = [(fact, operand) for fact in chosen for operand in facts.operands(fact)[:1]]
+        dims = {(operand, axis) for fact, operand in operands for axis in facts.argument([fact], "dim")}
+        return {operand.shape[axis] - 1 for operand, axis in dims if -len(operand.shape) <= axis < len(operand.shape)}
+    if re.search(r"\b(?:flat|linear|flattened|global)\b", before):
+        return {math.prod(fact.shape) - 1 for fact in chosen}
+    axes = axes_in(before)
+    if axes and subject.is_named:
+        return {fact.shape[one] - 1 for fact in chosen for one in axes if -len(fact.shape) <= one < len(fact.shape)}
+    sizes = {n for fact in chosen for n in (*fact.shape, math.prod(fact.shape))} if subject.is_named else facts.partial
+    if axes and not subject.is_named:
+        sizes = {n for fact in chosen for n in (*fact.shape, math.prod(fact.shape[:-1]))}
+    return {n - 1 for n in sizes} | (spans if not subject.is_certain else set())

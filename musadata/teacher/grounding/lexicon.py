@@ -1,5 +1,6 @@
-"""The tables of words in `lexicon.yaml` and of machine limits in `machine.yaml`."""
+"""The tables of words in `lexicon.yaml` and `rules.yaml`, and of machine limits in `machine.yaml`."""
 
+import re
 from importlib import resources
 from typing import Any
 
@@ -12,6 +13,8 @@ def _load(name: str) -> Any:
 
 LEXICON: dict[str, Any] = _load("lexicon.yaml")
 MACHINE: dict[str, Any] = _load("machine.yaml")
+RULES: dict[str, Any] = _load("rules.yaml")
+RULES["words"]["dimension"] = "|".join(sorted(LEXICON["dimensions"], key=len, reverse=True))
 DTYPES: dict[str, str] = {word: dtype for dtype, words in LEXICON["dtypes"].items() for word in words}
 # What a word calls: the aten operators that make such a tensor.
 OPERATOR_WORDS: dict[str, tuple[str, ...]] = {
@@ -20,3 +23,31 @@ OPERATOR_WORDS: dict[str, tuple[str, ...]] = {
 FORMULA_NAMES = frozenset(LEXICON["formula_names"])
 STOP_WORDS = frozenset(LEXICON["stop_words"])
 LIMITS = frozenset(int(number) for numbers in MACHINE["limits"].values() for number in numbers)
+
+_AXIS_WORD = "|".join(LEXICON["axes"])
+AXIS_WORDS = re.compile(
+    rf"\b(?P<one>{_AXIS_WORD})(?: (?!reduced)[a-z]+)? "
+    r"(?:axis|dimension|dim|index|indices|ids?|stride|query|key|coordinate)\b"
+    rf"|\b(?:next|consecutive|neighbou?ring|adjacent|successive|one) (?:[a-z]+ )?(?P<two>{_AXIS_WORD})s?\b"
+    rf"|\b(?P<three>{_AXIS_WORD}) stride"
+)
+
+
+def axes_in(words: str) -> list[int]:
+    """The axes that the first such words may mean; none if there are no such words."""
+    found = AXIS_WORDS.search(words)
+    axes: dict[str, list[int]] = LEXICON["axes"]
+    return axes[found["one"] or found["two"] or found["three"]] if found else []
+
+
+def expand(text: str) -> str:
+    """A pattern with its `{words}` filled in."""
+    words: dict[str, str] = RULES["words"]
+    while match := re.search(r"\{([a-z_]+)\}", text):
+        text = text.replace(match[0], f"(?:{words[match[1]]})")
+    return text
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """A pattern of `rules.yaml`."""
+    return re.compile(expand(RULES["patterns"][name]))

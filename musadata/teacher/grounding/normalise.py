@@ -22,6 +22,7 @@ _NUMBER_WORDS = re.compile(
 _LARGE_AFTER_DIGITS = re.compile(
     r"(?<![\w.])(\d+(?:\.\d+)?)[ -]?(thousand|million|billion|trillion|k)\b(?!\w)", re.IGNORECASE
 )
+_JOINED = [(re.compile(rf"\b{words}\b", re.IGNORECASE), joined) for words, joined in NOTATION["joined"].items()]
 _DIGITS = 18  # longer numbers are no figure of a trace
 
 _REWRITES = tuple(
@@ -64,6 +65,9 @@ def normalise(text: str) -> str:
     text = re.sub(r"(?<=\d)\s?–\s?(?=\d)", " to ", text).replace("–", " - ")
     for pattern, replacement in _REWRITES:
         text = pattern.sub(_join_digits if replacement is None else replacement, text)
+    text = re.sub(r"(?<=\w)'s\b", "", text)
+    for words, joined in _JOINED:
+        text = words.sub(joined, text)
     text = re.sub(r"\\([A-Za-z]+)", lambda match: NOTATION["latex"].get(match[1], " "), text)
     text = _NUMBER_WORDS.sub(lambda match: _digits(match[0]), text)
     return _LARGE_AFTER_DIGITS.sub(_scaled, text)

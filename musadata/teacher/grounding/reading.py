@@ -21,6 +21,7 @@ _LONGEST_RUN = 120  # tokens of one expression
 _MATRICES = re.compile(r"(?P<one>\( \d+(?: \* \d+)+ \)) \* (?P<two>\( \d+(?: \* \d+)+ \))")
 _BINARY = frozenset(["+", "-", "*", "/", "//", "%", "^", "mod"])
 _OPEN, _CLOSED = {"(": ")", "⌈": "⌉", "⌊": "⌋"}, {")", "⌉", "⌋"}
+_SAID_OF = ("is", "has", "=", ":", "and", ",", "in", "in ", ")")  # behind a matrix A, not behind an article
 _FUNCTIONS = frozenset(["ceil", "floor", "min", "max", "cdiv", "ceil_div", "ceildiv", "div_up"])
 
 
@@ -101,15 +102,15 @@ def split_sentences(text: str) -> Iterator[str]:
         start = end
 
 
-def read_sentence(text: str, tensors: frozenset[str]) -> Sentence:
-    """The items of a sentence in normalised notation; `tensors` are the names that the traces know."""
-    return Sentence(text, list(_Reader(text, tensors).items()))
+def read_sentence(text: str, tensors: frozenset[str], operators: frozenset[str] = frozenset()) -> Sentence:
+    """The items of a sentence in normalised notation; `tensors` and `operators` are names that the traces know."""
+    return Sentence(text, list(_Reader(text, tensors, operators).items()))
 
 
 class _Reader:
-    def __init__(self, text: str, tensors: frozenset[str]):
+    def __init__(self, text: str, tensors: frozenset[str], operators: frozenset[str]):
         self.tokens = [(match.lastgroup or "", match[0], match.start(), match.end()) for match in _TOKEN.finditer(text)]
-        self.text, self.tensors = text, tensors
+        self.text, self.tensors, self.operators = text, tensors, operators
 
     def items(self) -> Iterable[Item]:
         at = 0
@@ -145,7 +146,9 @@ class _Reader:
             quoted or self._is(at + 1, "[") or (word not in STOP_WORDS and lower not in OPERATOR_WORDS)
         ):
             return Item(ItemKind.TENSOR, word, word)
-        if lower in OPERATOR_WORDS:
+        if len(word) == 1 and word != lower and lower in self.tensors and (word != "A" or self._is(at + 1, *_SAID_OF)):
+            return Item(ItemKind.TENSOR, lower, lower)
+        if lower in OPERATOR_WORDS or (lower in self.operators and (quoted or lower not in STOP_WORDS)):
             return Item(ItemKind.OPERATOR, word, lower)
         if word in "`\"'" or (word == "-" and (self._touches(at) or self._touches(at + 1))):
             return None

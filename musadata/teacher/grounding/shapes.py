@@ -1,59 +1,51 @@
-"""Claims in tuples: shapes, strides, places of elements, arguments."""
+"""Claims in tuples and products: shapes, strides, places of elements, arguments."""
 
 import itertools
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from musadata.records import TensorFact
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged, unchecked
+from musadata.teacher.grounding.context import View
 from musadata.teacher.grounding.facts import slices, strides_of
+from musadata.teacher.grounding.lexicon import pattern
 from musadata.teacher.grounding.reading import ItemKind
-from musadata.teacher.grounding.view import View
 
-_ARGUMENT = re.compile(
-    r"\b(?:dims?|axes|axis|dimensions|kernel(?: size)?|kernel_size|padding|pad|"
-    r"padded by|dilation|window|output_size|output size|size|normalized_shape|"
-    r"shifts?|repeats?|permutation|order|permutes?(?: with)?|reshape|view|expand)(?: (?:of|"
-    r"is|by|to|with|=))*[ (]*$"
+_GEOMETRY, _STRIDES, _ARGUMENT, _PLACE = (
+    pattern(name) for name in ("before_geometry", "before_strides", "before_argument", "before_place")
 )
-_STRIDE = re.compile(r"\bstrides?\b(?:(?! shape| S\d)[^;])*$")
-_INDEX = re.compile(
-    r"\b(?:index|indices|element|elements|position|coordinates?|entry|at|multi-index)(?: (?:of|is|are|=|:))*[ (]*$"
+_INTERVAL, _MEASURED, _WINDOW, _COUNTED, _MOVED, _OFFSET, _IS_TOLD = (
+    pattern(name)
+    for name in ("before_interval", "measured", "window_noun", "counted", "before_moved", "before_offset", "is_shape")
 )
-_RANGE = re.compile(
-    r"\b(?:in|within|range|interval|anywhere in|from|lies in|runs over|spans|"
-    r"values in|indices in)(?: (?:the|range|interval|of))* $"
-)
-_SHAPE_NOUN = (
-    r"(?:matrix|matrices|tensors?|arrays?|images?|planes?|maps?|grid of elements|"
-    r"each|column|slices?|output|result|input|batch|weight|product|blocks? of (?:the )?(?:matrix|"
-    r"output))"
-)
+_REARRANGED, _EXCLUSIVE, _ENDS, _GIVING = (pattern(name) for name in ("rearranged", "exclusive", "ends", "giving"))
+_OF_THREADS = re.compile(r"\b(?:threads?|grid|launch|tiles?|tiling|cuda|kernel)\b")
+_BLOCK = re.compile(r"blocks?\b")
+_MOST_AXES = 7
+
+Shape = tuple[int, ...]
 
 
 def judge_tuples(view: View) -> Iterator[Claim]:
     for at, item in view.of_kind(ItemKind.TUPLE):
         if at in view.taken:
             continue
-        numbers = item.value
+        numbers, before = item.value, view.before(at, 60)
         assert isinstance(numbers, tuple)
         view.taken.add(at)
-        before = view.before(at, 60)
-        if re.search(
-            r"\b(?:blocks?|grid|griddim|blockdim|dim3|tiles?|launch|threads)(?: (?:of|is|=|shape|size|with))*[ (]*$",
-            before,
-        ):
+        if _GEOMETRY.search(before):
             yield unchecked(ClaimKind.GEOMETRY, item.text)
-        elif _STRIDE.search(before):
+        elif _STRIDES.search(before):
             yield _strides(view, at, numbers)
         elif _ARGUMENT.search(before):
-            known = numbers in view.facts.tuples or set(
-                map(abs, numbers)
-            ) <= view.facts.arguments | view.facts.sizes | {0, 1, 2, 3, 4}
-            yield judged(ClaimKind.ARGUMENT, item.text, known or numbers in view.facts.shapes, "no such argument")
-        elif len(numbers) == 2 and numbers[0] == 0 and _RANGE.search(before):
+            facts = view.facts
+            loose = facts.arguments | facts.sizes | {0, 1, 2, 3, 4}
+            known = numbers in facts.tuples or numbers in facts.shapes or set(map(abs, numbers)) <= loose
+            yield judged(ClaimKind.ARGUMENT, item.text, known, "no such argument")
+        elif len(numbers) == 2 and numbers[0] == 0 and _INTERVAL.search(before):
             yield _interval(view, at, numbers)
-        elif _INDEX.search(before) and not re.search(r"\bshape", before[-30:]) and numbers not in view.facts.shapes:
+        elif _PLACE.search(before) and numbers not in view.facts.shapes:
             yield _place(view, at, numbers)
         else:
             yield _shape(view, at, numbers, item.text)
@@ -61,169 +53,93 @@ def judge_tuples(view: View) -> Iterator[Claim]:
 
 
 def _products(view: View) -> Iterator[Claim]:
-    """`8 * 33` as a shape: "is 32 by 33", "a 25 × 25 matrix"."""
+    """`8 * 33` as a shape: "is 32 by 33", "a 25 × 25 matrix", "from 15 × 8 to 18 × 11"."""
     for at, quantity in view.open_figures():
         if not quantity.factors or len(quantity.sides) > 1:
             continue
-        after, before = view.after(at, 40), view.before(at, 50)
-        if re.match(
-            r"(?:kernels?|filters?|windows?|pool|pooling|convolution|tiles?|blocks?|threads?|stencil|grid|unroll)\b",
-            after,
-        ) or re.search(r"\b(?:tiles?|blocks?|window|kernel|grid|filter)(?: (?:of|is|=|:|size))* $", before):
-            if re.match(r"(?:kernels?|filters?|windows?|convolution|pool|pooling)\b", after):
-                view.taken.add(at)
-                tuples = view.facts.tuples | {part for shape in view.facts.shapes for part in slices(shape)}
-                yield judged(ClaimKind.ARGUMENT, view.words(at), quantity.factors in tuples, "no such window")
-            continue
-        is_subject = _owner(view, at) or re.search(
-            (
-                r"\b(?:matrix|tensor|shape|view|accumulator|copy|it|map) (?:is|are|has|of|"
-                r"with|becomes|:|=)(?: (?:a|an|of|the|shape|size))* $"
-            ),
-            before,
-        )
-        is_noun = re.match(rf"(?:[a-z]+ )?{_SHAPE_NOUN}\b", after) and not re.match(
-            r"(?:[a-z]+ )?(?:elements|values|floats|entries|bytes|results|outputs)", after
-        )
-        moved = re.search(r"\b(?:from|to|into|of) $", before) and re.match(r"(?:to|into|becomes?|,|\.|$|->)", after)
-        if is_subject or is_noun or moved:
-            if re.match(
-                (
-                    r"(?:[a-z]+ )?(?:elements|values|floats|entries|bytes|flops|results|threads|"
-                    r"weights|outputs|scores|logits|numbers)\b"
-                ),
-                after,
-            ):
-                continue
+        before, after = view.before(at, 50), view.after(at, 40)
+        if _WINDOW.match(after):
             view.taken.add(at)
-            yield _shape(view, at, quantity.factors, view.items[at].text, strict=bool(is_subject))
+            tuples = view.facts.tuples | {part for shape in view.facts.shapes for part in slices(shape)}
+            yield judged(ClaimKind.ARGUMENT, view.words(at), quantity.factors in tuples, "no such window")
+        elif _GEOMETRY.search(before) or (
+            _COUNTED.match(after) and (not _BLOCK.match(after) or _OF_THREADS.search(view.skeleton))
+        ):
+            continue
+        elif (
+            _MEASURED.match(after)
+            or _BLOCK.match(after)
+            or _IS_TOLD.search(before)
+            or (_MOVED.search(before) and _ENDS.match(after))
+        ):
+            view.taken.add(at)
+            yield _shape(view, at, quantity.factors, view.items[at].text)
 
 
-def _strides(view: View, at: int, numbers: tuple[int, ...]) -> Claim:
+def _strides(view: View, at: int, numbers: Shape) -> Claim:
     subject = view.subject(at)
-    chosen = subject.facts if subject else view.facts.tensors
-    good = numbers in {fact.stride for fact in chosen} or (
-        subject is not None
-        and subject.by_operator
-        and numbers in {f.stride for fact in chosen for f in view.facts.operands(fact)}
-        and bool(re.search(r"\bbefore\b", view.skeleton))
-    )
-    if subject and re.search(r"\bbefore the (?:copy|clone)\b", view.skeleton):
-        good = good or numbers in view.facts.strides
-    good = good or (len(numbers) <= 3 and numbers in view.facts.tuples)  # of a convolution or pool
+    known = {fact.stride for fact in subject.mentioned or subject.facts}
+    good = numbers in known or (len(numbers) <= 3 and numbers in view.facts.tuples)  # of a convolution or pool
     return judged(ClaimKind.STRIDE, f"strides {view.items[at].text}", good, "no such strides")
 
 
-def _interval(view: View, at: int, numbers: tuple[int, ...]) -> Claim:
+def _interval(view: View, at: int, numbers: Shape) -> Claim:
     """`[0, 64]`: closed, unless the text says otherwise."""
-    last = numbers[1]
-    if re.match(r"(?:, )?(?:exclusive|excluded|half-open)", view.after(at, 30)) or view.items[at].text.endswith(")"):
-        last -= 1
-    subject = view.subject(at)
-    spans = {
-        span[1] for name, span in view.facts.spans.items() if not subject or name in {f.name for f in subject.facts}
-    }
-    allowed = spans or {size - 1 for size in view.facts.sizes | view.facts.counts}
-    return judged(ClaimKind.INDEX_RANGE, view.items[at].text, last in allowed, "not the range of these")
+    is_open = _EXCLUSIVE.match(view.after(at, 30)) or view.items[at].text.endswith(")")
+    subject, facts = view.subject(at), view.facts
+    names = {fact.name for fact in subject.facts}
+    spans = {span[1] for name, span in facts.spans.items() if not subject.is_named or name in names}
+    allowed = spans or {size - 1 for size in facts.sizes | facts.counts}
+    return judged(ClaimKind.INDEX_RANGE, view.items[at].text, numbers[1] - bool(is_open) in allowed, "not their range")
 
 
-def _place(view: View, at: int, numbers: tuple[int, ...]) -> Claim:
-    subject = view.subject(at)
-    chosen = [fact for fact in (subject.facts if subject else view.facts.tensors) if len(fact.shape) == len(numbers)]
+def _place(view: View, at: int, numbers: Shape) -> Claim:
+    """ "Element (3, 1) is at offset 100"."""
+    subject, text = view.subject(at), view.items[at].text
+    chosen = [fact for fact in subject.facts if len(fact.shape) == len(numbers)]
     chosen = chosen or [fact for fact in view.facts.tensors if len(fact.shape) == len(numbers)]
     inside = [fact for fact in chosen if all(0 <= n < size for n, size in zip(numbers, fact.shape, strict=True))]
     if not inside:
-        return judged(ClaimKind.INDEX_RANGE, view.items[at].text, False, "no tensor has such an element")
-    offsets = {sum(map(int.__mul__, numbers, steps)) for f in inside for steps in (f.stride, strides_of(f.shape))}
+        return judged(ClaimKind.INDEX_RANGE, text, False, "no tensor has such an element")
+    offsets = {
+        sum(map(int.__mul__, numbers, steps)) for fact in inside for steps in (fact.stride, strides_of(fact.shape))
+    }
     for behind, quantity in view.open_figures():
-        if behind > at and re.search(
-            (
-                r"\b(?:at|offset|index|address|position|element|=)(?: (?:offset|index|flat|"
-                r"position|address|is|of|linear))* $"
-            ),
-            view.before(behind, 40),
-        ):
+        if behind > at and _OFFSET.search(view.before(behind, 40)):
             view.taken.add(behind)
-            words = f"{view.items[at].text} at {view.items[behind].text}"
+            words = f"{text} at {view.items[behind].text}"
             return judged(
-                ClaimKind.INDEX_FORMULA,
-                words,
-                int(quantity.value) in offsets and is_true_equation(quantity.sides),
-                "not the offset of this element",
+                ClaimKind.INDEX_FORMULA, words, int(quantity.value) in offsets, "not the offset of this element"
             )
-    return judged(ClaimKind.INDEX_RANGE, view.items[at].text, True, "")
+    return judged(ClaimKind.INDEX_RANGE, text, True, "")
 
 
-def is_true_equation(sides: tuple[str, ...]) -> bool:
-    from musadata.teacher.grounding.expressions import evaluate
-
-    values = [evaluate(side.removeprefix("~ ")) for side in sides]
-    return len({value for value in values if value is not None}) <= 1
-
-
-def _shape(view: View, at: int, numbers: tuple[int, ...], text: str, strict: bool = False) -> Claim:
-    facts = view.facts
-    owner = _owner(view, at)
-    if owner:
-        good = (
-            numbers in {fact.shape for fact in owner}
-            or (
-                len(numbers) < max((len(fact.shape) for fact in owner), default=0)
-                and not strict
-                and numbers in {part for fact in owner for part in slices(fact.shape)}
-            )
-            or (len(numbers) == 2 and any(numbers == fact.shape[-2:] for fact in owner))
-        )
-        return judged(ClaimKind.SHAPE, text, good, "not the shape of this tensor")
-    known = numbers in facts.shapes or numbers in facts.strides or numbers in facts.tuples
-    known = known or any(numbers in slices(shape) for shape in facts.shapes)
-    known = known or all(abs(n) <= 1 for n in numbers)
-    if not known and len(numbers) == 2:
-        known = numbers in {(a, b) for shape in facts.shapes for a, b in itertools.pairwise(_merged(shape))}
+def _shape(view: View, at: int, numbers: Shape, text: str) -> Claim:
+    facts, subject = view.facts, view.subject(at)
+    gives = subject.made and _GIVING.search(view.before(at, 40))  # "the mean drops a dimension, giving (8, 33)"
+    owned = subject.is_certain or bool(gives)
+    chosen: Iterable[TensorFact] = (subject.made if gives else subject.facts) if owned else facts.tensors
+    shapes = {fact.shape for fact in chosen}
+    parts = {part for shape in shapes for part in slices(shape)} if len(numbers) < _rank(shapes) else set()
+    if owned and not _REARRANGED.search(view.skeleton):
+        tails = {shape[-len(numbers) :] for shape in shapes} if len(numbers) >= 2 else parts
+        return judged(ClaimKind.SHAPE, text, numbers in shapes | tails, "not the shape of this tensor")
+    known = numbers in shapes | parts | facts.strides | facts.tuples or all(abs(n) <= 1 for n in numbers)
+    known = known or any(numbers in merges(tuple(n for n in shape if n != 1)) for shape in shapes)
     return judged(ClaimKind.SHAPE, text, known, "no such shape, stride or argument")
 
 
-def _merged(shape: tuple[int, ...]) -> list[int]:
-    return [n for n in shape if n != 1]
+def _rank(shapes: Iterable[Shape]) -> int:
+    return max(map(len, shapes), default=0)
 
 
-_OWNED = re.compile(
-    r"^(?:(?:has|have|is|are|of|with|a|an|the|shape|shapes?|:|=|keeps|becomes|"
-    r"stays|stored|as|in|now|still|then|itself|also|arrives|comes|enters|holds|"
-    r"size|sized|being|form|forms|tensor|and|its|dtype|returned|,|\(|gives|leaves|"
-    r"yields|produces|makes|turned|into|remains|before|output|input|parameter|"
-    r"view|only|really|D\d+|both|each|each of|by|reads|measures|laid|out|contiguous|"
-    r"row-major|created|T\d+|result|array|matrix|therefore|exactly|shaped|weight|"
-    r"to|expands|maps) ?)*$"
-)
-
-
-def _owner(view: View, at: int) -> tuple[TensorFact, ...]:
-    """The tensors whose shape a tuple is, where the words between say that."""
-    items = view.items
-    for mention in reversed(view.subjects.mentions):
-        if mention.at >= at:
-            continue
-        between = view.skeleton[view.sentence.end(mention.at) : view.sentence.start(at)]
-        if "-" in between.split() or "->" in between.split():
-            return ()
-        match = _OWNED.match(between)
-        if match is None:
-            return ()
-        if mention.by_operator and not re.search(
-            r"\b(?:has|is|are|shape|gives|leaves|yields|produces|=|becomes|into|forms?)\b|^$", between.strip()
-        ):
-            return ()
-        if re.search(r"\bT\d+\b", between) and not mention.by_operator:
-            return ()
-        if not mention.by_operator and re.search(
-            r"\b(?:into|to|gives|leaves|yields|produces|makes|turned|expands|maps)\b", between
-        ):
-            return ()
-        extra = mention.facts
-        operand = re.search(r"\bbefore\b", between + view.after(at, 30))
-        if operand and mention.by_operator:
-            extra = tuple(f for fact in mention.facts for f in view.facts.operands(fact)) + extra
-        return extra
-    del items
-    return ()
+def merges(shape: Shape) -> set[Shape]:
+    """The shapes that it has when neighbouring axes are taken together."""
+    if len(shape) > _MOST_AXES:
+        return {shape}
+    found = set()
+    for length in range(len(shape)):
+        for cuts in itertools.combinations(range(1, len(shape)), length):
+            ends = [0, *cuts, len(shape)]
+            found.add(tuple(math.prod(shape[start:end]) for start, end in itertools.pairwise(ends)))
+    return found

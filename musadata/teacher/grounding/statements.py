@@ -5,101 +5,86 @@ from collections.abc import Iterator
 
 from musadata.records import Bound
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
+from musadata.teacher.grounding.context import Mention, View
 from musadata.teacher.grounding.facts import is_contiguous
+from musadata.teacher.grounding.lexicon import LEXICON, pattern
 from musadata.teacher.grounding.reading import ItemKind
-from musadata.teacher.grounding.view import View
+from musadata.tracing.roofline import tensor_bytes
 
-_NOT = r"\b(?:not|never|no|neither|nor|n't|hardly|far from|isn't|aren't|without|rather than|instead of|than)\b"
-_MEMORY = re.compile(
-    r"\b(?:memory|bandwidth|traffic|dram)[- ]?(?:traffic[- ])?(?:bound|limited|"
-    r"bottleneck(?:ed)?|dominated)|\b(?:memory|bandwidth|traffic|dram|hbm)(?: traffic|"
-    r" bandwidth)? (?:is (?:the |what )?(?:limit|limits|bottleneck|limiting)|"
-    r"decides|dominates|bounds|limits|sets|governs)|\b(?:limited|bound|bounded|"
-    r"dominated|capped|governed) by (?:the )?(?:memory|bandwidth|traffic|dram|"
-    r"hbm|data movement)|\bmemory side of\b|\bbound (?:is|:) memory|(?:left|"
-    r"memory) of the ridge|\bbelow the (?:ridge|balance|machine)"
+_MEMORY, _COMPUTE = pattern("memory_bound"), pattern("compute_bound")
+_HYPOTHETICAL, _NEGATED, _ADVICE, _NOT_DTYPE = (
+    pattern(name) for name in ("hypothetical", "negated", "advice", "not_dtype")
 )
-_COMPUTE = re.compile(
-    r"\b(?:compute|arithmetic|alu|math|flop)s?[- ]?(?:bound|limited|dominated|"
-    r"bottlenecked)|\b(?:compute|arithmetic|math|alus?)(?: throughput)? (?:is (?:the |"
-    r"what )?(?:limit|limits|bottleneck|limiting)|decides|dominates|bounds|limits|"
-    r"governs)|\b(?:limited|bound|bounded|dominated|capped|governed) by (?:the )?(?:arithmetic|"
-    r"compute|computation|math|flops|alus?|fp32 throughput)|\bcompute side of\b|"
-    r"\bbound (?:is|:) (?:compute|arithmetic)|\babove the (?:ridge|balance|machine)"
+_ALL, _CONTIGUOUS, _NOT_ASKED, _SAME, _NO_FLOPS = (
+    pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "same", "no_flops")
 )
-_ADVICE = re.compile(
-    r"\b(?:accumulat\w*|could|should|would|might|may|cast\w*|convert\w*|literals?|"
-    r"if|instead|unless|prefer\w*|promot\w*|constants?|suffix|avoid\w*|mistake|"
-    r"than|indexes|arithmetic in|offsets?|index arithmetic|registers?|overflow\w*|"
-    r"epsilon|round\w*|compil\w*|tf32|slower|comput\w*|hypothetical\w*|reference)\b"
-)
-_DTYPE_PHRASES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"\bhalf[- ]precision\b|\bhalf floats?\b|\b16[- ]bit floats?\b", ("float16", "bfloat16")),
-    (r"\b(?:double[- ]precision|64[- ]bit floats?)\b", ("float64",)),
-    (r"\b(?:single[- ]precision|32[- ]bit floats?)\b", ("float32",)),
-)
-_INTEGERS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
+_OVER_AXIS, _ADJACENT, _AXES = pattern("over_axis"), pattern("adjacent"), LEXICON["axes"]
+_DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
+_BITS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
 
 
 def judge_statements(view: View) -> Iterator[Claim]:
     yield from _bound(view)
     yield from _dtypes(view)
     yield from _contiguity(view)
-    yield from _same_shape(view)
-    yield from _operators(view)
+    yield from _same(view)
+    yield from _axes(view)
+    for match in _ADJACENT.finditer(view.skeleton):
+        axis, chosen = (-1 if match["unit"] == "row" else -2), view.subject(_item_at(view, match.start())).facts
+        near = any(len(fact.shape) >= -axis and fact.stride[axis] == 1 for fact in chosen)
+        denied = re.search(r"\b(?:not|never|no)\b|n't", match["is"]) is not None
+        yield judged(ClaimKind.STRIDE, match[0], near != denied, "its strides say otherwise")
+    for _, item in view.of_kind(ItemKind.OPERATOR):
+        name = str(item.value)
+        if name.startswith("aten."):
+            known = any(operator == name or operator.startswith(name + ".") for operator in view.facts.trace.operators)
+            yield judged(ClaimKind.OPERATOR, item.text, known, "no such operator was dispatched")
+    if (none := _NO_FLOPS.search(view.skeleton)) and not _HYPOTHETICAL.search(view.skeleton):
+        yield judged(ClaimKind.FLOPS, none[0], view.facts.trace.flops == 0, f"{view.facts.trace.flops} FLOPs are made")
 
 
 def _bound(view: View) -> Iterator[Claim]:
-    text = view.skeleton
-    for pattern, bound in ((_MEMORY, Bound.MEMORY), (_COMPUTE, Bound.COMPUTE)):
-        for match in pattern.finditer(text):
-            lead = text[max(0, match.start() - 40) : match.start()]
-            if re.search(r"\b(?:would|if|could|were|had|becomes?|until|when)\b[^,]*$", lead):
+    text, here = view.skeleton, view.facts.trace.bound
+    for found, bound in ((_MEMORY, Bound.MEMORY), (_COMPUTE, Bound.COMPUTE)):
+        for match in found.finditer(text):
+            lead = text[max(0, match.start() - 60) : match.start()]
+            if _HYPOTHETICAL.search(lead.rpartition(" , ")[2]):
                 continue
-            negated = bool(re.search(rf"{_NOT}(?: [a-z]+){{0,2}} $", lead))
-            holds = (view.facts.trace.bound is bound) != negated
-            yield judged(
-                ClaimKind.BOUND,
-                ("not " if negated else "") + match[0],
-                holds,
-                f"{view.facts.trace.bound.value} bounds it",
-            )
+            negated = bool(_NEGATED.search(lead)) or re.search(r"\b(?:not|n't|never)\b", match[0]) is not None
+            yield judged(ClaimKind.BOUND, ("not " if negated else "") + match[0], (here is bound) != negated,
+                         f"{here.value} bounds it")  # fmt: skip
 
 
 def _dtypes(view: View) -> Iterator[Claim]:
+    known = {fact.dtype for fact in view.facts.tensors}
+    for at, words, dtypes in _named_dtypes(view):
+        before, after = view.before(at, 70), view.after(at, 40)
+        clause = before.rpartition(" , ")[2] + "# " + after.partition(" , ")[0]
+        subject = view.subject(at)
+        is_advice = bool(_ADVICE.search(clause)) or bool(_NOT_DTYPE.match(after))
+        if is_advice and not (subject.is_certain and not _ADVICE.search(before[-30:])):
+            continue
+        here = {fact.dtype for fact in subject.facts} if subject.is_strict else known
+        if _ALL.search(before + after) and not subject.is_certain:
+            floating = {dtype for dtype in known if "int" not in dtype and dtype != "bool"}
+            holds = floating <= dtypes or (not floating and known <= dtypes)
+        else:
+            holds = bool(dtypes & here)
+        yield judged(ClaimKind.DTYPE, words, holds, "no such dtype here")
+
+
+def _named_dtypes(view: View) -> Iterator[tuple[int, str, frozenset[str]]]:
+    """Where dtypes are named, in which words, and which these may be."""
     text = view.skeleton
-    found: list[tuple[int, str, tuple[str, ...]]] = [
-        (at, item.text, (str(item.value),)) for at, item in view.of_kind(ItemKind.DTYPE)
-    ]
-    for pattern, meant in _DTYPE_PHRASES:
-        found += [(_item_at(view, match.start()), match[0], meant) for match in re.finditer(pattern, text)]
-    for match in _INTEGERS.finditer(text):
+    for at, item in view.of_kind(ItemKind.DTYPE):
+        yield at, item.text, frozenset((str(item.value),))
+    for found, meant in _DTYPE_PHRASES:
+        for match in found.finditer(text):
+            yield _item_at(view, match.start()), match[0], meant
+    for match in _BITS.finditer(text):
         bits = int(view.quantity(int(match[1])).value)
         view.taken.add(int(match[1]))
-        found.append((int(match[1]), match[0], (f"{'int' if match[2][0] == 'i' else 'float'}{bits}",)))
-    for at, words, dtypes in found:
-        before, after = view.before(at, 60), view.after(at, 40)
-        advice = _ADVICE.search(before.rpartition(" , ")[2] + "# " + after.partition(" , ")[0])
-        if re.match(r"(?:accumulat|arithmetic|register|literal|constant)", after):
-            continue
-        negated = bool(re.search(rf"{_NOT}(?: [a-z]+){{0,2}} $", before))
-        subject = view.subject(at, reach=16)
-        chosen = subject.facts if subject else view.facts.tensors
-        if subject and subject.by_operator:
-            chosen = tuple(chosen) + tuple(f for fact in chosen for f in view.facts.operands(fact))
-        dtypes_here = {fact.dtype for fact in chosen}
-        everything = re.search(
-            r"\b(?:everything|all(?: the)? (?:tensors|inputs|values|operands)?|throughout|every tensor)\b",
-            before + after,
-        )
-        holds = any(dtype in dtypes_here for dtype in dtypes)
-        if everything and not subject:
-            floating = {fact.dtype for fact in view.facts.tensors if "int" not in fact.dtype and fact.dtype != "bool"}
-            holds = holds and (floating <= set(dtypes) or dtypes_here <= set(dtypes))
-        claim = judged(ClaimKind.DTYPE, words, holds != negated, "no such dtype here")
-        if claim.wrong and (advice or negated):
-            continue
-        yield claim
+        yield int(match[1]), match[0], frozenset((f"{'int' if match[2][0] == 'i' else 'float'}{bits}",))
 
 
 def _item_at(view: View, position: int) -> int:
@@ -107,72 +92,60 @@ def _item_at(view: View, position: int) -> int:
 
 
 def _contiguity(view: View) -> Iterator[Claim]:
-    for match in re.finditer(
-        (
-            r"\b(?P<not>(?:not|no longer|non|isn't|never|un)[- ]?(?:\w+ )?)?(?:row-major )?(?P<word>contiguous|"
-            r"non-contiguous|noncontiguous|discontiguous)\b"
-        ),
-        view.skeleton,
-    ):
+    for match in _CONTIGUOUS.finditer(view.skeleton):
         at = _item_at(view, match.start("word"))
-        before, after = view.before(at, 70), view.after(at, 40)
-        if (
-            re.match(
-                (
-                    r"(?:\( \)|\(|elements|floats|values|rows?|memory|copy|chunk|block|in memory|"
-                    r"addresses|segment|run|along|loads|axis|threads|line|stretch|range|q\d)"
-                ),
-                after,
-            )
-            and "copy" not in after[:5]
-        ):
+        if _NOT_ASKED.search(f"{view.before(at, 70)}# {view.after(at, 40)}"):
             continue
-        if re.search(_ADVICE, before) or re.search(
-            (
-                r"\b(?:make|makes|made|if|when|calls?|assum\w*|need\w*|require\w*|is it|"
-                r"whether|output is written|because)\b"
-            ),
-            before,
-        ):
-            continue
-        subject = view.subject(at, reach=14)
-        if subject is None or len(subject.facts) == 0:
+        subject = view.subject(at)
+        if not subject.is_certain:
             continue
         negated = bool(match["not"]) or match["word"] != "contiguous"
-        chosen = subject.facts
-        every = [is_contiguous(fact) for fact in chosen]
-        holds = any(every) if not negated else not all(every)
+        every = [is_contiguous(fact) for fact in subject.facts]
+        holds = not all(every) if negated else any(every)
         yield judged(ClaimKind.STRIDE, match[0], holds, "its strides say otherwise")
 
 
-def _same_shape(view: View) -> Iterator[Claim]:
-    text = view.skeleton
-    match = re.search(
-        r"\b(?:same|identical|equal) (?:shapes?|sizes?|dimensions|number of elements|shape and stride)\b(?P<as> as)?",
-        text,
-    )
-    if match is None or re.search(r"\b(?:not|different|never|second set|every|sets)\b", text):
+def _same(view: View) -> Iterator[Claim]:
+    """ "`index` and `x` are the same size in bytes"; sizes of tensors of which both are named."""
+    match = _SAME.search(view.skeleton)
+    if match is None or re.search(r"\b(?:not|n't|different|never|second set|every|sets|as in|if)\b", view.skeleton):
         return
     place = _item_at(view, match.start())
-    left = [mention for mention in view.subjects.mentions if mention.at < place]
-    right = [mention for mention in view.subjects.mentions if mention.at > place]
-    pairs = (
-        [(left[-1], right[0])]
-        if match["as"] and left and right
-        else [(left[-2], left[-1])]
-        if len(left) > 1 and not match["as"]
-        else []
-    )
-    for one, two in pairs:
-        if one.by_operator and two.by_operator:
+    left = [mention for mention in view.mentions if mention.at < place]
+    right = [mention for mention in view.mentions if mention.at > place]
+    if match["as"] and left and right:
+        pair = (left[-1], right[0])
+    elif len(left) > 1 and not match["as"]:
+        pair = (left[-2], left[-1])
+    else:
+        return
+    if not (pair[0].by_operator and pair[1].by_operator):
+        one, two = (_measures(mention, match["what"] + view.skeleton[match.end() :][:12]) for mention in pair)
+        yield judged(ClaimKind.SHAPE, match[0], bool(one & two), "they differ")
+
+
+def _axes(view: View) -> Iterator[Claim]:
+    """ "The softmax runs over the last axis": the operator's argument says which."""
+    for match in _OVER_AXIS.finditer(view.skeleton):
+        place = _item_at(view, match.start())
+        made = [mention for mention in view.mentions if mention.by_operator and mention.at <= place]
+        ranks = {(fact, len((view.facts.operands(fact) or (fact,))[0].shape)) for m in made[-1:] for fact in m.facts}
+        known = {axis % rank for fact, rank in ranks if rank for axis in view.facts.argument([fact], "dim")}
+        if not known or _HYPOTHETICAL.search(view.skeleton) or _NEGATED.search(view.skeleton[: match.start()][-50:]):
             continue
-        shapes, others = {fact.shape for fact in one.facts}, {fact.shape for fact in two.facts}
-        yield judged(ClaimKind.SHAPE, match[0], bool(shapes & others), "their shapes differ")
+        if match["number"]:
+            number = int(match["number"][1:])
+            view.taken.add(number)
+            named = [int(view.quantity(number).value) * (-1 if match["minus"] else 1)]
+        else:
+            named = _AXES[match["word"]]
+        holds = any(axis % rank in known for _, rank in ranks if rank for axis in named)
+        yield judged(ClaimKind.DIMENSION, match[0], holds, "another axis in the trace")
 
 
-def _operators(view: View) -> Iterator[Claim]:
-    for _, item in view.of_kind(ItemKind.OPERATOR):
-        name = str(item.value)
-        if name.startswith("aten."):
-            known = any(operator == name or operator.startswith(name + ".") for operator in view.facts.trace.operators)
-            yield judged(ClaimKind.OPERATOR, item.text, known, "no such operator was dispatched")
+def _measures(mention: Mention, what: str) -> set[object]:
+    if "byte" in what:
+        return {tensor_bytes(fact) for fact in mention.facts}
+    if "dtype" in what or "type" in what:
+        return {fact.dtype for fact in mention.facts}
+    return {fact.shape for fact in mention.facts}
