@@ -6,8 +6,8 @@ claim is confirmed, contradicted or not checkable; only contradicted ones flag a
 
 What a figure counts follows from the words around it (`rules.yaml`), and what it is about from the names in its clause
 (`context`). It is then compared with all values of that kind that the trace has (`values`): of the tensors that it is
-about, if grammar ties it to them; else of all that may be meant. The words are tables (`lexicon.yaml`), constants of the
-hardware as well (`machine.yaml`).
+about, if grammar ties it to them; else of all that may be meant. The words are tables (`lexicon.yaml`), constants of
+the hardware as well (`machine.yaml`).
 
 This check cannot judge an argument, nor words that it does not know.
 """
