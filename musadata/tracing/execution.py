@@ -2,29 +2,34 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from musadata.records import InputSpec, Trace
+from musadata.rows import restore
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
-from musadata.tracing.shape_sets import Specs, has_uneven_size, vary_shapes
+from musadata.tracing.shape_sets import Specs, has_uneven_size, vary_shapes, vary_what_grows
 from musadata.tracing.trace_recording import Untraceable, check_values_matter, record
 
 # Elements of all tensors of a trace that are allowed however small the task's own trace is.
 _ALWAYS_SMALL = 1 << 16
 
 
-def trace_reference(source: str, inputs: list[dict[str, Any]], seed: int, shape_sets: int) -> dict[str, Any]:
-    """Facts of a reference on `shape_sets` sets of shapes, as plain values.
+def trace_reference(
+    source: str, inputs: list[dict[str, Any]], seed: int, shape_sets: int, measure: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """Facts of a reference on `shape_sets` sets of shapes, as plain values. Every size that is another one at the
+    measure size varies, if the reference runs with any that is small.
 
     Returns:
         `{"traces": [...]}`, or `{"reason": ..., "detail": ...}` if the reference cannot be traced that often.
     """
     reference = load_reference(source)
-    own_specs = tuple(InputSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in inputs)
+    own_specs, large = (tuple(restore(InputSpec, spec) for spec in specs) for specs in (inputs, measure))
     try:
         own = record(reference, own_specs, seed)
         check_values_matter(reference, own_specs, seed)
@@ -32,6 +37,8 @@ def trace_reference(source: str, inputs: list[dict[str, Any]], seed: int, shape_
         traces = [own]
         while len(traces) < shape_sets:
             traces.append(_trace_further(reference, traces, seed))
+        if large and len(traces) > 1:
+            traces[-1] = _trace_what_grows(reference, traces, large, seed)
     except Untraceable as error:
         return {"reason": error.reason, "detail": error.detail}
     if not any(has_uneven_size(trace.inputs) for trace in traces):
@@ -76,15 +83,32 @@ def _trace_further(reference: ModuleType, traces: list[Trace], seed: int) -> Tra
     raise Untraceable("shapes_cannot_vary", f"{len(traces)} of the sets asked for were found")
 
 
-def _try(reference: ModuleType, specs: Specs, own: Trace, seed: int) -> Trace | None:
-    """The trace on `specs`, or None if the reference does not accept them or grows too large on them."""
+def _trace_what_grows(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> Trace:
+    """The last trace, with more sizes changed where that is needed; other operators are accepted as a last resort."""
+    accepted: dict[Specs, Trace] = {traces[-1].inputs: traces[-1]}
+    sets = [trace.inputs for trace in traces]
+    for same_operators in (True, False):
+
+        def runs(specs: Specs, strict: bool = same_operators) -> bool:
+            trace = _try(reference, specs, traces[0], seed, growth=2 if strict else 8)
+            if trace is None or (strict and trace.operators != traces[0].operators):
+                return False
+            accepted[specs] = trace
+            return True
+
+        sets[-1] = vary_what_grows(sets, measure, runs) or sets[-1]
+    return accepted[sets[-1]]
+
+
+def _try(reference: ModuleType, specs: Specs, own: Trace, seed: int, growth: int = 2) -> Trace | None:
+    """The trace on `specs`, or None if the reference does not accept them or has `growth` times its own elements."""
     try:
         trace = record(reference, specs, seed)
         if any(spec.kind == "integers" for spec in specs):
             record(reference, specs, seed, values=_largest_indices(specs, seed))
     except Exception:  # a reference may raise anything; that is the answer
         return None
-    return trace if _elements(trace) <= max(2 * _elements(own), _ALWAYS_SMALL) else None
+    return trace if _elements(trace) <= max(growth * _elements(own), _ALWAYS_SMALL) else None
 
 
 def _largest_indices(specs: Specs, seed: int) -> list[Any]:

@@ -48,6 +48,41 @@ def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) ->
     return next((trial for trial in exchanges(own)[:_MOST_TRIALS] if runs(trial)), None)
 
 
+def vary_what_grows(sets: Sequence[Specs], measure: Specs, runs: Callable[[Specs], bool]) -> Specs | None:
+    """The last of the sets with those sizes changed, too, that are other ones at the measure size and the same in all
+    sets; None if there are none, or none can. Bounds of integers follow a size as they do in `measure`.
+
+    Else a candidate with such a size written into it would pass every set, and fail at the measure size.
+    """
+    own, current, changed = sets[0], sets[-1], False
+    growing: dict[tuple[int, int], set[Place]] = {}
+    for index, (spec, large) in enumerate(zip(own, measure, strict=True)):
+        for axis, (size, other) in enumerate(zip(spec.shape, large.shape, strict=True)):
+            if size != other and all(one[index].shape[axis] == size for one in sets):
+                growing.setdefault((size, other), set()).add((index, axis))
+    for (size, other), places in growing.items():
+        for together in dict.fromkeys((frozenset(places), *(frozenset({place}) for place in sorted(places)))):
+            tried = (_resize_bounds(current, (own, measure), together, (size, other, new)) for new in sizes(size, True))
+            found = next((trial for trial in tried if runs(trial)), None)
+            if found is not None:
+                current, changed = found, True
+                break
+    return current if changed else None
+
+
+def _resize_bounds(
+    specs: Specs, ends: tuple[Specs, Specs], places: frozenset[Place], sizes: tuple[int, int, int]
+) -> Specs:
+    """Other sizes at these places, and other bounds of those integers that are bounded by that size in both `ends`."""
+    size, other, new = sizes
+    return tuple(
+        dataclasses.replace(spec, high=spec.high - size + new)
+        if spec.kind == "integers" and small.high - size == large.high - other in (0, 1)
+        else spec
+        for spec, small, large in zip(resize(specs, places, new), *ends, strict=True)
+    )
+
+
 def exchanges(specs: Specs) -> list[Specs]:
     """Sets with the same number of elements, for a reference whose literals fix that number.
 

@@ -23,6 +23,7 @@ def trace_task(task: Task, config: TracingConfig, sandbox: Sandbox, seed: int) -
         plain(task.inputs),
         _seed(seed, task.task_id),
         config.shape_sets,
+        plain(task.measure),
         limits=Limits(seconds=config.seconds),
     )
     if outcome.status != "ok":

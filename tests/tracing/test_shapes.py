@@ -4,7 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import InputSpec
-from musadata.tracing.shape_sets import elements, exchanges, groups, has_uneven_size, sizes, vary_shapes
+from musadata.tracing.shape_sets import (
+    elements,
+    exchanges,
+    groups,
+    has_uneven_size,
+    sizes,
+    vary_shapes,
+    vary_what_grows,
+)
 
 
 def specs_of(*shapes: tuple[int, ...]) -> tuple[InputSpec, ...]:
@@ -87,3 +95,22 @@ def test_groups_come_from_the_most_plausible_to_the_single_dimension_and_never_t
 def test_powers_of_two_are_told_from_other_sizes():
     assert not has_uneven_size(specs_of((4, 8), (1,), ()))
     assert has_uneven_size(specs_of((4, 8), (3,)))
+
+
+def test_sizes_that_only_the_measure_size_changes_vary_in_the_last_set():
+    own, other = specs_of((5, 6, 21)), specs_of((7, 6, 17))
+    measure = specs_of((128, 12, 21))
+    found = vary_what_grows([own, other], measure, lambda trial: trial[0].shape[1] % 2 == 0)
+    assert shapes_of(found) == [(7, 12, 17)]
+    assert vary_what_grows([own, other], specs_of((128, 6, 21)), lambda trial: True) is None  # it varies already
+    assert vary_what_grows([own, other], measure, lambda trial: False) is None
+
+
+def test_bounds_of_integers_follow_the_size_that_they_follow_at_the_measure_size():
+    def specs(rows: int, high: int) -> tuple[InputSpec, ...]:
+        return (InputSpec("x", "normal", "float32", (rows, 3)), InputSpec("i", "integers", "int64", (4,), 0, high))
+
+    (x, index) = vary_what_grows([specs(10, 10)] * 2, specs(512, 512), lambda trial: True)
+    assert index.high == x.shape[0] != 10
+    (_, index) = vary_what_grows([specs(10, 10)] * 2, specs(512, 10), lambda trial: True)
+    assert index.high == 10
