@@ -43,12 +43,22 @@ def read_graph(captured: Mapping[str, Any]) -> Graph:
     while True:
         graph = parse_graph(captured, known)
         try:
-            for fuse in (True, False) if graph.numbers else ():
+            for fuse in (True, False) if graph.attributes else ():
                 build_candidate(graph, next(plan for plan in PLANS if plan.fuse is fuse))
-        except GivenUnsupported as reason:
-            known.append(graph.numbers[reason.name])
+        except Unsupported as reason:
+            known += _unsupported_attributes(graph, reason)
             continue
         return graph
+
+
+def _unsupported_attributes(graph: Graph, reason: Unsupported) -> list[str]:
+    """The attribute that the reason names, or all integers: some lowering may need to know them."""
+    if isinstance(reason, GivenUnsupported) and reason.name in graph.attributes:
+        return [graph.attributes[reason.name]]
+    integers = [size.attribute for size in graph.sizes if size.attribute]
+    if not integers:
+        raise reason
+    return integers
 
 
 class CandidateSet:

@@ -36,7 +36,7 @@ def describe(candidate: Candidate) -> str:
 
 
 def _sizes(candidate: Candidate) -> list[str]:
-    """Which sizes the kernels take as arguments and which are literals: a sentence, or nothing if there are none."""
+    """Which sizes the kernels take as arguments and which are literals: a sentence or two, or none."""
     graph = candidate.graph
     passed = [f"`{o.name}`" for o in graph.sizes if o.formula is None and f"const int {o.name} =" in candidate.source]
     fixed = [
@@ -46,11 +46,13 @@ def _sizes(candidate: Candidate) -> list[str]:
         for axis, size in enumerate(item.type.shape)
         if size.constant not in (None, 1)
     ]
+    given = [f"`{o.name}`" for o in graph.sizes if o.attribute and f" int {o.name}" in candidate.source]
     text = f"The host reads {_listed(passed)} from the tensors" if passed else ""
     if fixed and len(fixed) <= _MOST_READS:
         check = f"checks the size{'s' if len(fixed) > 1 else ''} that the kernels take for granted: {_listed(fixed)}"
         text = f"{text} and {check}" if text else f"The host {check}"
-    return [f"{text}."] if text else []
+    module = f"The module passes {_listed(given)}." if 0 < len(given) <= _MOST_READS else ""
+    return [" ".join(filter(None, (f"{text}." if text else "", module)))] if text or module else []
 
 
 def _work(kernel: Kernel) -> str:

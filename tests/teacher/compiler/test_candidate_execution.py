@@ -51,7 +51,7 @@ def test_a_candidate_refuses_sizes_on_the_other_side_of_a_branch(graph_of, verif
     verdict = verifier.verify(
         task_of("branch on sizes"), candidate.source, (*FIXTURES["branch on sizes"].sets, (other,))
     )
-    assert "the kernels are written for sizes with rows <= 100" in verdict.feedback
+    assert "the kernels are written for rows <= 100" in verdict.feedback
 
 
 @pytest.mark.parametrize("size", [96, 4096])

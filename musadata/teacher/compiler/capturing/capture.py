@@ -31,6 +31,7 @@ from musadata.teacher.compiler.capturing.asked_conditions import AskedShapes
 from musadata.teacher.compiler.capturing.constructor import recording_functions, slice_constructor
 from musadata.teacher.compiler.capturing.constructor_arguments import find_constructor_arguments
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
+from musadata.teacher.compiler.capturing.integer_attributes import IntegerAttribute, symbolic
 from musadata.teacher.compiler.capturing.undecomposed_operators import undecomposed_operators
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.tracing.inputs import draw
@@ -67,7 +68,11 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
     shape_sets = sorted(shape_sets, key=lambda specs: _tracing_penalty(specs, shape_sets))
     values = draw(shape_sets[0], seed)
     found = find_constructor_arguments(
-        reference.Model, list(reference.get_init_inputs()), model, lambda model: trace(model, shape_sets, values)
+        reference.Model,
+        list(reference.get_init_inputs()),
+        model,
+        lambda model, integers: trace(model, shape_sets, values, integers=integers),
+        lambda model: _returns_elements(model, values),
     )
     return {
         "arguments": arguments_of(reference.Model, shape_sets[0]),
@@ -76,6 +81,16 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
         "fixed": found.fixed,
         **found.graph,
     }
+
+
+def _returns_elements(model: torch.nn.Module, values: list[Any]) -> bool:
+    """Whether the model takes the inputs, and has a result that is not empty for them."""
+    try:
+        with torch.no_grad():
+            leaves = pytree.tree_leaves(model(*(value.clone() if _is_tensor(value) else value for value in values)))
+    except Exception:  # the model's own code may raise anything
+        return False
+    return all(leaf.numel() > 0 for leaf in leaves if _is_tensor(leaf))
 
 
 @dataclass(frozen=True)
@@ -88,9 +103,13 @@ class SizedState:
 
 
 def trace(
-    model: torch.nn.Module, shape_sets: list[list[InputSpec]], values: list[Any], sized: SizedState | None = None
+    model: torch.nn.Module,
+    shape_sets: list[list[InputSpec]],
+    values: list[Any],
+    sized: SizedState | None = None,
+    integers: tuple[IntegerAttribute, ...] = (),
 ) -> dict[str, Any]:
-    """The graph of one model; `values` are inputs of the first set of shapes."""
+    """The graph of one model; `values` are inputs of the first set of shapes, `integers` become symbols."""
     environment = AskedShapes()
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
     state = state_of(model)
@@ -106,25 +125,27 @@ def trace(
         fakes, fake_state = fakes[: len(fakes) - len(weights)], fakes[len(fakes) - len(weights) :]
     call = _Call(model, [entry["name"] for entry in state], values)
     with (
+        symbolic(model, integers, environment) as (given, attributes),
         enable_python_dispatcher(),
         mode,
         torch.backends.mkldnn.flags(enabled=False),
         torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
         undecomposed_operators(),
     ):
-        traced = _traced(call, fake_state, fakes)
+        traced = _traced(call, fake_state, fakes, given)
         if _writes_in_place(traced):  # a decomposition wrote in place, below functionalization: trace its result again
-            traced = _traced(traced, fake_state, fakes)
+            traced = _traced(traced, fake_state, fakes, given)
     if _writes_in_place(traced):
         raise Unsupported("writes in place")
-    encoder = GraphEncoder(traced, environment, symbols)
+    encoder = GraphEncoder(traced, environment, symbols, attributes)
     encoder.check_guards(shape_sets)
-    tensor_names = [spec.name for spec, value in zip(shape_sets[0], values, strict=False) if _is_tensor(value)]
+    roles = [("state", entry["name"]) for entry in state]
+    roles += [("argument", spec.name) for spec, value in zip(shape_sets[0], values, strict=False) if _is_tensor(value)]
     return {
         "state": state,
         "sizes": encoder.sizes(shape_sets),
         "conditions": encoder.conditions(),
-        **encoder.graph([("state", entry["name"]) for entry in state] + [("argument", name) for name in tensor_names]),
+        **encoder.graph(roles),
         "result": call.result(),
     }
 
@@ -159,7 +180,10 @@ class _Call:
         self._spec: Any = None
         self._leaves: list[Any] = []
 
-    def __call__(self, weights: list[torch.Tensor], arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+    def __call__(
+        self, weights: list[torch.Tensor], arguments: list[torch.Tensor], integers: list[torch.SymInt]
+    ) -> list[torch.Tensor]:
+        """`integers` are those that attributes of the model hold already."""
         tensors = iter(arguments)
         positional = tuple(next(tensors) if _is_tensor(value) else value for value in self._values)
         with torch.no_grad():

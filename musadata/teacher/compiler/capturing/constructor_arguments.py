@@ -1,11 +1,11 @@
 """Which numbers of a graph are constructor arguments, found by constructing the model with others.
 
-Each argument that is a number, and that no shape of a parameter depends on, is changed alone. A number of the graph
-that changes with an attribute of the model is read from that attribute; an argument that changes the graph in another
-way is one that the kernels are written for. Runs untrusted code: call inside the sandbox only.
+Each argument that is a number, and that no shape of a parameter depends on, is changed alone. Integers become symbols
+where the graph is the same for other values. Another number of the graph that changes with an attribute of the model is
+read from that attribute; an argument that changes the graph in another way is one that the kernels are written for.
+Runs untrusted code: call inside the sandbox only.
 """
 
-import copy
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,8 +13,15 @@ from typing import Any
 
 import torch
 
+from musadata.teacher.compiler.capturing.integer_attributes import (
+    Graph,
+    IntegerAttribute,
+    Trace,
+    find_integers,
+    with_numbers,
+)
+
 MOST_ARGUMENTS = 10
-Graph = dict[str, Any]
 
 
 @dataclass
@@ -31,21 +38,25 @@ class ConstructorArguments:
 
 
 def find_constructor_arguments(
-    kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module, trace: Callable[[torch.nn.Module], Graph]
+    kind: type[torch.nn.Module],
+    arguments: list[Any],
+    model: torch.nn.Module,
+    trace: Trace,
+    runs: Callable[[torch.nn.Module], bool],
 ) -> ConstructorArguments:
-    """Trace the model, and once more for each argument that may matter."""
-    original = trace(model)
-    found = ConstructorArguments(copy.deepcopy(original))
+    """Trace the model, and once or twice more for each argument that may matter. `runs` says whether a model takes the
+    task's inputs."""
+    constructor = _Constructor(kind, arguments, model)
+    integers, original, settled = find_integers(model, lambda: constructor.other_integers(runs), trace)
+    found = ConstructorArguments(with_numbers(original))
     held = dict(_attributes(model))
-    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    for other in _changed_models(kind, arguments):
-        if {name: tensor.shape for name, tensor in other.state_dict().items()} != shapes:
-            continue
-        changed = {path: value for path, value in _attributes(other) if path in held and held[path] != value}
-        if not changed:
+    for name in constructor.changeable:
+        other = None if name in settled else constructor.other(name)
+        changed = {path: value for path, value in _attributes(other) if held.get(path, value) != value} if other else {}
+        if other is None or not changed:
             continue
         numbers = {path: (held[path], value) for path, value in changed.items() if not isinstance(value, tuple)}
-        if not _mark(found.graph, original, _try(trace, other), numbers):
+        if not _mark(found.graph, original, _try(trace, other, integers), numbers):
             path = min(changed, key=lambda path: (path.count("."), path.count("["), len(path)))
             found.fixed[path] = repr(held[path])
     names = set(model.forward.__code__.co_names)
@@ -55,18 +66,47 @@ def find_constructor_arguments(
     return found
 
 
-def _changed_models(kind: type[torch.nn.Module], arguments: list[Any]) -> Iterator[torch.nn.Module]:
-    """The model with one argument after the other changed."""
-    named = {name: _others(value) for name, value in _bind(kind, arguments).arguments.items() if name != "inplace"}
-    for name in [name for name, others in named.items() if others][:MOST_ARGUMENTS]:
-        for other in named[name]:
-            changed = _bind(kind, arguments)
-            changed.arguments[name] = other
-            try:
-                yield kind(*changed.args, **changed.kwargs).eval()
-                break
-            except Exception:  # the reference allows no such value
-                continue
+class _Constructor:
+    """Models with one argument of the constructor changed, and all shapes of parameters as they are."""
+
+    def __init__(self, kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module):
+        self._kind, self._arguments = kind, arguments
+        self._shapes = _shapes(model)
+        self._given = {name: value for name, value in _bind(kind, arguments).arguments.items() if name != "inplace"}
+        self.changeable = [name for name, value in self._given.items() if _others(value)][:MOST_ARGUMENTS]
+
+    def other(self, name: str) -> torch.nn.Module | None:
+        """The first model that can be constructed, unless its parameters have other shapes."""
+        for value in _others(self._given[name]):
+            model = self._construct(name, value)
+            if model is not None:
+                return model if _shapes(model) == self._shapes else None
+        return None
+
+    def other_integers(self, runs: Callable[[torch.nn.Module], bool]) -> dict[str, list[torch.nn.Module]]:
+        """For each argument, models with other integers that take the same inputs, at most two: with zeros, if that
+        may be, and with others."""
+        found: dict[str, list[torch.nn.Module]] = {}
+        for name in self.changeable:
+            models = ((value, self._construct(name, value)) for value in _other_integers(self._given[name]))
+            for value, model in models:
+                if model is not None and _shapes(model) == self._shapes and runs(model):
+                    found.setdefault(name, []).append(model)
+                    if value != _zeros(value):
+                        break
+        return found
+
+    def _construct(self, name: str, value: Any) -> torch.nn.Module | None:
+        changed = _bind(self._kind, self._arguments)
+        changed.arguments[name] = value
+        try:
+            return self._kind(*changed.args, **changed.kwargs).eval()
+        except Exception:  # the reference allows no such value
+            return None
+
+
+def _shapes(model: torch.nn.Module) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in model.state_dict().items()}
 
 
 def _bind(kind: type[torch.nn.Module], arguments: list[Any]) -> inspect.BoundArguments:
@@ -88,6 +128,23 @@ def _others(value: Any) -> list[Any]:
     return []
 
 
+def _other_integers(value: Any) -> list[Any]:
+    """Other values of an integer, or of integers in a tuple, that kernels could be given; zeros first."""
+    others: list[Any] = []
+    if type(value) is tuple and value and all(type(item) is int for item in value):
+        others = [tuple(change(item) for item in value) for change in _CHANGES]
+    elif type(value) is int:
+        others = [change(value) for change in _CHANGES]
+    return [other for other in dict.fromkeys(others) if other != value]
+
+
+_CHANGES: tuple[Callable[[int], int], ...] = (lambda n: 0, lambda n: n + 1, lambda n: 2 * n, lambda n: n // 2)
+
+
+def _zeros(value: Any) -> Any:
+    return (0,) * len(value) if isinstance(value, tuple) else 0
+
+
 def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, Any]]:
     """The plain attributes of a model and its submodules, by the expression that a forward would write."""
     for prefix, module in model.named_modules():
@@ -100,9 +157,9 @@ def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, Any]]:
                 yield from ((f"{path}[{i}]", v) for i, v in enumerate(value) if isinstance(v, (int, float)))
 
 
-def _try(trace: Callable[[torch.nn.Module], Graph], model: torch.nn.Module) -> Graph | None:
+def _try(trace: Trace, model: torch.nn.Module, integers: tuple[IntegerAttribute, ...]) -> Graph | None:
     try:
-        return trace(model)
+        return trace(model, integers)
     except Exception:
         return None
 

@@ -12,6 +12,7 @@ from torch.utils._sympy import functions as sizes
 
 from musadata.records import InputSpec
 from musadata.teacher.compiler.capturing.asked_conditions import AskedShapes
+from musadata.teacher.compiler.capturing.integer_attributes import IntegerAttribute
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported, check_readable
 
 LARGEST_CONSTANT = 64
@@ -21,13 +22,21 @@ class GraphEncoder:
     """Encodes one traced graph.
 
     Sizes are numbers or nested lists: `["size", name]`, `["+"|"*"|"max"|"min", a, b, …]`, `["//"|"%", a, b]`.
-    `symbols` says for every symbol of the shape environment which dimension of which argument it is.
+    `symbols` says for every symbol of the shape environment which dimension of which argument it is; `attributes` holds
+    those that stand for an attribute of the model, with its value.
     """
 
-    def __init__(self, traced: GraphModule, environment: AskedShapes, symbols: dict[Any, tuple[int, int]]):
+    def __init__(
+        self,
+        traced: GraphModule,
+        environment: AskedShapes,
+        symbols: dict[Any, tuple[int, int]],
+        attributes: dict[Any, tuple[IntegerAttribute, int]],
+    ):
         self._traced, self._environment = traced, environment
-        self._symbols = symbols
+        self._symbols, self._attributes = symbols, attributes
         self._names = {symbol: f"s{at[0]}_{at[1]}" for symbol, at in symbols.items()}
+        self._names |= {symbol: f"a{number}" for number, symbol in enumerate(attributes)}
 
     def check_guards(self, shape_sets: Sequence[Sequence[InputSpec]]) -> None:
         """Refuse a graph that tracing has specialised to sizes that not every set of shapes has.
@@ -38,8 +47,8 @@ class GraphEncoder:
         """
         for specs in shape_sets:
             values = {symbol: specs[argument].shape[dim] for symbol, (argument, dim) in self._symbols.items()}
-            decisive = [guard.expr for guard in self._environment.guards if _is_decisive(guard.expr)]
-            for condition in (*decisive, *self._environment.conditions):
+            values |= {symbol: value for symbol, (_, value) in self._attributes.items()}
+            for condition in (*self._decisive_guards, *self._environment.conditions):
                 if condition.xreplace(values) not in (True, sympy.true):
                     raise Unsupported("the graph depends on the input's sizes")
             for symbol, value in values.items():
@@ -47,32 +56,55 @@ class GraphEncoder:
                 if known.xreplace(values) != value:
                     raise Unsupported("the graph depends on the input's sizes")
 
+    @property
+    def _decisive_guards(self) -> list[Any]:
+        return [guard.expr for guard in self._environment.guards if _is_decisive(guard.expr)]
+
     def sizes(self, shape_sets: Sequence[Sequence[InputSpec]]) -> list[dict[str, Any]]:
-        """Every symbolic size: its name, where it stands, and its value in each set of shapes."""
-        found = []
+        """Every symbolic size: its name, where it stands, and its value in each set of shapes. Those that attributes
+        hold come first, with the least value that they may have."""
+        found: list[dict[str, Any]] = [
+            {
+                "name": self._names[symbol],
+                "attribute": attribute.path,
+                "least": attribute.least,
+                "values": [value] * len(shape_sets),
+            }
+            for symbol, (attribute, value) in self._attributes.items()
+        ]
         for symbol, (argument, dim) in self._symbols.items():
             values = [specs[argument].shape[dim] for specs in shape_sets]
             found.append({"name": self._names[symbol], "argument": argument, "dim": dim, "values": values})
         return found
 
     def conditions(self) -> list[Any]:
-        """What the graph needs of sizes, because the reference's code asks for it: `[relation, left, right]`."""
+        """What the graph needs of sizes, because the reference's code asks for it: `[relation, left, right]`. Of
+        attributes it needs the equalities that PyTorch asks for, too."""
         found = []
-        for condition in self._environment.conditions:
+        attributes = set(self._attributes)
+        equalities = [
+            self._environment.replace(guard)
+            for guard in self._decisive_guards
+            if isinstance(guard, sympy.Eq) and not attributes.isdisjoint(guard.free_symbols)
+        ]
+        for condition in (*self._environment.conditions, *equalities):
+            if condition in (True, sympy.true):
+                continue
             if not isinstance(condition, sympy.core.relational.Relational):
                 raise Unsupported("a condition on sizes")
-            relation = condition.rel_op
-            found.append([relation, self._expression(condition.lhs), self._expression(condition.rhs)])
+            found.append([condition.rel_op, self._expression(condition.lhs), self._expression(condition.rhs)])
         return found
 
     def graph(self, placeholders: list[tuple[str, str]]) -> dict[str, Any]:
-        """Constants, nodes in order and outputs; `placeholders` gives (role, name) of each graph input.
+        """Constants, nodes in order and outputs; `placeholders` gives (role, name) of each tensor that is an input.
 
         Raises:
             Unsupported: it is too large, or holds what has no form.
         """
         graph = self._traced.graph
-        inputs = [node for node in graph.nodes if node.op == "placeholder"]
+        inputs = [
+            node for node in graph.nodes if node.op == "placeholder" and isinstance(node.meta["val"], torch.Tensor)
+        ]
         wanted = {graph.output_node()}  # and the nodes that it depends on
         for node in reversed(graph.nodes):
             wanted.update(node.all_input_nodes if node in wanted else ())

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from musadata.teacher.compiler.capturing.window_operators import WINDOW_REPLACEMENTS
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
 _linear = torch.nn.functional.linear
@@ -85,14 +86,20 @@ def _max_pool1d(
 ) -> torch.Tensor:
     """One-dimensional pooling as pooling of an image of one row; PyTorch's own makes sizes constants while tracing."""
 
-    def last(value: Any) -> int:
-        return int(value[0]) if isinstance(value, (tuple, list)) else int(value)
+    def last(value: Any) -> Any:
+        return value[0] if isinstance(value, (tuple, list)) else value
 
     kernel = last(kernel_size)
     step = kernel if stride is None or stride == [] else last(stride)
     image = input.unsqueeze(-2)
     pooled = torch.max_pool2d(image, (1, kernel), (1, step), (0, last(padding)), (1, last(dilation)), ceil_mode)
     return pooled.squeeze(-2)
+
+
+def _adaptive_avg_pool1d(input: torch.Tensor, output_size: Any) -> torch.Tensor:
+    """As PyTorch's own, which makes sizes constants while tracing."""
+    size = output_size[0] if isinstance(output_size, (tuple, list)) else output_size
+    return torch._C._nn.adaptive_avg_pool2d(input.unsqueeze(-2), (1, size)).squeeze(-2)
 
 
 def _rrelu(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> torch.Tensor:
@@ -151,6 +158,8 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
     (torch.nn.functional, "embedding_bag", _embedding_bag),
     (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),
     (torch, "max_pool1d", _max_pool1d),
+    (torch.nn.functional, "adaptive_avg_pool1d", _adaptive_avg_pool1d),
+    *WINDOW_REPLACEMENTS,
     *((torch._C._nn, f"upsample_nearest{rank}d", _undecomposed_nearest(False)) for rank in (1, 2, 3)),
     *((torch._C._nn, f"_upsample_nearest_exact{rank}d", _undecomposed_nearest(True)) for rank in (1, 2, 3)),
 )

@@ -1,5 +1,6 @@
 """The host side of a candidate: checks, sizes, allocation, launches and the result."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ class Returned:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """The C++ function that Python calls. It takes the tensors `parameters`, then `numbers`, by name."""
+    """The C++ function that Python calls. It takes the tensors `parameters`, then `numbers`, the integers first."""
 
     name: str
     parameters: tuple[tuple[GraphInput, Buffer], ...]
@@ -58,13 +59,15 @@ def write_host(
     lines.append(f"return {_result(returned)};")
     kind = "torch::Tensor" if len(returned) == 1 else "std::vector<torch::Tensor>"
     used = {name for emitted in kernels for name in emitted.sizes}
-    numbers = tuple(number for number in graph.numbers if number in used)
-    listed = [*(f"torch::Tensor {b.name}" for _, b in parameters), *(f"double {number}" for number in numbers)]
+    integers = [size.name for size in graph.sizes if size.attribute and size.name in sizes]
+    numbers = [number for number in graph.numbers if number in used]
+    listed = [f"torch::Tensor {buffer.name}" for _, buffer in parameters]
+    listed += [*(f"int {name}" for name in integers), *(f"double {number}" for number in numbers)]
     head = f"{kind} {name}({', '.join(listed)})"
     if len(head) > 110:
         head = f"{kind} {name}(\n    " + ",\n    ".join(listed) + ")"
     body = "\n".join(f"    {line}" if line else "" for line in lines)
-    return HostFunction(name, tuple(parameters), numbers, f"{head};", f"{head} {{\n{body}\n}}\n")
+    return HostFunction(name, tuple(parameters), (*integers, *numbers), f"{head};", f"{head} {{\n{body}\n}}\n")
 
 
 def _needed_sizes(
@@ -107,13 +110,24 @@ def _size_lines(graph: Graph, sizes: set[str], names: Mapping[tuple[str, str], s
             return Printer({}, {}).index(origin.formula)
         return f"{names[origin.role, origin.tensor]}.size({origin.dim})"
 
-    return [f"const int {origin.name} = {text(origin)};" for origin in graph.sizes if origin.name in sizes]
+    needed = [origin for origin in graph.sizes if origin.name in sizes]
+    least = " && ".join(f"{origin.name} >= {origin.least}" for origin in needed if origin.attribute)
+    lines = _wrapped_check(least) if least else []
+    return lines + [f"const int {origin.name} = {text(origin)};" for origin in needed if not origin.attribute]
 
 
 def _condition_lines(graph: Graph) -> list[str]:
     printer = Printer({}, {})
     tests = [f"{printer.index(c.left)} {c.relation} {printer.index(c.right)}" for c in graph.conditions]
-    return [f'TORCH_CHECK({test}, "the kernels are written for sizes with {test}");' for test in tests]
+    return [line for test in tests for line in _wrapped_check(test)]
+
+
+def _wrapped_check(test: str) -> list[str]:
+    line = f'TORCH_CHECK({test}, "the kernels are written for {test}");'
+    if len(line) <= 110:
+        return [line]
+    first, *rest = textwrap.wrap(f"TORCH_CHECK({test},", 100, subsequent_indent=" " * 12)
+    return [first, *rest, '            "the kernels are not written for these sizes");']
 
 
 def _allocate_and_launch(

@@ -5,10 +5,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, divide, number, of, operate, product
+from musadata.teacher.compiler.ir.conditions import Condition, conditions_of
+from musadata.teacher.compiler.ir.index_formulas import (
+    Index,
+    Operation,
+    Size,
+    divide,
+    number,
+    of,
+    operate,
+    product,
+)
 from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Given
 
 
@@ -67,8 +76,8 @@ class GraphOutput:
 
 @dataclass(frozen=True)
 class SizeOrigin:
-    """Where the host takes a named size from: a dimension of a tensor, or a formula of other sizes. `role` and `tensor`
-    are those of the graph's input."""
+    """Where the host takes a named size from: a dimension of a tensor, a formula of other sizes, or an attribute of the
+    model. `role` and `tensor` are those of the graph's input."""
 
     name: str
     role: str = ""
@@ -76,21 +85,8 @@ class SizeOrigin:
     dim: int = -1
     formula: Index | None = None
     hints: tuple[int, ...] = ()  # its value in each set of shapes
-
-
-@dataclass(frozen=True)
-class Condition:
-    """What must hold between two formulas of sizes. `relation`: <, <=, >, >=, == or !=."""
-
-    relation: str
-    left: Index
-    right: Index
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        return bool(_RELATIONS[self.relation](self.left.evaluate(sizes), self.right.evaluate(sizes)))
-
-
-_RELATIONS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+    attribute: str = ""
+    least: int = 1  # that kernels are made for
 
 
 @dataclass(frozen=True)
@@ -116,12 +112,19 @@ class Graph:
         sets = len(self.sizes[0].hints) if self.sizes else 1
         return [{size.name: size.hints[i] for size in self.sizes} for i in range(sets)]
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Names of numbers and integers that kernels are given, and the attributes of the model that hold them."""
+        return {**self.numbers, **{size.name: size.attribute for size in self.sizes if size.attribute}}
+
     def sizes_for(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """The named sizes' values for other shapes of forward's arguments; none if a tensor has no shape there."""
         values: dict[str, int] = {}
         for size in self.sizes:
             if size.formula is not None:
                 values[size.name] = size.formula.evaluate(values)
+            elif size.attribute:
+                values[size.name] = size.hints[0]
             elif size.role == "argument" and size.tensor in shapes:
                 values[size.name] = shapes[size.tensor][size.dim]
             else:
@@ -160,7 +163,7 @@ def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph
         nodes,
         outputs,
         tuple(sizes.origins.values()),
-        tuple(Condition(sign, sizes.formula(one), sizes.formula(two)) for sign, one, two in captured["conditions"]),
+        sizes.conditions(),
         tuple(captured["state"]),
         captured["constructor"],
         captured["result"],
@@ -225,7 +228,7 @@ class _SizeTable:
     origins: dict[str, SizeOrigin] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._renamed: dict[str, str] = {}
+        self._parsed: dict[str, Index] = {}
         self._derived: list[tuple[Index, Index]] = []
         self._cache: dict[str, Index] = {}
         tensors = [("argument", one["spec"], one["rank"]) for one in self.captured["arguments"]]
@@ -234,12 +237,25 @@ class _SizeTable:
         for entry in self.captured["sizes"]:
             if json.dumps(["size", entry["name"]]) not in mentioned:
                 continue  # known to equal another one, which goes by the plainer name then
+            if "attribute" in entry:
+                self._add_attribute(entry)
+                continue
             role, tensor, rank = tensors[entry["argument"]]
             dim = entry["dim"]
             is_argument = role == "argument"
             name = self._fresh(dimension_names(rank)[dim] if is_argument else f"{tensor.split('.')[-1]}_size{dim}")
-            self._renamed[entry["name"]] = name
+            self._parsed[entry["name"]] = of(Size(name))
             self.origins[name] = SizeOrigin(name, role, tensor, dim, None, tuple(entry["values"]))
+
+    def _add_attribute(self, entry: Mapping[str, Any]) -> None:
+        path, values = entry["attribute"], tuple(entry["values"])
+        if path in self.known:
+            self.written[path] = repr(values[0])
+            self._parsed[entry["name"]] = number(values[0])
+            return
+        name = self._number_name(path)
+        self._parsed[entry["name"]] = of(Size(name, entry["least"]))
+        self.origins[name] = SizeOrigin(name, hints=values, attribute=path, least=entry["least"])
 
     def type_of(self, entry: Mapping[str, Any]) -> TensorType:
         names = dimension_names(len(entry["shape"]))
@@ -267,18 +283,29 @@ class _SizeTable:
             self.written[path] = repr(value)
             return value
         if path not in self.numbers:
-            plain = re.sub(r"\W+", "_", path.split(".")[-1]).strip("_")
-            plain = plain if len(plain) > 1 else f"{plain}_value"
-            taken = {*self.numbers.values(), *self.origins, *RESERVED_NAMES}
-            candidates = chain([plain], (f"{plain}{number}" for number in count(2)))
-            self.numbers[path] = next(name for name in candidates if name not in taken)
+            self.numbers[path] = self._number_name(path)
         return Given(self.numbers[path])
+
+    def _number_name(self, path: str) -> str:
+        plain = re.sub(r"\W+", "_", path.split(".")[-1]).strip("_")
+        plain = plain if len(plain) > 1 else f"{plain}_value"
+        taken = {*self.numbers.values(), *self.origins, *RESERVED_NAMES}
+        candidates = chain([plain], (f"{plain}{number}" for number in count(2)))
+        return next(name for name in candidates if name not in taken)
 
     def _real(self, value: Any) -> Any:
         if not isinstance(value, list):
             return value
         sign, *parts = value
         return Real(sign, (self.formula(parts[0]),) if sign == "int" else tuple(self._real(part) for part in parts))
+
+    def conditions(self) -> tuple[Condition, ...]:
+        return conditions_of(self.captured["conditions"], self.formula, self.hints())
+
+    def hints(self) -> list[dict[str, int]]:
+        """The values of all sizes so far, one mapping per set of shapes."""
+        sets = len(next(iter(self.origins.values())).hints) if self.origins else 0
+        return [{origin.name: origin.hints[i] for origin in self.origins.values()} for i in range(sets)]
 
     def formula(self, size: Any) -> Index:
         """A size or stride as a formula of named sizes."""
@@ -299,9 +326,7 @@ class _SizeTable:
 
     def _values(self, formula: Index) -> tuple[int, ...]:
         """The formula's value in each set of shapes."""
-        origins = self.origins.values()
-        sets = len(next(iter(origins)).hints)
-        return tuple(formula.evaluate({origin.name: origin.hints[i] for origin in origins}) for i in range(sets))
+        return tuple(formula.evaluate(sizes) for sizes in self.hints())
 
     def _factor(self, formula: Index) -> Index:
         """Divide derived sizes out of a polynomial: (s - 2) * (t - 2) becomes out_height * out_width."""
@@ -322,7 +347,7 @@ class _SizeTable:
             return number(size)
         kind, *parts = size
         if kind == "size":
-            return of(Size(self._renamed[parts[0]]))
+            return self._parsed[parts[0]]
         formulas = [self._parse(part) for part in parts]
         if kind == "+":
             return sum(formulas[1:], formulas[0])

@@ -1,9 +1,9 @@
 """Integer formulas of loop variables and sizes: exact, normalised, and simplified where that is provably correct.
 
 An `Index` is a polynomial with integer coefficients over atoms: loop variables, sizes, and quotients, remainders,
-minima and maxima of other formulas. Proofs use that loop variables lie in [0, extent) and that sizes are 1 or more: a
-formula is non-negative if it is so with every variable at its worst end and every size replaced by 1 + a non-negative
-number.
+minima and maxima of other formulas. Proofs use that loop variables lie in [0, extent) and that sizes are 1 or more,
+attributes 0 or 1: a formula is non-negative if it is so with every variable at its worst end and every size replaced by
+its least value + a non-negative number.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class Size:
-    """A symbolic size, 1 or more."""
+    """A symbolic size or attribute of the model, `least` or more."""
 
     name: str
+    least: int = 1
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ def not_negative(formula: Index) -> bool:
     worst = _worst_case(formula)
     if worst is None:
         return False
-    shifted = _substitute(worst, lambda atom: of(atom) + 1 if isinstance(atom, Size) else of(atom))
+    shifted = _substitute(worst, lambda atom: of(atom) + atom.least if isinstance(atom, Size) else of(atom))
     return all(coefficient >= 0 for _, coefficient in shifted.terms)
 
 

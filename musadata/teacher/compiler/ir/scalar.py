@@ -42,10 +42,10 @@ class Given:
 
 
 class GivenUnsupported(Unsupported):
-    """A formula needs the value of a `Given`; `name` is its name."""
+    """A formula needs the value of a `Given` or of a size; `name` is its name."""
 
-    def __init__(self, name: str):
-        super().__init__(f"a formula of {name}")
+    def __init__(self, name: str, text: str = ""):
+        super().__init__(text or f"a formula of {name}")
         self.name = name
 
 

@@ -33,7 +33,7 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
     """
     check_readable(len(graph.nodes))
     program = Program(fuse)
-    program.reserve(graph.numbers)
+    program.reserve(graph.attributes)
     values: dict[str, Results] = {}
     inputs = []
     for item in graph.inputs:

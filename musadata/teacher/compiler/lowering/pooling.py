@@ -40,7 +40,7 @@ def _rank(c: Call) -> int:
     return int(c.operator.split("pool")[1][0])
 
 
-@rule("max_pool2d_with_indices", "max_pool3d_with_indices")
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool2d", "max_pool3d")
 def _max_pool(c: Call) -> Results:
     source, rank = _source(c), _rank(c)
     window = _Window(c, source, rank)
@@ -52,6 +52,8 @@ def _max_pool(c: Call) -> Results:
 
     name = f"max_pool{rank}d"
     best = window.reduce("max", name, TensorType(c.type.shape, source.dtype), body)
+    if not c.operator.endswith("with_indices"):
+        return best
     kind = c.node.types[1]
     if kind is None or not c.node.arguments.get("wants_indices"):
         return best, None
@@ -174,6 +176,12 @@ def _adaptive_avg_pool(c: Call) -> Results:
 def _adaptive_max_pool(c: Call) -> Results:
     source = _source(c)
     return _adaptive(c, source, _rank(c), "max", c.node.name, source.dtype), None
+
+
+@rule("adaptive_max1d", "adaptive_max2d", "adaptive_max3d")
+def _adaptive_max(c: Call) -> Results:
+    source = _source(c)
+    return _adaptive(c, source, int(c.operator[-2]), "max", c.node.name, source.dtype)
 
 
 def _cells(c: Call, source: Value, rank: int, axes: Indices) -> tuple[list[Index], list[Index]]:

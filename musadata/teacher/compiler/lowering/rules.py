@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from musadata.teacher.compiler.ir.captured_graph import Node, Real, Reference, TensorType
-from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, as_index
-from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Size, as_index
 from musadata.teacher.compiler.ir.program import Indices, Program, Value
-from musadata.teacher.compiler.ir.scalar import Scalar, call, cast, compute_type, count_as, literal
+from musadata.teacher.compiler.ir.scalar import GivenUnsupported, Scalar, call, cast, compute_type, count_as, literal
 
 Results = Value | tuple[Value | None, ...]
 
@@ -87,7 +86,8 @@ class Call:
 
     def _constant(self, name: str, size: Index) -> int:
         if size.constant is None:
-            raise Unsupported(f"a varying {name} in {self.node.op}")
+            sizes = [atom.name for atom in size.atoms() if isinstance(atom, Size)]
+            raise GivenUnsupported(sizes[0] if sizes else "", f"a varying {name} in {self.node.op}")
         return size.constant
 
     def dimension(self, name: str, rank: int, default: int = 0) -> int:

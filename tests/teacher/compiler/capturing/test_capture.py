@@ -95,7 +95,7 @@ def test_a_reference_that_raises_is_refused_with_the_error():
 
 
 def test_a_graph_too_large_to_be_read_is_refused_before_constructor_arguments_are_tried(monkeypatch):
-    monkeypatch.setattr(constructor_arguments, "_changed_models", None)  # so that it fails if it is called
+    monkeypatch.setattr(constructor_arguments, "_other_integers", None)  # so that it fails if it is called
     fixture = Fixture("return [x := x * self.factor for _ in range(301)][-1]", ROWS, init="self.factor = factor")
     source = fixture.source.replace("__init__(self)", "__init__(self, factor=1.5)")
     sets = [[plain(spec) for spec in specs] for specs in fixture.sets]

@@ -156,18 +156,20 @@ def get_init_inputs():
 def test_numbers_of_the_constructor_reach_the_kernels_and_other_arguments_are_refused(monkeypatch):
     candidate = candidate_of(ARGUMENTS, [[tensor(3, 8)], [tensor(5, 8)]])
     call = candidate[candidate.index("return extension.") :]
-    assert all(f"self.{path}" in call for path in ("norm.eps", "low", "high"))
+    assert all(f"self.{path}" in call for path in ("norm.eps", "low", "high", "heads"))
+    assert "double high" in candidate  # an integer by chance, unlike the number of heads
+    assert "int heads" in candidate
     assert "double eps" in candidate
     assert "float eps" in candidate
     assert "1e-05" not in candidate[: candidate.index("class ModelNew")]
     assert "unread" not in call
-    for arguments in ([8, -1.0, 2, 1e-5, 4], [8, -1.0, 2, 1e-5, 2, "sum"], [8, -1.0, 2, 1e-5, 2, "mean", 2.0]):
+    for arguments in ([8, -1.0, 2, 1e-5, 2, "sum"], [8, -1.0, 2, 1e-5, 2, "mean", 2.0]):
         with pytest.raises(ValueError, match="options"):
             constructed(candidate, arguments, monkeypatch)(torch.zeros(3, 8))
 
 
 def test_a_number_that_is_computed_with_is_written_into_the_kernels_and_other_values_are_refused(monkeypatch):
-    source = ARGUMENTS.replace("1 / self.heads", "1 / self.high")
+    source = ARGUMENTS.replace("1 / self.heads", "1 / self.high").replace("high=2", "high=2.0")
     candidate = candidate_of(source, [[tensor(3, 8)], [tensor(5, 8)]])
     assert "self.high" not in candidate[candidate.index("return extension.") :]
     with pytest.raises(ValueError, match="options"):

@@ -53,6 +53,19 @@ def test_quotient_and_remainder_are_those_of_integers(a, b, c, d, height, width,
         assert value(rest, row, col, height, width) == plain % by
 
 
+@given(a=st.integers(-3, 3), b=st.integers(-3, 3), c=st.integers(-6, 6), height=extent, padding=small)
+def test_what_is_proven_of_sizes_and_attributes_holds(a, b, c, height, padding):
+    formula = HEIGHT * a + of(Size("padding", least=0)) * b + c
+    if not_negative(formula):
+        assert formula.evaluate({"height": height, "padding": padding}) >= 0
+
+
+def test_a_size_is_1_or_more_and_an_attribute_may_be_0():
+    assert not_negative(of(Size("size")) - 1)
+    assert not not_negative(of(Size("padding", least=0)) - 1)
+    assert not_negative(of(Size("padding", least=0)))
+
+
 def test_row_and_column_come_back_out_of_a_flat_position():
     flat = flatten([ROW, COL], [HEIGHT, WIDTH])
     assert divide(flat, WIDTH) == (ROW, COL)
