@@ -137,7 +137,9 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
     names = list(dict.fromkeys(load.buffer.name for load in reads))
     out = store.buffer.name
     block.write(f"const {INDEX} first = (blockIdx.x * blockDim.x + threadIdx.x) * 4;")
-    with block.scope("if (first + 3 < total)"):
+    passed = dict.fromkeys(load.buffer.name for load in reads if load.buffer.role != "temporary")
+    aligned = [f"reinterpret_cast<size_t>({name}) % 16 == 0" for name in passed]  # a slice may start anywhere
+    with block.scope(f"if ({' && '.join([*aligned, 'first + 3 < total'])})"):
         for name in names:
             block.write(f"const float4 {name}4 = *reinterpret_cast<const float4*>({name} + first);")
         block.write("float4 result;")
@@ -145,7 +147,7 @@ def emit_vectorised(kernel: Kernel, size_names: Sequence[str], total: int) -> Em
             arguments = ", ".join([*(f"{name}4.{part}" for name in names), *fixed_names, *numbers])
             block.write(f"result.{part} = {function}({arguments});")
         block.write(f"*reinterpret_cast<float4*>({out} + first) = result;")
-    with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total; ++i)"):
+    with block.scope("else"), block.scope(f"for ({INDEX} i = first; i < total && i < first + 4; ++i)"):
         arguments = ", ".join([*(f"{name}[i]" for name in names), *fixed_names, *numbers])
         block.write(f"{out}[i] = {function}({arguments});")
     setup = linear_setup(block, kernel.axes, threads_for(-(-total // 4)), "(total + 4 * threads - 1) / (4 * threads)")
