@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -23,7 +24,7 @@ from musadata.corpus.datasets import DATASETS
 from musadata.corpus.funnel import Funnel
 from musadata.errors import Cancelled, Outage
 from musadata.records import Annotation, Candidate, Reject, Task
-from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, stage_digest
+from musadata.storage.commits import Commit, ensure_commit, find_commit, input_hashes, require_commit, stage_digest
 from musadata.storage.shards import Output, Shard, ShardWriter, SplitWriter, deal, read_shard
 
 Item = TypeVar("Item")
@@ -210,12 +211,20 @@ def task_limit(config: Config, shard: Shard) -> int | None:
     return config.limit // shard.count + (shard.index < config.limit % shard.count)
 
 
-def annotated_tasks(config: Config, corpus: str, shard: Shard) -> Iterator[tuple[Task, Annotation]]:
-    """The tasks of a shard that have an annotation, with it; both files are in the same order."""
+def annotated_tasks(config: Config, corpus: str, shard: Shard) -> Sequence[tuple[Task, Annotation]]:
+    """The tasks of a shard that have an annotation, with it."""
+    commits = [require_commit(corpus, stage, shard) for stage in ("stage1", "stage2")]
+    hashes = commits[0].output("tasks").sha256, commits[1].output("annotations").sha256
+    return _annotated_tasks(corpus, shard, task_limit(config, shard), hashes)
+
+
+@lru_cache(maxsize=1)  # a worker takes a shard through several steps that read these rows
+def _annotated_tasks(
+    corpus: str, shard: Shard, limit: int | None, hashes: tuple[str, ...]
+) -> Sequence[tuple[Task, Annotation]]:
     annotations = {one.task_id: one for one in read_shard(corpus, "annotations", shard, Annotation)}
-    for task in islice(read_shard(corpus, "tasks", shard, Task), task_limit(config, shard)):
-        if task.task_id in annotations:
-            yield task, annotations[task.task_id]
+    tasks = islice(read_shard(corpus, "tasks", shard, Task), limit)
+    return [(task, annotations[task.task_id]) for task in tasks if task.task_id in annotations]
 
 
 def candidates_by_task(corpus: str, shard: Shard) -> dict[str, list[Candidate]]:

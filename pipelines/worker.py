@@ -20,10 +20,11 @@ def main() -> None:
 
     from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
-    vars(sdk_worker)["print"] = lambda *_, **__: None  # it prints the traceback as well as sending it
-    sdk_worker_main.main(sys.argv)
     from pipelines import resources
 
+    vars(sdk_worker)["print"] = lambda *_, **__: None  # it prints the traceback as well as sending it
+    resources.collect_rarely()
+    sdk_worker_main.main(sys.argv)
     resources.close()  # journals on an object store hold back what is not yet worth a segment
     os._exit(0)  # its threads still hold what extensions would complain of at the interpreter's end
 

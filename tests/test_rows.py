@@ -1,6 +1,8 @@
 """One mapping between dataclasses, Arrow, JSON and back."""
 
 import dataclasses
+import hashlib
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -106,6 +108,14 @@ def test_content_id_depends_on_content_and_on_nothing_else():
 
 def test_content_id_is_the_same_in_every_release():
     assert content_id("task", "ü", 1, None, (True, 0.5)) == "task-601dcd1e3478bcff"
+
+
+@pytest.mark.parametrize("row", [ROW, (ROW, {"b": ROW, "a": (1, None)}), [Colour.RED, 1e-7, 1e16, float("inf"), "ü"]])
+def test_content_id_is_the_hash_of_the_plain_values_as_json(row):
+    text = json.dumps([plain(row)], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert content_id("x", row) == f"x-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    with pytest.raises(TypeError, match="object has no place in a row"):
+        content_id("x", row, object())
 
 
 def test_an_id_is_given_to_text_that_is_no_unicode():

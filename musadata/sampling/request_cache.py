@@ -154,13 +154,13 @@ class RequestCache:
         return content_id("verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, program)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1024)
 def _id_of_task(task: Task) -> str:
-    """Of all its columns. Every sample and turn of a task asks for it, and rows are large."""
+    """Of all its columns. Every sample and turn of a task asks for it, in several steps, and rows are large."""
     return content_id("task", task)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1024)
 def _id_of_traces(traces: tuple[Trace, ...]) -> str:
     return content_id("traces", traces)
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from musadata.records import Finding
 from musadata.syntax import parse
@@ -34,6 +35,7 @@ class _Block:
     closed: bool
 
 
+@lru_cache(maxsize=64)  # what is judged is kept as a row as well
 def extract(reply: str) -> Extraction:
     """The program that defines `ModelNew`: the last code block that does, else the whole reply if it is Python."""
     problem = _unreadable(reply)

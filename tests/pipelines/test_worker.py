@@ -6,11 +6,13 @@ import sys
 from tests.conftest import ROOT
 
 WORK = """
+import gc
 from apache_beam.runners.worker import sdk_worker_main
 from musadata.storage.journal import Journal
 from pipelines import resources, worker
 
 def work(argv):
+    print(gc.get_threshold()[0] >= resources.ALLOCATIONS)
     resources._open.callback(lambda: print(list(Journal("memory://journal", "answers"))))
     resources._open.enter_context(Journal("memory://journal", "answers")).put("paid", "answer")
 
@@ -21,4 +23,4 @@ worker.main()
 
 def test_a_worker_writes_what_its_journals_hold_back_before_it_ends():
     done = subprocess.run([sys.executable, "-u", "-c", WORK], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "['paid']\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "True\n['paid']\n"), done.stderr

@@ -37,6 +37,8 @@ class Quantity:
 
     def is_near(self, value: float | Fraction, tolerance: float = 0.0) -> bool:
         """Whether it is `value`, rounded as written, or up to a relative `tolerance`."""
+        if not tolerance and not any(half for _, half in self.options):  # most figures are whole numbers
+            return any(value == v for v, _ in self.options)
         exact = Fraction(value)
         return any(abs(exact - v) <= max(half, Fraction(tolerance) * abs(v)) for v, half in self.options)
 
