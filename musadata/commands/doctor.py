@@ -5,6 +5,7 @@ import importlib.metadata
 import platform
 import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,8 @@ from musadata.corpus.manifest import MANIFEST, open_corpus, read_manifest
 from musadata.errors import MusadataError
 from musadata.storage import files
 from musadata.storage.commits import run_again
+
+LEAST_ROOM, AMPLE_ROOM = 200 << 20, 2 << 30  # bytes: without the first a run does not begin
 
 
 class Health(StrEnum):
@@ -138,11 +141,20 @@ def check_sandbox() -> Check:
 
 
 def check_space() -> Check:
-    folder = Path.cwd()
-    free = shutil.disk_usage(folder).free
-    if free < 2 << 30:
-        return Check("disk", Health.BROKEN, f"{free >> 20:,} MB free in {folder}", "free some space")
-    return Check("disk", Health.GOOD, f"{free >> 30:,} GB free in {folder}")
+    """Room here, for what is built and for temporary files; each filesystem once."""
+    from musadata.verifier.compilation.build_cache import cache_folder
+
+    try:
+        places = Path(tempfile.gettempdir()), cache_folder(), Path.cwd()
+    except MusadataError as error:
+        return Check("disk", Health.BROKEN, f"{error.where} {error.what}", error.remedy)
+    folders = {folder.stat().st_dev: folder for folder in places}
+    free = {folder: shutil.disk_usage(folder).free for folder in folders.values()}
+    detail = "; ".join(f"{room >> 20:,} MB free in {folder}" for folder, room in free.items())
+    if min(free.values()) >= AMPLE_ROOM:
+        return Check("disk", Health.GOOD, detail)
+    health = Health.MISSING if min(free.values()) >= LEAST_ROOM else Health.BROKEN
+    return Check("disk", health, detail, "make room, or set MUSADATA_CACHE and TMPDIR to folders with more")
 
 
 MACHINE = (check_python, check_torch, check_sandbox, check_emulated, check_cuda, check_musa, check_space)

@@ -72,8 +72,9 @@ def _start(modules: Iterable[str] = ()) -> tuple[subprocess.Popen[bytes], socket
 
 _REMEDY = (
     "foreign code can be locked in where user namespaces are allowed (in a container: docker run --cap-add SYS_ADMIN "
-    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined); to run it under resource limits alone, say "
-    "--unsandboxed or set MUSADATA_SANDBOX=plain"
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined; on Ubuntu: sysctl "
+    "kernel.apparmor_restrict_unprivileged_userns=0); to run it under resource limits alone, say --unsandboxed or set "
+    "MUSADATA_SANDBOX=plain"
 )
 
 

@@ -1,6 +1,7 @@
 """The doctor finds what is broken and says what to do."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -92,3 +93,15 @@ def test_a_backend_that_is_not_there_names_all_that_it_lacks(monkeypatch):
     assert found.health is Health.MISSING
     assert "no NVIDIA GPU" in found.detail and "no nvcc" in found.detail
     assert "CUDA toolkit" in found.remedy and "emulated" in found.remedy
+
+
+@pytest.mark.parametrize(("free", "health"), [(199, Health.BROKEN), (1999, Health.MISSING), (5000, Health.GOOD)])
+def test_doctor_looks_for_room_in_all_places_that_a_run_writes_to(tmp_path, monkeypatch, free, health):
+    monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free << 20))
+    found = doctor.check_space()
+    assert found.health is health and f"{free:,} MB free" in found.detail
+    assert ("MUSADATA_CACHE" in found.remedy) == (health is not Health.GOOD)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path / "file" / "cache"))
+    assert doctor.check_space().health is Health.BROKEN
