@@ -198,7 +198,9 @@ def _write_reference(entry: dict[str, Any], function: str) -> str:
 
 def _write_candidate(entry: dict[str, Any], function: str, checkout: Path) -> str:
     texts = {Path(name).name: _read_file(checkout, name) for name in entry["files"]}
-    cuda, cpp = (_inline([name for name in texts if name.endswith(end)], texts) for end in (".cu", ".cpp"))
+    for old, new in entry.get("replace", {}).items():
+        texts = {name: text.replace(old, new) for name, text in texts.items()}
+    cuda, cpp = (_inline([name for name in texts if name.endswith(ends)], texts) for ends in (".cu", (".cpp", ".cc")))
     names = ", ".join(entry["inputs"])
     options = "".join(f", {key}={entry[key]!r}" for key in ("extra_cflags", "extra_cuda_cflags") if key in entry)
     options += f', functions=["{function}"]' if "bind" in entry else ""
