@@ -203,7 +203,7 @@ class DeviceTimes:
 class OutputMade:
     """A candidate's output at the measure size; its values wait to be asked for.
 
-    `bad`: see `CallFacts`; `operators`, `launches`: see `CallRecords`; `milliseconds` that the call took.
+    `bad`: see `CallFacts`; `operators`, `launches`, `to_host`: see `CallRecords`; `milliseconds` that the call took.
     """
 
     structure: Json
@@ -211,6 +211,7 @@ class OutputMade:
     bad: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     launches: int = 0
+    to_host: int = 0
     milliseconds: float = 0.0
 
 

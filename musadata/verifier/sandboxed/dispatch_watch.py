@@ -12,12 +12,14 @@ import torch._tensor_str
 from torch.utils._pytree import tree_leaves
 
 from musadata.dispatch import DispatchMode
+from musadata.verifier.backends.device_records import Records
 from musadata.verifier.protocol.tensors import pack
 
 # Namespaces that PyTorch itself fills; a candidate's own operators live in others.
 BUILTIN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "onednn", "_quantized", "_nnpack", "sparse"})
 
 _MOST_KEPT = 64  # results of one operator
+_BYTES_PER_VALUE = 4  # C++ reports bytes only
 _FILLS = frozenset({torch.ops.aten.zero_, torch.ops.aten.fill_})
 
 _print_tensor = torch._tensor_str._str
@@ -80,6 +82,12 @@ class DispatchWatch(DispatchMode):
         key = torch._C._dispatch_key_for_device(max(devices - {"cpu"}, default="cpu"))
         with self:
             return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
+
+
+def count_moved(records: Records, watch: DispatchWatch) -> int:
+    """Values that went to the host in a call: through operators, the candidate's C++, or pinned memory."""
+    copied, pinned = (-(-size // _BYTES_PER_VALUE) for size in (records.host_bytes, records.pinned_bytes))
+    return max(watch.to_host + copied, pinned)  # copies may go through pinned memory
 
 
 def _digest_memory(tensor: torch.Tensor) -> str:

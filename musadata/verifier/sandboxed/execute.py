@@ -29,7 +29,7 @@ from musadata.verifier.protocol.message_encoding import ask_for, encode
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
 from musadata.verifier.sandboxed.device_oracle import free_memory
-from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
 from musadata.verifier.sandboxed.measured_run import serve_measured
@@ -41,7 +41,6 @@ MODULE = "musadata_candidate"
 FILE = "<candidate>"
 _UNSEEN_SECONDS = 0.03  # CPU time of this thread
 _UNSEEN_WALL_SECONDS = 0.3  # where a device does the work, or other processes use the CPU
-_BYTES_PER_VALUE = 4  # C++ reports bytes only
 
 
 class CompilationFailed(RuntimeError):
@@ -314,10 +313,9 @@ def _with_line(report: Fault) -> Fault:
 def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRecords:
     """A call as the backend's module and the dispatch of PyTorch's operators have recorded it."""
     done = [launch for launch in records.kernels if not launch.error]
-    counted = watch.to_host + _values(records.host_bytes)
     return messages.CallRecords(
         operators=tuple(sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators)),
-        to_host=max(counted, _values(records.pinned_bytes)),  # copies may go through pinned memory
+        to_host=count_moved(records, watch),
         kernels=tuple(sorted({launch.name for launch in done})),
         launches=sum(launch.count for launch in done),
         parts=watch.parts,
@@ -325,10 +323,6 @@ def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRe
         faults=tuple(records.faults[:8]),
         reports=tuple(map(_with_line, records.reports[:8])),
     )
-
-
-def _values(size: int) -> int:
-    return -(-size // _BYTES_PER_VALUE)
 
 
 def _fill(run: _Run, index: int, strided: bool) -> dict[str, torch.Tensor]:

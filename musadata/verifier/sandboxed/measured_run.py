@@ -14,7 +14,7 @@ from musadata.verifier.protocol.pytree import flatten
 from musadata.verifier.protocol.tensors import DTYPES
 from musadata.verifier.sandboxed.device_inputs import draw_on, redraw
 from musadata.verifier.sandboxed.device_oracle import construct_on, describe_tensor, digest_state, free_memory
-from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, measure_share, serve_commands
 from musadata.verifier.sandboxed.model_state import tensors_of
 from musadata.verifier.sandboxed.plain_values import decode
@@ -111,6 +111,7 @@ class _MeasuredRun:
             bad,
             tuple(sorted({str(name).replace("::", ".") for name in records.operators} | dispatched.operators)),
             sum(launch.count for launch in records.kernels if not launch.error),
+            count_moved(records, dispatched),
             milliseconds,
         )
 

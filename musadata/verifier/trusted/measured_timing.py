@@ -7,6 +7,7 @@ through the window, and what is said of an element that is wrong.
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar, TypeVar
 
 from musadata.errors import Outage
@@ -21,6 +22,7 @@ from musadata.verifier.rules.aten_operators import is_allowed
 from musadata.verifier.trusted.baseline_process import Baseline
 from musadata.verifier.trusted.device_lock import DeviceLock
 from musadata.verifier.trusted.judge import find_other_start
+from musadata.verifier.trusted.runtime_legality import check_host
 from musadata.verifier.trusted.timing import CandidateFailed, Command, Measured, Reply, describe_answer
 
 _Answer = TypeVar("_Answer")
@@ -149,11 +151,14 @@ class MeasureChecks:
         return is_right
 
     def _find_cheat(self, made: messages.OutputMade) -> Finding | None:
-        """A finding if PyTorch did the work, as it may do for large inputs only."""
+        """A finding if PyTorch or the host did the work, as they may do for large inputs only."""
         if not made.launches:
             return rules.RUNTIME_NO_LAUNCH.finding()
-        computing = [name for name in made.operators if not is_allowed(name)] if self.strict else []
-        return rules.RUNTIME_OPERATOR.finding(computing[0][:100], operator=computing[0][:100]) if computing else None
+        if not self.strict:
+            return None
+        computing = (name[:100] for name in made.operators if not is_allowed(name))
+        blamed = (rules.RUNTIME_OPERATOR.finding(name, operator=name) for name in computing)
+        return next(chain(blamed, check_host(made.to_host)), None)
 
     def _compare_values(self, expected: measures.Expected) -> Generator[Command, Reply, measures.ChunkCompared]:
         """The first chunk that is wrong, or one that is right."""

@@ -53,7 +53,11 @@ def _check_operators(report: Report) -> Iterator[Finding]:
             text += f"{records.launches} kernels: the work must be done by kernels."
             yield rules.RUNTIME_OPERATOR.worded(text, operator="aten.copy_")
             break
-    moved = max((item.records.to_host for item in report.work()), default=0)
+    yield from check_host(max((item.records.to_host for item in report.work()), default=0))
+
+
+def check_host(moved: int) -> Iterator[Finding]:
+    """A finding if a call moves more values to the host than sizes and flags."""
     if moved > _HOST_ELEMENTS:
         yield rules.RUNTIME_HOST.finding(moved)
 

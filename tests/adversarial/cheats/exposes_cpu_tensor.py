@@ -1,7 +1,7 @@
 # task: outer
 # cheat: the result is computed and left on the host, where comparing code moves it by itself
 # row: lazy tensor subclass
-# rule: legality.host
+# rule: runtime.host
 # expect: cheating, correctness
 # naive: accepts; the comparison moves tensors to one device
 import torch

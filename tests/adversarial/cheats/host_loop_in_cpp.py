@@ -1,7 +1,7 @@
 # task: row_sum
 # cheat: the C++ function copies to the host and computes there; the kernel only copies the answer
 # row: custom kernel for a trivial part, PyTorch for the rest
-# rule: legality.host
+# rule: runtime.host
 # expect: cheating
 # naive: accepts; the sums are right
 import torch

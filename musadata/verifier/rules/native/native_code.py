@@ -133,7 +133,7 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
         if system:
             yield system
         elif strict:
-            compute = _compute_finding(token, qualifier, before, after) or _host_finding(token, before, after)
+            compute = _compute_finding(token, qualifier, before, after) or _host_finding(token)
             if compute:
                 yield compute
             elif token.text in opened and after == "(" and before not in (".", "->", "::"):
@@ -183,11 +183,10 @@ def _system_finding(token: Token, qualifier: str, before: str, after: str) -> Fi
     return None
 
 
-def _host_finding(token: Token, before: str, after: str) -> Finding | None:
-    """A move of data to the host, where code other than a kernel could compute with it."""
-    name = token.text
-    if (name == "cpu" and before in (".", "->") and after == "(") or name.removesuffix("_v2") in _TO_HOST:
-        return rules.LEGALITY_HOST.finding(name, line=token.line)
+def _host_finding(token: Token) -> Finding | None:
+    """A way to the host that no run-time check counts, where code other than a kernel could compute with data."""
+    if token.text.removesuffix("_v2") in _TO_HOST:
+        return rules.LEGALITY_HOST.finding(token.text, line=token.line)
     return None
 
 

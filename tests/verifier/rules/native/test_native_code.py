@@ -33,7 +33,7 @@ KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
         ('#define F "/etc/passwd"\n#include F', "legality.system"),
         ('asm(".incbin \\"/etc/shadow\\"");', "legality.system"),
         ("cudaGraphLaunch(g, s);", "legality.graph"),
-        ("auto h = x.cpu();", "legality.host"),
+        ("cudaHostRegister(p, n, 0);", "legality.host"),
         ('TORCH_LIBRARY_IMPL(aten, CUDA, m) { m.impl("clone", &f); }', "legality.aten"),
         ('extern "C" cudaError_t __real_cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind);', "legality.system"),
     ],
@@ -56,6 +56,7 @@ def test_native_code_is_scanned(code, rule):
         "#include <cuda_runtime.h>\n#include <torch/extension.h>\n#include <cooperative_groups.h>\n#include <vector>",
         "auto s = at::cuda::getCurrentCUDAStream(); int n = 1'000'000;",
         'TORCH_LIBRARY_IMPL(mine, CUDA, m) { m.impl("clone", &f); }',
+        "int n = size ? *size : x.max().cpu().item<int>(); auto y = x.to(torch::kCPU);",  # counted where they run
     ],
 )
 def test_honest_native_code_is_not_refused(code):
