@@ -88,3 +88,7 @@ static_assert(Compares<float, float> && Compares<float, double> && Compares<doub
 static_assert(Compares<at::Half, at::Half> && std::is_same_v<decltype(max(0u, 1)), unsigned>);
 static_assert(!Compares<int, float> && !Compares<int64_t, int> && !Compares<size_t, int> && !Compares<double, int>);
 static_assert(!Compares<int64_t, long long> && !Compares<__half, __half> && !Compares<float2, float2>);
+
+template <class T>
+concept Ordered = requires(T a, T b) { a <= -b; };
+static_assert(Ordered<at::Half> && Ordered<at::BFloat16>);  // as floats, and not as __half or __nv_bfloat16

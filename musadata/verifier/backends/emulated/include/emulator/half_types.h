@@ -6,6 +6,8 @@
 #include <cuda_runtime.h>
 #include <emulator/float16.h>
 
+#include <string_view>
+
 namespace emulator {
 
 struct HalfFormat {
@@ -18,13 +20,22 @@ struct Bfloat16Format {
   static uint16_t encode(float value) { return float_to_bfloat16(value); }
 };
 
-// c10::Half and c10::BFloat16 convert to and from CUDA's types, whichever torch headers define them.
+// c10::Half and c10::BFloat16 convert to and from CUDA's types, whichever torch headers define them: each to its own, as
+// two conversions would make comparing them ambiguous.
+template <class T>
+constexpr bool is_called_bfloat16() {
+  return std::string_view(__PRETTY_FUNCTION__).find("BFloat16") != std::string_view::npos;
+}
 template <class T, class = void>
 struct is_torch_16bit : std::false_type {};
 template <class T>
 struct is_torch_16bit<T, std::enable_if_t<std::is_class_v<T> && sizeof(T) == 2 &&
                                           std::is_same_v<decltype(T::x), unsigned short> &&
-                                          std::is_convertible_v<T, float>>> : std::true_type {};
+                                          std::is_convertible_v<T, float>>> : std::true_type {
+  using format = std::conditional_t<is_called_bfloat16<T>(), Bfloat16Format, HalfFormat>;
+};
+template <class T, class Format>
+using enable_if_torch = std::enable_if_t<std::is_same_v<typename is_torch_16bit<T>::format, Format>, int>;
 
 }  // namespace emulator
 
@@ -35,15 +46,17 @@ struct __nv_bfloat16_raw {
   unsigned short x;
 };
 
-#define EMULATOR_16BIT_TYPE(name, format, raw, torch_name)                                                  \
+#define EMULATOR_16BIT_TYPE(name, format, raw)                                                              \
   struct alignas(2) name {                                                                                  \
     unsigned short bits;                                                                                    \
     name() = default;                                                                                       \
     name(const raw& other) : bits(other.x) {}                                                               \
     operator raw() const { return {bits}; }                                                                 \
-    template <class T, std::enable_if_t<emulator::is_torch_16bit<T>::value, int> = 0>                       \
-    name(const T& other) : bits(other.x) {}                                                                 \
-    template <class T, std::enable_if_t<emulator::is_torch_16bit<T>::value, int> = 0>                       \
+    template <class T, emulator::enable_if_torch<T, emulator::format> = 0>                                  \
+    explicit(std::is_same_v<emulator::format, emulator::Bfloat16Format>) /* as PyTorch has it */            \
+        name(const T& other)                                                                                \
+        : bits(other.x) {}                                                                                  \
+    template <class T, emulator::enable_if_torch<T, emulator::format> = 0>                                  \
     operator T() const {                                                                                    \
       T result;                                                                                             \
       result.x = bits;                                                                                      \
@@ -69,7 +82,7 @@ struct __nv_bfloat16_raw {
 #else
 #define EMULATOR_CONVERSIONS_OF(name) EMULATOR_IMPLICIT_CONVERSIONS(name)
 #endif
-EMULATOR_16BIT_TYPE(__half, HalfFormat, __half_raw, Half)
+EMULATOR_16BIT_TYPE(__half, HalfFormat, __half_raw)
 #undef EMULATOR_CONVERSIONS_OF
 
 #ifdef __CUDA_NO_BFLOAT16_CONVERSIONS__
@@ -77,7 +90,7 @@ EMULATOR_16BIT_TYPE(__half, HalfFormat, __half_raw, Half)
 #else
 #define EMULATOR_CONVERSIONS_OF(name) EMULATOR_IMPLICIT_CONVERSIONS(name)
 #endif
-EMULATOR_16BIT_TYPE(__nv_bfloat16, Bfloat16Format, __nv_bfloat16_raw, BFloat16)
+EMULATOR_16BIT_TYPE(__nv_bfloat16, Bfloat16Format, __nv_bfloat16_raw)
 #undef EMULATOR_CONVERSIONS_OF
 
 struct alignas(4) __half2 {
