@@ -7,7 +7,6 @@ although each is requested on its own.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -18,7 +17,6 @@ from musadata.teacher.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.scalar import GivenUnsupported
 
-MOST_WORK = 4  # times that of the unfused candidate: a fusion that repeats more work is a bad example
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones, such as unrolled recurrences, are too long to learn from
 COMPILE_RANK = 2.0  # how much later than others a fault that does not compile is tried
 SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second fault, which does not compile
@@ -43,8 +41,8 @@ def read_graph(captured: Mapping[str, Any]) -> Graph:
     while True:
         graph = parse_graph(captured, known)
         try:
-            for fuse in (True, False) if graph.attributes else ():
-                build_candidate(graph, next(plan for plan in PLANS if plan.fuse is fuse))
+            if graph.attributes:
+                build_candidate(graph, PLANS[0])
         except Unsupported as reason:
             known += _unsupported_attributes(graph, reason)
             continue
@@ -86,18 +84,11 @@ class CandidateSet:
         """
         while len(self._built) <= number and (plan := next(self._plans, None)):
             built = build_candidate(self._graph, plan, self._sizes)
-            if built.shape not in [known.shape for known in self._built] and self._is_reasonable(built):
+            if built.shape not in [known.shape for known in self._built] and len(built.source) <= MOST_CHARACTERS:
                 self._built.append(built)
         if not self._built:
             raise Unsupported("candidate too long to be read")
         return self._built[number % len(self._built)]
-
-    def _is_reasonable(self, candidate: Candidate) -> bool:
-        return len(candidate.source) <= MOST_CHARACTERS and candidate.work <= MOST_WORK * self._unfused_work
-
-    @cached_property
-    def _unfused_work(self) -> int:
-        return build_candidate(self._graph, next(plan for plan in PLANS if not plan.fuse)).work
 
     def faulty(self, sample: int) -> list[Attempt]:
         """The conversation of a faulty sample: turn by turn one fault less, the last one honest."""

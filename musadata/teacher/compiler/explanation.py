@@ -30,8 +30,6 @@ def describe(candidate: Candidate) -> str:
         more = f"\n\nand {len(kernels) - 12} more of the same kinds." if len(kernels) > 12 else ""
         lines.append(f"I use {len(kernels)} kernels:\n\n{listed}{more}")
     lines.append(" ".join(_WORDS["schedules"][name] for name in dict.fromkeys(e.schedule for e in kernels)))
-    if len(kernels) > 1 and not candidate.plan.fuse:
-        lines[-1] += f" {_WORDS['unfused']}"
     return "\n\n".join([*lines, *_sizes(candidate)])
 
 

@@ -55,6 +55,10 @@ def two(first: InputSpec, second: InputSpec) -> tuple[tuple[InputSpec, ...], ...
 ROWS = two(tensor(4, 37), tensor(7, 64))
 IMAGES = two(tensor(2, 6, 9, 10), tensor(3, 6, 12, 7))
 
+PAIRS = (
+    (tensor(4, 37), tensor(4, 37, name="y")),
+    (tensor(7, 37), tensor(7, 37, name="y")),
+)
 PRODUCT = ((tensor(5, 12), tensor(12, 9, name="y")), (tensor(70, 65), tensor(65, 130, name="y")))
 TURNED = ((tensor(12, 5), tensor(9, 12, name="y")), (tensor(65, 70), tensor(130, 65, name="y")))
 
@@ -96,6 +100,9 @@ FIXTURES = {
     ),
     "linear over batches": Fixture(
         "return torch.relu(self.l(x)).sum(-1)", two(tensor(2, 3, 8), tensor(3, 5, 8)), "self.l = nn.Linear(8, 20)"
+    ),
+    "numbered layer": Fixture(
+        "return self._modules['0'](x)", two(tensor(4, 37), tensor(9, 37)), "self.add_module('0', nn.Linear(37, 20))"
     ),
     "two layers": Fixture(
         "return torch.relu(self.b(torch.tanh(self.a(x))))",
@@ -150,6 +157,28 @@ FIXTURES = {
     "transpose": Fixture("return x.transpose(1, 2) * 2", two(tensor(2, 3, 4), tensor(5, 7, 3))),
     "shuffled channels": Fixture("return x.view(x.size(0), 2, 3, -1).transpose(1, 2).reshape(x.shape)", IMAGES),
     "several outputs": Fixture("return x.sum(1), x.mean(), x.amax(0)", ROWS),
+    "shrinking": Fixture("return F.hardshrink(x, 0.3) + F.softshrink(x, 0.4) + F.threshold(x, 0.1, 2.0)", ROWS),
+    "smooth activations": Fixture(
+        "return F.celu(x, 1.5) + F.logsigmoid(x * 9) + F.prelu(x, self.w)",
+        ROWS,
+        "self.w = nn.Parameter(torch.randn(1))",
+    ),
+    "losses": Fixture(
+        "return F.huber_loss(x, y, delta=0.7), F.smooth_l1_loss(x, y, beta=0.5), F.mse_loss(x, y, reduction='sum'), "
+        "F.soft_margin_loss(x, y.sign())",
+        PAIRS,
+    ),
+    "entropies": Fixture(
+        "return F.binary_cross_entropy(x.sigmoid(), y.sigmoid()), "
+        "F.binary_cross_entropy_with_logits(x * 9, y.sigmoid(), pos_weight=self.p, reduction='none')",
+        PAIRS,
+        "self.p = nn.Parameter(torch.rand(37))",
+    ),
+    "log of sums": Fixture("return torch.logsumexp(x, 1), torch.logsumexp(x, (0, 1))", ROWS),
+    "rolled": Fixture("return torch.roll(x, (9, -1), (0, 1)) * torch.roll(x, 2)", ROWS),
+    "shared value": Fixture("return (lambda t: (t * 2, t + x))(torch.tanh(x))", ROWS),
+    "shared by sums": Fixture("return (lambda e: e / e.sum(1, keepdim=True))(torch.exp(-x.abs()))", ROWS),
+    "shared in memory": Fixture("return (lambda t: (t.sum(1), t.t() @ x, t + 1))(torch.tanh(x) * x)", ROWS),
     "nested outputs": Fixture('return {"a": x * 2, "b": [x.sum(0), 3]}', ROWS),
     "argmax": Fixture("return x.argmax(1)", ROWS),
     "reduced again": Fixture(

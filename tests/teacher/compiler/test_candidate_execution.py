@@ -26,7 +26,17 @@ QUICK = {
     "gathered product": 0,
     "scattered sum": 3,
     "largest few": 2,
-    "folded patches": 5,
+    "folded patches": 4,
+    "shrinking": 2,
+    "smooth activations": 0,
+    "losses": 0,
+    "entropies": 3,
+    "log of sums": 2,
+    "rolled": 1,
+    "numbered layer": 0,
+    "shared value": 3,
+    "shared by sums": 2,
+    "shared in memory": 0,
 }
 
 

@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,12 +31,9 @@ from musadata.teacher.compiler.capturing.constructor import recording_functions,
 from musadata.teacher.compiler.capturing.constructor_arguments import find_constructor_arguments
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
 from musadata.teacher.compiler.capturing.integer_attributes import IntegerAttribute, symbolic
-from musadata.teacher.compiler.capturing.undecomposed_operators import undecomposed_operators
+from musadata.teacher.compiler.capturing.undecomposed_operators import UNDECOMPOSED, undecomposed_operators
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.tracing.inputs import draw
-
-# Names of core aten's operators that are not decomposed.
-UNDECOMPOSED = frozenset(Path(__file__).with_name("undecomposed_operators.txt").read_text(encoding="utf-8").split())
 
 
 def capture(source: str, shape_sets: Sequence[Sequence[dict[str, Any]]], seed: int) -> dict[str, Any]:

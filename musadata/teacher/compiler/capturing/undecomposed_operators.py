@@ -7,6 +7,7 @@ functions are replaced by calls of these operators, under the names by which mod
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -165,9 +166,36 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
 )
 
 
+# Names of core aten's operators that are not decomposed.
+UNDECOMPOSED = frozenset(Path(__file__).with_name("undecomposed_operators.txt").read_text(encoding="utf-8").split())
+_AUTOGRAD = torch._C.DispatchKey.Autograd
+
+
 @contextmanager
 def undecomposed_operators() -> Iterator[None]:
     """Replaces PyTorch's functions while it is entered; references must be loaded inside of it too."""
+    with _without_python_kernels():
+        yield from _replacing_functions()
+
+
+@contextmanager
+def _without_python_kernels() -> Iterator[None]:
+    """Some operators have a decomposition as their kernel for autograd, which acts before any table of decompositions
+    is asked."""
+    packets = [getattr(torch.ops.aten, name) for name in sorted(UNDECOMPOSED)]
+    operators = [getattr(packet, overload) for packet in packets for overload in packet.overloads()]
+    kernels = {one: one.py_kernels.pop(_AUTOGRAD) for one in operators if _AUTOGRAD in one.py_kernels}
+    for operator in kernels:
+        operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for operator, kernel in kernels.items():
+            operator.py_kernels[_AUTOGRAD] = kernel
+            operator._dispatch_cache.clear()
+
+
+def _replacing_functions() -> Iterator[None]:
     replaced = [(owner, name, getattr(owner, name)) for owner, name, _ in _REPLACEMENTS]
     try:
         for owner, name, function in _REPLACEMENTS:

@@ -11,14 +11,15 @@ from musadata.teacher.compiler.emission.cpp import C_TYPES, device_function, num
 from musadata.teacher.compiler.emission.host import Returned, write_host
 from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName
 from musadata.teacher.compiler.emission.module import write_module
-from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule, work
+from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
 from musadata.teacher.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Program, Value, axis_names
 from musadata.teacher.compiler.ir.scalar import Buffer, Load
 from musadata.teacher.compiler.lowering import lower_graph
-from musadata.teacher.compiler.lowering.fusion import group_loops, variables_of
+from musadata.teacher.compiler.lowering.fusion import group_loops, read_loops, variables_of
+from musadata.teacher.compiler.lowering.inlining import inline_pointwise
 from musadata.teacher.compiler.lowering.layout import flatten
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -54,11 +55,6 @@ class Candidate:
         return f"{count}: {'; '.join(parts)}"
 
     @property
-    def work(self) -> int:
-        """About how many operations it takes on the largest of the task's sets of shapes."""
-        return max(sum(work(emitted.kernel, sizes) for emitted in self.kernels) for sizes in self.hints or ({},))
-
-    @property
     def shape(self) -> tuple[str, ...]:
         """What makes candidates of one task structurally different: the schedule of each kernel."""
         return tuple(emitted.schedule for emitted in self.kernels)
@@ -72,13 +68,14 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
     Raises:
         Unsupported: the graph holds something that the compiler has no form for.
     """
-    lowered = lower_graph(graph, fuse=plan.fuse)
+    lowered = lower_graph(graph)
     returned = [
         _returned(value, output, lowered.program) for value, output in zip(lowered.outputs, graph.outputs, strict=True)
     ]
     if not returned:
         raise Unsupported("returns no tensor")
-    kernels = group_loops(lowered.program.loops, {id(item.buffer) for item in returned}, fuse=plan.fuse)
+    kept = {id(item.buffer) for item in returned}
+    kernels = group_loops(inline_pointwise(read_loops(lowered.program.loops, kept), kept), kept)
     hints = graph.hints()
     largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]

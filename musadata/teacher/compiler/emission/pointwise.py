@@ -13,7 +13,7 @@ from musadata.teacher.compiler.emission.launch import (
 )
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable
-from musadata.teacher.compiler.ir.scalar import Load
+from musadata.teacher.compiler.ir.scalar import Load, Named
 from musadata.teacher.compiler.lowering.fusion import Kernel, Store
 
 THREADS = 256
@@ -69,7 +69,7 @@ def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
 
 def write_store(block: Block, store: Store) -> None:
     """Write the element of a store at the current point."""
-    text = block.value(store.value)
+    text = block.held(store.value) if isinstance(store.value, Named) else block.value(store.value)
     place = block.printer.offset(store.buffer, store.index)
     if len(text) + len(place) > LONGEST_STORE:
         kind = C_TYPES[store.value.dtype]

@@ -71,7 +71,8 @@ def emit_block(kernel: Kernel, size_names: Sequence[str], inner: int, *, shuffle
     for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
         name = "partial" if dtype == kernel.reductions[0].dtype else f"partial_{dtype}"
         block.write(f"__shared__ {C_TYPES[dtype]} {name}[{memory}];")
-    block.write(f"const {INDEX} {point} = blockIdx.x;")
+    if kernel.axes:
+        block.write(f"const {INDEX} {point} = blockIdx.x;")
     _work(kernel, block, team, point)
     setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
     schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")

@@ -18,30 +18,27 @@ SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than P
 
 @dataclass(frozen=True)
 class Plan:
-    """How a candidate is made.
+    """How the kernels of a candidate are scheduled. Which kernels there are does not depend on it.
 
     Attributes:
         name: for people.
-        fuse: compute pointwise work inside of its readers, and chains of reductions in one kernel.
         elements: schedule of pointwise kernels: naive, stride, vector or rows.
         points: schedule of kernels with inner loops: thread, stride, warp, shared or shuffle.
         tile: for contractions, tiles in `shared` memory or also in `registers`; "" for none.
     """
 
     name: str
-    fuse: bool
     elements: str
     points: str
     tile: str
 
 
 PLANS = (
-    Plan("fused, block reductions in shared memory", True, "naive", "shared", "registers"),
-    Plan("one kernel per operator, one thread per output", False, "naive", "thread", ""),
-    Plan("fused, warp shuffles", True, "stride", "warp", ""),
-    Plan("fused, vectorised", True, "vector", "shuffle", "registers"),
-    Plan("fused, one thread per output", True, "rows", "thread", ""),
-    Plan("one kernel per operator, grid-stride loops", False, "stride", "stride", "shared"),
+    Plan("block reductions in shared memory", "naive", "shared", "registers"),
+    Plan("one thread per output", "rows", "thread", ""),
+    Plan("warp shuffles", "stride", "warp", "shared"),
+    Plan("vectorised", "vector", "shuffle", "registers"),
+    Plan("grid-stride loops", "stride", "stride", ""),
 )
 
 
@@ -49,12 +46,6 @@ def extent_hint(axes: Sequence[Variable], hints: dict[str, int]) -> int:
     """The number of points of some axes for the given sizes. Extents that depend on the position, as those of prefixes
     and adaptive windows do, are taken in the middle."""
     return product(axis.extent for axis in axes).evaluate(hints)
-
-
-def work(kernel: Kernel, hints: dict[str, int]) -> int:
-    """About how many operations a kernel takes for the given sizes."""
-    per_point = sum(extent_hint(stage.axes, hints) * len(list(stage.value.walk())) for stage in kernel.stages)
-    return per_point * extent_hint(kernel.axes, hints)
 
 
 def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:

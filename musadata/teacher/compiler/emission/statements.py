@@ -97,6 +97,13 @@ class Block:
         self._prepare(value, root=True)
         return self.printer.scalar(value)
 
+    def held(self, value: Named) -> str:
+        """The name of a variable that holds a value, which is written if there is none yet."""
+        if id(value) not in self.printer.named:
+            text = self.value(value)
+            self._declare(value, value.name, text)
+        return self.printer.named[id(value)]
+
     def hoist(self, value: Scalar, fixed: frozenset[Variable], locals_known: frozenset[str]) -> None:
         """Compute ahead of a loop what its value needs and what does not change inside of the loop."""
         self._count(value)
@@ -167,6 +174,11 @@ class Block:
         if isinstance(node, Choose):
             self._prepare_choice(node, root=root)
             return
+        if isinstance(node, Named) and isinstance(node.value, Choose) and id(node.value) not in self.printer.named:
+            self._prepare_choice(node.value, root=True, name=node.name)
+            if id(node.value) in self.printer.named:
+                self.name(node, self.printer.named[id(node.value)])
+                return
         for child in node.children:
             self._prepare(child, root=isinstance(node, Named))
         if isinstance(node, Load):
@@ -191,8 +203,8 @@ class Block:
             return "inside"
         return "place" if node.dtype == "int64" else "part"
 
-    def _declare(self, node: Scalar, name: str) -> None:
-        text = self.printer.scalar(node)
+    def _declare(self, node: Scalar, name: str, text: str = "") -> None:
+        text = text or self.printer.scalar(node)
         name = self.fresh(name)
         self.write(f"const {C_TYPES[node.dtype]} {name} = {text};")
         self.name(node, name)
@@ -207,13 +219,13 @@ class Block:
             element = self.printer.load(load)
             self.name(load, element.replace(text, name))
 
-    def _prepare_choice(self, node: Choose, *, root: bool) -> None:
+    def _prepare_choice(self, node: Choose, *, root: bool, name: str = "") -> None:
         self._prepare(node.condition, root=False)
         if self._is_simple(node):
             if not root and (self._uses[id(node)] > 1 or len(self.printer.scalar(node)) > LONGEST_TEXT):
                 self._declare(node, "selected")
             return
-        name = self.fresh("selected" if not isinstance(node.yes, Named) else node.yes.name)
+        name = self.fresh(name or ("selected" if not isinstance(node.yes, Named) else node.yes.name))
         condition = self.printer.scalar(node.condition)
         kind = C_TYPES[node.dtype]
         is_plain = isinstance(node.no, (Literal, Local))

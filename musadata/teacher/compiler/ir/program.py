@@ -122,9 +122,9 @@ def axis_names(rank: int) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Program:
-    """The loops in order. `fuse` keeps pointwise values unmaterialized where that is reasonable."""
+    """The loops in order. `node` is the node of the graph that is being lowered."""
 
-    fuse: bool
+    node: str = ""
     loops: list[Loop] = field(default_factory=list)
     _names: dict[str, int] = field(default_factory=dict)
 
@@ -135,7 +135,10 @@ class Program:
     def materialize(self, value: Value, names: tuple[str, ...] = ()) -> Buffer:
         """Make sure that a value has a buffer of its own shape, and return it."""
         if value.buffer is None:
-            buffer = self.new_buffer(value.name, value.type)
+            shown = value
+            while shown.viewed is not None and shown.viewed.buffer is None:
+                shown = shown.viewed
+            buffer = self._new_buffer(shown.name, value.type, shown.name)
             body = value.body
             wanted = compute_type(value.dtype)
             loop = Loop(buffer, names or axis_names(len(value.shape)), lambda axes, _: cast(body(axes), wanted))
@@ -154,12 +157,12 @@ class Program:
         contraction: Contraction | None = None,
     ) -> Value:
         """Record a reduction; the result is always a buffer until fusion keeps it in a register."""
-        buffer = self.new_buffer(name, type)
+        buffer = self._new_buffer(name, type, self.node)
         self.loops.append(Loop(buffer, names, body, reduction, contraction))
         return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
 
-    def new_buffer(self, name: str, type: TensorType) -> Buffer:
-        return Buffer(self.fresh(name), type.shape, type.dtype, "temporary")
+    def _new_buffer(self, name: str, type: TensorType, node: str) -> Buffer:
+        return Buffer(self.fresh(name), type.shape, type.dtype, "temporary", node=node)
 
     def fresh(self, name: str) -> str:
         """A name that no other buffer has."""

@@ -51,19 +51,23 @@ class GivenUnsupported(Unsupported):
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A contiguous tensor in device memory. `role`: argument, state, temporary, or constant (which has `values`)."""
+    """A contiguous tensor in device memory. `role`: argument, state, temporary, or constant (which has `values`).
+    `node` is the node of the graph that a temporary one holds a result of."""
 
     name: str
     shape: tuple[Index, ...]
     dtype: str
     role: str
     values: tuple[float | int | bool, ...] = ()
+    node: str = ""
 
 
 def _arithmetic(operation: str, dtype: str = "") -> Callable[[Scalar, Scalar | float], Scalar]:
     def operate(left: Scalar, right: Scalar | float) -> Scalar:
         if right == 1 and operation in ("mul", "div"):
             return left
+        if operation == "add" and isinstance(left, Literal) and left.value == 0 and isinstance(right, Scalar):
+            return right
         other = right if isinstance(right, Scalar) else literal(right, left.dtype)
         return Call(dtype or left.dtype, operation, (left, other))
 
@@ -239,6 +243,8 @@ def choose(condition: Scalar, yes: Scalar | float | Given, no: Scalar | float | 
 
 def count_as(count: Index, dtype: str) -> Scalar:
     """An integer formula as a value of a type."""
+    if count.constant is not None:
+        return literal(count.constant, dtype)
     return cast(Formula("int64", count), dtype)
 
 

@@ -60,8 +60,7 @@ def _dimensions(batch: int, rows: int) -> tuple[tuple[int, ...], tuple[int, ...]
 
 def _matrix_product(c: Call, operand_names: Sequence[str], name: str) -> Value:
     """left @ right, with as many leading batch dimensions as both have."""
-    most = MOST_INLINE if c.program.fuse else 0
-    left, right = (c.operand(operand, most) for operand in operand_names)
+    left, right = (c.operand(operand, MOST_INLINE) for operand in operand_names)
     batch = len(left.shape) - 2
     return _sum_of_products(
         c,
@@ -121,8 +120,7 @@ def _with_bias(c: Call, product_named: Callable[[str], Value], channel: int) -> 
 
 @rule("linear")
 def _linear(c: Call) -> Results:
-    most = MOST_INLINE if c.program.fuse else 0
-    source, weight = c.operand("input", most), c.operand("weight", most)
+    source, weight = c.operand("input", MOST_INLINE), c.operand("weight", MOST_INLINE)
     rank = len(source.shape)
     names = {1: ("col",), 2: ("row", "col"), 3: ("b", "row", "col")}.get(rank, axis_names(rank))
 

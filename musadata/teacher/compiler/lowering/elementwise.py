@@ -148,6 +148,15 @@ def _xlogy(x: Scalar, y: Scalar) -> Scalar:
     return choose(call("eq", "bool", x, zero), zero, x * apply("log", y))
 
 
+def _at_most(x: Scalar, bound: float) -> Scalar:
+    return call("le", "bool", x, literal(bound, x.dtype))
+
+
+def _softshrink(x: Scalar, width: float) -> Scalar:
+    raised = x + width
+    return choose(x > width, x - width, choose(raised < 0, raised, x * 0))  # x * 0 passes NaN on
+
+
 # Operators that are a formula of one element, with its cost. Its parameters have the names that aten gives them:
 # elements before the star, plain numbers behind it.
 _FORMULAS: dict[str, tuple[int, Callable[..., Scalar]]] = {
@@ -161,9 +170,14 @@ _FORMULAS: dict[str, tuple[int, Callable[..., Scalar]]] = {
     "hardtanh": (2, lambda self, min_val, max_val: _clamped(self, min_val, max_val)),
     "addcmul": (3, lambda self, tensor1, tensor2, *, value: self + tensor1 * tensor2 * value),
     "addcdiv": (3, lambda self, tensor1, tensor2, *, value: self + tensor1 / tensor2 * value),
+    "hardshrink": (2, lambda self, *, lambd: choose(_at_most(apply("abs", self), lambd), 0, self)),
+    "softshrink": (3, lambda self, *, lambd: _softshrink(self, lambd)),
+    "threshold": (1, lambda self, *, threshold, value: choose(_at_most(self, threshold), value, self)),
+    "_prelu_kernel": (2, lambda self, weight: choose(self > 0, self, weight * self)),
     "hardsigmoid": (4, lambda self: _hardsigmoid(self)),
     "hardswish": (4, lambda self: _hardsigmoid(self, self)),
     "elu": (HEAVY, lambda self, *, alpha, scale, input_scale: _elu(self, alpha, scale, input_scale)),
+    "celu": (HEAVY, lambda self, *, alpha: choose(self > 0, self, apply("expm1", self / alpha) * alpha)),
     "gelu": (HEAVY, lambda self, *, approximate: apply("gelu_tanh" if approximate == "tanh" else "gelu", self)),
     "xlogy": (HEAVY, lambda self, other: _xlogy(self, other)),
     "softplus": (2 * HEAVY, lambda self, *, beta, threshold: _softplus(self, beta, threshold)),
@@ -178,6 +192,18 @@ def _formula(c: Call) -> Results:
     numbers = {p.name: c.number(p.name) for p in parameters if p.kind is p.KEYWORD_ONLY}
     elements = tuple(p.name for p in parameters if p.name not in numbers)
     return pointwise(c, elements, partial(formula, **numbers), cost)
+
+
+@rule("log_sigmoid_forward")
+def _log_sigmoid(c: Call) -> Results:
+    source = c.value("self")
+
+    def body(index: Indices) -> Scalar:
+        value = source.load(index)
+        smaller = apply("log1p", apply("exp", apply("neg", apply("abs", value))))
+        return choose(value < 0, value, 0) - smaller
+
+    return c.new(body, 2 * HEAVY + source.cost), None
 
 
 @rule("_to_copy", "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "lift_fresh", "copy")

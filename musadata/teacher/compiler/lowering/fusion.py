@@ -5,7 +5,7 @@ whose result stays in a register, or a store of one element or over inner loops.
 the stages maximum, sum, store; a matrix product with bias is one kernel over elements with a sum and a store.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     product,
 )
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop
-from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Scalar
+from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Named, Scalar
 from musadata.teacher.compiler.lowering.layout import flatten
 
 
@@ -61,6 +61,7 @@ class Kernel:
     name: str
     axes: tuple[Variable, ...]
     stages: tuple[Stage, ...]
+    nodes: frozenset[str]  # of the graph, whose results it computes
 
     @property
     def reductions(self) -> tuple[Reduce, ...]:
@@ -102,34 +103,42 @@ class _Group:
     axes: tuple[Variable, ...]
     members: list[_Member] = field(default_factory=list)
 
-    def reduction(self, buffer: Buffer) -> _Member | None:
-        return next((m for m in self.members if m.loop.buffer is buffer and m.loop.reduction is not None), None)
+    def held(self, buffer: Buffer) -> _Member | None:
+        """The member whose result at a point of the group is in a register when it fills this buffer."""
+        return next((m for m in self.members if m.loop.buffer is buffer and not m.inner), None)
 
     def fills(self, buffer: Buffer) -> bool:
         return any(member.loop.buffer is buffer for member in self.members)
 
 
-def group_loops(loops: list[Loop], returned: set[int], *, fuse: bool) -> list[Kernel]:
+def group_loops(loops: Sequence[Loop], returned: set[int]) -> list[Kernel]:
     """Kernels for all loops, in an order in which every buffer is filled before it is read.
 
     `returned` holds the identities of buffers that must end up in memory.
     """
     groups: list[_Group] = []
-    for loop in _read_loops(loops, returned):
-        if not (fuse and _join(loop, groups)):
+    for loop in loops:
+        if not _join(loop, groups):
             groups.append(_alone(loop))
     read = _read_from_memory(groups)
     return [_kernel(group, read | returned) for group in groups]
 
 
-def _read_loops(loops: list[Loop], returned: set[int]) -> list[Loop]:
+def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
     """The loops whose buffers are returned, or read by such a loop: of a maximum and its place, say, one may do."""
     wanted, kept = set(returned), []
     for loop in reversed(loops):
         if id(loop.buffer) in wanted:
             kept.append(loop)
-            wanted |= {id(load.buffer) for load in _value(loop, *variables_of(loop.names, loop.buffer.shape)).loads}
+            wanted |= {id(load.buffer) for load in value_of(loop)[0].loads}
     return kept[::-1]
+
+
+def value_of(loop: Loop) -> tuple[Scalar, tuple[Variable, ...]]:
+    """What a loop computes in one step, and the variables of its outer and inner loops."""
+    axes, variables = variables_of(loop.names, loop.buffer.shape)
+    loops, inner = _inner_axes(loop, axes, variables)
+    return loop.body(axes, loops), (*variables, *inner)
 
 
 def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple[Variable, ...]]:
@@ -144,7 +153,8 @@ def _alone(loop: Loop) -> _Group:
 
 
 def _join(loop: Loop, groups: list[_Group]) -> bool:
-    """Add a loop to the last group that it depends on, if it reads only reductions there, each at its own point."""
+    """Add a loop to the last group that it depends on, if it reads only results there that a thread holds at the loop's
+    own point."""
     axes, variables = _split_axes(loop, *variables_of(loop.names, loop.buffer.shape), groups)
     value = _value(loop, axes, variables)
     depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
@@ -155,7 +165,7 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
     for load in value.loads:
         if not group.fills(load.buffer):
             continue
-        member = group.reduction(load.buffer)
+        member = group.held(load.buffer)
         found = _unify(member.axes, load.index, group.axes, variables) if member else None
         if found is None or (change is not None and found != change):
             return False
@@ -177,7 +187,7 @@ def _split_axes(
 ) -> tuple[Indices, tuple[Variable, ...]]:
     """Split an axis c into (group, member) where a reduction is read at c // size, as group normalisation does."""
     for load in _value(loop, axes, variables).loads:
-        if not any(group.reduction(load.buffer) for group in groups):
+        if not any(group.held(load.buffer) for group in groups):
             continue
         for position in load.index:
             atom = position.atom
@@ -272,27 +282,44 @@ def _read_from_memory(groups: list[_Group]) -> set[int]:
 
 def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
     stages: list[Stage] = []
-    registers: dict[int, Local] = {}
+    registers: dict[int, Scalar] = {}
+    read: set[int] = set()
     done: dict[int, Scalar] = {}
     alive: list[Scalar] = []  # identities are keys of `done`
+
+    def held(load: Load) -> Scalar | None:
+        read.add(id(load.buffer))
+        return registers.get(id(load.buffer))
+
     for member in group.members:
-        loop = member.loop
+        loop, key = member.loop, id(member.loop.buffer)
         loops, inner = _inner_axes(loop, member.axes, (*group.axes, *member.inner))
         original = loop.body(member.axes, loops)
         alive.append(original)
-        value = replace_loads(original, lambda load: registers.get(id(load.buffer)), done)
+        value = replace_loads(original, held, done)
         if loop.reduction is None:
-            stages.append(Store(loop.buffer, member.inner, member.axes, value))
+            if not member.inner:
+                value = registers[key] = Named(value.dtype, loop.buffer.name, value)
+            if key in in_memory:
+                stages.append(Store(loop.buffer, member.inner, member.axes, value))
             continue
-        kept = loop.buffer if id(loop.buffer) in in_memory else None
         dtype = "int64" if loop.reduction.kind.startswith("arg") else value.dtype
+        kept = loop.buffer if key in in_memory else None
+        local = loop.buffer.name
         stages.append(
-            Reduce(
-                loop.buffer.name, loop.reduction.kind, inner, loops, value, kept, member.axes, dtype, loop.contraction
-            )
+            Reduce(local, loop.reduction.kind, inner, loops, value, kept, member.axes, dtype, loop.contraction)
         )
-        registers[id(loop.buffer)] = Local(dtype, loop.buffer.name)
-    return Kernel(f"{group.members[-1].loop.buffer.name}_kernel", group.axes, tuple(stages))
+        registers[key] = Local(dtype, local)
+    stages = [_unnamed(stage) if id(stage.buffer) not in read else stage for stage in stages]
+    nodes = {member.loop.buffer.node for member in group.members}
+    nodes |= {node.name for value in alive for node in value.walk() if isinstance(node, Named)}
+    return Kernel(f"{group.members[-1].loop.buffer.name}_kernel", group.axes, tuple(stages), frozenset(nodes))
+
+
+def _unnamed(stage: Stage) -> Stage:
+    """A store whose value nothing else in its kernel reads needs no variable."""
+    named = isinstance(stage, Store) and isinstance(stage.value, Named)
+    return replace(stage, value=stage.value.value) if named else stage  # type: ignore[attr-defined]
 
 
 def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:

@@ -224,15 +224,19 @@ def _flip(c: Call) -> Results:
 def _roll(c: Call) -> Results:
     source = c.value("self")
     shifts, dims = c.numbers("shifts"), c.numbers("dims")
-    if not dims:
-        raise Unsupported("roll over a flattened tensor")
+
+    def rolled(position: Index, shift: int, size: Index) -> Index:
+        back = as_index(-shift) if shift < 0 else size - as_index(shift) % size
+        return (position + back) % size
 
     def change(index: Indices) -> Indices:
+        if not dims:
+            total = product(source.shape)
+            flat = rolled(flatten(list(index), list(source.shape)), shifts[0], total)
+            return reshape_index((flat,), (total,), source.shape)
         inner = list(index)
         for shift, dim in zip(shifts, dims, strict=True):
-            size = source.shape[dim]
-            back = -shift if shift < 0 else size - shift
-            inner[dim] = divide(index[dim] + back, size)[1]
+            inner[dim] = rolled(index[dim], shift, source.shape[dim])
         return tuple(inner)
 
     return gathered(c, source, change, 1)

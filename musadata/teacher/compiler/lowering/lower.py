@@ -6,11 +6,11 @@ from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, Node,
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported, check_readable
 from musadata.teacher.compiler.ir.program import Program
 from musadata.teacher.compiler.ir.scalar import Buffer, compute_type, literal
-from musadata.teacher.compiler.lowering import contraction, elementwise, indexing, layout, pooling, reduction
+from musadata.teacher.compiler.lowering import contraction, elementwise, indexing, layout, losses, pooling, reduction
 from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Rule, Value
 
 # The rules are registered when their modules are imported.
-_MODULES = (contraction, elementwise, indexing, layout, pooling, reduction)
+_MODULES = (contraction, elementwise, indexing, layout, losses, pooling, reduction)
 
 SHARED_COST = 3  # a value with several readers is kept in memory from this cost on
 LONGEST_COST = 24  # and every value from this one on
@@ -25,14 +25,14 @@ class Lowered:
     outputs: tuple[Value, ...]
 
 
-def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
-    """Lower a graph to loops. `fuse` computes pointwise values inside of their readers where that is reasonable.
+def lower_graph(graph: Graph) -> Lowered:
+    """Lower a graph to loops. Values that are read once are computed where they are read; others have a loop.
 
     Raises:
         Unsupported: an operator has no lowering, or the graph is too large to make readable kernels.
     """
     check_readable(len(graph.nodes))
-    program = Program(fuse)
+    program = Program()
     program.reserve(graph.attributes)
     values: dict[str, Results] = {}
     inputs = []
@@ -44,13 +44,14 @@ def lower_graph(graph: Graph, *, fuse: bool) -> Lowered:
     readers = _readers(graph)
     finishing: set[str] = set()
     for node in graph.nodes:
+        program.node = node.name
         results = _rule_of(node)(Call(_with_index_use(node, graph), dict(values), program))
         values[node.name] = results
         if not isinstance(results, Value):
             continue
         if _finishes_contraction(node, finishing):
             finishing.add(node.name)
-        if _keep(results, len(readers[node.name]), fuse) or _ends_kernel(node, results, finishing, readers):
+        if _keep(results, len(readers[node.name])) or _ends_kernel(node, results, finishing, readers):
             program.materialize(results)
     return Lowered(tuple(inputs), program, _outputs(graph, values, program))
 
@@ -119,11 +120,9 @@ def _with_index_use(node: Node, graph: Graph) -> Node:
     return replace(node, arguments={**node.arguments, "wants_indices": wants})
 
 
-def _keep(value: Value, readers: int, fuse: bool) -> bool:
+def _keep(value: Value, readers: int) -> bool:
     if value.viewed is not None or value.buffer is not None:
         return False
-    if not fuse:
-        return value.cost > 0
     return value.cost >= LONGEST_COST or (readers > 1 and value.cost >= SHARED_COST)
 
 

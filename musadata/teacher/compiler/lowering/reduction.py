@@ -8,7 +8,7 @@ from musadata.teacher.compiler.ir.captured_graph import TensorType
 from musadata.teacher.compiler.ir.index_formulas import Index, divide, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
-from musadata.teacher.compiler.ir.scalar import Scalar, apply, call, cast, compute_type, count_as, literal
+from musadata.teacher.compiler.ir.scalar import Scalar, apply, call, cast, choose, compute_type, count_as, literal
 from musadata.teacher.compiler.lowering.elementwise import HEAVY
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, replaced, rule
 
@@ -63,7 +63,8 @@ def restored(
     return c.new(body, cost)
 
 
-def _divided(value: Scalar, count: Index) -> Scalar:
+def divided(value: Scalar, count: Index) -> Scalar:
+    """A sum divided by how many there are."""
     return value / count_as(count, value.dtype)
 
 
@@ -110,7 +111,7 @@ def _mean(c: Call) -> Results:
     dims = c.dimensions("dim", len(source.shape))
     total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", c.dtype)
     count = product(source.shape[dim] for dim in dims)
-    return restored(c, total, dims, lambda value: _divided(value, count), 1)
+    return restored(c, total, dims, lambda value: divided(value, count), 1)
 
 
 def moments(
@@ -124,7 +125,7 @@ def moments(
     total = reduce_over(c, source, dims, "sum", f"{c.node.name}_sum", dtype)
     kept = [dim for dim in range(len(source.shape)) if dim not in dims]
     mean_type = TensorType(total.shape, dtype)
-    mean = Value(f"{c.node.name}_mean", mean_type, lambda index: _divided(total.load(index), count), 1)
+    mean = Value(f"{c.node.name}_mean", mean_type, lambda index: divided(total.load(index), count), 1)
 
     def squared(value: Scalar, index: Indices) -> Scalar:
         distance = call("sub", dtype, value, mean.load(tuple(index[dim] for dim in kept)))
@@ -154,7 +155,7 @@ def _var(c: Call) -> Results:
     return (spread, restored(c, mean, dims, cost=1)) if "mean" in c.operator else spread
 
 
-@rule("_softmax", "_log_softmax", "_safe_softmax")
+@rule("_softmax", "_log_softmax")
 def _softmax(c: Call) -> Results:
     if not c.value("self").shape:
         raise Unsupported("softmax of a single number")
@@ -174,9 +175,35 @@ def _softmax(c: Call) -> Results:
 
     def body(index: Indices) -> Scalar:
         value, sum_ = shifted(source.load(index), index), total.load(without(index))
-        return value - call("log", dtype, sum_) if "log" in name else call("exp", dtype, value) / sum_
+        if "log" in c.operator:
+            return value - call("log", dtype, sum_)
+        return call("exp", dtype, value) / sum_
 
     return c.new(body, 2 * HEAVY + source.cost)
+
+
+@rule("logsumexp")
+def _logsumexp(c: Call) -> Results:
+    source, dtype, name = c.operand("self", INLINE_COST), c.dtype, c.node.name
+    dims = c.dimensions("dim", len(source.shape))
+    largest = reduce_over(c, source, dims, "max", f"{name}_max", dtype)
+
+    def shift(index: Indices) -> Scalar:
+        value = largest.load(index)
+        return choose(call("isinf", "bool", value), 0, value)
+
+    def term(value: Scalar, index: Indices) -> Scalar:
+        kept = tuple(axis for dim, axis in enumerate(index) if dim not in dims)
+        return apply("exp", cast(value, dtype) - shift(kept))
+
+    total = reduce_over(c, source, dims, "sum", f"{name}_sum", dtype, term)
+    back = len(c.type.shape) != len(total.shape)
+
+    def body(index: Indices) -> Scalar:
+        kept = tuple(axis for dim, axis in enumerate(index) if dim not in dims) if back else index
+        return apply("log", total.load(kept)) + shift(kept)
+
+    return c.new(body, HEAVY)
 
 
 @rule("native_layer_norm")

@@ -1,0 +1,126 @@
+"""Pointwise values that are computed where they are read, instead of in a kernel of their own.
+
+Lowering keeps a value in memory where it might be computed twice. Once all loops are known, it can be seen which values
+are read once, or are so cheap that a second computation costs less than a round trip through memory.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
+from musadata.teacher.compiler.ir.program import Indices, Loop
+from musadata.teacher.compiler.ir.scalar import MATH_FUNCTIONS, Call, Load, Named, Scalar
+from musadata.teacher.compiler.lowering.fusion import replace_loads, value_of
+
+REPEATED_COST = 3  # a value that a reader needs several times is computed anew each time up to this cost
+SHARED_COST = 16  # a value that several kernels read is computed in each up to this cost of all but one together
+LONGEST_VALUE = 120  # operations: a longer value is a kernel of its own, so that each can be read
+_HEAVY = frozenset((*MATH_FUNCTIONS, "pow", "sigmoid", "silu", "gelu", "gelu_tanh"))
+
+
+@dataclass(frozen=True)
+class _Read:
+    """That a loop reads a buffer at an index, in terms of its own variables."""
+
+    reader: Loop
+    index: Indices
+    variables: tuple[Variable, ...]
+
+
+def inline_pointwise(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
+    """The loops without those whose elements their readers can compute themselves.
+
+    `returned` holds the identities of buffers that must end up in memory.
+    """
+    kept = {id(loop.buffer): loop for loop in loops}
+    values = {key: value_of(loop) for key, loop in kept.items()}
+    for key, (value, variables) in list(values.items()):
+        loop = kept[key]
+        if loop.reduction is not None or key in returned or _ends_reduction(value, variables, kept):
+            continue
+        value = values[key][0]
+        reads = [read for other, (body, axes) in values.items() for read in _reads(loop, kept[other], body, axes)]
+        if reads and _is_inlined(loop, value, reads):
+            del kept[key], values[key]
+            for buffer in {id(read.reader.buffer) for read in reads}:
+                kept[buffer] = _computing(kept[buffer], loop)
+                values[buffer] = value_of(kept[buffer])
+    return list(kept.values())
+
+
+def _reads(loop: Loop, reader: Loop, value: Scalar, variables: tuple[Variable, ...]) -> Iterator[_Read]:
+    for index in dict.fromkeys(load.index for load in value.loads if load.buffer is loop.buffer):
+        yield _Read(reader, index, variables)
+
+
+def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mapping[int, Loop]) -> bool:
+    """Whether the value finishes results of a reduction one by one (a bias, an activation): its kernel then does so."""
+    reductions = (load for load in value.loads if (made := loops.get(id(load.buffer))) and made.reduction is not None)
+    return any(_varies_with(load.index) >= set(variables) for load in reductions)
+
+
+def _is_inlined(loop: Loop, value: Scalar, reads: Sequence[_Read]) -> bool:
+    cost, length = _cost(value), sum(isinstance(node, Call) for node in value.walk())
+    if any(read.reader.contraction is not None for read in reads) or length > LONGEST_VALUE:
+        return False
+    if any(_repeats(read, loop) for read in reads):
+        return cost <= REPEATED_COST
+    if len(reads) > 1 and all(read.reader.reduction is None and _is_own_point(read) for read in reads):
+        return False  # fusion computes it once for the readers that share its points
+    return cost * (len(reads) - 1) <= SHARED_COST
+
+
+def _is_own_point(read: _Read) -> bool:
+    """Whether the reader stores its element where it reads one."""
+    return tuple(index.variable for index in read.index if index.terms) == read.variables
+
+
+def _cost(value: Scalar) -> int:
+    """About how many operations an element takes."""
+    return sum((4 if node.operation in _HEAVY else 1) for node in value.walk() if isinstance(node, Call))
+
+
+def _varies_with(index: Indices) -> set[Variable]:
+    return {variable for position in index for variable in position.variables}
+
+
+def _repeats(read: _Read, loop: Loop) -> bool:
+    """Whether a reader may need an element more than once: it does not move along an axis of its own, or windows
+    overlap."""
+    if _varies_with(read.index) < set(read.variables):
+        return True
+    if all(_is_injective(position) for position in read.index):
+        return False
+    return product(v.extent for v in read.variables) != product(loop.buffer.shape)
+
+
+def _is_injective(position: Index) -> bool:
+    """Whether different values of the variables give different positions, as `2 * i + j` does for j below 2."""
+    steps = []
+    for monomial, coefficient in position.terms:
+        if len(monomial) > 1 or (monomial and not isinstance(monomial[0], Variable)):
+            return False
+        if monomial:
+            steps.append((abs(coefficient), monomial[0]))
+    reach = 0
+    for step, variable in sorted(steps, key=lambda pair: pair[0]):
+        if step <= reach:
+            return False
+        extent = variable.extent.constant  # type: ignore[union-attr]
+        reach = reach + step * (extent - 1) if extent is not None else step * 2**62
+    return True
+
+
+def _computing(reader: Loop, loop: Loop) -> Loop:
+    """The reader with the loop's value in place of its elements."""
+    done: dict[Indices, Scalar] = {}
+
+    def value_at(load: Load) -> Scalar | None:
+        if load.buffer is not loop.buffer:
+            return None
+        if load.index not in done:
+            value = loop.body(load.index, ())
+            done[load.index] = Named(value.dtype, loop.buffer.name, value)
+        return done[load.index]
+
+    return replace(reader, body=lambda axes, inner: replace_loads(reader.body(axes, inner), value_at, {}))
