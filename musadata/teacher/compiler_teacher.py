@@ -11,6 +11,7 @@ from musadata.rows import plain
 from musadata.sandbox import Limits, Sandbox
 from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet, read_graph
 from musadata.teacher.compiler.capturing import PRELOAD
+from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.explanation import describe, explain_repair
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.prompts import render_steps
@@ -53,7 +54,7 @@ class CompilerTeacher:
             CannotAnswer: the reference cannot be traced, or holds an operator that has no lowering.
         """
         if request.kind is RequestKind.REASON:
-            return Answer(render_steps(write_reasoning(request.task, request.traces)))
+            return Answer(render_steps(write_reasoning(request.task, request.traces, self._first(request))))
         if request.kind is RequestKind.TEST:
             return Answer(f"```python\n{write_unit_test(request.task, request.traces)}```\n")
         try:
@@ -68,6 +69,12 @@ class CompilerTeacher:
         with suppress(Unsupported):
             candidate_set = self._candidate_set(Request(RequestKind.GENERATE, task, tuple(traces), ()))
             yield from ((source, kind.name) for source, kind in candidate_set.mutants())
+
+    def _first(self, request: Request) -> Candidate | None:
+        """A candidate; all of a task have the same kernels. None without a lowering."""
+        with suppress(Unsupported):
+            return self._candidate_set(request).candidate(0)
+        return None
 
     def _generate(self, request: Request) -> Answer:
         attempt = self._conversation(request)[0]

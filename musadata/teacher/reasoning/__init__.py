@@ -6,6 +6,7 @@ Every figure comes from the traces or from arithmetic that is shown, so the text
 from collections.abc import Sequence
 
 from musadata.records import ReasoningStep, Task, Trace
+from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.reasoning.boundaries import write_boundaries
 from musadata.teacher.reasoning.decomposition import write_decomposition
 from musadata.teacher.reasoning.index_mapping import write_index_mapping
@@ -26,7 +27,12 @@ _WRITERS = {
 }
 
 
-def write_reasoning(task: Task, traces: Sequence[Trace]) -> tuple[ReasoningStep, ...]:
-    """The six steps for a task. The same task and traces give the same text."""
-    analysis = TaskAnalysis(task, tuple(traces))
+def write_reasoning(
+    task: Task, traces: Sequence[Trace], candidate: Candidate | None = None
+) -> tuple[ReasoningStep, ...]:
+    """The six steps for a task and the kernels of a candidate; without one, for kernels planned from the trace.
+
+    The same arguments give the same text.
+    """
+    analysis = TaskAnalysis(task, tuple(traces), candidate)
     return tuple(ReasoningStep(step, write(analysis)) for step, write in _WRITERS.items())

@@ -13,11 +13,11 @@ _GUARD = "`if (i < n)`"
 def write_boundaries(analysis: TaskAnalysis) -> str:
     paragraphs = []
     for stage, twin in analysis.distinct:
-        sentences = [launch(stage), *_inner(stage), _again(stage, twin) if twin is not None else ""]
+        sentences = [launch(stage), *_inner(stage), _again(analysis, stage, twin) if twin is not None else ""]
         paragraphs.append(" ".join(sentence for sentence in sentences if sentence))
     if len(paragraphs) > 1:
         paragraphs = [
-            f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(analysis.distinct, paragraphs, strict=True)
+            f"**`{stage.title}`.** {text}" for (stage, _), text in zip(analysis.distinct, paragraphs, strict=True)
         ]
     text = "\n\n".join(unique(paragraphs or [_grid(count(analysis.outputs[0]))]))
     if _GUARD not in text:
@@ -39,8 +39,7 @@ def launch(stage: Stage, brief: bool = False) -> str:
         return _rows(lead, brief)
     if lead.kind is CallKind.NORMALIZATION:
         groups, length = group_row(lead)
-        idle = "" if brief else "; with a block for each, none is idle"
-        return f"A group has {count(lead.source)} / {groups} = {length} elements{idle}. {_whole(length, '0', brief)}"
+        return f"A group has {count(lead.source)} / {groups} = {length} elements. {_whole(length, '0', brief)}"
     if lead.kind is CallKind.MATMUL and len(lead.output.shape) >= 2:
         return _tiles(lead, brief)
     return _grid(count(stage.output), brief)
@@ -60,13 +59,15 @@ def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
         spare = f"{block} − {total} = {idle} of them must do nothing{guard}" if idle else "all of them work"
         each = f"1 {what.rstrip('s')} fits" if total == 1 else f"{total} {what}, a thread for each, fit"
         return f"{each} into one block of {block} threads; {spare}."
-    text = say("started_threads", what=what, block=block, total=total, blocks=blocks, started=blocks * block)
+    facts = {"what": what, "block": block, "total": total, "blocks": blocks, "started": blocks * block}
+    text = say(f"started_threads_{total % 3 + 1}", **facts)
     last = total - (blocks - 1) * block
     if last == block and brief:
-        return f"{text}: none is idle."
+        return f"{text}: each has an element."
     if last == block:
-        return f"{text}: none is idle, yet the guard {_GUARD} stays, since the next size will not divide."
-    rest = say("last_block", rest=_rest(total, blocks - 1, block), block=block, last=last, idle=block - last)
+        return f"{text}: each has an element here, and the guard {_GUARD} is for sizes that {block} does not divide."
+    left = _rest(total, blocks - 1, block)
+    rest = say(f"last_block_{total % 3 + 1}", rest=left, block=block, last=last, idle=block - last)
     return f"{text} for {total} {what}. {rest}{'' if brief else f', so {_GUARD} is required'}."
 
 
@@ -84,7 +85,7 @@ def _rows(call: Call, brief: bool) -> str:
         steps = -(-length // 32)
         rest = length - 32 * (steps - 1)
         partly = f"in the last step {_rest(length, steps - 1, 32)} lanes have an element"
-        tail = partly if rest < 32 else "no lane is idle, which holds for few other sizes"
+        tail = partly if rest < 32 else "every lane has an element in each of them"
         plural = "step" if steps == 1 else "steps"
         row = f"A row of {length} takes ⌈{length} / 32⌉ = {steps} {plural} of a warp; {tail}."
     else:
@@ -148,7 +149,7 @@ def _inner(stage: Stage) -> list[str]:
     return found
 
 
-def _again(stage: Stage, twin: Stage) -> str:
+def _again(analysis: TaskAnalysis, stage: Stage, twin: Stage) -> str:
     first, second = _extent(stage), _extent(twin)
     shape = str(twin.output.shape) if twin.output.shape else "still a single number"
     if first == second:
@@ -158,7 +159,8 @@ def _again(stage: Stage, twin: Stage) -> str:
     total = prod(twin.output.shape)
     vectors = total % 4 and stage.anchor is None
     vector = f" {say('scalar_tail', total=total, rest=total % 4)}" if vectors else ""
-    return f"On the second set of shapes `{twin.output.name}` is {shape}. {launch(twin, brief=True)}{vector}"
+    facts = {"made": twin.output.name, "shape": shape, "launch": launch(twin, brief=True)}
+    return f"{analysis.choose_sentence(f'again {stage.title}', 'again', **facts)}{vector}"
 
 
 def _extent(stage: Stage) -> tuple[int, ...]:

@@ -1,13 +1,16 @@
 """Step 1: what the module computes, operator by operator, and which operators share a kernel."""
 
 from collections import Counter
+from collections.abc import Sequence
 
-from musadata.records import Bound
+from musadata.records import Bound, TensorFact
+from musadata.teacher.compiler.emission.candidate import Candidate
+from musadata.teacher.reasoning.crossings import crossing
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage, count, words
-from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, unique
 
 _MOST_BULLETS = 10
+SMALL_BYTES, SMALL_FLOPS = 1 << 22, 1 << 27  # what a data-centre GPU does in about the time of a launch
 _DOES: dict[str, str] = KNOWLEDGE["does"]
 _DOES_BY_NAME: dict[str, str] = KNOWLEDGE["does_by_name"]
 
@@ -27,6 +30,8 @@ def write_decomposition(analysis: TaskAnalysis) -> str:
     ]
     if weights:
         lines[0] += f" It has learned parameters: {join(weights[:8])}{' and more' if len(weights) > 8 else ''}."
+    if analysis.candidate is not None:
+        return "\n\n".join([lines[0], _kernels(analysis, analysis.candidate), _limit(analysis)])
     lines += ["", "In the order of dispatch:", ""]
     lines += [_bullet(call) for call in working[:_MOST_BULLETS]]
     if len(working) > _MOST_BULLETS:
@@ -52,32 +57,69 @@ def _plan(analysis: TaskAnalysis) -> str:
     if not stages:
         return "Nothing is computed: a kernel has to copy the elements to where the output's strides expect them."
     if len(stages) == 1:
-        return f"{_one_kernel(stages[0])} {_limit(analysis)}"
+        return f"{_one_kernel(analysis, stages[0])} {_limit(analysis)}"
     loops = Counter(_loop_name(stage) for stage in stages)
     parts = [name if times == 1 else f"{words(times)} times {name}" for name, times in loops.items()]
-    text = analysis.choose(
-        "plan",
-        f"One kernel per loop nest makes {words(len(stages))}: {join(parts[:6])}.",
-        f"A plan of {words(len(stages))} kernels follows from the loop nests: {join(parts[:6])}.",
-    )
-    made = stages[0].output
-    why = ": whoever reads it needs values that other threads have made"
-    if stages[0].anchor is None:
-        why = ", unless whoever reads it computes its values again"
-    crossing = f" {named(made)} then goes through memory{why}."
-    return f"{text}{crossing if made.role == 'intermediate' else ''} {_limit(analysis)}"
+    return f"One kernel per loop nest makes {words(len(stages))}: {join(parts[:6])}. {_limit(analysis)}"
 
 
-def _one_kernel(stage: Stage) -> str:
+def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
+    """The kernels of the answers, what each fuses, and why what lies between them goes through memory."""
+    kernels = [emitted.kernel for emitted in candidate.kernels]
+    stages = {stage.kernel: stage for stage in analysis.stages}
+    if len(kernels) == 1:
+        stage = stages[kernels[0].name]
+        return f"One kernel, `{kernels[0].name}`, {_covers(stage)}.{_spared(analysis, [stage])}"
+    lines = []
+    for kernel in kernels:
+        does = f" {_covers(stages[kernel.name])}" if kernel.name in stages else ""
+        lines.append(f"- `{kernel.name}`{does}{crossing(kernel, kernels)}.")
+    return "\n".join([f"{words(len(kernels)).capitalize()} kernels:", "", *lines])
+
+
+def _covers(stage: Stage) -> str:
+    """What a kernel does from what to what, and which values stay in its registers."""
+    names = list(stage.operators) or [call.operator for call in stage.calls]
+    shown = [f"`{name}`" for name in names[:8]]
+    reads = unique([named(fact) for fact in _read(stage)])
+    source = join([*reads[:4], "others"] if len(reads) > 4 else reads) if reads else "nothing"
+    text = f"does {join([*shown, 'others'] if len(names) > 8 else shown)}: {source} → {named(stage.output)}"
+    inner = [f"`{fact.name}`" for fact in _held(stage)]
+    if not inner:
+        return text
+    verb = "stays in a register" if len(inner) == 1 else "stay in registers"
+    return f"{text}; {join([*inner[:5], 'others'] if len(inner) > 5 else inner)} {verb}"
+
+
+def _read(stage: Stage) -> list[TensorFact]:
+    """What a stage's calls read and none of them makes."""
+    made = {fact.name for call in stage.calls for fact in call.outputs}
+    return [fact for call in stage.calls for fact in call.operands if fact.name not in made]
+
+
+def _held(stage: Stage) -> list[TensorFact]:
+    """What a stage makes and only its own calls read."""
+    working = [call for call in stage.calls if call.kind not in (CallKind.VIEW, CallKind.FILL)]
+    made = [fact for call in working for fact in call.outputs[:1] if call.output is not stage.output]
+    return [fact for fact in made if fact.role == "intermediate"]
+
+
+def _spared(analysis: TaskAnalysis, stages: Sequence[Stage]) -> str:
+    held = [fact for stage in stages for fact in _held(stage) if count(fact) > 1]
+    if not held:
+        return ""
+    kept = max(held, key=count)
+    facts = {"kept": kept, "total": count(kept), "accesses": 2 * count(kept)}
+    return f" {analysis.choose_sentence('spared', 'saved_traffic', **facts)}"
+
+
+def _one_kernel(analysis: TaskAnalysis, stage: Stage) -> str:
     working = [call for call in stage.calls if call.kind is not CallKind.VIEW]
     inner = [call.output for call in working[:-1] if call.output.role == "intermediate"]
     if not inner:
         return f"One kernel is enough: {_loop_name(stage)}."
-    kept = [fact for fact in inner if count(fact) > 1]
     names = join([f"`{fact.name}`" for fact in inner[:6]])
-    facts = {"total": count(kept[0]), "accesses": 2 * count(kept[0])} if kept else {}
-    saved = f" {say('saved_traffic', kept=kept[0], **facts)}" if kept else ""
-    return f"One kernel can do it all: {names} need not be stored.{saved}"
+    return f"One kernel can do it all: {names} need not be stored.{_spared(analysis, [stage])}"
 
 
 def _loop_name(stage: Stage) -> str:
@@ -90,8 +132,9 @@ def _loop_name(stage: Stage) -> str:
 
 
 def _limit(analysis: TaskAnalysis) -> str:
+    """What bounds the task by its trace; at small sizes that is the launch, whatever the ratio says."""
     trace = analysis.trace
-    ratio = f"{trace.flops} FLOPs over {trace.bytes} bytes of least traffic, {trace.intensity:.4g} FLOPs per byte"
-    if trace.bound is Bound.MEMORY:
-        return f"With {ratio}, memory bounds it: what counts is to touch every byte once and to coalesce."
-    return f"With {ratio}, arithmetic bounds it: what counts is to reuse each loaded value many times."
+    facts = {"flops": trace.flops, "bytes": trace.bytes, "ratio": f"{trace.intensity:.4g}"}
+    small = trace.bytes < SMALL_BYTES and trace.flops < SMALL_FLOPS
+    kind = "memory" if trace.bound is Bound.MEMORY else "arithmetic"
+    return analysis.choose_sentence("limit", f"{kind}_limit_small" if small else f"{kind}_limit", **facts)

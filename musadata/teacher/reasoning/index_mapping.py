@@ -20,9 +20,7 @@ def write_index_mapping(analysis: TaskAnalysis) -> str:
         out = analysis.outputs[0]
         parts = [f"Thread `i` copies element `i` of `{out.name}`. {example(out.shape)}"]
     if len(parts) > 1:
-        parts = [
-            f"**`{stage.output.name}`.** {text}" for (stage, _), text in zip(analysis.distinct, parts, strict=True)
-        ]
+        parts = [f"**`{stage.title}`.** {text}" for (stage, _), text in zip(analysis.distinct, parts, strict=True)]
     return "\n\n".join(parts)
 
 
@@ -69,7 +67,7 @@ def _made(stage: Stage) -> set[str]:
 def _prologue(anchor: Call, calls: Sequence[Call], made: set[str]) -> str:
     """Elementwise work on what a reduction reads."""
     inputs = unique([f"`{fact.name}`" for call in calls for fact in call.operands if fact.name not in made])
-    if not inputs:
+    if not inputs or anchor.source.name not in made:
         return ""
     verb = "is" if len(inputs) == 1 else "are"
     return (

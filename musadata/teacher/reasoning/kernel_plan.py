@@ -131,10 +131,12 @@ def by_kind(*writers: Callable[[Call], Text]) -> dict[CallKind, Callable[[Call],
 
 @dataclass(frozen=True)
 class Stage:
-    """Calls that one kernel can do together. `anchor` shapes its loops; None where all work is per element."""
+    """Calls that one kernel does together. `anchor` shapes its loops; None where all work is per element. `kernel` is
+    the kernel's name where there is a lowering."""
 
     calls: tuple[Call, ...]
     anchor: Call | None
+    kernel: str = ""
 
     @property
     def lead(self) -> Call:
@@ -151,13 +153,23 @@ class Stage:
         return self._last.output
 
     @property
+    def title(self) -> str:
+        """What to call it: its kernel, or what it makes."""
+        return self.kernel or self.output.name
+
+    @property
     def moves_nothing(self) -> bool:
-        return all(call.kind is CallKind.VIEW for call in self.calls)
+        return not self.kernel and all(call.kind is CallKind.VIEW for call in self.calls)
 
     @property
     def operators(self) -> tuple[str, ...]:
         """The operators that compute or move something, each once."""
         return tuple(dict.fromkeys(call.operator for call in self.calls if call.kind is not CallKind.VIEW))
+
+
+def is_light(call: Call) -> bool:
+    """Whether a call works on every element by itself, or only moves elements."""
+    return call.kind in _LIGHT
 
 
 def _is_pointwise(operator: str) -> bool:

@@ -291,7 +291,7 @@ def _precision(analysis: TaskAnalysis) -> str:
     if dtypes[0] in ("float16", "bfloat16"):
         return f"{text} Load as {dtypes[0]}, compute in float, round once at the store."
     if longest > 1:
-        return f"{text} {say('rounding_of_sums', longest=longest)}"
+        return analysis.choose_sentence("precision", "rounding_of_sums", longest=longest, dtypes=" and ".join(dtypes))
     factors = max(
         (row_of(stage.lead)[1] for stage, _ in analysis.distinct if stage.lead.packet in _PRODUCTS), default=1
     )

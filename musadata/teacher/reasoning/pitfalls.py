@@ -35,7 +35,7 @@ def _missing_guard(analysis: TaskAnalysis) -> str:
         threads = f"{-(-total // block)} × {block}" if total > block else str(block)
         return say("missing_guard", threads=threads, total=total, over=over)
     other = count(next(fact for fact in analysis.other.tensors if fact.role == "output"))
-    return say("unnoticed_guard", total=total, other=other) if other % block else ""
+    return say("unnoticed_guard", total=total, other=other) if other % block_size(other) else ""
 
 
 def _of_call(call: Call) -> list[str]:
@@ -98,7 +98,8 @@ def _matmul(call: Call) -> list[str]:
     right = call.operands[-1]
     found = [say("tile_barriers"), say("half_products", inner=call.contracted)]
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
-        found.append(say("transposed_operand", right=right))
+        square = right.shape[-1] == right.shape[-2]
+        found.append(say("transposed_square" if square else "transposed_operand", right=right))
     return found
 
 

@@ -1,12 +1,15 @@
 """Step 3: how every shape follows, and how many elements, FLOPs and bytes that makes."""
 
-from musadata.records import TensorFact, Trace
+from collections.abc import Sequence
+
+from musadata.records import TensorFact
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, by_kind, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     TaskAnalysis,
     elements_text,
     group_row,
+    is_contiguous,
     join,
     named,
     product_text,
@@ -23,10 +26,11 @@ _MOST_INPUTS = 4
 def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
     told = [call for call in calls if call.kind is not CallKind.VIEW or _changes(call)] or calls
-    lines = unique([f"- {derive_shape(call)}" for call in told])
+    same = [call for call in told if _keeps_shape(call)]
+    lines = unique([f"- {derive_shape(call)}" for call in told if call not in same]) + _keeping(analysis, same)
     if len(lines) > _MOST_CALLS:
         lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
-    return "\n".join([*lines, "", _totals(analysis.trace), "", _other_set(analysis)])
+    return "\n".join([*lines, "", _totals(analysis), "", _other_set(analysis)])
 
 
 def derive_shape(call: Call) -> str:
@@ -36,8 +40,29 @@ def derive_shape(call: Call) -> str:
 
 
 def _changes(call: Call) -> bool:
-    """Whether a view has another shape or stride than what it shows."""
-    return (call.output.shape, call.output.stride) != (call.source.shape, call.source.stride)
+    """Whether a view is not contiguous, or has as many elements as before in another shape."""
+    out, source = call.output, call.source
+    return out.stride != strides_of(out.shape) if out.shape == source.shape else bool(out.shape)
+
+
+def _keeps_shape(call: Call) -> bool:
+    """Whether a result has the shape of all that an elementwise operator reads."""
+    alike = call.kind is CallKind.ELEMENTWISE and all(fact.shape == call.output.shape for fact in call.operands)
+    return alike and bool(call.output.shape) and not _layout(call.output)
+
+
+def _keeping(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
+    """One line for all results of a shape that elementwise operators keep."""
+    found: dict[tuple[int, ...], list[TensorFact]] = {}
+    for call in calls:
+        found.setdefault(call.output.shape, []).append(call.output)
+    lines = []
+    for facts in found.values():
+        names = unique([f"`{fact.name}`" for fact in facts])
+        listed = join([*names[:6], "others"] if len(names) > 6 else names)
+        told = {"names": listed, "keep": "keeps" if len(names) == 1 else "keep", "shape": facts[0].shape}
+        lines.append(f"- {analysis.choose_sentence('keeping', 'kept_shape', elements=elements_text(facts[0]), **told)}")
+    return lines
 
 
 def _layout(fact: TensorFact) -> str:
@@ -145,8 +170,10 @@ def _view(call: Call) -> str:
     out, source = call.output, call.source
     if len(call.outputs) > 1:
         return f"`{call.packet}` cuts {named(source)} into pieces; the first is {out.shape}."
-    contiguous = out.stride == strides_of(out.shape)
-    apart = "contiguous" if contiguous else "so its neighbours are not next to each other in memory"
+    contiguous = is_contiguous(out)
+    apart = "contiguous" if contiguous else "which is not contiguous"
+    if not contiguous and out.stride[-1] != 1 and out.shape[-1] > 1:
+        apart = "so neighbours along its last axis are not next to each other in memory"
     return say("view", out=out, source=named(source), call=call, apart=apart)
 
 
@@ -163,7 +190,8 @@ _WRITERS = {
 }
 
 
-def _totals(trace: Trace) -> str:
+def _totals(analysis: TaskAnalysis) -> str:
+    trace = analysis.trace
     moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
     sizes = [tensor_bytes(fact) for fact in moved]
     if 1 < len(sizes) <= 6:
@@ -173,7 +201,7 @@ def _totals(trace: Trace) -> str:
     widest = max(moved, key=tensor_bytes)
     size = tensor_bytes(widest) // max(1, count(widest))
     example = f"`{widest.name}` has {count(widest)} × {size} = {tensor_bytes(widest)} bytes"
-    return f"Traffic: {example}; everything read once and written once is {parts}. Work: {trace.flops} FLOPs."
+    return analysis.choose_sentence("totals", "totals", example=example, parts=parts, flops=trace.flops)
 
 
 def _other_set(analysis: TaskAnalysis) -> str:
@@ -181,10 +209,9 @@ def _other_set(analysis: TaskAnalysis) -> str:
     outputs = ", ".join(
         f"{named(fact)} with {elements_text(fact)}" for fact in analysis.other.tensors if fact.role == "output"
     )
-    return (
-        f"The second set of shapes, {inputs}, gives {outputs}; {analysis.other.flops} FLOPs and "
-        f"{analysis.other.bytes} bytes. {_arguments(analysis)}"
-    )
+    work = f"{analysis.other.flops} FLOPs and {analysis.other.bytes} bytes"
+    text = analysis.choose_sentence("second", "second_set", inputs=inputs, outputs=outputs, work=work)
+    return f"{text} {_arguments(analysis)}"
 
 
 def _arguments(analysis: TaskAnalysis) -> str:

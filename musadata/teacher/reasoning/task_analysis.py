@@ -7,7 +7,9 @@ from functools import cached_property
 from math import prod
 
 from musadata.records import Task, TensorFact, Trace
+from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, plan_stages, read_calls
+from musadata.teacher.reasoning.planned_kernels import stages_of_kernels
 from musadata.teacher.reasoning.sentences import say
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
@@ -20,6 +22,7 @@ class TaskAnalysis:
 
     task: Task
     traces: tuple[Trace, ...]
+    candidate: Candidate | None = None  # one of the answers, which all have the same kernels; None without a lowering
 
     @property
     def trace(self) -> Trace:
@@ -35,12 +38,15 @@ class TaskAnalysis:
 
     @cached_property
     def stages(self) -> list[Stage]:
-        return plan_stages(self.calls)
+        return self._plan(self.calls)
+
+    def _plan(self, calls: list[Call]) -> list[Stage]:
+        return stages_of_kernels(calls, self.candidate) if self.candidate else plan_stages(calls)
 
     @cached_property
     def distinct(self) -> list[tuple[Stage, Stage | None]]:
         """The first kernel of every kind and size, each with its counterpart on the other set of shapes, if known."""
-        twins = plan_stages(read_calls(self.other))
+        twins = self._plan(read_calls(self.other))
         same = [stage.operators for stage in twins] == [stage.operators for stage in self.stages]
         found: dict[tuple[object, ...], tuple[Stage, Stage | None]] = {}
         for index, stage in enumerate(self.stages):

@@ -1,0 +1,137 @@
+"""Do the analyses of the compiler teacher plan the kernels that its answers have?
+
+    python -m benchmarks.analyses CORPUS [--show] [--output FILE]
+
+Asks the teacher anew about every task of the corpus: for the analysis and for its honest answers. Names of kernels are
+read from both texts; an analysis that names none plans as many as its words say. The last rows count sentences: how
+much of all reasoning the most frequent ones are, with names and figures left out.
+"""
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from benchmarks.measuring import Row, report
+from benchmarks.unit_tests import read
+from musadata.config import TeacherConfig
+from musadata.records import Annotation, Task
+from musadata.teacher.compiler_teacher import CompilerTeacher
+from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
+
+SEED = 20260601
+MOST_FREQUENT = 20
+NUMBERS = ["no", "One", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+_KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\((.*?)\)\s*\{(.*?)\n\}\n", re.DOTALL)
+_NAMED = re.compile(r"`(\w+_kernel)`")
+_COUNTED = re.compile(r"\b(One) kernel (?:is enough|can do it all)|(?:makes|A plan of) (\w+)(?: kernels|:)")
+_VARYING = re.compile(r"`[^`]*`|\d+(?:\.\d+)?|\([^()]*\)")
+
+
+@dataclass
+class Found:
+    """What the answers of all tasks come to."""
+
+    answers: int = 0
+    agreeing: int = 0
+    differing: list[str] = field(default_factory=list)
+    unfused: list[str] = field(default_factory=list)
+    sentences: Counter[str] = field(default_factory=Counter)
+
+
+def kernels_of(answer: str) -> list[str]:
+    """Names of the kernels of an answer."""
+    return [name for name, _, _ in _KERNEL.findall(answer)]
+
+
+def agrees(analysis: str, answer: str) -> bool:
+    """Whether an analysis plans the kernels that an answer has."""
+    kernels, named = kernels_of(answer), set(_NAMED.findall(analysis))
+    if named:
+        return named == set(kernels)
+    match = _COUNTED.search(analysis)
+    return match is not None and NUMBERS[: len(kernels) + 1][-1] == (match[1] or match[2])
+
+
+def unfused(answer: str) -> list[str]:
+    """Buffers that a kernel without a loop writes and another such kernel reads at the same place."""
+    parts = [
+        (set(re.findall(r"\bconst \w+\* __restrict__ (\w+)", head)), head, body)
+        for _, head, body in _KERNEL.findall(answer)
+        if not re.search(r"__shared__|for \((?!int i = blockIdx)", body)
+    ]
+    written = {name for reads, head, _ in parts for name in set(re.findall(r"__restrict__ (\w+)", head)) - reads}
+    return sorted({name for reads, _, body in parts for name in reads & written if f"{name}[i]" in body})
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of an analysis, with a mark for each name and figure."""
+    lines = [line.strip("- *") for line in text.splitlines() if line and not line.startswith("#")]
+    plain = (_VARYING.sub("_", line) for line in lines)
+    return [part.strip() for line in plain for part in re.split(r"(?<=[.!?])\s", line) if len(part.split()) > 2]
+
+
+def look_at(task: Task, annotation: Annotation, teacher: CompilerTeacher, samples: int, found: Found) -> None:
+    def ask(kind: RequestKind, sample: int = 0) -> str:
+        return teacher.answer(Request(kind, task, annotation.traces, (), sample=sample)).text
+
+    analysis = ask(RequestKind.REASON)
+    found.sentences.update(sentences_of(analysis))
+    try:
+        answers = [ask(RequestKind.GENERATE, sample) for sample in range(samples)]
+    except CannotAnswer:
+        return
+    for answer in dict.fromkeys(answers):
+        found.answers += 1
+        if agrees(analysis, answer):
+            found.agreeing += 1
+        else:
+            found.differing.append(task.name)
+        if unfused(answer):
+            found.unfused.append(task.name)
+
+
+def rows_of(found: Found) -> list[Row]:
+    total, common = found.sentences.total(), found.sentences.most_common(MOST_FREQUENT)
+    share = sum(times for _, times in common) / max(1, total)
+    return [
+        ("answers with the kernels of the analysis", "100 %", _of(found.agreeing, found.answers), not found.differing),
+        ("answers with unfused pointwise kernels", "0", str(len(found.unfused)), not found.unfused),
+        (f"share of the {MOST_FREQUENT} most frequent sentences", "<= 12 %", f"{share:.1%} of {total}", share <= 0.12),
+    ]
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part / max(1, whole):.1%} ({part} of {whole})"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("--samples", type=int, default=3, help="honest answers per task")
+    parser.add_argument("--show", action="store_true", help="name the tasks, and the most frequent sentences")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args(argv)
+    tasks = {task.task_id: task for task in read(arguments.corpus, "tasks", Task)}
+    config, found = TeacherConfig(samples=arguments.samples, faults=0), Found()
+    with CompilerTeacher(config, SEED) as teacher:
+        for annotation in read(arguments.corpus, "annotations", Annotation):
+            look_at(tasks[annotation.task_id], annotation, teacher, arguments.samples, found)
+    details = {
+        "differing": sorted(set(found.differing)),
+        "unfused": sorted(set(found.unfused)),
+        "sentences": dict(found.sentences.most_common(MOST_FREQUENT)),
+    }
+    if arguments.show:
+        print(yaml.safe_dump(details, sort_keys=False, width=200))
+    rows = rows_of(found)
+    report("one plan", rows, details, arguments.output)
+    return 0 if all(kept for *_, kept in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

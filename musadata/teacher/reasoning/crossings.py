@@ -1,0 +1,33 @@
+"""Why a kernel's result goes through memory to the next one, instead of being computed where it is read."""
+
+from collections.abc import Sequence
+
+from musadata.teacher.compiler.ir.scalar import Buffer
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
+from musadata.teacher.reasoning.sentences import say
+
+
+def crossing(kernel: Kernel, kernels: Sequence[Kernel]) -> str:
+    """Which kernels read what a kernel stores, and why that is not computed in them; empty for results."""
+    later = kernels[kernels.index(kernel) + 1 :]
+    parts = []
+    for buffer in kernel.outputs:
+        readers = [other for other in later if buffer in other.inputs]
+        if readers:
+            names = ", ".join(f"`{other.name}`" for other in readers[:3]) + (" and others" if len(readers) > 3 else "")
+            parts.append(say("crossing", names=names, reason=_reason(buffer, kernel, readers)))
+    return "".join(dict.fromkeys(parts))
+
+
+def _reason(buffer: Buffer, kernel: Kernel, readers: Sequence[Kernel]) -> str:
+    if any(stage.contraction is not None and _loads(stage, buffer) for other in readers for stage in other.reductions):
+        return say("crossing_product")
+    if any(_loads(stage, buffer) for other in readers for stage in other.reductions if stage.axes):
+        return say("crossing_reduction" if kernel.reductions else "crossing_costly")
+    if len(readers) > 1:
+        return say("crossing_shared")
+    return say("crossing_elsewhere" if kernel.reductions else "crossing_costly")
+
+
+def _loads(stage: Reduce, buffer: Buffer) -> bool:
+    return any(load.buffer is buffer for load in stage.value.loads)
