@@ -12,7 +12,8 @@ from pathlib import Path
 
 from benchmarks.measuring import report
 from musadata.config import BackendType, SourceConfig, SourceType, TasksConfig, VerifierConfig
-from musadata.mining.kernels.kernel_rows import KernelMiner, check_licenses
+from musadata.mining.kernels.kernel_rows import KernelMiner
+from musadata.mining.kernels.kernel_tasks import check_licenses
 from musadata.records import Kernel, Reject, Task
 from musadata.sandbox import Sandbox
 from musadata.sources.code import CodeFiles
@@ -21,6 +22,7 @@ from musadata.tasks.probe import PRELOAD, probe
 from musadata.verifier import Verifier
 
 SEED = 20260601
+PROMISED_TASKS, PROMISED_REPOSITORIES = 25, 4
 
 
 def main() -> None:
@@ -40,7 +42,19 @@ def main() -> None:
             revisions[name] = source.provenance("", "").revision
     names = ("rows", "rows with an equivalent", "tasks", "accepted")
     rows = [(name, "", str(totals[name]), True) for name in names if name != "accepted" or options.verify]
+    if options.verify:
+        judged = {name: sum(map(counts.__getitem__, filter(is_verdict, counts))) for name, counts in details.items()}
+        total, places = sum(judged.values()), sum(map(bool, judged.values()))
+        shown = f"{total} from {places} repositories"
+        promise = f">= {PROMISED_TASKS} from >= {PROMISED_REPOSITORIES}"
+        kept = total >= PROMISED_TASKS and places >= PROMISED_REPOSITORIES
+        rows.append(("human kernels judged with a PyTorch equivalent", promise, shown, kept))
     report("kernels", rows, {"repositories": details, "revisions": revisions}, options.output)
+
+
+def is_verdict(outcome: str) -> bool:
+    """Whether a count is one of verdicts on the candidates themselves, not of what kept the verifier from one."""
+    return outcome == "accepted" or (outcome.startswith("not accepted") and not outcome.endswith((": infra", ": None")))
 
 
 def count(source: CodeFiles, sandbox: Sandbox) -> tuple[Counter[str], list[tuple[Kernel, Task]]]:
@@ -75,6 +89,7 @@ def judge(solved: list[tuple[Kernel, Task]]) -> Counter[str]:
             verdict = verifier.verify(task, kernel.candidate)
             outcome = "accepted" if verdict.accepted else f"not accepted: {verdict.error_class}"
             counts[outcome] += 1
+            print(f"{kernel.wrapper}: {outcome}: {verdict.feedback[:200]!r}", flush=True)
     return counts
 
 

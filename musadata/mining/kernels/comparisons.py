@@ -24,13 +24,32 @@ def find_compared(repository: Repository, places: Mapping[str, list[str]]) -> li
         places: every function and class on top level, by name: the files that define it.
     """
     found: dict[tuple[str, str, str], Equivalent] = {}
+    near = _near_kernels(repository)
+    places = {name: [path for path in paths if path in near] for name, paths in places.items()}
+    places = {name: paths for name, paths in places.items() if paths}
     tests = [path for path in repository.python_paths if TESTS.search(path.lower())]
     for path in tests[:MAX_TESTS]:
         if any(name in repository.text(path) for name in COMPARERS):
-            for place, statements in straight_lines(repository.module(path)):
+            bound = {name.partition(".")[0].removesuffix("()") for name in repository.names.of(path)}
+
+            def is_read(node: ast.AST, names: frozenset[str] = frozenset({*places, *bound, "ops"})) -> bool:
+                words = {getattr(item, "attr", getattr(item, "id", "")) for item in ast.walk(node)}
+                return not words.isdisjoint(COMPARERS) and not words.isdisjoint(names)
+
+            for place, statements in straight_lines(repository.module(path), is_read):
                 for item in _in_test(repository, places, path, place, statements):
                     found.setdefault((item.wrapper_path, item.wrapper.name, item.plain_text), item)
     return list(found.values())
+
+
+def _near_kernels(repository: Repository) -> frozenset[str]:
+    """The files that name an extension, and those that name one of these files."""
+    near = {path for path in repository.python_paths if repository.names.of(path)}
+    stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2] for path in near}
+    if not stems:
+        return frozenset()
+    named = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(stems))) + r")\b")
+    return frozenset(near) | {path for path in repository.python_paths if named.search(repository.text(path))}
 
 
 def _in_test(
@@ -41,7 +60,10 @@ def _in_test(
     statements: list[ast.stmt],
 ) -> Iterator[Equivalent]:
     test = _Test(path, place, repository.module(path))
-    for call in [item for statement in statements for item in ast.walk(statement) if isinstance(item, ast.Call)]:
+    calls = [item for statement in statements for item in ast.walk(statement) if isinstance(item, ast.Call)]
+    if not any(called_name(call) in COMPARERS for call in calls):
+        return
+    for call in {ast.unparse(item): item for item in calls if _may_compare(item)}.values():
         name = called_name(call)
         elsewhere = sorted(set(places.get(name, ())) - {path}, key=lambda other: (folder_distance(path, other), other))
         fast = definition(repository, elsewhere[0], name) if elsewhere else None
@@ -56,6 +78,12 @@ def _in_test(
         if expected is not None:
             direct = f"\n\n{ast.unparse(fast)}\n" if wrapper_path == path else ""
             yield _equivalent(fast, wrapper_path, given, expected, test, direct)
+
+
+def _may_compare(call: ast.Call) -> bool:
+    """Whether all arguments of a call are variables, as `_given` needs them."""
+    values = [*call.args, *(item.value for item in call.keywords)]
+    return bool(values) and all(isinstance(item, ast.Name) for item in values)
 
 
 def _direct(repository: Repository, path: str, call: ast.Call) -> ast.FunctionDef | None:

@@ -2,13 +2,14 @@
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from musadata.mining.kernels.equivalents import Equivalent, arguments_of
 from musadata.mining.kernels.repository import Repository, folder_distance
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, call_examples, read_examples
 
 MAX_FILES = 12
+MAX_FIXTURES = 3  # fixtures that use fixtures
 ON_DEVICE = frozenset({"cuda", "to", "requires_grad_", "contiguous", "half", "float", "double", "bfloat16", "detach"})
 PLACES = frozenset({"device", "requires_grad", "generator", "pin_memory"})
 
@@ -34,16 +35,25 @@ def _test_files(repository: Repository, near: str, names: frozenset[str]) -> lis
     return sorted(using, key=lambda path: (folder_distance(near, path), path))[:MAX_FILES]
 
 
-def straight_lines(module: ast.Module | None) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
-    """The top level and every function with its body, in which parameters are set to defaults or first `parametrize`
-    values.
+def straight_lines(
+    module: ast.Module | None, is_read: Callable[[ast.AST], bool] = lambda node: True
+) -> Iterator[tuple[ast.FunctionDef, list[ast.stmt]]]:
+    """The top level and every function with its body, in which parameters are set to defaults, first `parametrize`
+    values, or what the fixture of their name returns.
+
+    `is_read`: whether a function, or the file, is worth reading.
     """
-    if module:
+    if module and is_read(module):
         top = [node for node in module.body if isinstance(node, (ast.Assign, ast.Expr, ast.With, ast.For, ast.Assert))]
         yield _main(module), [_OnHost().visit(copy.deepcopy(statement)) for statement in top]
+    owners = (
+        {id(item): node for node in ast.walk(module) if isinstance(node, ast.ClassDef) for item in node.body}
+        if module
+        else {}
+    )
     for node in ast.walk(module) if module else ():
-        if isinstance(node, ast.FunctionDef):
-            given = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in _parameters(node)]
+        if isinstance(node, ast.FunctionDef) and is_read(node):
+            given = _given(node, module, owners.get(id(node)), MAX_FIXTURES)
             body = [_OnHost().visit(copy.deepcopy(statement)) for statement in [*given, *node.body]]
             yield node, [ast.fix_missing_locations(statement) for statement in body]
 
@@ -56,10 +66,55 @@ def _main(module: ast.Module) -> ast.FunctionDef:
     return function
 
 
-def _parameters(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
-    positional = function.args.args[len(function.args.args) - len(function.args.defaults) :]
-    yield from ((item.arg, value) for item, value in zip(positional, function.args.defaults, strict=True))
-    for decorator in function.decorator_list:
+def _given(
+    function: ast.FunctionDef, module: ast.Module | None, owner: ast.ClassDef | None, depth: int
+) -> list[ast.stmt]:
+    """The statements that set the parameters of a test or fixture."""
+    values = {name: value for node in (owner, function) if node is not None for name, value in _parameters(node)}
+    found: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in values.items()]
+    for argument in function.args.args if depth else ():
+        fixture = None if argument.arg in values else _fixture(argument.arg, module, owner)
+        if fixture is not None:
+            found += [*_given(fixture, module, owner, depth - 1), *_returning(fixture, argument.arg)]
+    return found
+
+
+def _fixture(name: str, module: ast.Module | None, owner: ast.ClassDef | None) -> ast.FunctionDef | None:
+    near = [*(owner.body if owner else ()), *(module.body if module else ())]
+    known = [node for node in near if isinstance(node, ast.FunctionDef) and node.name == name]
+    return next((node for node in known if any("fixture" in ast.unparse(item) for item in node.decorator_list)), None)
+
+
+def _returning(fixture: ast.FunctionDef, name: str) -> Iterator[ast.stmt]:
+    """The body of a fixture, in which a variable is assigned what it returns. `request.param` is its first value."""
+    listed = [item.value for one in fixture.decorator_list if isinstance(one, ast.Call) for item in one.keywords]
+    drawn = next((item.elts[0] for item in listed if isinstance(item, (ast.List, ast.Tuple)) and item.elts), None)
+    for statement in fixture.body:
+        node = copy.deepcopy(statement)
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Yield):
+            value = value.value
+        if isinstance(value, ast.expr) and (isinstance(node, ast.Return) or isinstance(statement, ast.Expr)):
+            node = ast.Assign([ast.Name(name, ast.Store())], value)
+        yield _Drawn(drawn).visit(node) if drawn is not None else node
+
+
+class _Drawn(ast.NodeTransformer):
+    """`request.param` as a value."""
+
+    def __init__(self, value: ast.expr):
+        self._value = value
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        return copy.deepcopy(self._value) if ast.unparse(node) == "request.param" else node
+
+
+def _parameters(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(node, ast.FunctionDef):
+        positional = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+        yield from ((item.arg, value) for item, value in zip(positional, node.args.defaults, strict=True))
+    for decorator in node.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("parametrize"):
             yield from _parametrized(decorator.args)
 

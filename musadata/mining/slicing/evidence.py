@@ -5,12 +5,14 @@ import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 from musadata.mining.slicing.dotted_names import last_name
 
 Node = TypeVar("Node", bound=ast.expr)
 MAX_EXAMPLES = 6
+MAX_NODES = 200  # of an expression that stands for a variable
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?(.*)$")
 
 
@@ -83,16 +85,65 @@ def _calls(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.Call]:
 
 
 def _unrolled(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.stmt]:
-    """The statements, with each loop replaced by its first iteration."""
+    """The statements, with each loop replaced by its first iteration, and each condition by the branch it takes."""
     for statement in statements:
         if isinstance(statement, ast.For):
-            if isinstance(statement.target, ast.Name):
-                scene.variables[statement.target.id] = ast.Constant(0)
+            _bind(statement.target, first_item(_inline(statement.iter, scene)), scene)
             yield from _unrolled(statement.body, scene)
+        elif isinstance(statement, ast.If):
+            taken = _is_true(_inline(statement.test, scene))
+            yield from _unrolled(statement.body if taken else statement.orelse, scene)
         elif isinstance(statement, ast.With):
             yield from _unrolled(statement.body, scene)
         else:
             yield statement
+
+
+def first_item(values: ast.expr) -> ast.expr:
+    """The first of the values that a loop runs over: of a list, `enumerate`, `zip` or `product`; else 0."""
+    if isinstance(values, (ast.List, ast.Tuple)) and values.elts:
+        return values.elts[0]
+    name = last_name(values.func) if isinstance(values, ast.Call) else ""
+    given = [item for item in values.args if not isinstance(item, ast.Starred)] if isinstance(values, ast.Call) else []
+    spread = (
+        [item.value for item in values.args if isinstance(item, ast.Starred)] if isinstance(values, ast.Call) else []
+    )
+    given += [inner for item in spread if isinstance(item, (ast.List, ast.Tuple)) for inner in item.elts]
+    if name in ("zip", "product") and given:
+        return ast.Tuple([first_item(item) for item in given], ast.Load())
+    if name == "enumerate" and given:
+        return ast.Tuple([ast.Constant(0), first_item(given[0])], ast.Load())
+    if name == "range" and len(given) > 1:
+        return given[0]
+    return ast.Constant(0)
+
+
+def _bind(target: ast.expr, value: ast.expr, scene: _Scene) -> None:
+    """Bind the variables of a loop."""
+    if isinstance(target, ast.Name):
+        scene.variables[target.id] = value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for number, item in enumerate(target.elts):
+            _bind(item, _part(value, number), scene)
+
+
+def _is_true(test: ast.expr) -> bool:
+    """The value of a condition of constants; a condition of anything else is taken for true."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return not _is_true(test.operand) or not _is_constant(test.operand)
+    if isinstance(test, ast.BoolOp):
+        answers = [_is_true(item) for item in test.values]
+        return all(answers) if isinstance(test.op, ast.And) else any(answers)
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
+        left, right = test.left, test.comparators[0]
+        equal = isinstance(test.ops[0], (ast.Eq, ast.Is))
+        return (ast.dump(left) == ast.dump(right)) is equal if _is_constant(left, right) else True
+    return bool(test.value) if isinstance(test, ast.Constant) else True
+
+
+def _is_constant(*nodes: ast.expr) -> bool:
+    """Whether expressions are values, or names of values such as `torch.float32`."""
+    return all(isinstance(node, ast.Constant) or ast.unparse(node).startswith("torch.") for node in nodes)
 
 
 def _names_class(call: ast.Call, class_name: str) -> bool:
@@ -114,7 +165,10 @@ def _constructions_of(call: ast.Call, scene: _Scene) -> list[ast.Call]:
 def _assign(statement: ast.Assign, scene: _Scene) -> None:
     for target in statement.targets:
         if isinstance(target, ast.Name):
-            value = _inline(statement.value, scene)
+            value = statement.value if _is_large(statement.value) else _inline(statement.value, scene)
+            if _is_large(value):  # such as data that is typed in; copied for each use, it takes minutes
+                scene.variables.pop(target.id, None)
+                continue
             if isinstance(value, ast.Call) and _names_class(value, scene.class_name):
                 scene.instances.setdefault(target.id, []).append(value)
             else:
@@ -124,6 +178,10 @@ def _assign(statement: ast.Assign, scene: _Scene) -> None:
             for number, name in enumerate(target.elts):
                 if isinstance(name, ast.Name):
                     scene.variables[name.id] = _inline(_part(statement.value, number), scene)
+
+
+def _is_large(value: ast.expr) -> bool:
+    return sum(1 for _ in islice(ast.walk(value), MAX_NODES)) == MAX_NODES
 
 
 def _part(value: ast.expr, number: int) -> ast.expr:

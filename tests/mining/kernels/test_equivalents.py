@@ -1,5 +1,7 @@
 """The ways in which a repository shows what a kernel computes, and both sides of the pair that is cut from them."""
 
+import ast
+
 import pytest
 import torch
 
@@ -9,7 +11,9 @@ from musadata.mining.kernels.equivalents import defined_names, find_equivalents
 from musadata.mining.kernels.extension_candidates import cut_candidate, cut_reference
 from musadata.mining.kernels.pairs import Linker
 from musadata.mining.kernels.repository import Repository
+from musadata.mining.kernels.usage import straight_lines
 from musadata.mining.slicing.class_slicing import Unsliceable
+from musadata.mining.slicing.evidence import call_examples
 from musadata.sources.trees import MemoryTree
 
 NATIVE = """#include <torch/extension.h>
@@ -123,3 +127,32 @@ def test_a_name_of_the_test_is_not_taken_for_an_argument():
     wrapper = "from pkg import _C\n\ndef add(ops):\n    return _C.add(ops)\n"
     test = "import torch\nimport operator as ops\nfrom pkg.op import add\n\ndef test_add():\n    x = torch.ones(4)\n"
     check(*pairs({"pkg/op.py": wrapper, "tests/test_add.py": test + CLOSE + "ops.add(x, 1))\n"})["add"])
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test(n=3):\n    x = torch.ones(n)\n    add(x)",
+        "@pytest.mark.parametrize('n', [3, 4])\ndef test(n):\n    x = torch.ones(n)\n    add(x)",
+        "@pytest.mark.parametrize('n', [3])\nclass Test:\n    def test(self, n):\n        add(torch.ones(n))",
+        "@pytest.fixture\ndef n():\n    return 3\n\ndef test(n):\n    add(torch.ones(n))",
+        "@pytest.fixture(params=[3, 4])\ndef n(request):\n    return request.param\n\n"
+        "def test(n):\n    add(torch.ones(n))",
+        "@pytest.fixture\ndef n():\n    yield 3\n\n@pytest.fixture\ndef x(n):\n    return torch.ones(n)\n\n"
+        "def test(x):\n    add(x)",
+        "def test():\n    for n, _ in product(*[[3, 4], [1]]):\n        add(torch.ones(n))",
+        "def test():\n    for k, n in enumerate([3, 4]):\n        add(torch.ones(n))",
+        "def test(flag=False):\n    if not flag:\n        x = torch.ones(3)\n    else:\n        x = None\n    add(x)",
+        "def test(kind='a'):\n    x = torch.ones(3)\n    if kind == 'b':\n        x = None\n    add(x)",
+    ],
+)
+def test_the_arguments_of_a_call_are_read_from_parameters_fixtures_loops_and_branches(test):
+    (statements,) = [body for place, body in straight_lines(ast.parse(test)) if place.name == "test"]
+    assert [ast.unparse(call) for call in call_examples(statements, frozenset({"add"}))] == ["add(torch.ones(3))"]
+
+
+def test_a_variable_that_doubles_in_every_line_is_not_written_out():
+    lines = "".join(f"    x{number + 1} = x{number} + x{number}\n" for number in range(200))
+    (_, body), *_ = reversed(list(straight_lines(ast.parse(f"def test(x0):\n{lines}    add(x200)"))))
+    (call,) = call_examples(body, frozenset({"add"}))
+    assert len(ast.unparse(call)) < 10_000
