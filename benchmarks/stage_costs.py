@@ -326,6 +326,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
+    resources.collect_rarely()  # as workers do
     recorded = Recorded(arguments.corpus)
     measure(recorded, ROWS_PER_SHARD, arguments.samples)  # imports, and what is computed once a process
     costs = measure(recorded, arguments.tasks, arguments.samples)
