@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 SMALLEST = 8  # below are kernel sizes, strides and the like
-_FUNCTIONS = frozenset({"get_inputs", "get_init_inputs"})
+_INIT = "get_init_inputs"
+_FUNCTIONS = frozenset({"get_inputs", _INIT})
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Constant:
         name: what it is assigned to, or the function that holds it.
         line: 1-based.
         start, end: bytes of its line in UTF-8.
+        bounds: it is the bound of random integers, and no size itself.
     """
 
     name: str
@@ -23,6 +25,7 @@ class Constant:
     line: int
     start: int
     end: int
+    bounds: bool = False
 
 
 def find_constants(source: str) -> list[Constant]:
@@ -31,14 +34,36 @@ def find_constants(source: str) -> list[Constant]:
     Raises:
         SyntaxError: the text is not Python.
     """
+    module = ast.parse(source)
+    bounds = set(_bounds(module))
     found = [
-        Constant(name, node.value, node.lineno, node.col_offset, node.end_col_offset)
-        for name, tree in _places(ast.parse(source))
+        Constant(name, node.value, node.lineno, node.col_offset, node.end_col_offset, node in bounds)
+        for name, tree in _places(module)
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= SMALLEST
         if node.end_lineno == node.lineno and node.end_col_offset is not None
     ]
     return sorted(found, key=lambda one: (one.line, one.start))
+
+
+def find_parameters(source: str) -> set[Constant]:
+    """Those of them that `get_init_inputs` holds or names."""
+    named = {
+        one.id
+        for function in ast.parse(source).body
+        if isinstance(function, ast.FunctionDef) and function.name == _INIT
+        for one in ast.walk(function)
+        if isinstance(one, ast.Name)
+    }
+    return {one for one in find_constants(source) if one.name == _INIT or named.intersection(one.name.split(" = "))}
+
+
+def _bounds(module: ast.Module) -> Iterator[ast.AST]:
+    """The arguments of `randint` that are no shape."""
+    for call in ast.walk(module):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "randint":
+            yield from (one for one in call.args[:2] if isinstance(one, ast.Constant))
+            yield from (one.value for one in call.keywords if one.arg in ("low", "high"))
 
 
 def _places(module: ast.Module) -> Iterator[tuple[str, ast.AST]]:

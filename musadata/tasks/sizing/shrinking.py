@@ -17,7 +17,7 @@ from musadata.tasks.checked_reference import describe
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import tensors_in
 from musadata.tasks.reference_loading import build_model, load_reference, set_seed
-from musadata.tasks.sizing.constants import Constant, find_constants, replace_constants
+from musadata.tasks.sizing.constants import Constant, find_constants, find_parameters, replace_constants
 from musadata.tasks.sizing.fake_execution import Cost, OperatorBudget, Unscalable, measure_cost, shapes_only
 
 ENOUGH_WORK = 1 << 18  # of one call: the emulator proves a candidate within a second
@@ -29,6 +29,7 @@ _WINDOW = 16
 _DRAWS = 3
 _FIXED = "sizes_are_fixed"
 _STEP = 0.04  # of the power, when the first one gives too much work
+_SHARES = (1.0, 0.7, 0.4)  # of it, in further rounds
 _TRIALS = 8
 
 _UNKNOWN = Cost(seconds=0.0, bytes=0, work=1 << 34, operators=0)  # of what is too much to be worked out
@@ -49,6 +50,8 @@ class _Shrinking:
 
     def __init__(self, source: str):
         self._source = source
+        self._constants = find_constants(source)
+        self._sizes = [one for one in self._constants if not one.bounds]
         self._budget = OperatorBudget(_MOST_FAKE_OPERATORS)
         self._with_devices = False
 
@@ -56,7 +59,8 @@ class _Shrinking:
         """Other values for some of the text's integers; none if it is little work as it is.
 
         First uneven ones, which are the better proof, then powers of two: the text's own sizes may be so as well, and
-        then a candidate may rely on that.
+        then a candidate may rely on that. The constructor's arguments stay if the others suffice: parameters fix them,
+        so that candidates may have them written into them.
 
         Raises:
             Unscalable: what the reference does depends on values, or no smaller sizes were found.
@@ -64,14 +68,23 @@ class _Shrinking:
         cost = self._own_cost()
         if cost.work <= ENOUGH_WORK:
             return [{}]
-        self._budget.left = max(self._budget.left, _TRIALS * cost.operators)
         own = _Trial({}, cost)
-        found = self._shrink_evenly(own) or self._shrink_in_turn(own)
+        found, budget = own, max(self._budget.left, _TRIALS * cost.operators)
+        for fixed in dict.fromkeys((frozenset(self._of_parameters()), frozenset[int]())):
+            self._budget.left = budget
+            self._sizes = [one for one in self._constants if not one.bounds and one.value not in fixed]
+            found = self._shrink_evenly(own) or self._shrink_in_turn(own)
+            if found.cost.work <= 2 * ENOUGH_WORK:
+                break
         if found.cost.work > MOST_WORK:
             raise Unscalable(_FIXED, "no smaller sizes of it were found that run")
         even = self._keep_apart(self._restore_others(found))
         uneven = self._make_uneven(even)
-        return [uneven.values] if uneven is even else [uneven.values, even.values]
+        return [self._with_bounds(one.values) for one in ([uneven] if uneven is even else [uneven, even])]
+
+    def _of_parameters(self) -> set[int]:
+        """The values of the constructor's arguments, except for those of integers alone."""
+        return {one.value for one in find_parameters(self._source)}
 
     def _own_cost(self) -> Cost:
         try:
@@ -92,9 +105,8 @@ class _Shrinking:
     def _shrink_evenly(self, own: _Trial) -> _Trial | None:
         """All sizes by the same power, which is guessed: the work is about a product of sizes."""
         power = math.log(ENOUGH_WORK) / math.log(own.cost.work)
-        constants = find_constants(self._source)
-        for _ in range(_TRIALS):
-            found = self._try({one: _even(one.value, power) for one in constants})
+        for _ in range(_TRIALS if self._sizes else 0):
+            found = self._try({one: _even(one.value, power) for one in self._sizes})
             if found is None:
                 return None
             if found.cost.work <= ENOUGH_WORK:
@@ -103,16 +115,21 @@ class _Shrinking:
         return None
 
     def _shrink_in_turn(self, own: _Trial) -> _Trial:
-        """One size after the other, the largest first, some less than others."""
+        """One size after the other, the largest first, some less than others; again and to less where that is too much
+        work still."""
         best = own
-        groups = _of_one_value(find_constants(self._source))
-        for together in (*groups, *((one,) for group in groups if len(group) > 1 for one in group)):
-            power = math.log(ENOUGH_WORK) / math.log(own.cost.work)
-            while power < 1 and not best.values.keys() & set(together):
-                found = self._try(best.values | {one: _even(one.value, power) for one in together})
-                if found is not None and found.cost.work < best.cost.work:
-                    best = found
-                power += 3 * _STEP
+        groups = _of_one_value(self._sizes)
+        for share in _SHARES:
+            before = best.values
+            for together in (*groups, *((one,) for group in groups if len(group) > 1 for one in group)):
+                power = share * math.log(ENOUGH_WORK) / math.log(own.cost.work)
+                while power < 1 and all(best.values.get(one) == before.get(one) for one in together):
+                    found = self._try(best.values | {one: _even(one.value, power) for one in together})
+                    if found is not None and found.cost.work < best.cost.work:
+                        best = found
+                    power += 3 * _STEP
+            if best.cost.work <= 2 * ENOUGH_WORK:
+                break
         return best
 
     def _make_uneven(self, found: _Trial) -> _Trial:
@@ -135,7 +152,7 @@ class _Shrinking:
 
     def _keep_apart(self, found: _Trial) -> _Trial:
         """Sizes that would equal an integer that stays are doubled: as many groups as channels are another case."""
-        stay = {one.value for one in find_constants(self._source) if one not in found.values}
+        stay = {one.value for one in self._constants if one not in found.values}
         for together in _of_one_value(list(found.values)):
             if found.values[together[0]] in stay:
                 trial = self._try(found.values | {one: 2 * found.values[one] for one in together})
@@ -147,9 +164,20 @@ class _Shrinking:
         """The text with other sizes; None if it does not run with them, or the budget is spent."""
         changed = {one: value for one, value in values.items() if value != one.value}
         try:
-            return _Trial(changed, self._cost(replace_constants(self._source, changed)))
+            return _Trial(changed, self._cost(replace_constants(self._source, self._with_bounds(changed))))
         except Exception:  # the reference may raise anything; that is the answer
             return None
+
+    def _with_bounds(self, values: Values) -> Values:
+        """These sizes, and bounds of integers that are no larger than any size that they were equal to."""
+        equal = {
+            bound: [
+                values.get(one, one.value) for one in self._constants if not one.bounds and one.value == bound.value
+            ]
+            for bound in self._constants
+            if bound.bounds
+        }
+        return values | {bound: min(sizes) for bound, sizes in equal.items() if sizes and min(sizes) < bound.value}
 
     def _cost(self, source: str) -> Cost:
         set_seed(0)

@@ -113,3 +113,44 @@ def test_replaced_constants_are_found_again_and_nothing_else_changes(values, new
     replaced = replace_constants(text, dict.fromkeys(constants, new))
     assert [one.value for one in find_constants(replaced)] == [new] * len(values)
     assert replace_constants(replaced, dict(zip(find_constants(replaced), values, strict=True))) == text
+
+
+BOUNDED = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(width))
+
+    def forward(self, x, index):
+        return torch.gather(x, 1, index) * self.scale
+
+
+def get_inputs():
+    return [torch.randn(16384, 8192), torch.randint(0, 8192, (16384, 40))]
+
+
+def get_init_inputs():
+    return [40]
+"""
+
+
+def test_bounds_of_indices_are_within_the_sizes_that_they_index():
+    found = read_reference(BOUNDED)
+    for form in found["forms"]:
+        x, index = form["inputs"]
+        assert index["high"] == x["shape"][1] < 8192
+    assert found["measure"][1]["high"] == 8192
+
+
+def test_what_the_constructor_fixes_stays_where_the_other_sizes_suffice():
+    assert all(form["inputs"][1]["shape"][1] == 40 for form in read_reference(BOUNDED)["forms"])
+
+
+def test_a_size_is_shrunk_further_where_the_others_are_fixed():
+    model = BOUNDED.replace("(width))", "(16, 256))").replace("torch.gather(x, 1, index)", "torch.tanh(torch.exp(x))")
+    text = model.replace("(16384, 8192)", "(16384, 16, 256)")
+    assert 2 <= read_reference(text)["forms"][0]["inputs"][0]["shape"][0] < 512
