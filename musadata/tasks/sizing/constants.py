@@ -28,8 +28,8 @@ class Constant:
     bounds: bool = False
 
 
-def find_constants(source: str) -> list[Constant]:
-    """All of them, in the order of the text.
+def find_constants(source: str, least: int = SMALLEST) -> list[Constant]:
+    """All of them from `least` on, in the order of the text.
 
     Raises:
         SyntaxError: the text is not Python.
@@ -40,7 +40,7 @@ def find_constants(source: str) -> list[Constant]:
         Constant(name, node.value, node.lineno, node.col_offset, node.end_col_offset, node in bounds)
         for name, tree in _places(module)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= SMALLEST
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= least
         if node.end_lineno == node.lineno and node.end_col_offset is not None
     ]
     return sorted(found, key=lambda one: (one.line, one.start))

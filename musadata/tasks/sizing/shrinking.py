@@ -31,6 +31,7 @@ _FIXED = "sizes_are_fixed"
 _STEP = 0.04  # of the power, when the first one gives too much work
 _SHARES = (1.0, 0.7, 0.4)  # of it, in further rounds
 _TRIALS = 8
+_LEAST_HALVED = 4
 
 _UNKNOWN = Cost(seconds=0.0, bytes=0, work=1 << 34, operators=0)  # of what is too much to be worked out
 
@@ -152,13 +153,26 @@ class _Shrinking:
 
     def _keep_apart(self, found: _Trial) -> _Trial:
         """Sizes that would equal an integer that stays are doubled: as many groups as channels are another case."""
-        stay = {one.value for one in self._constants if one not in found.values}
-        for together in _of_one_value(list(found.values)):
+        stay = {one.value for one in find_constants(self._source, least=2) if one not in found.values}
+        groups = _of_one_value(list(found.values))
+        for together in groups:
             if found.values[together[0]] in stay:
-                trial = self._try(found.values | {one: 2 * found.values[one] for one in together})
-                if trial is not None and trial.cost.work <= 2 * ENOUGH_WORK:
-                    found = trial
+                doubled = found.values | {one: 2 * found.values[one] for one in together}
+                trial = self._try_with_smaller(doubled, [group for group in groups if group != together])
+                found = trial or found
         return found
+
+    def _try_with_smaller(self, values: Values, groups: list[tuple[Constant, ...]]) -> _Trial | None:
+        """The text with these sizes, and with the largest of these groups halved while it is too much work."""
+        for _ in range(_TRIALS):
+            trial = self._try(values)
+            if trial is None or trial.cost.work <= 2 * ENOUGH_WORK:
+                return trial
+            largest = max(groups, key=lambda group: values[group[0]], default=())
+            if not largest or values[largest[0]] < _LEAST_HALVED:
+                return None
+            values = values | {one: values[one] // 2 for one in largest}
+        return None
 
     def _try(self, values: Values) -> _Trial | None:
         """The text with other sizes; None if it does not run with them, or the budget is spent."""

@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, uninteresting_files
 
 from musadata.teacher.compiler.capturing.constructor import FILE
 
-_CHECKING_FILES = ("torch/_meta_registrations.py", "capturing/window_operators.py")
+_CHECKING_FILES = ("torch/_meta_registrations.py", "capturing/symbolic_operators.py")
 _SHAPE_FILES = ("torch/_subclasses/", "torch/_meta_registrations.py", "torch/_prims_common/")
 _INEQUALITIES = (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)
 

@@ -92,7 +92,7 @@ def _returns_elements(model: torch.nn.Module, values: list[Any]) -> bool:
 @dataclass(frozen=True)
 class SizedState:
     """The state of a model whose own sizes vary: its specs for each set of shapes; `attributes` of the model `become`
-    symbols as well."""
+    symbols as well, and are returned where they are symbols of their own."""
 
     specs: list[list[InputSpec]]
     attributes: Any
@@ -117,7 +117,8 @@ def trace(
     else:
         shape_sets = [[*specs, *more] for specs, more in zip(shape_sets, sized.specs, strict=True)]
         fakes, symbols = _fake_inputs(mode, [*values, *weights], shape_sets)
-        sized.attributes.become(model, fakes, [[s for s in specs if s.kind != "literal"] for specs in shape_sets])
+        varying = [[spec for spec in specs if spec.kind != "literal"] for specs in shape_sets]
+        integers = (*integers, *sized.attributes.become(model, fakes, varying))
         fakes, fake_state = fakes[: len(fakes) - len(weights)], fakes[len(fakes) - len(weights) :]
     call = _Call(model, [entry["name"] for entry in state], values)
     with (

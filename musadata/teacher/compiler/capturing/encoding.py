@@ -45,9 +45,9 @@ class GraphEncoder:
         number of 2 or more. The others guard choices of PyTorch's own that the kernels do not share, above all what a
         size of 1 would mean for strides.
         """
-        for specs in shape_sets:
+        for number, specs in enumerate(shape_sets):
             values = {symbol: specs[argument].shape[dim] for symbol, (argument, dim) in self._symbols.items()}
-            values |= {symbol: value for symbol, (_, value) in self._attributes.items()}
+            values |= {symbol: self._values(symbol, shape_sets)[number] for symbol in self._attributes}
             for condition in (*self._decisive_guards, *self._environment.conditions):
                 if condition.xreplace(values) not in (True, sympy.true):
                     raise Unsupported("the graph depends on the input's sizes")
@@ -55,6 +55,11 @@ class GraphEncoder:
                 known = self._environment.replace(symbol)
                 if known.xreplace(values) != value:
                     raise Unsupported("the graph depends on the input's sizes")
+
+    def _values(self, symbol: Any, shape_sets: Sequence[Sequence[InputSpec]]) -> list[int]:
+        """An attribute's value in each set of shapes."""
+        attribute, value = self._attributes[symbol]
+        return list(attribute.values) or [value] * len(shape_sets)
 
     @property
     def _decisive_guards(self) -> list[Any]:
@@ -68,9 +73,9 @@ class GraphEncoder:
                 "name": self._names[symbol],
                 "attribute": attribute.path,
                 "least": attribute.least,
-                "values": [value] * len(shape_sets),
+                "values": self._values(symbol, shape_sets),
             }
-            for symbol, (attribute, value) in self._attributes.items()
+            for symbol, (attribute, _) in self._attributes.items()
         ]
         for symbol, (argument, dim) in self._symbols.items():
             values = [specs[argument].shape[dim] for specs in shape_sets]

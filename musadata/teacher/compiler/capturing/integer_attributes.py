@@ -28,10 +28,14 @@ _ITEM = re.compile(r"(.+)\[(\d+)\]")
 
 @dataclass(frozen=True)
 class IntegerAttribute:
-    """An attribute, as forward would write it (`conv.stride[0]`), and the least value that kernels are made for."""
+    """An attribute, as forward would write it (`conv.stride[0]`), and the least value that kernels are made for.
+
+    `values` are given where they differ between the sets of shapes, in their order.
+    """
 
     path: str
     least: int
+    values: tuple[int, ...] = ()
 
 
 Trace = Callable[[torch.nn.Module, tuple[IntegerAttribute, ...]], Graph]

@@ -17,6 +17,7 @@ from musadata.tasks.reference_loading import build_model, load_reference
 from musadata.tasks.sizing.fake_execution import shapes_only
 from musadata.teacher.compiler.capturing import capture as capturing
 from musadata.teacher.compiler.capturing.constructor import recording_functions, slice_constructor
+from musadata.teacher.compiler.capturing.integer_attributes import IntegerAttribute
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.tracing.inputs import parse_literal
 
@@ -32,10 +33,21 @@ def capture_sizes(forms: Sequence[tuple[str, list[dict[str, Any]]]], seed: int) 
         restored = [(text, [restore(InputSpec, spec) for spec in specs]) for text, specs in forms]
         if len(restored) > 1:
             with suppress(Unsupported):
-                return _capture(restored, -1, seed)
+                return _capture_generic(restored, seed)
         return _capture(restored, 0, seed)  # small sizes may differ in kind: a group of one channel
 
     return capturing.explained(find)
+
+
+def _capture_generic(forms: list[Form], seed: int) -> dict[str, Any]:
+    """The graph, traced on the last form, and on the one before to see that it is the same: what a model asks about
+    its attributes, and how many layers it makes, need not be known."""
+    graph = _capture(forms, -1, seed)
+    if len(forms) > 2 or any("attribute" in size for size in graph["sizes"]):
+        other = _capture(forms, -2, seed)
+        if any(graph[part] != other[part] for part in ("nodes", "outputs", "conditions", "result")):
+            raise Unsupported("the graph depends on the constructor's sizes")
+    return graph
 
 
 def _capture(forms: list[Form], traced: int, seed: int) -> dict[str, Any]:
@@ -93,9 +105,12 @@ class _Attributes:
             path: tuple(one[path] for one in held) for path in held[0] if all(path in one for one in held[1:])
         }
 
-    def become(self, model: torch.nn.Module, fakes: Sequence[torch.Tensor], shape_sets: list[list[InputSpec]]) -> None:
+    def become(
+        self, model: torch.nn.Module, fakes: Sequence[torch.Tensor], shape_sets: list[list[InputSpec]]
+    ) -> list[IntegerAttribute]:
         """Put symbols in place of those that vary as a size of `fakes` does; of the state's sizes rather than of the
-        inputs'."""
+        inputs'. Those that vary in a way of their own, such as a number of groups, are returned."""
+        own = []
         symbols = {
             tuple(specs[index].shape[dim] for specs in shape_sets): size
             for index, fake in enumerate(fakes)
@@ -106,11 +121,16 @@ class _Attributes:
             if len(set(values)) == 1:
                 continue
             symbol = _find(values, symbols)
-            if symbol is None:  # a number of groups, say, which no guard of the graph would mention
+            if symbol is None and min(values) < 1:
                 raise Unsupported("an attribute that varies with sizes in a way of its own")
+            if symbol is None:
+                path = f"{prefix}.{name}".lstrip(".")
+                own.append(IntegerAttribute(path if place < 0 else f"{path}[{place}]", 1, values))
+                continue
             module = model.get_submodule(prefix)
             old = getattr(module, name)
             setattr(module, name, symbol if place < 0 else (*old[:place], symbol, *old[place + 1 :]))
+        return own
 
 
 def _find(values: tuple[int, ...], symbols: dict[tuple[int, ...], Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from musadata.teacher.compiler.capturing.window_operators import WINDOW_REPLACEMENTS
+from musadata.teacher.compiler.capturing.symbolic_operators import SYMBOLIC_REPLACEMENTS
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
 _linear = torch.nn.functional.linear
@@ -160,7 +160,7 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
     (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),
     (torch, "max_pool1d", _max_pool1d),
     (torch.nn.functional, "adaptive_avg_pool1d", _adaptive_avg_pool1d),
-    *WINDOW_REPLACEMENTS,
+    *SYMBOLIC_REPLACEMENTS,
     *((torch._C._nn, f"upsample_nearest{rank}d", _undecomposed_nearest(False)) for rank in (1, 2, 3)),
     *((torch._C._nn, f"_upsample_nearest_exact{rank}d", _undecomposed_nearest(True)) for rank in (1, 2, 3)),
 )

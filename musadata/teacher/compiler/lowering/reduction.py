@@ -271,7 +271,7 @@ def _frozen_norm(c: Call) -> Results:
     return c.new(body, 4 + HEAVY + source.cost), None, None
 
 
-@rule("native_group_norm")
+@rule("native_group_norm", "group_norm")
 def _group_norm(c: Call) -> Results:
     source, groups = c.value("input"), c.size("group")
     channels = divide(source.shape[1], groups)[0]
@@ -295,7 +295,8 @@ def _group_norm(c: Call) -> Results:
         group, channel = divide(index[1], channels)
         return normalised.body((index[0], group, channel, *index[2:]))
 
-    return c.new(body, 4 + HEAVY + source.cost), None, None
+    result = c.new(body, 4 + HEAVY + source.cost)
+    return (result, None, None) if c.operator == "native_group_norm" else result
 
 
 @rule("linalg_vector_norm")

@@ -1,12 +1,18 @@
 """Kernels that take the sizes of parameters as arguments, from forms of a reference with different constructors."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from musadata.config import BackendType, VerifierConfig
+from musadata.records import InputSpec
+from musadata.rows import restore
 from musadata.teacher.compiler.candidate_set import CandidateSet, read_graph
 from musadata.teacher.compiler.capturing.several_sizes import capture_sizes
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
+from musadata.verifier import Verifier
+from tests.teacher.compiler.references import task_of
 
 TEXT = """
 import torch
@@ -46,15 +52,19 @@ NORM = {
 }
 
 
-def capture(text, sizes):
-    def form(width, channels, batch):
-        shape = text["shape"].format(batch=batch)
-        filled = TEXT.format(width=width, channels=channels, **{**text, "shape": shape})
-        numbers = [width if part.strip() == "width" else int(part) for part in shape.split(",")]
-        spec = {"name": "x", "kind": "normal", "dtype": "float32", "shape": numbers}
-        return filled, [spec]
+WINDOW = {**LINEAR, "layer": "nn.AvgPool1d(channels // 8 + 1)", "result": "self.layer(x)"}
+GROUPED = {**LINEAR, "layer": "nn.GroupNorm(2 if width == 64 else 6 if width == 72 else 512, width)"}
 
-    return capture_sizes([form(*one) for one in sizes], 0)
+
+def capture(text, sizes):
+    return capture_sizes([form(text, *one) for one in sizes], 0)
+
+
+def form(text, width, channels, batch):
+    shape = text["shape"].format(batch=batch)
+    filled = TEXT.format(width=width, channels=channels, **{**text, "shape": shape})
+    numbers = [width if part.strip() == "width" else int(part) for part in shape.split(",")]
+    return filled, [{"name": "x", "kind": "normal", "dtype": "float32", "shape": numbers}]
 
 
 @pytest.mark.parametrize("text", [LINEAR, CONVOLUTION, NORM])
@@ -66,6 +76,20 @@ def test_no_size_of_a_form_is_written_into_the_kernels(text):
     assert "width, channels, groups = 8192, 4096, 4" in source or "width" in source  # constructed as the reference is
 
 
+@pytest.mark.parametrize(("text", "attribute"), [(WINDOW, "kernel_size[0]"), (GROUPED, "num_groups")])
+def test_attributes_that_vary_in_a_way_of_their_own_are_arguments(text, attribute):
+    source = CandidateSet(read_graph(capture(text, SIZES)), "key").candidate(0).source
+    assert f"self.layer.{attribute}" in source
+    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier:
+        for one in SIZES[1:]:
+            reference, specs = form(text, *one)
+            task = replace(
+                task_of("linear"), reference=reference, inputs=tuple(restore(InputSpec, spec) for spec in specs)
+            )
+            verdict = verifier.verify(task, source)
+            assert verdict.accepted, verdict.feedback
+
+
 def test_a_single_form_of_any_size_gets_kernels_for_it():
     graph = capture(LINEAR, [(1 << 17, 8, 1 << 14)])  # 8 GB of inputs, which are not filled
     assert "131072" in CandidateSet(read_graph(graph), "key").candidate(0).source
@@ -75,7 +99,7 @@ def test_a_single_form_of_any_size_gets_kernels_for_it():
     "change",
     [
         {"result": "self.layer(x) if x.shape[0] == 17 else x.sum(1)"},
-        {"layer": "nn.AvgPool1d(channels // 8 + 1)", "result": "self.layer(x)"},
+        {"layer": "nn.Sequential(*[nn.Tanh()] * (channels // 8))", "result": "self.layer(x)"},
     ],
 )
 def test_what_depends_on_sizes_in_another_way_is_refused(change):

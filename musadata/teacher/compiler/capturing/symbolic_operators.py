@@ -1,4 +1,4 @@
-"""Operators with windows whose sizes, strides and paddings are symbols: PyTorch's own take numbers only.
+"""Operators whose windows, strides, paddings or groups are symbols: PyTorch's own take numbers only.
 
 They have the names and arguments of aten's, so that the lowering has one rule for both. Runs inside the sandbox.
 Importing this module registers the operators; they are only traced, never executed.
@@ -67,6 +67,11 @@ def _im2col(self: torch.Tensor, kernel_size: Any, dilation: Any, padding: Any, s
     return self.new_empty([*self.shape[:-3], self.shape[-3] * kernel_size[0] * kernel_size[1], rows * cols])
 
 
+def _group_norm(input: torch.Tensor, weight: Any, bias: Any, group: Any, eps: float) -> torch.Tensor:
+    torch._check(input.shape[1] % group == 0)
+    return torch.empty_like(input)
+
+
 _POOL = "(Tensor input, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding, SymInt[] dilation) -> Tensor"
 _AVERAGE = (
     "(Tensor self, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding, bool count_include_pad, "
@@ -79,7 +84,11 @@ _ADAPTIVE = {
     rank: _register(f"adaptive_max{rank}d", "(Tensor input, SymInt[] output_size) -> Tensor", _adaptive_max_pool)
     for rank in (1, 2, 3)
 }
+_GROUPS = "(Tensor input, Tensor? weight, Tensor? bias, SymInt group, float eps) -> Tensor"
 _UNFOLD = _register("im2col", _COLUMNS, _im2col)
+
+
+_NORM = _register("group_norm", _GROUPS, _group_norm)
 
 
 def max_pool(rank: int) -> Callable[..., torch.Tensor]:
@@ -142,7 +151,17 @@ def im2col(known: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return call
 
 
-WINDOW_REPLACEMENTS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+def group_norm(known: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def call(
+        input: torch.Tensor, num_groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *more: Any
+    ) -> torch.Tensor:
+        symbolic = isinstance(num_groups, torch.SymInt)
+        return _NORM(input, weight, bias, num_groups, eps) if symbolic else known(input, num_groups, weight, bias, eps)
+
+    return call
+
+
+SYMBOLIC_REPLACEMENTS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     *((torch, f"max_pool{rank}d", max_pool(rank)) for rank in (2, 3)),
     *((torch.nn.functional, f"avg_pool{rank}d", avg_pool(rank)) for rank in (1, 2, 3)),
     (torch, "adaptive_max_pool1d", adaptive_max_pool(1, torch.adaptive_max_pool1d)),
@@ -150,5 +169,6 @@ WINDOW_REPLACEMENTS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
         (torch._C._nn, name, adaptive_max_pool(rank, getattr(torch._C._nn, name)))
         for rank, name in ((2, "adaptive_max_pool2d"), (3, "adaptive_max_pool3d"))
     ),
+    (torch, "group_norm", group_norm(torch.group_norm)),
     (torch._C._nn, "im2col", im2col(torch._C._nn.im2col)),
 )
