@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from musadata.mining.kernels.equivalents import Equivalent, arguments_of, definition, method
+from musadata.mining.kernels.equivalents import Equivalent, arguments_of, definition, method, near_kernels
 from musadata.mining.kernels.extension_names import chain_of
 from musadata.mining.kernels.repository import Definition, Repository, folder_distance, wrapper_kind
 from musadata.mining.kernels.usage import straight_lines
@@ -24,7 +24,7 @@ def find_compared(repository: Repository, places: Mapping[str, list[str]]) -> li
         places: every function and class on top level, by name: the files that define it.
     """
     found: dict[tuple[str, str, str], Equivalent] = {}
-    near = _near_kernels(repository)
+    near = near_kernels(repository)
     places = {name: [path for path in paths if path in near] for name, paths in places.items()}
     places = {name: paths for name, paths in places.items() if paths}
     tests = [path for path in repository.python_paths if TESTS.search(path.lower())]
@@ -40,16 +40,6 @@ def find_compared(repository: Repository, places: Mapping[str, list[str]]) -> li
                 for item in _in_test(repository, places, path, place, statements):
                     found.setdefault((item.wrapper_path, item.wrapper.name, item.plain_text), item)
     return list(found.values())
-
-
-def _near_kernels(repository: Repository) -> frozenset[str]:
-    """The files that name an extension, and those that name one of these files."""
-    near = {path for path in repository.python_paths if repository.names.of(path)}
-    stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2] for path in near}
-    if not stems:
-        return frozenset()
-    named = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(stems))) + r")\b")
-    return frozenset(near) | {path for path in repository.python_paths if named.search(repository.text(path))}
 
 
 def _in_test(

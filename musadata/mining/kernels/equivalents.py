@@ -46,7 +46,7 @@ class Equivalent:
 
 def find_equivalents(repository: Repository) -> list[Equivalent]:
     """Wrappers with a plain version that matches by name and arguments, and for each wrapper the nearest one first."""
-    places = defined_names(repository)
+    places, kernels = defined_names(repository), near_kernels(repository)
     by_stem: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in sorted(places):
         if not PLAIN.match(name):
@@ -62,7 +62,7 @@ def find_equivalents(repository: Repository) -> list[Equivalent]:
                 continue
             near = sorted(by_stem.get(stem, ()), key=lambda item: (folder_distance(path, item[0]), item))
             for wrapper_path, wrapper in near if stem else ():
-                if PLAIN_FILE.search(wrapper_path):
+                if PLAIN_FILE.search(wrapper_path) or (not told and wrapper_path not in kernels):
                     continue
                 match = _match(repository, wrapper_path, wrapper, path, name)
                 if match is not None:
@@ -77,6 +77,17 @@ def defined_names(repository: Repository) -> dict[str, list[str]]:
         for name in dict.fromkeys(DEFINED.findall(repository.text(path))):
             found[name].append(path)
     return found
+
+
+def near_kernels(repository: Repository) -> frozenset[str]:
+    """The files that name an extension, and those that name one of these files."""
+    texts = {path: repository.text(path) for path in repository.python_paths}
+    near = {path for path in texts if repository.names.of(path) or "torch.ops." in texts[path]}
+    stems = {path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2] for path in near}
+    if not stems:
+        return frozenset()
+    named = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(stems))) + r")\b")
+    return frozenset(near) | {path for path in texts if named.search(texts[path])}
 
 
 def _test_methods(repository: Repository) -> dict[str, list[str]]:

@@ -40,7 +40,7 @@ def pairs(files):
         *find_dispatched(linker.repository),
     ]:
         try:
-            candidate, reference = cut_candidate(tree, linker, equivalent), cut_reference(tree, equivalent)
+            candidate, reference = cut_candidate(tree, linker, equivalent), cut_reference(tree, linker, equivalent)
         except Unsliceable:
             continue
         if candidate is not None:
@@ -97,6 +97,16 @@ def test_the_branches_of_one_function_for_cpu_and_device_are_a_pair(body):
     check(*found["Adder"])
 
 
+def test_a_module_that_loads_its_extension_when_it_is_constructed_is_a_pair():
+    module = (
+        "import importlib\nimport torch\nfrom torch import nn\n\nclass Adder(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        global _C\n"
+        '        _C = importlib.import_module("pkg._C")\n\n    def forward(self, x):\n        if not x.is_cuda:\n'
+        "            return x + 1\n        return _C.add(x)\n"
+    )
+    check(*pairs({"pkg/op.py": module})["Adder"])
+
+
 def test_a_candidate_keeps_no_guard_against_its_own_device():
     guarded = HEAD + "def add(x):\n    if x.device.type != 'cuda':\n        raise ValueError\n    return _C.add(x)\n"
     _, candidate = pairs({"pkg/op.py": guarded, "pkg/op2.py": "def add_ref(x):\n    return x + 1\n"})["add"]
@@ -121,6 +131,14 @@ def test_an_extension_that_a_module_loads_on_first_use_is_built():
         "pkg/op2.py": "def add_ref(x):\n    return x + 1\n",
     }
     check(*pairs(files)["add"])
+
+
+def test_an_extension_that_a_function_imports_into_a_global_name_is_built():
+    wrapper = (
+        "import importlib\n_C = None\n\ndef add(x):\n    global _C\n    if _C is None:\n"
+        '        _C = importlib.import_module("pkg._C")\n    return _C.add(x)\n'
+    )
+    check(*pairs({"pkg/op.py": wrapper, "pkg/op2.py": "def add_ref(x):\n    return x + 1\n"})["add"])
 
 
 def test_a_name_of_the_test_is_not_taken_for_an_argument():
