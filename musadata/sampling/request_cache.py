@@ -12,7 +12,7 @@ from musadata.sampling.rollout import Ask, Judge, NotKnownYet
 from musadata.sampling.unit_tests import RunTest
 from musadata.storage.journal import Journal
 from musadata.teacher.ledger import Budget, record
-from musadata.teacher.protocol import Answer, CannotAnswer, RemoteTeacher, Request, RequestFailed, Teacher, name_for
+from musadata.teacher.protocol import Answer, CannotAnswer, RemoteTeacher, Request, RequestFailed, Teacher, namer
 from musadata.verifier.protocol.unit_tests import UnitTestRun
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ class RequestCache:
 
     def recall_answers(self, teacher: Teacher) -> Ask:
         """Only remembers; raises NotKnownYet for what was never asked."""
+        named = namer(teacher)
 
         def ask(request: Request) -> Answer:
-            known = self._known(self._answer_key(name_for(teacher, request), request))
+            known = self._known(self._answer_key(named(request), request))
             if known is None:
                 raise NotKnownYet
             return _answer(known)
@@ -58,17 +59,19 @@ class RequestCache:
 
     def ask_teacher(self, teacher: Teacher) -> Ask:
         """Remembers, or asks and remembers."""
+        remote = teacher if isinstance(teacher, RemoteTeacher) else None  # a protocol is slow to check
+        named = namer(teacher)
 
         def ask(request: Request) -> Answer:
-            name = name_for(teacher, request)
+            name = named(request)
             key = self._answer_key(name, request)
             known = self._known(key)
             if known is not None:
                 return _answer(known)
-            if isinstance(teacher, RemoteTeacher):
+            if remote:
                 if self.budget:
                     self.budget.check()
-                return teacher.answer_and_keep(request, lambda result: self._keep(key, name, request, result))
+                return remote.answer_and_keep(request, lambda result: self._keep(key, name, request, result))
             answered = _ask(teacher, request)
             self.answers.put(key, answered)
             return _answer(answered)

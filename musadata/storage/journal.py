@@ -28,6 +28,7 @@ from musadata.storage.places import Places
 _BUFFERED_RECORDS = 32
 _BUFFERED_BYTES = 1 << 20
 _BUFFERED_SECONDS = 1.0
+_compact = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one for each call
 # The segments there are small and many: so many are read at a time, and as many are kept.
 _READ_AT_ONCE = 64
 
@@ -104,9 +105,9 @@ class Journal:
             Outage: the disk is full or the folder is not writable.
         """
         encoded = _encode(key)
-        line = b'{"key":%b,"value":%b}\n' % (encoded, json.dumps(value, separators=(",", ":")).encode())
+        line = b'{"key":%b,"value":%b}\n' % (encoded, _compact(value).encode())
         with self._lock:
-            if key in self:
+            if encoded in self._pending or self._places.find(encoded) is not None:
                 return
             if self._owner != os.getpid():  # forked: the parent goes on with its segment and its pending records
                 self._owner, self._segment, self._pending, self._timer = os.getpid(), None, {}, None

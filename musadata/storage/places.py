@@ -52,6 +52,8 @@ class Places:
         digest = _digest(key)
         if digest in self._recent or digest in self._dropped:
             return self._recent.get(digest)
+        if not len(self._digests):  # most journals of a new run: numpy's search costs more than all the rest
+            return None
         at = int(np.searchsorted(self._digests, np.bytes_(digest)))
         if at == len(self._digests) or self._digests[at] != np.bytes_(digest):
             return None

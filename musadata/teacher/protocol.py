@@ -94,9 +94,9 @@ class Teacher(Protocol):
     def answer(self, request: Request) -> Answer: ...
 
 
-def name_for(teacher: Teacher, request: Request) -> str:
-    """The provenance of the answer to a request: of several teachers, the one that is asked."""
-    return teacher.name_for(request) if isinstance(teacher, SeveralTeachers) else teacher.name
+def namer(teacher: Teacher) -> Callable[[Request], str]:
+    """What gives the provenance of the answer to a request: of several teachers, the one that is asked."""
+    return teacher.name_for if isinstance(teacher, SeveralTeachers) else lambda request: teacher.name
 
 
 class CannotAnswer(Exception):

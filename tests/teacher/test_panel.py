@@ -10,7 +10,7 @@ from musadata.config import RequestsConfig, TeacherConfig, TeacherRole, TeacherT
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.journal import Journal
 from musadata.teacher import open_panel
-from musadata.teacher.protocol import RequestKind, name_for
+from musadata.teacher.protocol import RequestKind, namer
 from tests.teacher.faulty_server import FaultyServer
 from tests.teacher.test_openai import question
 
@@ -27,15 +27,15 @@ def asked(number: int, kind: RequestKind, sample: int = 0, turn: int = 1):
 
 def test_requests_are_spread_by_weight_and_a_conversation_stays_with_its_teacher():
     with open_panel((member("a", weight=3.0), member("b")), RequestsConfig()) as panel:
-        drawn = Counter(name_for(panel, asked(number, RequestKind.GENERATE)) for number in range(1000))
+        drawn = Counter(namer(panel)(asked(number, RequestKind.GENERATE)) for number in range(1000))
         assert {name.split(":")[1]: round(count / 1000, 1) for name, count in drawn.items()} in (
             {"a": 0.8, "b": 0.2},
             {"a": 0.7, "b": 0.3},
             {"a": 0.8, "b": 0.3},
         )
         for number in range(50):
-            first = name_for(panel, asked(number, RequestKind.GENERATE, 1))
-            assert first == name_for(panel, asked(number, RequestKind.REPAIR, 1, 2))
+            first = namer(panel)(asked(number, RequestKind.GENERATE, 1))
+            assert first == namer(panel)(asked(number, RequestKind.REPAIR, 1, 2))
 
 
 def test_each_role_is_filled_by_those_that_have_it():
@@ -43,7 +43,7 @@ def test_each_role_is_filled_by_those_that_have_it():
     generator = member("g", roles=(TeacherRole.GENERATOR,))
     reviewer = member("v", roles=(TeacherRole.REVIEWER,))
     with open_panel((reasoner, generator, reviewer), RequestsConfig()) as panel:
-        found = {kind: name_for(panel, asked(1, kind)).split(":")[1] for kind in RequestKind}
+        found = {kind: namer(panel)(asked(1, kind)).split(":")[1] for kind in RequestKind}
     reasoned, reviewed = (RequestKind.REASON, RequestKind.QUESTION), (RequestKind.REPAIR, RequestKind.TEST)
     assert found == {RequestKind.GENERATE: "g", **dict.fromkeys(reasoned, "r"), **dict.fromkeys(reviewed, "v")}
 
@@ -57,7 +57,7 @@ def test_answers_of_several_teachers_are_kept_under_their_own_names(tmp_path):
         cache = RequestCache(journal, journal, "", "")
         requests = [asked(number, RequestKind.GENERATE) for number in range(20)]
         answers = [cache.ask_teacher(panel)(request) for request in requests]
-        assert [answer.teacher for answer in answers] == [name_for(panel, request) for request in requests]
+        assert [answer.teacher for answer in answers] == [namer(panel)(request) for request in requests]
         assert {answer.server for answer in answers} == {server.url for server in servers}
         assert [cache.recall_answers(panel)(request) for request in requests] == answers
         assert sum(server.requests for server in servers) == 20
