@@ -22,7 +22,7 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
     text = "\n\n".join(unique(paragraphs or [_grid(count(analysis.outputs[0]))]))
     if _GUARD not in text:
         return text
-    return f"{text} {analysis.choose_sentence('launches', 'launches')}"  # how the bound looks in other launches
+    return f"{text} {analysis.say('launches')}"  # how the bound looks in other launches
 
 
 def launch(stage: Stage, brief: bool = False) -> str:
@@ -60,14 +60,14 @@ def _grid(total: int, brief: bool = False, what: str = "elements") -> str:
         each = f"1 {what.rstrip('s')} fits" if total == 1 else f"{total} {what}, a thread for each, fit"
         return f"{each} into one block of {block} threads; {spare}."
     facts = {"what": what, "block": block, "total": total, "blocks": blocks, "started": blocks * block}
-    text = say(f"started_threads_{total % 3 + 1}", **facts)
+    text = say("started_threads", **facts)
     last = total - (blocks - 1) * block
     if last == block and brief:
         return f"{text}: each has an element."
     if last == block:
         return f"{text}: each has an element here, and the guard {_GUARD} is for sizes that {block} does not divide."
     left = _rest(total, blocks - 1, block)
-    rest = say(f"last_block_{total % 3 + 1}", rest=left, block=block, last=last, idle=block - last)
+    rest = say("last_block", rest=left, block=block, last=last, idle=block - last)
     return f"{text} for {total} {what}. {rest}{'' if brief else f', so {_GUARD} is required'}."
 
 
@@ -143,7 +143,8 @@ def _inner(stage: Stage) -> list[str]:
             found.append(say("padded_window", pad=pads[0], plane=plane, outside=outside))
         else:
             found.append(f"There is no padding, so no window of {lead.output.shape} reaches over the edge.")
-    for call in [call for call in stage.calls if call.kind is CallKind.LOOKUP][:1]:
+    lookups = [call for call in stage.calls if call.kind is CallKind.LOOKUP]
+    for call in [call for call in lookups if any("int" in fact.dtype for fact in call.operands)][:1]:
         access = "store" if call.packet in SCATTERS else "load"
         found.append(say("data_indices", shape=call.source.shape, access=access))
     return found
@@ -160,7 +161,8 @@ def _again(analysis: TaskAnalysis, stage: Stage, twin: Stage) -> str:
     vectors = total % 4 and stage.anchor is None
     vector = f" {say('scalar_tail', total=total, rest=total % 4)}" if vectors else ""
     facts = {"made": twin.output.name, "shape": shape, "launch": launch(twin, brief=True)}
-    return f"{analysis.choose_sentence(f'again {stage.title}', 'again', **facts)}{vector}"
+    team = stage.lead.kind in (CallKind.REDUCTION, CallKind.SOFTMAX, CallKind.SCAN, CallKind.NORMALIZATION)
+    return f"{say('again_of_rows' if team else 'again', **facts)}{vector}"
 
 
 def _extent(stage: Stage) -> tuple[int, ...]:

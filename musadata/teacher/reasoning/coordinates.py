@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 
 from musadata.records import TensorFact
+from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, strides_of
 
 
-def coordinates(shape: Sequence[int]) -> str:
-    """How a flat index is split into coordinates, with one worked example."""
+def coordinates(shape: Sequence[int], seed: str) -> str:
+    """How a flat index is split into coordinates, with one worked example; `seed` chooses the words."""
     if len([size for size in shape if size > 1]) < 2:
         return "The index is the place itself."
     names, strides = axis_names(len(shape)), strides_of(shape)
@@ -18,7 +19,7 @@ def coordinates(shape: Sequence[int]) -> str:
             continue
         quotient = "i" if stride == 1 else f"i / {stride}"
         parts.append(f"`{name} = {quotient}{f' % {size}' if axis else ''}`")
-    return f"For {shape}: {join(parts)}. {example(shape)}"
+    return f"{say('coordinates', seed=seed, shape=shape, parts=join(parts))} {example(shape, seed)}"
 
 
 _AXES = {2: "rc", 3: "nrc", 4: "nchw"}
@@ -41,7 +42,7 @@ def offset_of(fact: TensorFact, names: Sequence[str]) -> str:
     return " + ".join(terms) or "0"
 
 
-def example(shape: Sequence[int]) -> str:
+def example(shape: Sequence[int], seed: str) -> str:
     """A worked example away from the corners: an element's coordinates and its flat index."""
     if len(shape) < 2 or max(shape) < 2:
         return ""
@@ -52,4 +53,4 @@ def example(shape: Sequence[int]) -> str:
         return ""
     sum_text = " + ".join(str(at) if step == 1 else f"{at} × {step}" for at, step in terms)
     flat = sum(at * step for at, step in terms)
-    return f"Check: element {place} is at {sum_text} = {flat}." if sum_text != str(flat) else ""
+    return say("example", seed=seed, place=place, sum=f"{sum_text} = {flat}") if sum_text != str(flat) else ""

@@ -21,9 +21,9 @@ def crossing(kernel: Kernel, kernels: Sequence[Kernel]) -> str:
 
 def _reason(buffer: Buffer, kernel: Kernel, readers: Sequence[Kernel]) -> str:
     if any(stage.contraction is not None and _loads(stage, buffer) for other in readers for stage in other.reductions):
-        return say("crossing_product")
+        return say("crossing_product", seed=buffer.name)
     if any(_loads(stage, buffer) for other in readers for stage in other.reductions if stage.axes):
-        return say("crossing_reduction" if kernel.reductions else "crossing_costly")
+        return say("crossing_reduction" if kernel.reductions else "crossing_costly", seed=buffer.name)
     if len(readers) > 1:
         return say("crossing_shared")
     return say("crossing_elsewhere" if kernel.reductions else "crossing_costly")

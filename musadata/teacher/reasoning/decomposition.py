@@ -25,7 +25,7 @@ def write_decomposition(analysis: TaskAnalysis) -> str:
             "opening",
             f"`{analysis.task.name}` turns {inputs} into {outputs}.",
             f"From {inputs} the module makes {outputs}.",
-            f"Input: {inputs}. Output: {outputs}.",
+            f"What comes in is {inputs}, what goes out {outputs}.",
         )
     ]
     if weights:
@@ -69,7 +69,8 @@ def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
     stages = {stage.kernel: stage for stage in analysis.stages}
     if len(kernels) == 1:
         stage = stages[kernels[0].name]
-        return f"One kernel, `{kernels[0].name}`, {_covers(stage)}.{_spared(analysis, [stage])}"
+        text = analysis.say("one_kernel", kernel=kernels[0].name, does=_covers(stage))
+        return f"{text}{_spared(analysis, [stage])}"
     lines = []
     for kernel in kernels:
         does = f" {_covers(stages[kernel.name])}" if kernel.name in stages else ""
@@ -110,7 +111,7 @@ def _spared(analysis: TaskAnalysis, stages: Sequence[Stage]) -> str:
         return ""
     kept = max(held, key=count)
     facts = {"kept": kept, "total": count(kept), "accesses": 2 * count(kept)}
-    return f" {analysis.choose_sentence('spared', 'saved_traffic', **facts)}"
+    return f" {analysis.say('saved_traffic', **facts)}"
 
 
 def _one_kernel(analysis: TaskAnalysis, stage: Stage) -> str:
@@ -137,4 +138,4 @@ def _limit(analysis: TaskAnalysis) -> str:
     facts = {"flops": trace.flops, "bytes": trace.bytes, "ratio": f"{trace.intensity:.4g}"}
     small = trace.bytes < SMALL_BYTES and trace.flops < SMALL_FLOPS
     kind = "memory" if trace.bound is Bound.MEMORY else "arithmetic"
-    return analysis.choose_sentence("limit", f"{kind}_limit_small" if small else f"{kind}_limit", **facts)
+    return analysis.say(f"{kind}_limit_small" if small else f"{kind}_limit", **facts)

@@ -18,7 +18,7 @@ def write_index_mapping(analysis: TaskAnalysis) -> str:
     parts = [_on_both_sets(stage, twin) for stage, twin in analysis.distinct]
     if not parts:
         out = analysis.outputs[0]
-        parts = [f"Thread `i` copies element `i` of `{out.name}`. {example(out.shape)}"]
+        parts = [f"Thread `i` copies element `i` of `{out.name}`. {example(out.shape, out.name)}"]
     if len(parts) > 1:
         parts = [f"**`{stage.title}`.** {text}" for (stage, _), text in zip(analysis.distinct, parts, strict=True)]
     return "\n\n".join(parts)
@@ -84,7 +84,8 @@ def _read(fact: TensorFact, call: Call, stage: Stage) -> str:
         return _operand(fact, call.output)
     names = axis_names(len(call.output.shape))
     offset = offset_of(fact, names[len(names) - len(fact.shape) :]) if len(fact.shape) <= len(names) else "its strides"
-    return f"For element ({', '.join(names)}) of `{call.output.name}`, `{fact.name}` is read at `{offset}`."
+    element = f"({', '.join(names)}) of `{call.output.name}`"
+    return say("read_at", seed=fact.name + call.output.name, element=element, fact=fact, offset=offset)
 
 
 def _beside(fact: TensorFact) -> str:
@@ -119,7 +120,7 @@ def _foreign(call: Call, stage: Stage) -> list[TensorFact]:
 
 def _operand(fact: TensorFact, out: TensorFact) -> str:
     if fact.shape == out.shape and fact.stride == out.stride:
-        return f"`{fact.name}` is read at `i` itself."
+        return say("read_at_i", fact=fact)
     if count(fact) == 1:
         return f"`{fact.name}` is one value for all threads."
     if len(fact.shape) > len(out.shape):

@@ -287,25 +287,20 @@ _SELECTIONS = frozenset({"relu", "hardtanh", "clamp", "abs", "neg", "maximum", "
 def _precision(analysis: TaskAnalysis) -> str:
     dtypes = unique([fact.dtype for fact in analysis.outputs])
     longest = max((terms for stage, _ in analysis.distinct if (terms := terms_of(stage.lead)) > 1), default=1)
-    text = f"The result is {' and '.join(dtypes)}."
     if dtypes[0] in ("float16", "bfloat16"):
-        return f"{text} Load as {dtypes[0]}, compute in float, round once at the store."
+        return f"The result is {dtypes[0]}. Load as {dtypes[0]}, compute in float, round once at the store."
     if longest > 1:
-        return analysis.choose_sentence("precision", "rounding_of_sums", longest=longest, dtypes=" and ".join(dtypes))
+        return say("rounding_of_sums", longest=longest, dtypes=" and ".join(dtypes))
     factors = max(
         (row_of(stage.lead)[1] for stage, _ in analysis.distinct if stage.lead.packet in _PRODUCTS), default=1
     )
     if factors > 1:
-        return f"{text} {say('rounding_of_products', factors=factors)}"
+        return say("rounding_of_products", factors=factors)
     if any(call.packet == "_embedding_bag" and call.argument("mode") != "2" for call in analysis.calls):
-        return f"{text} A bag's rows are added up in float, one rounding each: the error grows with the bag."
+        return "A bag's rows are added up in float, one rounding each: the error grows with the bag."
     if all(_rounds_nothing(call) for call in analysis.calls):
-        return f"{text} Values are only copied, compared or negated, so nothing is rounded."
-    return analysis.choose(
-        "precision",
-        f"{text} There is no accumulation, so the only error is the rounding of each operation.",
-        f"{text} Each element is a handful of rounded operations; the order of evaluation has to be the reference's.",
-    )
+        return analysis.say("no_rounding", dtypes=" and ".join(dtypes))
+    return analysis.say("rounding_of_operations", dtypes=" and ".join(dtypes))
 
 
 def _rounds_nothing(call: Call) -> bool:

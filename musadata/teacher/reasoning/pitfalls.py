@@ -70,9 +70,9 @@ def _reduction(call: Call) -> list[str]:
     if step != 1 and rows > 1:
         found.append(say("wrong_axis", step=step))
     if rows > 1 and step == 1 and length <= 1024:
-        found.append(say("lane_leaves"))
+        found.append(say("lane_leaves", seed=call.source.name + str(call.source.shape)))
     elif rows == 1 or step == 1:
-        found.append(say("missing_barrier"))
+        found.append(say("missing_barrier", seed=call.source.name + str(call.source.shape)))
     return found
 
 
@@ -96,7 +96,7 @@ def _normalization(call: Call) -> list[str]:
 
 def _matmul(call: Call) -> list[str]:
     right = call.operands[-1]
-    found = [say("tile_barriers"), say("half_products", inner=call.contracted)]
+    found = [say("tile_barriers", seed=str(right.shape)), say("half_products", inner=call.contracted)]
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
         square = right.shape[-1] == right.shape[-2]
         found.append(say("transposed_square" if square else "transposed_operand", right=right))
@@ -150,5 +150,7 @@ def _of_task(analysis: TaskAnalysis) -> list[str]:
     row = out.shape[-1] if out.shape else 1
     vector = analysis.choose("vector", say("float4_rows", out=out, row=row), say("float4_flat", row=row))
     constants = any(re.search(r"[0-9]\.[0-9]|e-", formula_of(call)) for call in analysis.calls)
-    kind = say("output_type", dtype=out.dtype) if out.dtype != "float32" else say("literals") if constants else ""
+    kind = analysis.say("literals") if constants else ""
+    if out.dtype != "float32":
+        kind = say("output_type", dtype=out.dtype)
     return [vector if row > 1 and row % 4 else "", kind]

@@ -25,7 +25,7 @@ _MOST_INPUTS = 4
 
 def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
-    told = [call for call in calls if call.kind is not CallKind.VIEW or _changes(call)] or calls
+    told = [call for call in calls if call.kind is not CallKind.VIEW or _is_turned(call)] or calls
     same = [call for call in told if _keeps_shape(call)]
     lines = unique([f"- {derive_shape(call)}" for call in told if call not in same]) + _keeping(analysis, same)
     if len(lines) > _MOST_CALLS:
@@ -39,10 +39,9 @@ def derive_shape(call: Call) -> str:
     return writer(call) + ("" if call.kind is CallKind.VIEW else _layout(call.output))
 
 
-def _changes(call: Call) -> bool:
-    """Whether a view is not contiguous, or has as many elements as before in another shape."""
-    out, source = call.output, call.source
-    return out.stride != strides_of(out.shape) if out.shape == source.shape else bool(out.shape)
+def _is_turned(call: Call) -> bool:
+    """Whether a view shows its elements in another order than they have in memory."""
+    return not is_contiguous(call.output)
 
 
 def _keeps_shape(call: Call) -> bool:
@@ -61,7 +60,7 @@ def _keeping(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
         names = unique([f"`{fact.name}`" for fact in facts])
         listed = join([*names[:6], "others"] if len(names) > 6 else names)
         told = {"names": listed, "keep": "keeps" if len(names) == 1 else "keep", "shape": facts[0].shape}
-        lines.append(f"- {analysis.choose_sentence('keeping', 'kept_shape', elements=elements_text(facts[0]), **told)}")
+        lines.append(f"- {say('kept_shape', elements=elements_text(facts[0]), **told)}")
     return lines
 
 
@@ -201,7 +200,7 @@ def _totals(analysis: TaskAnalysis) -> str:
     widest = max(moved, key=tensor_bytes)
     size = tensor_bytes(widest) // max(1, count(widest))
     example = f"`{widest.name}` has {count(widest)} × {size} = {tensor_bytes(widest)} bytes"
-    return analysis.choose_sentence("totals", "totals", example=example, parts=parts, flops=trace.flops)
+    return say("totals", example=example, parts=parts, flops=trace.flops)
 
 
 def _other_set(analysis: TaskAnalysis) -> str:
@@ -210,7 +209,7 @@ def _other_set(analysis: TaskAnalysis) -> str:
         f"{named(fact)} with {elements_text(fact)}" for fact in analysis.other.tensors if fact.role == "output"
     )
     work = f"{analysis.other.flops} FLOPs and {analysis.other.bytes} bytes"
-    text = analysis.choose_sentence("second", "second_set", inputs=inputs, outputs=outputs, work=work)
+    text = say("second_set", inputs=inputs, outputs=outputs, work=work)
     return f"{text} {_arguments(analysis)}"
 
 
@@ -220,13 +219,13 @@ def _arguments(analysis: TaskAnalysis) -> str:
     if not differ:
         return "No size of an input differs from the first set."
     if not agree:
-        text = analysis.choose_sentence("sizes", "all_sizes_vary")
+        text = analysis.say("all_sizes_vary")
         weights = any(fact.role == "parameter" for fact in analysis.trace.tensors)
         return f"{text}{'; the sizes of parameters are fixed, and may be literals' if weights else ''}."
     varying, same = _axes_text(differ), _axes_text(agree)
     one = sum(map(len, agree.values())) == 1
     rest = say("one_size_stays" if one else "sizes_stay", same=same)
-    return f"{analysis.choose_sentence('sizes', 'some_sizes_vary', varying=varying)} {rest}"
+    return f"{say('some_sizes_vary', varying=varying)} {rest}"
 
 
 def _axes(analysis: TaskAnalysis) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

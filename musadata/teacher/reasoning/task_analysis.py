@@ -70,9 +70,9 @@ class TaskAnalysis:
         digest = hashlib.sha256(f"{self.task.task_id} {place}".encode()).digest()
         return options[digest[0] % len(options)]
 
-    def choose_sentence(self, place: str, name: str, **facts: object) -> str:
-        """One of three ways to say something, `name` with 1 to 3 behind it, as `choose` does."""
-        return self.choose(place, *(say(f"{name}_{number}", **facts) for number in (1, 2, 3)))
+    def say(self, name: str, **facts: object) -> str:
+        """A sentence, in one of several ways if there are any."""
+        return say(name, seed=f"{self.task.task_id} {name}", **facts)
 
 
 def _sort_of(stage: Stage) -> tuple[object, ...]:

@@ -27,7 +27,7 @@ def _elementwise(call: Call) -> str:
 
 
 def _flat(out: TensorFact, index: str = "") -> str:
-    return f"Let `i` be the flat index of an element of `{out.name}`{index}. {coordinates(out.shape)}"
+    return f"{say('flat_index', seed=out.name, out=out, index=index)} {coordinates(out.shape, out.name)}"
 
 
 def _reduction(call: Call) -> str:
@@ -103,11 +103,11 @@ def _matmul(call: Call) -> str:
     a, b = a.replace(" * 1 ", " ").removesuffix(" * 1"), b.replace(" * 1 ", " ").removesuffix(" * 1")
     bias = ""
     if call.packet in ("addmm", "baddbmm") and len(call.operands) > 2:
-        bias = f" `{call.operands[0].name}` {call.operands[0].shape} is added at `n`."
+        bias = f" {say('added_bias', seed=out.name, bias=call.operands[0])}"
     facts = {"out": out, "columns": columns, "inner": inner, "left": left, "right": right, "a": a, "b": b}
     transposed = f" {say('transposed_view', right=right)}" if right.stride[-1] != 1 and right.shape[-1] > 1 else ""
-    product = say("matrix_product", batch=batch, transposed=transposed, bias=bias, **facts)
-    return f"{product} {say('tiles_in_shared_memory')}"
+    product = say("matrix_product", seed=out.name, batch=batch, transposed=transposed, bias=bias, **facts)
+    return f"{product} {say('tiles_in_shared_memory', seed=out.name)}"
 
 
 def _convolution(call: Call) -> str:
@@ -130,7 +130,7 @@ def _convolution(call: Call) -> str:
     first = f" Filter `c` sees only the {weight.shape[1]} channels of its own group." if groups[0] > 1 else ""
     names = join(["`n`", "`c` (the filter)", *(f"`{axis}`" for axis in axes)])
     facts = {"out": out, "source": source, "weight": weight, "names": names, "places": join(places)}
-    return say("convolution", coordinates=coordinates(out.shape), **facts) + first
+    return say("convolution", coordinates=coordinates(out.shape, out.name), **facts) + first
 
 
 def _place_text(axis: str, tap: str, stride: int, pad: int, step: int) -> str:
