@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.tasks.sizing.constants import find_constants, replace_constants
-from musadata.tasks.sizing.shrinking import read_reference
+from musadata.tasks.sizing.shrinking import ENOUGH_WORK, read_reference
 from tests.tasks.conftest import reference
 
 PRODUCT = """
@@ -154,3 +154,22 @@ def test_a_size_is_shrunk_further_where_the_others_are_fixed():
     model = BOUNDED.replace("(width))", "(16, 256))").replace("torch.gather(x, 1, index)", "torch.tanh(torch.exp(x))")
     text = model.replace("(16384, 8192)", "(16384, 16, 256)")
     assert 2 <= read_reference(text)["forms"][0]["inputs"][0]["shape"][0] < 512
+
+
+def test_a_scan_is_small_enough_for_kernels_that_read_a_prefix_for_every_element():
+    rows, cols = read_reference(reference("return torch.cumsum(x, 1)", inputs="torch.rand(4096, 32768)"))["forms"][0][
+        "inputs"
+    ][0]["shape"]
+    assert rows * cols * cols <= 2 * ENOUGH_WORK
+
+
+GROUPS = PRODUCT.replace("nn.Linear(features, hidden)", "nn.ConvTranspose2d(features, hidden, 3)").replace(
+    "torch.rand(batch_size, features)", "torch.rand(batch_size, features, 40, 48)"
+)
+
+
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_a_group_keeps_several_channels(groups):
+    text = GROUPS.replace("groups = 8", f"groups = {groups}")
+    for form in read_reference(text)["forms"]:
+        assert sizes(form)["hidden"][1] >= 2 * groups
