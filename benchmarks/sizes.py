@@ -1,6 +1,6 @@
 """Measure sizes of a corpus's tasks, and how the emulator judges references of any size at smaller sizes.
 
-    python -m benchmarks.sizes --corpus build/quickstart --harness CHECKOUT [--every N] [--output FILE]
+    python -m benchmarks.sizes --corpus build/quickstart --harness CHECKOUT [--every N [--first K]]
 
 CHECKOUT is KernelBench's repository; nothing of it is kept but the names of its problems. Each reference of levels 1
 and 2 is shrunk, the compiler teacher writes a candidate that takes its sizes from the arguments, and the emulator
@@ -76,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--corpus", help="measure sizes of its tasks")
     parser.add_argument("--harness", type=Path, help="KernelBench's checkout")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth problem only")
+    parser.add_argument("--first", type=int, default=0, metavar="K", help="begin with the Kth of them, from 0")
     parser.add_argument("--workers", type=int, default=1, help="processes that judge problems")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args(argv)
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     judged: list[Judged] = []
     if options.harness:
         levels = [options.harness / "KernelBench" / f"level{level}" for level in (1, 2)]
-        problems = [path for level in levels for path in sorted(level.glob("*.py"))][:: options.every]
+        problems = [path for level in levels for path in sorted(level.glob("*.py"))][options.first :: options.every]
         judged = list(_judge_all(problems, options.workers))
         rows += _summarize(judged)
     report("sizes", rows, {"problems": [asdict(one) for one in judged]}, options.output)
