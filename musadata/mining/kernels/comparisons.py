@@ -4,7 +4,7 @@ import ast
 import copy
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from musadata.mining.kernels.equivalents import Equivalent, arguments_of, definition, method, near_kernels
 from musadata.mining.kernels.extension_names import chain_of
@@ -67,7 +67,20 @@ def _in_test(
         expected = _expectation(statements, name, frozenset(given))
         if expected is not None:
             direct = f"\n\n{ast.unparse(fast)}\n" if wrapper_path == path else ""
-            yield _equivalent(fast, wrapper_path, given, expected, test, direct)
+            made = _equivalent(fast, wrapper_path, given, expected, test, direct)
+            yield replace(made, inputs=_inputs(statements, call, made, given))
+
+
+def _inputs(statements: list[ast.stmt], call: ast.Call, made: Equivalent, given: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of the wrapper's arguments in the test; nothing if they are not told."""
+    values = [*call.args, *(item.value for item in call.keywords)]
+    order = [given[item.id] for item in values if isinstance(item, ast.Name)]
+    for inlined in call_examples(statements, frozenset({called_name(call)})):
+        told = [*inlined.args, *(item.value for item in inlined.keywords)]
+        if len(told) == len(order) and not any(isinstance(item, ast.Name) for item in told):
+            shown = dict(zip(order, map(ast.unparse, told), strict=True))
+            return tuple(shown[name] for name in made.shared)
+    return ()
 
 
 def _may_compare(call: ast.Call) -> bool:

@@ -102,7 +102,7 @@ def _find_extensions(
         if piece.is_extension:
             path = slicer.module_of(piece.definition).path
             alias = _alias(linker, path, piece.definition.names[0])
-            used = re.findall(rf"\b{re.escape(piece.name)}\.(\w+(?:\.\w+)*)", text)
+            used = re.findall(rf"(?<![\w.]){re.escape(piece.name)}\.(\w+(?:\.\w+)*)", text)
             names = dict.fromkeys(map(linker.bound_name, used))
             links = _links(linker, equivalent, alias, names) if alias else []
             if not links:

@@ -23,7 +23,7 @@ from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject,
 from musadata.sandbox import Caller
 from musadata.sources.protocol import CodeSource, contained
 
-MAX_EQUIVALENTS = 4  # of one wrapper that are tried
+MAX_EQUIVALENTS = 12  # of one wrapper that are tried
 
 
 class KernelMiner:

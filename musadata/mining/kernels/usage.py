@@ -17,7 +17,7 @@ PLACES = frozenset({"device", "requires_grad", "generator", "pin_memory"})
 def find_examples(repository: Repository, equivalent: Equivalent) -> list[Example]:
     """Calls of a wrapper, or of its plain version, in tests and benchmarks; those nearest to the wrapper first."""
     names = frozenset({equivalent.wrapper.name, equivalent.plain.name})
-    found: list[Example] = []
+    found = [Example(inputs=equivalent.inputs, evidence="test")] if equivalent.inputs else []
     for path in _test_files(repository, equivalent.wrapper_path, names):
         for _, statements in straight_lines(repository.module(path)):
             if equivalent.is_module:

@@ -120,6 +120,9 @@ def test_a_binding_that_is_called_without_a_wrapper_has_an_equivalent():
         "with torch.no_grad():\n    y = fast.add(x)\nprint(torch.allclose(y, plain(x)))\n"
     )
     check(*pairs({"bench.py": text, "setup.py": ""})["call_add"])
+    repository = Repository(MemoryTree({"a.cu": NATIVE.encode(), "bench.py": text.encode()}))
+    (equivalent,) = find_compared(repository, defined_names(repository))
+    assert equivalent.inputs == ("torch.ones(4)",)
 
 
 def test_an_extension_that_a_module_loads_on_first_use_is_built():
