@@ -23,6 +23,8 @@ from typing import Any
 
 from benchmarks.measuring import ROOT, describe_machine
 
+Words = tuple[str, ...]  # of a command
+
 _PYTHON = sys.executable
 _NEEDING_ALL = ("relu_float4", "row_sum_labelled_tiles")  # common headers and others
 
@@ -32,7 +34,7 @@ class Part:
     """One command. `results`: the JSON file that it writes, if it does."""
 
     name: str
-    command: tuple[str, ...]
+    command: Words
     seconds: float
     results: str = ""
 
@@ -41,16 +43,27 @@ def plan_parts(output: Path, harness: Path | None, dry: bool, cores: int, annota
     """The parts in the order in which they matter; a corpus only where there is one of the quickstart to begin with."""
     backend = "emulated" if dry else "cuda"
     module = (_PYTHON, "-m")
-    to = lambda name: ("--output", str(output / f"{name}.json"))  # noqa: E731
-    throughput = (*module, "benchmarks.throughput", "--backend", backend, "--cores", str(cores), *to("throughput"))
+
+    def to(name: str) -> Words:
+        return "--output", str(output / f"{name}.json")
+
+    throughput: Words = (
+        *module,
+        "benchmarks.throughput",
+        "--backend",
+        backend,
+        "--cores",
+        str(cores),
+        *to("throughput"),
+    )
     throughput += ("--harness", str(harness)) if harness else ()
     throughput += ("--candidates", "3") if dry else ("--candidates", "32", "--harness-seconds", "250")
     spread = (*module, "benchmarks.timing_spread", "--backend", backend, *to("timing_spread"))
-    agreement = (*module, "benchmarks.agreement", "--workers", str(cores), *to("agreement"))
+    agreement: Words = (*module, "benchmarks.agreement", "--workers", str(cores), *to("agreement"))
     agreement += ("--limit", "4", "--second", "emulated") if dry else ()
     corpus = (*module, "benchmarks.device_corpus", "--annotated", str(annotated), "--backend", backend, *to("corpus"))
     sizes = (*module, "benchmarks.measure_size", "--backend", backend, *to("measure_size"))
-    problems = (*module, "benchmarks.kernelbench", str(harness), "--backend", backend, "--cores", str(cores))
+    problems: Words = (*module, "benchmarks.kernelbench", str(harness), "--backend", backend, "--cores", str(cores))
     problems += (*to("kernelbench"), "--minutes", "3", "--harness-minutes", "4.5")
     problems += ("--candidates", str(harness / "candidates.json")) if harness else ()
     problems += ("--per-level", "2") if dry else ("--per-level", "16", "--harness-candidates", "16")

@@ -56,7 +56,7 @@ def compare(corpus: Path, other: Path) -> tuple[int, list[Difference]]:
         f"(SELECT DISTINCT task_id, source, fault, accepted, feedback FROM '{folder}/candidates/*.parquet')"
         for folder in (corpus, other)
     )
-    rows = duckdb.sql(
+    rows = duckdb.execute(
         f"SELECT a.task_id, a.fault, a.accepted, a.feedback, b.feedback, a.accepted = b.accepted "
         f"FROM {ours} a JOIN {theirs} b USING (task_id, source)"
     ).fetchall()
@@ -66,7 +66,7 @@ def compare(corpus: Path, other: Path) -> tuple[int, list[Difference]]:
 def count(corpus: Path) -> dict[str, Any]:
     """Candidates, accepted ones, those of them that were timed or hold a seeded fault, and their median speedup."""
     names = ("candidates", "accepted", "timed", "faulty", "median_speedup")
-    (row,) = duckdb.sql(
+    (row,) = duckdb.execute(
         "SELECT count(*), count(*) FILTER (accepted), count(speedup), count(*) FILTER (accepted AND fault <> ''), "
         f"median(speedup) FROM '{corpus}/candidates/*.parquet'"
     ).fetchall()

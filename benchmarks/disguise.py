@@ -179,7 +179,7 @@ def _independent(left: ast.stmt, right: ast.stmt) -> bool:
 
 def _touched(statement: ast.stmt) -> tuple[set[str], set[str]]:
     """What a statement reads and writes: names, and attributes of self."""
-    reads, writes = set(), set()
+    reads, writes = set[str](), set[str]()
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and node.id != "self":
             (writes if isinstance(node.ctx, ast.Store) else reads).add(node.id)

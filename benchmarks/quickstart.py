@@ -65,7 +65,7 @@ def measure_clean(rows: list[Row], details: dict[str, Any]) -> None:
 
 def measure_yield(corpus: Path, rows: list[Row], details: dict[str, Any]) -> None:
     def ask(sql: str) -> Any:
-        return duckdb.sql(sql.replace("{", f"read_parquet('{corpus}/").replace("}", "/*.parquet')")).fetchall()
+        return duckdb.execute(sql.replace("{", f"read_parquet('{corpus}/").replace("}", "/*.parquet')")).fetchall()
 
     kinds = dict(ask("SELECT source_kind, count(*) FROM {tasks} GROUP BY 1"))
     rows.append(("tasks mined from torch", ">= 60", str(kinds.get("mined", 0)), kinds.get("mined", 0) >= 60))

@@ -119,7 +119,8 @@ async def ask_plainly(url: str, requests: list[Request]) -> list[str]:
 
 
 def measure_pool(rounds: int, count: int) -> tuple[list[Row], dict[str, Any]]:
-    requests, taken = make_requests(count), {"ours": [], "plain": []}
+    requests = make_requests(count)
+    taken: dict[str, list[tuple[float, float, int]]] = {"ours": [], "plain": []}
     for number in range(rounds):
         for name in ("ours", "plain") if number % 2 else ("plain", "ours"):
             with (
@@ -244,10 +245,10 @@ def measure_faults(count: int) -> tuple[list[Row], dict[str, Any]]:
     ended: dict[str, str] = {}
     for fault in (*FAULTS, *VARIANTS, *FATAL):
         some = requests[:12]
-        with server("--fault", fault) as url, tempfile.TemporaryDirectory() as folder:
+        with server("--fault", fault) as url, tempfile.TemporaryDirectory() as name:
             start = time.monotonic()
             try:
-                texts = ask_all(url, some, Path(folder), limits, timeout_seconds=1.5)
+                texts = ask_all(url, some, Path(name), limits, timeout_seconds=1.5)
                 bad = [text for text in texts if text.startswith("failed")]
                 ended[fault] = bad[0] if bad else "answered"
                 good = bool(bad) is (fault in FAULTS) and len(texts) == len(some)

@@ -81,7 +81,10 @@ WATCHED = {
     VIEWING: tuple(VIEWS.values()),
     COMMITS: (find_commit, require_commit, write_commit),
 }
-WATCHED_METHODS = {WRITING: (ShardWriter, "write", "__exit__"), JOURNALS: (Journal, "get", "put", "flush", "refresh")}
+WATCHED_METHODS: dict[str, tuple[type, tuple[str, ...]]] = {
+    WRITING: (ShardWriter, ("write", "__exit__")),
+    JOURNALS: (Journal, ("get", "put", "flush", "refresh")),
+}
 _COPY = "~"  # between the id of a task and the number of its copy
 _FENCE = "```python\n"
 
@@ -186,10 +189,11 @@ def watching(parts: CpuParts) -> Iterator[None]:
         for name, functions in WATCHED.items():
             for function in functions:
                 stack.enter_context(replaced(function, parts.watched(name, function)))
-        for name, (kind, *methods) in WATCHED_METHODS.items():
+        for name, (kind, methods) in WATCHED_METHODS.items():
             for method in methods:
                 stack.enter_context(patch.object(kind, method, parts.watched(name, getattr(kind, method))))
-        for function in (plain, restore):  # of answers and verdicts
+        of_answers: tuple[Callable[..., Any], ...] = (plain, restore)
+        for function in of_answers:  # and of verdicts
             stack.enter_context(patch.object(request_cache, function.__name__, parts.watched(JOURNALS, function)))
         for method in ("trace", "answer", "verify"):
             stack.enter_context(patch.object(Recorded, method, parts.watched(LEFT_OUT, getattr(Recorded, method))))

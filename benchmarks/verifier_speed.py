@@ -19,8 +19,11 @@ from benchmarks.measuring import report
 from musadata.config import BackendType, VerifierConfig
 from musadata.verifier import Verifier
 from musadata.verifier.backends.protocol import Backend
+from musadata.verifier.compilation.built import Built
+from musadata.verifier.compilation.sources import CandidateSources
 from musadata.verifier.trusted import plan
-from tests.adversarial.programs import read_exercise, read_programs
+from musadata.verifier.trusted.expectation import ReferenceRunner
+from tests.adversarial.programs import Exercise, read_exercise, read_programs
 
 GOAL_SECONDS = 0.6
 
@@ -32,7 +35,7 @@ class _Stopwatch:
         self.seconds = 0.0
         self._compile = backend.compile
 
-    def compile(self, sources: dict[str, object]) -> object:
+    def compile(self, sources: CandidateSources) -> Built:
         start = time.perf_counter()
         try:
             return self._compile(sources)
@@ -56,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for program in read_programs("honest")[: arguments.limit]:
             exercise = read_exercise(program.value("task"))
             start = time.perf_counter()
-            opened.references.expect(*_expected(config, exercise))
+            _expect(opened.references, config, exercise)
             references.setdefault(exercise.task.task_id, time.perf_counter() - start)
             source = _fresh(program.source, nonce)
             watch.seconds = 0.0
@@ -69,11 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _report(rows, references, arguments.output)
 
 
-def _expected(config: VerifierConfig, exercise: object) -> tuple[object, ...]:
-    """What the verifier will ask of the reference."""
+def _expect(references: ReferenceRunner, config: VerifierConfig, exercise: Exercise) -> None:
+    """Run the reference as the verifier will."""
     task, shapes = exercise.task, plan.collect_shapes(exercise.task, exercise.shape_sets)
     sets = plan.plan_sets(config, task.task_id, shapes)
-    return task.reference, shapes, sets, plan.derive_seed(config, task.task_id, "state")
+    references.expect(task.reference, shapes, sets, plan.derive_seed(config, task.task_id, "state"))
 
 
 def _fresh(source: str, nonce: str) -> str:
@@ -84,7 +87,7 @@ def _fresh(source: str, nonce: str) -> str:
 def _report(
     rows: list[tuple[str, bool, float, float, float]], references: dict[str, float], output: Path | None
 ) -> int:
-    cold, compiler, warm = (statistics.median(row[index] for row in rows) for index in (2, 3, 4))
+    cold, compiler, warm = (statistics.median(times) for times in list(zip(*rows, strict=True))[2:])
     reference = statistics.median(references.values())
     reached = cold <= GOAL_SECONDS
     lines = [

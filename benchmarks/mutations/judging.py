@@ -120,7 +120,7 @@ def _init(exercise: Exercise) -> list[Any]:
     tree = ast.parse(exercise.task.reference)
     function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "get_init_inputs")
     returned = next(n for n in ast.walk(function) if isinstance(n, ast.Return))
-    return list(ast.literal_eval(returned.value))
+    return list(ast.literal_eval(returned.value or ast.List([])))
 
 
 def _code(path: str) -> str:

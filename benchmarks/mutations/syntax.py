@@ -55,11 +55,12 @@ def places(source: str) -> Iterator[Place]:
     waiting = [_parser().parse(source.encode()).root_node]
     while waiting:
         node = waiting.pop()
-        if node.type == "function_definition":
-            head = source.encode()[node.start_byte : node.child_by_field_name("body").start_byte].decode()
+        body = node.child_by_field_name("body")
+        if node.type == "function_definition" and body is not None:
+            head = source.encode()[node.start_byte : body.start_byte].decode()
             device = "__global__" in head or "__device__" in head
             types = _declared(node)
-            yield from (Place(inner, node, device, types) for inner in _inner(node.child_by_field_name("body")))
+            yield from (Place(inner, node, device, types) for inner in _inner(body))
         else:
             waiting += reversed(node.children)
 
