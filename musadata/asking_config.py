@@ -8,6 +8,8 @@ from typing import Any
 class TeacherType(StrEnum):
     COMPILER = "compiler"
     OPENAI = "openai"  # any server that speaks OpenAI's chat protocol: vLLM, a vendor's
+    BATCH = "batch"  # OpenAI's batch API, or a folder of files in which others answer
+    VLLM = "vllm"  # vLLM's engine in this process
     REPLAY = "replay"  # answers that were given before
 
 
@@ -25,23 +27,26 @@ class TeacherConfig:
         kind: which teacher.
         samples: answers asked for per task.
         faults: answers per task in which the compiler teacher seeds a fault, so that there is something to repair.
-        model: the model's name on the server, for `openai`.
-        base_url: where the server is, up to and with `/v1`, for `openai`. Its key is read from MUSADATA_API_KEY or
-            OPENAI_API_KEY, never from a file.
+        model: the model's name on the server, for `openai` and `batch`; its name or folder, for `vllm`.
+        base_url: where the server is, up to and with `/v1`, for `openai` and `batch`. Its key is read from
+            MUSADATA_API_KEY or OPENAI_API_KEY, never from a file.
         temperature: how freely the model samples.
         top_p: share of probability that it samples from.
         max_tokens: tokens that one answer may have.
         extra_body: what else each request holds (`top_k`, `logprobs`, `chat_template_kwargs`, …), for `openai`; null
             leaves a key out that musadata would send.
         send_seed: send a seed with each request, another one for each, for `openai`. Not all servers bear it.
-        concurrency: requests that may be under way at once, for `openai`; of all workers of this machine together.
+        engine: arguments of the engine (`max_model_len`, `tensor_parallel_size`, …), for `vllm`.
+        concurrency: requests that may be under way at once, for `openai`; of all workers of this machine together. The
+            most that are in one file, for `batch`.
         timeout_seconds: how long one try of a request may take, for `openai`.
         prompt_price: price of a million prompt tokens, in your currency, for `openai`.
         cached_price: price of a million prompt tokens that the server had cached, for `openai`; 0 takes `prompt_price`.
         completion_price: price of a million completion tokens, thoughts included, for `openai`.
         weight: share of the requests among all teachers of a role, for `openai`.
         roles: what this teacher is asked for, for `openai`, where `teachers` has further ones.
-        path: the journal's folder or the Parquet file with the answers, for `replay`.
+        path: the journal's folder or the Parquet file with the answers, for `replay`; the folder of files for `batch`
+            without `base_url`.
     """
 
     kind: TeacherType = TeacherType.COMPILER
@@ -53,6 +58,7 @@ class TeacherConfig:
     top_p: float = 0.95
     max_tokens: int = 16384
     extra_body: dict[str, Any] = field(default_factory=dict, hash=False)
+    engine: dict[str, Any] = field(default_factory=dict, hash=False)
     send_seed: bool = False
     concurrency: int = 64
     timeout_seconds: float = 600.0

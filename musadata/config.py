@@ -53,6 +53,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     SourceType.OPERATORS: ("count",),
     TeacherType.COMPILER: (),
     TeacherType.OPENAI: ("model", "base_url"),
+    TeacherType.BATCH: ("model",),
+    TeacherType.VLLM: ("model",),
     TeacherType.REPLAY: ("path",),
 }
 
@@ -341,7 +343,7 @@ def _check(config: Config, file: str) -> None:
         require(part.timeout_seconds > 0, f"{key}.timeout_seconds", "must be more than 0")
         require(part.weight > 0, f"{key}.weight", "must be more than 0")
         require(not config.teachers or part.kind is TeacherType.OPENAI, f"{key}.kind", "must be openai in a panel")
-        if part.kind is TeacherType.OPENAI:
+        if part.kind is TeacherType.OPENAI or (part.kind is TeacherType.BATCH and not part.path):
             good = part.base_url.startswith(("http://", "https://"))
             require(good, f"{key}.base_url", f"is {part.base_url!r}, but must start with http:// or https://")
     for role in TeacherRole if config.teachers else ():

@@ -282,7 +282,7 @@ def request_cache(config: Config, corpus: str, stage: str) -> Iterator[RequestCa
 
 
 def _prices(config: Config) -> dict[str, TeacherConfig]:
-    from musadata.teacher.openai import name_of
+    from musadata.teacher.chat import name_of
 
     return {name_of(one): one for one in (config.teacher, *config.teachers)} if is_remote(config.teacher) else {}
 

@@ -1,8 +1,9 @@
 """Teachers: they reason about tasks and write kernels.
 
 `open_teacher` is the way in; `protocol` says what a teacher is asked and what it answers. Each teacher is a module:
-`compiler_teacher` (with the rooms `compiler` and `reasoning`), `openai` (with `chat`) and `replay`. `prompts` renders
-the questions, `annotation` asks for the six steps, and `grounding` compares what they claim with the traces.
+`compiler_teacher` (with the rooms `compiler` and `reasoning`), `openai`, `batch` and `vllm` (which share `chat`), and
+`replay`. `prompts` renders the questions, `annotation` asks for the six steps, and `grounding` compares what they claim
+with the traces.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
+from musadata.errors import MusadataError
 from musadata.sandbox import Sandbox
 from musadata.teacher.compiler.capturing import PRELOAD
 from musadata.teacher.protocol import Teacher
 
 if TYPE_CHECKING:
-    from musadata.teacher.openai import OpenAITeacher
     from musadata.teacher.panel import Panel
+    from musadata.teacher.protocol import RemoteTeacher
 
 __all__ = ["TEACHERS", "TeacherKind", "open_panel", "open_teacher"]
 
@@ -29,7 +31,7 @@ class TeacherKind:
     Attributes:
         module: its module; answers depend on its code and not on that of other teachers.
         preload: modules that the sandbox in which it runs references should import once.
-        is_remote: answers come from a server, so `concurrency` requests may be under way at once.
+        is_remote: a model gives the answers, elsewhere or here, to `concurrency` requests at once.
         is_computed: answers follow from musadata's code, so its version is part of the journal's key.
     """
 
@@ -42,6 +44,8 @@ class TeacherKind:
 TEACHERS = {
     TeacherType.COMPILER: TeacherKind("musadata.teacher.compiler_teacher", preload=PRELOAD, is_computed=True),
     TeacherType.OPENAI: TeacherKind("musadata.teacher.openai", is_remote=True),
+    TeacherType.BATCH: TeacherKind("musadata.teacher.batch", is_remote=True),
+    TeacherType.VLLM: TeacherKind("musadata.teacher.vllm", is_remote=True),
     TeacherType.REPLAY: TeacherKind("musadata.teacher.replay"),
 }
 
@@ -59,7 +63,7 @@ def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox
             from musadata.teacher.compiler_teacher import CompilerTeacher
 
             return CompilerTeacher(config, seed, sandbox() if sandbox else None)
-        case TeacherType.OPENAI:
+        case TeacherType.OPENAI | TeacherType.BATCH | TeacherType.VLLM:
             return open_panel((config,), RequestsConfig())
         case TeacherType.REPLAY:
             from musadata.teacher.replay import ReplayTeacher
@@ -69,17 +73,35 @@ def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox
 
 def open_panel(
     configs: Sequence[TeacherConfig], requests: RequestsConfig, workers: int = 1, slots: Path | None = None
-) -> "Panel | OpenAITeacher":
-    """One teacher behind a server, or several of which each request has one.
+) -> "Panel | RemoteTeacher":
+    """One teacher behind a server, a batch service or vLLM's engine; or several of which each request has one.
 
     `workers` processes of this machine share their limits, by files in the folder `slots`.
+
+    Raises:
+        MusadataError: several workers would each load the model.
     """
-    from musadata.teacher.openai import OpenAITeacher
     from musadata.teacher.panel import Panel
 
     files = [slots / f"request-slots-{number}" if slots else None for number in range(len(configs))]
     members = [
-        (config, OpenAITeacher(config, requests, workers=workers, slots=file))
-        for config, file in zip(configs, files, strict=True)
+        (config, _open_remote(config, requests, workers, file)) for config, file in zip(configs, files, strict=True)
     ]
     return members[0][1] if len(members) == 1 else Panel(members)
+
+
+def _open_remote(config: TeacherConfig, requests: RequestsConfig, workers: int, slots: Path | None) -> "RemoteTeacher":
+    if config.kind is TeacherType.BATCH:
+        from musadata.teacher.batch import BatchTeacher
+
+        return BatchTeacher(config, requests)
+    if config.kind is TeacherType.VLLM:
+        from musadata.teacher.vllm import VLLMTeacher
+
+        if workers > 1:
+            remedy = "run one worker, or start `vllm serve` and use kind openai"
+            raise MusadataError(f"{workers} workers would each load the model", where="teacher.kind", remedy=remedy)
+        return VLLMTeacher(config, requests)
+    from musadata.teacher.openai import OpenAITeacher
+
+    return OpenAITeacher(config, requests, workers=workers, slots=slots)

@@ -5,6 +5,7 @@ Everything that a server sends is foreign: its text is made valid Unicode here, 
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from importlib import resources
 from typing import Any
 
-from musadata.config import TeacherConfig
+from musadata.config import TeacherConfig, TeacherType
 from musadata.errors import MusadataError
 from musadata.records import SCHEMA_VERSION, ReasoningStep, Usage
 from musadata.teacher.grounding import parse_steps
@@ -25,6 +26,7 @@ _PUBLISHED = json.loads(resources.files("schemas").joinpath(f"answer.reasoning.v
 REASONING_SCHEMA: dict[str, Any] = {
     key: _PUBLISHED[key] for key in ("type", "properties", "required", "additionalProperties")
 }
+KEY_VARIABLES = ("MUSADATA_API_KEY", "OPENAI_API_KEY")
 _LONGEST_WAIT_S = 120.0
 _TRY_AGAIN = (408, 409, 425, 429)
 _REFUSED = (400, 413, 422)
@@ -35,6 +37,24 @@ _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>(.*?)</\1>", re.DOTALL | re
 _END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 _OPEN_THOUGHTS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
 _STEP_NAMES = {re.sub(r"[\W_]+", "", step): step for step in STEPS}
+
+
+def server_key() -> str:
+    """The key of the server's account; "" where none is set."""
+    return next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
+
+
+def name_of(config: TeacherConfig) -> str:
+    """The provenance of answers: model and sampling. What else requests hold is part of it where there is any.
+
+    A batch service gives the same answers as a server, so they have one name.
+    """
+    kind = "vllm" if config.kind is TeacherType.VLLM else "openai"
+    more = "".join(f":{key}={config.extra_body[key]}" for key in sorted(config.extra_body))
+    return (
+        f"{kind}:{config.model}:temperature={config.temperature:g}:top_p={config.top_p:g}:"
+        f"max_tokens={config.max_tokens}{more}"
+    )
 
 
 class TryAgain(Exception):

@@ -7,7 +7,6 @@ soon as one request is answered, its caller can send the next. `request_gate` sa
 import asyncio
 import gc
 import json
-import os
 import random
 import threading
 import time
@@ -25,15 +24,16 @@ from musadata.teacher.chat import (
     TryAgain,
     body_of,
     check_status,
+    name_of,
     one_line,
     rate_limit_pause,
     read_answer,
     retry_delay,
+    server_key,
 )
 from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
 from musadata.teacher.request_gate import RequestGate
 
-KEY_VARIABLES = ("MUSADATA_API_KEY", "OPENAI_API_KEY")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.25, 30.0
 _PAID_RETRIES = 2  # of replies that cost tokens and are of no use
@@ -102,7 +102,7 @@ class OpenAITeacher:
         self._arrived: deque[_Waiting] = deque()
         self._woken = False
         self._tasks: dict[asyncio.Future[Answer], _Waiting] = {}
-        self._stopped: Exception | None = None
+        self._stopped: BaseException | None = None
         self._structured = True  # until the server says that it does not know response_format
 
     def answer(self, request: Request) -> Answer:
@@ -124,7 +124,7 @@ class OpenAITeacher:
             loop.call_soon_threadsafe(self._start)
         return waiting.result()
 
-    def stop(self, error: Exception) -> None:
+    def stop(self, error: BaseException) -> None:
         """End all requests, under way or to come, with an error."""
         with self._lock:
             self._stopped = self._stopped or error
@@ -307,7 +307,7 @@ class OpenAITeacher:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            key = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
+            key = server_key()
             self._session = aiohttp.ClientSession(
                 headers={"Authorization": f"Bearer {key}"} if key else {},
                 timeout=aiohttp.ClientTimeout(total=None),
@@ -320,15 +320,6 @@ class OpenAITeacher:
 
 _JSON = {"Content-Type": "application/json"}
 _NO_SERVER = "start the server or check teacher.base_url, then run the same command again"
-
-
-def name_of(config: TeacherConfig) -> str:
-    """The provenance of answers: model and sampling. What else requests hold is part of it where there is any."""
-    more = "".join(f":{key}={config.extra_body[key]}" for key in sorted(config.extra_body))
-    return (
-        f"openai:{config.model}:temperature={config.temperature:g}:top_p={config.top_p:g}:"
-        f"max_tokens={config.max_tokens}{more}"
-    )
 
 
 async def _read(response: aiohttp.ClientResponse) -> Any:

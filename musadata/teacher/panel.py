@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from musadata.config import TeacherConfig, TeacherRole
-from musadata.teacher.openai import OpenAITeacher
-from musadata.teacher.protocol import Answer, Keep, Request, RequestKind
+from musadata.teacher.protocol import Answer, Keep, RemoteTeacher, Request, RequestKind
 
 _ROLES = {
     RequestKind.REASON: TeacherRole.REASONER,
@@ -27,7 +26,7 @@ class Panel:
         name: of all teachers; an answer tells whose it is.
     """
 
-    def __init__(self, members: Sequence[tuple[TeacherConfig, OpenAITeacher]]):
+    def __init__(self, members: Sequence[tuple[TeacherConfig, RemoteTeacher]]):
         self._members = members
         self.name = " + ".join(teacher.name for _, teacher in members)
 
@@ -41,7 +40,7 @@ class Panel:
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
         return self._chosen(request).answer_and_keep(request, keep)
 
-    def stop(self, error: Exception) -> None:
+    def stop(self, error: BaseException) -> None:
         for _, teacher in self._members:
             teacher.stop(error)
 
@@ -64,7 +63,7 @@ class Panel:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _chosen(self, request: Request) -> OpenAITeacher:
+    def _chosen(self, request: Request) -> RemoteTeacher:
         role = _ROLES[request.kind]
         if request.kind is RequestKind.REPAIR:
             config, generator = self._draw(TeacherRole.GENERATOR, request)
@@ -72,7 +71,7 @@ class Panel:
                 return generator
         return self._draw(role, request)[1]
 
-    def _draw(self, role: TeacherRole, request: Request) -> tuple[TeacherConfig, OpenAITeacher]:
+    def _draw(self, role: TeacherRole, request: Request) -> tuple[TeacherConfig, RemoteTeacher]:
         able = [member for member in self._members if role in member[0].roles]
         digest = hashlib.sha256(f"{role.value} {request.task.task_id} {request.sample}".encode()).digest()
         sums = list(accumulate(config.weight for config, _ in able))

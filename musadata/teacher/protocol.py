@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from musadata.records import NO_USAGE, ChatMessage, ReasoningStep, Task, Trace, Usage
 
@@ -135,8 +135,17 @@ class RemoteTeacher(Teacher, Protocol):
 
     `answer_and_keep` has `keep` write down the result before the next request is sent in its place, so that what a
     killed process has to ask again is never more than what it had in flight. `stop` ends all requests with an error.
+    `check_server` raises MusadataError where no request can be answered.
     """
 
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer: ...
 
-    def stop(self, error: Exception) -> None: ...
+    def stop(self, error: BaseException) -> None: ...
+
+    def check_server(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...

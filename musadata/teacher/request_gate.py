@@ -99,7 +99,7 @@ class RequestGate:
         self._paused_until = 0.0
         self._replies = self._overloads = 0
         self._finished: deque[str] = deque(maxlen=_WINDOW)  # causes of failure, "" for answers
-        self.stopped: Exception | None = None
+        self.stopped: BaseException | None = None
 
     @contextlib.asynccontextmanager
     async def slot(self, tokens: float) -> AsyncIterator[None]:
@@ -153,7 +153,7 @@ class RequestGate:
                 )
             )
 
-    def stop(self, error: Exception) -> None:
+    def stop(self, error: BaseException) -> None:
         """Let nothing through any more; who waits gets the error."""
         self.stopped = self.stopped or error
         while self._waiting:
