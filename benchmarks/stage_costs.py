@@ -274,7 +274,7 @@ class Costs:
     stages: dict[str, float]
     parts: dict[str, float]
     floors: dict[str, float]
-    rows: dict[str, float]
+    rows_a_task: dict[str, float]
 
 
 def measure(recorded: Recorded, tasks: int, samples: int) -> Costs:
