@@ -28,14 +28,15 @@ def _missing_guard(analysis: TaskAnalysis) -> str:
     stage = analysis.distinct[0][0] if analysis.distinct else None
     if stage is not None and stage.anchor is not None and stage.anchor.kind is not CallKind.CONVOLUTION:
         return ""
-    total = count(stage.output if stage else analysis.outputs[0])
+    out = stage.output if stage else analysis.outputs[0]
+    total = count(out)
     block = block_size(total)
     over = -(-total // block) * block - total
     if over:
         threads = f"{-(-total // block)} × {block}" if total > block else str(block)
         return say("missing_guard", threads=threads, total=total, over=over)
     other = count(next(fact for fact in analysis.other.tensors if fact.role == "output"))
-    return say("unnoticed_guard", total=total, other=other) if other % block_size(other) else ""
+    return say("unnoticed_guard", out=out, total=total, other=other) if other % block_size(other) else ""
 
 
 def _of_call(call: Call) -> list[str]:
