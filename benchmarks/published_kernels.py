@@ -11,7 +11,8 @@ not of class infra. Each verdict is written as it comes; kernels that `--verdict
 `--compare` the verdicts of an earlier run on the same kernels are compared, and every difference is named. Kernels are
 judged on the reference's own inputs alone, which are small: no measure set, ten timed calls. A device judges without
 its cross-check. Kernels that break a rule of strict mode, which they were not written for (CUB, or PyTorch's operators
-beside them), are judged once more without it, and their first verdict is kept as `strict`.
+beside them), are judged once more without it, and their first verdict is kept as `strict`. Where only one of two runs
+has done so, the first verdicts are compared.
 """
 
 import argparse
@@ -45,7 +46,6 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 _LEAST_KERNELS, _LEAST_REPOSITORIES = 60, 4
 _LEAST_DECIDED, _LEAST_AGREEING = 0.85, 0.95
 Said = dict[str, Any]  # a verdict in short, see `_describe`
-_UNDECIDED: Said = {"said": ErrorClass.INFRA}
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for difference in differences:
         print(json.dumps(difference, indent=1))
     details = {"backend": arguments.backend, "kernels": said, "differences": differences}
+    if arguments.machine_of:
+        details["machine"] = json.loads(arguments.machine_of.read_text())["machine"]
     report("published kernels", lines, details, arguments.output)
     return 0 if all(kept for *_, kept in lines) else 1
 
@@ -97,6 +99,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which no other kernel is begun")
     parser.add_argument("--verdicts", type=Path, help="JSON lines, one a verdict, as they come")
     parser.add_argument("--compare", type=Path, help="the verdicts of an earlier run")
+    parser.add_argument("--machine-of", type=Path, help="the output that was written where all verdicts were made")
     parser.add_argument("--output", type=Path)
     return parser.parse_args(argv)
 
@@ -123,7 +126,7 @@ def _judge_all(
 
     for strict in (True, False):
         left = [one for one in kernels if _is_left(said.get(one.name), strict)]
-        if left:
+        if left and time.monotonic() < until:
             with _open_verifier(backend, strict) as verifier, ThreadPoolExecutor(workers) as pool:
                 list(pool.map(partial(judge, verifier=verifier), left))
     return {one.name: said[one.name] for one in kernels if one.name in said}
@@ -273,21 +276,32 @@ def _lines(said: dict[str, Said], other: dict[str, Said]) -> list[tuple[str, str
             (f"break a rule of strict mode{run}", "", str(sum("strict" in verdicts.get(n, {}) for n in said)), True),
             (f"accused of cheating{run}", "0", str(accused), not accused),
         ]
-    both = [name for name in said if ErrorClass.INFRA not in (said[name]["said"], other.get(name, _UNDECIDED)["said"])]
-    if both:
-        agreeing = sum((said[name]["said"] == "accepted") == (other[name]["said"] == "accepted") for name in both)
-        agree = agreeing / len(both)
-        what = f"{agree:.1%} of {len(both)}"
+    pairs = [pair for _, *pair in _pairs(said, other) if ErrorClass.INFRA not in (one["said"] for one in pair)]
+    if pairs:
+        unlike = [pair for pair in pairs if len({one["said"] == "accepted" for one in pair}) > 1]
+        races = sum(any(one["rule"].startswith("device.race") for one in pair) for pair in unlike)
+        agree = 1 - len(unlike) / len(pairs)
+        what = f"{agree:.1%} of {len(pairs)}"
         lines.append(("agree", f">= {_LEAST_AGREEING:.0%}", what, agree >= _LEAST_AGREEING))
+        lines.append(("differ by a race that one run reports", "", f"{races} of {len(unlike)}", True))
     return lines
+
+
+def _pairs(said: dict[str, Said], other: dict[str, Said]) -> Iterator[tuple[str, Said, Said]]:
+    """What the compared run and this one say of each kernel, in the same mode."""
+    for name, now in said.items():
+        if name in other:
+            earlier = other[name]
+            if ("strict" in earlier) != ("strict" in now):
+                earlier, now = earlier.get("strict", earlier), now.get("strict", now)
+            yield name, earlier, now
 
 
 def _differences(said: dict[str, Said], other: dict[str, Said]) -> list[dict[str, Any]]:
     """Kernels that one run accepts and the other does not, with both verdicts, undecided ones too."""
-    pairs = [(name, other[name], one) for name, one in said.items() if name in other]
     return [
         {"name": name, "earlier": earlier, "now": now}
-        for name, earlier, now in pairs
+        for name, earlier, now in _pairs(said, other)
         if (earlier["said"] == "accepted") != (now["said"] == "accepted")
     ]
 
