@@ -39,6 +39,9 @@ _AS_NVCC = """
 #define __CUDACC_VER_MINOR__ 0
 #define __CUDA_ARCH__ 900
 #endif
+#ifndef __CUDACC_EXTENDED_LAMBDA__
+#define __CUDACC_EXTENDED_LAMBDA__ 1
+#endif
 """
 
 

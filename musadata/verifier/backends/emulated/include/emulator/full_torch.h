@@ -27,6 +27,7 @@ inline void setCurrentCUDAStream(CUDAStream) {}
 inline DeviceIndex current_device() { return 0; }
 inline DeviceIndex device_count() { return 1; }
 inline void set_device(DeviceIndex) {}
+inline void MaybeSetDevice(DeviceIndex) {}
 inline void device_synchronize() {}
 
 // There is one device: guards have nothing to change.

@@ -26,6 +26,7 @@ CUDAStream getStreamFromPool(int priority, int device = -1);
 int current_device();
 int device_count();
 void set_device(int device);
+inline void MaybeSetDevice(int device) { set_device(device); }
 void device_synchronize();
 
 // Makes a device current for a scope.
