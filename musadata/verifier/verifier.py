@@ -22,6 +22,7 @@ from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.unit_tests import UnitTestRun
 from musadata.verifier.reward import reward
 from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.rules.python.legality import check_legality
 from musadata.verifier.task_from_reference import (
     PRELOAD,
@@ -176,7 +177,7 @@ class Verifier:
         if isinstance(program, Judgement):
             return program
         backend = self._opened.backend
-        compilations = Compilations(backend, self._config.strict)
+        compilations = Compilations(backend, self._config.strict, named_in(program.source))
         outcome = self._opened.candidates.call(
             IMPORT_CANDIDATE,
             program.ported,

@@ -14,6 +14,7 @@ from musadata.verifier.protocol.entry_points import RUN_CANDIDATE
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.variants import PLAIN, InputSet
 from musadata.verifier.rules import catalogue as rules
+from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.baseline_pool import BaselinePool
 from musadata.verifier.trusted.candidate_session import CandidateSession, Compilations
 from musadata.verifier.trusted.device_lock import DeviceLock, released
@@ -69,7 +70,7 @@ def _execute_despite_outages(opened: Resources, exercise: Exercise, source: str,
 def _execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> Judgement:
     seed = derive_seed(opened.config, exercise.task_id, "state")
     expected = opened.pool.submit(_expect, opened, exercise, seed)
-    compilations = Compilations(opened.backend, opened.config.strict)
+    compilations = Compilations(opened.backend, opened.config.strict, named_in(source))
     baselines, crosscheck = opened.baselines, opened.crosscheck
     lock, seat = (baselines.lock(), baselines.seat()) if baselines else (None, None)
     measure = opened.pool.submit(exercise.measure) if baselines else None

@@ -35,10 +35,14 @@ StartTiming = Callable[[Expectation, DeviceLock], Driver]
 
 @dataclass
 class Compilations:
-    """What the trusted side saw of one candidate's compilations, whatever the candidate makes of it."""
+    """What the trusted side saw of one candidate's compilations, whatever the candidate makes of it.
+
+    `called`: see `check_native_code`.
+    """
 
     backend: Backend
     strict: bool
+    called: frozenset[str] | None = None
     findings: list[Finding] = field(default_factory=list)
     errors: list[Built] = field(default_factory=list)
     count: int = 0
@@ -51,7 +55,7 @@ class Compilations:
         if self.count > _MOST_COMPILATIONS:
             self.errors.append(Built(error=f"The candidate compiles more than {_MOST_COMPILATIONS} extensions."))
             return messages.Refused("too many extensions")
-        illegal = check_native_code(question.sources.texts(), self.strict)
+        illegal = check_native_code(question.sources.texts(), self.strict, self.called)
         if illegal:
             self.findings += illegal
             return messages.Refused("the sources are not allowed")

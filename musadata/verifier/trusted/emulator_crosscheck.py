@@ -22,6 +22,7 @@ from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.messages import Call, ContextMade, Proceed, RequestContext, RequestDevice, RequestPlan
 from musadata.verifier.protocol.variants import PLAIN
 from musadata.verifier.rules.catalogue import RULES
+from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_report import read_facts, read_report
 from musadata.verifier.trusted.candidate_session import Compilations, describe_plan
 from musadata.verifier.trusted.expectation import BadReference, Expectation
@@ -93,7 +94,7 @@ class EmulatorCrosscheck:
                 self._sandbox.close()
 
     def _run(self, source: str, small: "set[int]", expected: "Future[Expectation]", seed: int) -> Judgement | None:
-        compilations = Compilations(self._backend, self._strict)
+        compilations = Compilations(self._backend, self._strict, named_in(source))
 
         def serve(question: object) -> object:
             if isinstance(question, RequestPlan):

@@ -8,6 +8,7 @@ from musadata.rows import plain
 from musadata.verifier.protocol.entry_points import RUN_UNIT_TEST
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.unit_tests import IMPORT, Failure, UnitTestRun
+from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.trusted.candidate_session import Compilations
 from musadata.verifier.trusted.verifier_resources import Resources
 
@@ -23,6 +24,8 @@ def run_unit_test(
         Outage: the machine failed.
     """
     backend = opened.backend
+    named = [named_in(program) for program in programs]
+    called = None if None in named else frozenset[str]().union(*filter(None, named))
     ported = [backend.port(program) if program else "" for program in programs]
     outcome = opened.candidates.call(
         RUN_UNIT_TEST,
@@ -32,7 +35,7 @@ def run_unit_test(
         ported,
         right,
         backend.child,
-        serve=serve_candidate(Compilations(backend, opened.config.strict).serve),
+        serve=serve_candidate(Compilations(backend, opened.config.strict, called).serve),
     )
     if outcome.ok and isinstance(outcome.value, list) and outcome.value:
         return tuple(_read(one) for one in outcome.value[: len(programs)])

@@ -13,6 +13,7 @@ from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built, Compile
 from musadata.verifier.compilation.speculative_compile import predict_sources
 from musadata.verifier.protocol.entry_points import RUN_UNIT_TEST, TIME_REFERENCE, module_of
+from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_pool import BaselinePool
 from musadata.verifier.trusted.emulator_crosscheck import EmulatorCrosscheck
@@ -48,9 +49,10 @@ class Resources:
             self._start_compiling(source, "emulator_crosscheck", self.crosscheck.compile)
 
     def _start_compiling(self, source: str, compiler: str, compile_sources: Compile) -> None:
+        called = named_in(source)
         for sources in predict_sources(source):
             key = compiler, sources.digest()
-            if key not in self._speculated and not check_native_code(sources.texts(), self.config.strict):
+            if key not in self._speculated and not check_native_code(sources.texts(), self.config.strict, called):
                 self._speculated.add(key)
                 compiling = self.pool.submit(compile_sources, sources)
                 self._compiling.add(compiling)

@@ -14,7 +14,7 @@ from musadata.verifier.trusted.verifier_resources import Resources
 def test_the_end_waits_for_what_is_compiled_ahead(monkeypatch):
     sources = [from_load_inline(name, f"int {name}();") for name in ("a", "b")]
     monkeypatch.setattr(verifier_resources, "predict_sources", lambda source: sources)
-    monkeypatch.setattr(verifier_resources, "check_native_code", lambda texts, strict: ())
+    monkeypatch.setattr(verifier_resources, "check_native_code", lambda texts, strict, called: ())
     started, done = threading.Event(), []
 
     def compile_sources(some):

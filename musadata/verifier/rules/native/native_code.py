@@ -18,6 +18,7 @@ from musadata.verifier.compilation.lexer import Kind, Token, split
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.name_lists import read_name_lists
+from musadata.verifier.rules.native.called_functions import unreached_lines
 
 _OTHER_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|embed)[ \t]+(?![<\"])", re.MULTILINE)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -46,6 +47,7 @@ _VERIFIER = re.compile(
 _RECORDS = re.compile(r"musadata_(take|set_(?!error)|configure|reset|device|begin|end|kept|keep)\w*|__(real|wrap)_\w+")
 _STD_THREADS = {"thread", "jthread", "async", "ofstream", "ifstream", "fstream", "filesystem"}
 _ATEN = {"at", "torch", "aten"}
+_COMPUTES = {rule.id for rule in (rules.LEGALITY_ATEN, rules.LEGALITY_LIBRARY, rules.LEGALITY_HOST)}
 _NOT_OPERATORS = frozenset(_NAMES["not_operators"])
 
 
@@ -61,20 +63,27 @@ def tokens(source: str) -> list[Token]:
     return found
 
 
-def check_native_code(sources: Sequence[str], strict: bool) -> tuple[Finding, ...]:
-    """Findings about all sources of one extension; each line counts in its own source."""
-    return _check(tuple(sources), strict)
+def check_native_code(
+    sources: Sequence[str], strict: bool, called: frozenset[str] | None = None
+) -> tuple[Finding, ...]:
+    """Findings about all sources of one extension; each line counts in its own source.
+
+    What a function computes with PyTorch or a library is no finding if no name in `called` leads to it.
+    """
+    return _check(tuple(sources), strict, called)
 
 
 @lru_cache(maxsize=32)  # speculative compilation checks the same sources ahead
-def _check(sources: tuple[str, ...], strict: bool) -> tuple[Finding, ...]:
+def _check(sources: tuple[str, ...], strict: bool, called: frozenset[str] | None) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     kernels = False
-    for source in sources:
+    unreached = [frozenset[int]() for _ in sources] if called is None else unreached_lines(sources, called)
+    for source, lines in zip(sources, unreached, strict=True):
         findings += _check_includes(source, strict)
         stream = tokens(_INCLUDE.sub(lambda line: "" if _library_of(line[2]) else line[0], source))
         kernels = kernels or any(token.text == "__global__" for token in stream)
-        findings += _check_tokens(stream, strict)
+        found = _check_tokens(stream, strict)
+        findings += [one for one in found if not (one.rule in _COMPUTES and one.line in lines)]
     if not kernels and strict:
         findings.append(rules.LEGALITY_NO_KERNEL.finding("__global__ kernel"))
     return tuple(findings)
