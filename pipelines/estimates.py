@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from musadata.config import Config
+from musadata.config import Config, TeacherRole
 from musadata.corpus.manifest import open_corpus
 from musadata.records import NO_USAGE, Annotation, ChatMessage, ReasoningStep, Reject, Task, Usage
 from musadata.storage.commits import read_commit
@@ -18,6 +18,7 @@ from pipelines.steps import task_limit
 
 MOST_EXAMPLES = 24  # tasks whose prompts are rendered
 CHARACTERS_PER_TOKEN = 3.5
+_ANALYSES = 2  # of a task: what the trace contradicts is corrected once
 _STEP_CHARACTERS = 900  # of one step, where no analysis is written yet
 
 
@@ -62,17 +63,25 @@ def print_estimates(config: Config, corpus: str, stages: list[str]) -> None:
 def estimate(config: Config, corpus: str, stage: str) -> Estimate:
     """What one stage would send, answers that a journal already holds included."""
     tasks = sum(_tasks_of(config, corpus, shard) for shard in deal(config.shards))
-    turns = config.sampling.turns if stage == "stage3" else 1
-    requests = tasks * (config.teacher.samples * turns if stage == "stage3" else 1)
+    turns = config.sampling.turns if stage == "stage3" else _ANALYSES
+    requests = tasks * turns * (config.teacher.samples if stage == "stage3" else 1)
     lengths = [_tokens(prompt) for prompt in _prompts(config, corpus, stage)]
     prompt = sum(lengths) / len(lengths) if lengths else 0.0
     completion, measured = _completion(config, corpus, stage)
-    # A later turn holds the earlier answers and what the verifier said about them.
+    # A later turn holds the earlier answers and what is wrong with them.
     grown = sum(prompt + turn * completion for turn in range(turns)) / turns
     more = config.unit_tests.samples + (config.questions.per_task > 0)
     tests = tasks * more if stage == "stage3" else 0
     usage = Usage(round(requests * grown + tests * prompt), round((requests + tests) * completion))
-    return Estimate(stage, requests + tests, usage, measured, ledger.cost_of(usage, config.teacher))
+    return Estimate(stage, requests + tests, usage, measured, _cost(config, stage, usage))
+
+
+def _cost(config: Config, stage: str, usage: Usage) -> float:
+    """What it costs by the prices of those that are asked, by their weights."""
+    role = TeacherRole.GENERATOR if stage == "stage3" else TeacherRole.REASONER
+    asked = [one for one in (config.teacher, *config.teachers) if role in one.roles] or [config.teacher]
+    weights = sum(one.weight for one in asked)
+    return sum(ledger.cost_of(usage, one) * one.weight for one in asked) / weights
 
 
 def _tasks_of(config: Config, corpus: str, shard: Shard) -> int:
