@@ -85,9 +85,18 @@ class DispatchWatch(DispatchMode):
 
 
 def count_moved(records: Records, watch: DispatchWatch) -> int:
-    """Values that went to the host in a call: through operators, the candidate's C++, or pinned memory."""
-    copied, pinned = (-(-size // _BYTES_PER_VALUE) for size in (records.host_bytes, records.pinned_bytes))
-    return max(watch.to_host + copied, pinned)  # copies may go through pinned memory
+    """Values that went to the host in a call: through operators, or the candidate's C++."""
+    return watch.to_host + _values(records.host_bytes)
+
+
+def count_moved_or_pinned(records: Records, watch: DispatchWatch) -> int:
+    """The same, or through pinned memory: copies may go through it. Only where nothing else has read values from the
+    device in this process, as PyTorch does that through pinned memory, which counts until the next is asked for."""
+    return max(count_moved(records, watch), _values(records.pinned_bytes))
+
+
+def _values(size: int) -> int:
+    return -(-size // _BYTES_PER_VALUE)
 
 
 def _digest_memory(tensor: torch.Tensor) -> str:

@@ -29,7 +29,7 @@ from musadata.verifier.protocol.message_encoding import ask_for, encode
 from musadata.verifier.protocol.pytree import BadStructure, flatten
 from musadata.verifier.protocol.tensors import DTYPES, pack, unpack_torch
 from musadata.verifier.sandboxed.device_oracle import free_memory
-from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved_or_pinned
 from musadata.verifier.sandboxed.integrity_guard import IntegrityGuard
 from musadata.verifier.sandboxed.measure import Stopwatch, Turns, hold_sets, time_candidate
 from musadata.verifier.sandboxed.measured_run import serve_measured
@@ -315,7 +315,7 @@ def _describe_records(records: Records, watch: DispatchWatch) -> messages.CallRe
     done = [launch for launch in records.kernels if not launch.error]
     return messages.CallRecords(
         operators=tuple(sorted({str(name).replace("::", ".") for name in records.operators} | watch.operators)),
-        to_host=count_moved(records, watch),
+        to_host=count_moved_or_pinned(records, watch),
         kernels=tuple(sorted({launch.name for launch in done})),
         launches=sum(launch.count for launch in done),
         parts=watch.parts,

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch
+from musadata.verifier.backends.device_records import Records
+from musadata.verifier.sandboxed.dispatch_watch import DispatchWatch, count_moved, count_moved_or_pinned
 
 
 @torch.library.custom_op("musadata_test::halve", mutates_args=())
@@ -54,3 +55,8 @@ def test_writes_into_parts_of_tensors_are_counted_and_those_of_whole_ones_are_no
 def test_printing_is_as_before_once_nobody_watches():
     watched(str, torch.ones(2))
     assert str(torch.ones(2)) == "tensor([1., 1.])"
+
+
+def test_pinned_memory_counts_only_where_nothing_else_has_read_from_the_device():
+    records, watch = Records((), host_bytes=6, pinned_bytes=400), DispatchWatch()
+    assert (count_moved(records, watch), count_moved_or_pinned(records, watch)) == (2, 100)
