@@ -191,7 +191,7 @@ class BaselinePool:
             flush_bytes=self._flush_bytes,
         )
         schedule = time_candidate(self._policy, eager, compiled, checks, self._config.strict)
-        return Driver(schedule, plan, partial(allow, eager_ms), close, partial(blame_slow, eager_ms))
+        return Driver(schedule, plan, partial(allow, eager_ms, seeds[0]), close, partial(blame_slow, eager_ms))
 
     def _use_host(self, kind: str) -> bool:
         self._window_kind = "host"

@@ -144,7 +144,7 @@ def test_what_goes_wrong_only_where_inputs_are_large_is_found(timing, task, old,
 
 
 def test_a_candidate_that_hangs_where_inputs_are_large_is_ended_and_the_next_is_judged(timing, task, monkeypatch):
-    monkeypatch.setattr(measured_timing, "_STEP_SECONDS", 2.0)
+    monkeypatch.setattr(measured_timing, "_FIRST_SECONDS", 2.0)
     start = time.monotonic()
     _, rules = judge(timing, task, ("return y;", "volatile long k = 0; while (n > 500000) k = k + 1; return y;"))
     assert rules == ["measure.slow"]
