@@ -58,7 +58,8 @@ def _judge(figure: Figure, kind: ClaimKind, allowed: set[float] | None, wrong: s
         return unchecked(kind, text)
     if view.holds(at, allowed):
         return judged(kind, text, True, "")
-    if not figure.subject.is_strict and is_derived(view, at, view.facts.known):
+    is_whole = kind is ClaimKind.FLOPS and re.search(r"\btotal\b", view.skeleton)
+    if not figure.subject.is_strict and not is_whole and is_derived(view, at, view.facts.known):
         return unchecked(kind, text)
     return judged(kind, text, False, wrong)
 

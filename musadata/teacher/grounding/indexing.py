@@ -158,5 +158,6 @@ def _lasts(view: View, at: int) -> set[int]:
         return {fact.shape[one] - 1 for fact in chosen for one in axes if -len(fact.shape) <= one < len(fact.shape)}
     sizes = {n for fact in chosen for n in (*fact.shape, math.prod(fact.shape))} if subject.is_named else facts.partial
     if axes and not subject.is_named:
-        sizes = {n for fact in chosen for n in (*fact.shape, math.prod(fact.shape[:-1]))}
+        sizes = {f.shape[one] for f in chosen for one in axes if -len(f.shape) <= one < len(f.shape)}
+        sizes |= {math.prod(fact.shape[:-1]) for fact in chosen}
     return {n - 1 for n in sizes} | (spans if not subject.is_certain else set())

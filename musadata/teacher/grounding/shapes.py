@@ -21,6 +21,7 @@ _INTERVAL, _MEASURED, _WINDOW, _COUNTED, _MOVED, _OFFSET, _IS_TOLD = (
 )
 _REARRANGED, _EXCLUSIVE, _ENDS, _GIVING = (pattern(name) for name in ("rearranged", "exclusive", "ends", "giving"))
 _OF_THREADS = re.compile(r"\b(?:threads?|grid|launch|tiles?|tiling|cuda|kernel)\b")
+_CLAMPED = re.compile(r"\b(?:clamp\w*|clip\w*|limits?) ")
 _BLOCK = re.compile(r"blocks?\b")
 _MOST_AXES = 7
 
@@ -43,6 +44,8 @@ def judge_tuples(view: View) -> Iterator[Claim]:
             loose = facts.arguments | facts.sizes | {0, 1, 2, 3, 4}
             known = numbers in facts.tuples or numbers in facts.shapes or set(map(abs, numbers)) <= loose
             yield judged(ClaimKind.ARGUMENT, item.text, known, "no such argument")
+        elif len(numbers) == 2 and _CLAMPED.search(view.skeleton):
+            yield unchecked(ClaimKind.ARGUMENT, item.text)
         elif len(numbers) == 2 and numbers[0] == 0 and _INTERVAL.search(before):
             yield _interval(view, at, numbers)
         elif _PLACE.search(before) and numbers not in view.facts.shapes:

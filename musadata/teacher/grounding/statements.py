@@ -128,7 +128,7 @@ def _axes(view: View) -> Iterator[Claim]:
     """ "The softmax runs over the last axis": the operator's argument says which."""
     for match in _OVER_AXIS.finditer(view.skeleton):
         place = _item_at(view, match.start())
-        made = [mention for mention in view.mentions if mention.by_operator and mention.at <= place]
+        made = [m for m in view.mentions if m.at <= place and all(fact.operator for fact in m.facts)]
         ranks = {(fact, len((view.facts.operands(fact) or (fact,))[0].shape)) for m in made[-1:] for fact in m.facts}
         known = {axis % rank for fact, rank in ranks if rank for axis in view.facts.argument([fact], "dim")}
         if not known or _HYPOTHETICAL.search(view.skeleton) or _NEGATED.search(view.skeleton[: match.start()][-50:]):

@@ -19,6 +19,7 @@ _DIMENSIONS: dict[str, list[int]] = LEXICON["dimensions"]
 _FLATTENED, _MOVING = frozenset(LEXICON["flattened"].split()), frozenset(LEXICON["moving"].split())
 _MOST_OPERATORS = 10
 _WINDOW = 70
+_FEW = 4
 _LAST_FIGURE = re.compile(r"Q\d+ ")
 _MACHINE = re.compile(r"\b(?:needs?|balance|ridge|machine|device|gpu|[ah][12]00|threshold|knee)\b")
 _READ_AND_WRITTEN = re.compile(r"\bread.*\b(?:writ|stor)|\b(?:writ|stor).*\bread")
@@ -58,7 +59,7 @@ class Figure:
 
 def _elements(figure: Figure) -> set[float] | None:
     subject, facts = figure.subject, figure.facts
-    if figure.view.quantity(figure.at).value == 1:
+    if figure.view.quantity(figure.at).value <= (1 if subject.is_certain else _FEW):  # "two elements of padding"
         return None
     if figure.noun in ("output", "outputs") and not subject.is_certain:
         subject = Subject(facts.outputs, True) if not figure.is_per else subject
@@ -77,7 +78,7 @@ def _elements(figure: Figure) -> set[float] | None:
         counts |= {n for fact in subject.facts for n in products(fact.shape)}
         counts |= reduced_by(figure.view, subject.facts)
     if not subject.is_certain:
-        counts |= _results_of(figure.view, subject.facts)
+        counts |= _results_of(figure.view, subject.facts) | reduced_by(figure.view, facts.tensors)
     return set(map(float, counts))
 
 
@@ -109,8 +110,10 @@ def _results_of(view: View, tensors: Iterable[TensorFact]) -> set[int]:
     return found
 
 
-def _results(figure: Figure) -> set[float]:
+def _results(figure: Figure) -> set[float] | None:
     facts, word = figure.facts, figure.noun
+    if figure.view.quantity(figure.at).value == 1:
+        return None
     made = facts.made_by(OPERATOR_WORDS.get(word, ()))
     chosen = made or tuple(fact for fact in facts.tensors if facts.reduced(fact))
     counts = {math.prod(fact.shape) for fact in chosen} | _results_of(figure.view, chosen)
@@ -156,6 +159,8 @@ def _dimension(figure: Figure) -> set[float]:
         found |= _results_of(figure.view, chosen) if noun in _FLATTENED else set()
         found |= facts.arguments
         found |= {size for fact in chosen for size in fact.shape} if noun in ("slices", "length", "maps") else set()
+        groups = facts.argument(facts.tensors, "group")
+        found |= {size // n for fact in chosen for size in fact.shape for n in groups if n}
     if noun == "classes":
         found |= {math.prod(fact.shape) for fact in chosen}
     return set(map(float, found))
@@ -218,7 +223,7 @@ def _things(figure: Figure) -> set[float] | None:
         allowed = {len(names), len(set(names)), len(computing), len(set(computing))}
         is_told = re.search(r"(?:^|there are|has|have|records|dispatches) $", figure.before)
         return set(map(float, allowed)) if is_told else None
-    if re.search(r"\b(?:the|these|those|both|all|first|last|other|any|for|over) $", figure.before):
+    if re.search(r"\b(?:the|these|those|both|all|first|last|other|any|for|over|of) $", figure.before):
         return None
     sizes = {
         "input": len(facts.of_role("input")),
@@ -253,6 +258,7 @@ def _bytes(figure: Figure) -> set[float] | None:
         )
     if _TOTAL.search(window) and not subject.is_named:
         is_traffic = re.search(r"\b(?:traffic|mov\w+|transfer\w*|least|minimum)\b", window)
+        is_traffic = None if re.match(r"\w+ (?:in|out|read|written|of)\b", figure.after) else is_traffic
         return {float(facts.trace.bytes)} | (set() if is_traffic else set(map(float, facts.bytes_of_groups)))
     return {float(n) for n in sizes | facts.bytes_of_groups | {2 * size for size in sizes} | single}
 
@@ -287,8 +293,10 @@ def _flops_of_one(figure: Figure) -> set[float]:
     return {float(n) for n in depths} | whole | {float(n) for n in range(1, len(facts.trace.operators) + 3)}
 
 
-def _macs(figure: Figure) -> set[float]:
+def _macs(figure: Figure) -> set[float] | None:
     facts = figure.facts
+    if figure.view.quantity(figure.at).value <= min(len(facts.trace.operators), _FEW):  # "three multiplications each"
+        return None
     one = {n for fact in facts.tensors for n in (facts.depth(fact), *facts.reduced(fact))} | {1, 2}
     whole = {value // 2 for value in facts.flops_of_operators.values()} | {facts.trace.flops // 2}
     return {float(n) for n in (one if figure.is_per else one | whole | facts.counts) if n}
