@@ -126,7 +126,7 @@ def test_write_through_a_view_is_seen(fingerprint):
 
 
 def test_generated_graphs_rarely_share_a_fingerprint(fingerprint):
-    texts = [text for _, text in print_graphs(3, 0, 11, 6) if text]
+    texts = [text for _, text in print_graphs(4, 0, 11, 6) if text]
     prints = [fingerprint(text) for text in texts]
     assert len(set(prints)) == len(prints)
     generator = random.Random(0)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from nnsmith.abstract.arith import nnsmith_add, nnsmith_eq, nnsmith_le, nnsmith_mul, nnsmith_sub
+from nnsmith.abstract.arith import nnsmith_add, nnsmith_eq, nnsmith_mul, nnsmith_sub
 from nnsmith.abstract.op import Conv1d as NNSmithConv1d
 from nnsmith.abstract.op import MatMul as NNSmithMatMul
 from nnsmith.abstract.op import NCHWConv2d as NNSmithConv2d
@@ -59,9 +59,8 @@ class Conv1d(Spec, NNSmithConv1d):
         kernel, stride, padding, dilation = _draw_window()
         return [
             *NNSmithConv1d.requires(self, input_shapes),
-            *self.equal(out_channels=draw_features(64), kernel_size=kernel),
+            *self.equal(out_channels=_draw_channels(elements(input_shapes[0].shape) * kernel), kernel_size=kernel),
             *self.equal(stride=stride, padding=padding, dilation=dilation),
-            _bounded_work(elements(input_shapes[0].shape) * kernel, self.out_channels),
         ]
 
     def layer(self) -> str:
@@ -76,11 +75,11 @@ class Conv2d(Spec, NNSmithConv2d):
     def requires(self, input_shapes: list[AbsTensor]) -> list[Any]:
         kernel, stride, padding, dilation = _draw_window()
         width = kernel if random.random() < 0.85 else random.choice([1, 3, 5])
+        work = elements(input_shapes[0].shape) * kernel * width
         return [
             *NNSmithConv2d.requires(self, input_shapes),
-            *self.equal(out_channels=draw_features(64), kernel_h_size=kernel, kernel_w_size=width),
+            *self.equal(out_channels=_draw_channels(work // stride**2), kernel_h_size=kernel, kernel_w_size=width),
             *self.equal(stride=stride, padding=padding, dilation_h=dilation, dilation_w=dilation),
-            _bounded_work(elements(input_shapes[0].shape) * kernel * width // stride**2, self.out_channels),
         ]
 
     def layer(self) -> str:
@@ -124,8 +123,8 @@ class ConvTranspose2d(Spec):
         shape = input_shapes[0].shape
         kernel, stride = random.choice([(2, 2), (3, 1), (3, 2), (4, 2)])
         return [
-            *self.equal(in_channels=shape[1], out_channels=draw_features(32), kernel_size=kernel, stride=stride),
-            _bounded_work(elements(shape) * kernel**2, self.out_channels),
+            *self.equal(in_channels=shape[1], kernel_size=kernel, stride=stride),
+            *self.equal(out_channels=_draw_channels(elements(shape) * kernel**2)),
         ]
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
@@ -142,11 +141,8 @@ class Conv3d(Spec):
         shape = input_shapes[0].shape
         kernel = random.choice([1, 2, 3, 3])
         ConstraintCheck.ge(min(shape[2:]), kernel + 1)
-        out_channels = random.choice([4, 6, 8, 12, 16])
-        return [
-            *self.equal(in_channels=shape[1], out_channels=out_channels, kernel_size=kernel),
-            _bounded_work(elements(shape) * kernel**3, self.out_channels),
-        ]
+        out_channels = _draw_channels(elements(shape) * kernel**3)
+        return self.equal(in_channels=shape[1], out_channels=out_channels, kernel_size=kernel)
 
     def type_transfer(self, input_shapes: list[AbsTensor]) -> list[AbsTensor]:
         batch, _, *space = input_shapes[0].shape
@@ -186,8 +182,10 @@ class Attention(Spec):
         return 2 * elements(self.input_shape()) * self.input_shape(1)[-2]
 
 
-def _bounded_work(per_channel: int, out_channels: Any) -> Any:
-    return nnsmith_le(nnsmith_mul(per_channel, out_channels), MAX_WORK)
+def _draw_channels(work: int) -> int:
+    """A number of output channels, each of which takes so much work."""
+    ConstraintCheck.ge(MAX_WORK // work, 8)
+    return draw_features(MAX_WORK // work)
 
 
 def _pair(height: int, width: int) -> int | tuple[int, int]:

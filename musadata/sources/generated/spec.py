@@ -152,9 +152,10 @@ def listed(base: type[Spec]) -> tuple[type[Spec], ...]:
 
 
 def draw_features(limit: int = 256) -> int:
-    """A number of features or channels: powers of two in half of the cases."""
-    choices = [8, 16, 32, 64, 128, 256, 10, 12, 20, 24, 30, 33, 40, 48, 50, 60, 72, 80, 96, 100, 120, 144, 200]
-    return random.choice([choice for choice in choices if choice <= limit] or [limit])
+    """A number of features or channels as models have them: powers of two in half of the cases."""
+    choices = [32, 64, 64, 128, 128, 256, 256, 512, 48, 80, 96, 100, 120, 144, 160, 192, 200, 320, 384]
+    fewer = [8, 10, 12, 16, 20, 24] if limit < min(choices) else []
+    return random.choice([choice for choice in (*fewer, *choices) if choice <= limit] or [limit])
 
 
 def elements(shape: Sequence[int]) -> int:
