@@ -234,3 +234,35 @@ def test_a_true_sentence_with_another_count_is_contradicted(other):
     said = check_text(f"The output holds {other} elements.", traces_of("gelu_chain"))
     wrong = [claim for claim in said if claim.outcome is Outcome.CONTRADICTED]
     assert bool(wrong) == (other not in (264, 243)), said
+
+
+# Of x (16, 64) times weight (32, 64) with a bias (32,), then tanh: 65,536 FLOPs of products, 16 * 32 outputs.
+SENTENCES = [
+    ("`x` has 1,024 elements.", True),
+    ("`x` has 512 elements.", False),
+    ("The output is 16 × 32.", True),
+    ("The output is 32 × 16.", False),
+    ("Every output sums 64 products.", True),
+    ("The contracted dimension is 32.", False),
+    ("The weight matrix takes 8 KiB.", True),
+    ("The weight matrix takes 2,048 bytes.", False),
+    ("Rows of `x` are 64 floats apart.", True),
+    ("Rows of `x` are 16 floats apart.", False),
+    ("512 outputs at 128 threads per block make 4 blocks.", True),
+    ("512 outputs at 128 threads per block make 5 blocks.", False),
+    ("Row i of the output starts at `i * 32`, entry j of it at `i * 32 + j`.", True),
+    ("The output element (r, c) is at `r * 16 + c`.", False),
+    ("It is memory-bound.", True),
+    ("It is nowhere near memory-bound.", False),
+    ("Valid column indices of the output run from 0 to 31.", True),
+    ("The column index of the output runs from 0 to 32.", False),
+    ("Two elements per thread would also do, but 7 would not.", True),
+    ("The divisor is not 64.", True),  # neither confirmed nor contradicted
+]
+
+
+@pytest.mark.parametrize(("sentence", "is_true"), SENTENCES, ids=[sentence for sentence, _ in SENTENCES])
+def test_figures_are_judged_by_what_they_count_and_what_they_are_about(sentence, is_true):
+    claims = check_text(sentence, traces_of("linear"))
+    wrong = [claim for claim in claims if claim.outcome is Outcome.CONTRADICTED]
+    assert bool(wrong) != is_true, claims
