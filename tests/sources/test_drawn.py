@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from musadata.config import SourceConfig, SourceType, TasksConfig, load_config
 from musadata.errors import MusadataError
 from musadata.records import Draft, OperatorFamily, SourceKind, Task
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
+from musadata.sources.composed import programs
 from musadata.sources.composed.builder import Builder
 from musadata.sources.composed.recipe import MAX_WORK, Structures, _build
 from musadata.sources.composed.recurrence import recurrence, recurrent_cell
@@ -68,7 +70,24 @@ def test_no_structure_comes_twice(composed):
 
 def test_every_composed_module_runs_and_is_finite(composed):
     for item in composed:
-        assert bool(torch.isfinite(execute(item.text)).all()), item.text
+        assert all(bool(torch.isfinite(output).all()) for output in tree_leaves(execute(item.text))), item.text
+
+
+@pytest.mark.parametrize("name", list(programs.PROGRAMS))
+def test_every_program_runs_with_each_of_its_options_and_says_what_it_returns(name, monkeypatch):
+    monkeypatch.setattr(programs, "PROGRAMS", {name: programs.PROGRAMS[name]})
+    seen: set[str] = set()
+    for seed in range(8):
+        builder = Builder(random.Random(seed), random.Random(seed))
+        programs.program(builder)
+        text, seen = builder.text(), seen | set(builder.steps)
+        outputs = execute(text)
+        assert isinstance(outputs, tuple) == ("-> tuple[torch.Tensor, ...]:" in text)
+        assert all(bool(torch.isfinite(output).all()) for output in tree_leaves(outputs)), text
+        assert f"dtype=torch.{builder.dtype}" in text or not builder.dtype
+        assert max(map(len, text.splitlines())) <= 120
+    listed = programs.PROGRAMS[name].get("options", {}).values()
+    assert all(len(seen & set(choices)) >= 2 for choices in listed)
 
 
 def test_the_shape_and_the_bounds_that_are_kept_track_of_are_those_of_what_comes_out():
@@ -113,8 +132,10 @@ def test_composed_source_reads_well(composed):
 
 def test_every_operator_of_the_inventory_runs():
     for operator in inventory():
-        output = execute(write_operator(operator, 3))
-        assert not output.is_floating_point() or bool(torch.isfinite(output).all()), operator
+        text = write_operator(operator, 3)
+        outputs = execute(text)
+        assert isinstance(outputs, tuple) == ("-> tuple[torch.Tensor, ...]:" in text), operator
+        assert all(bool(torch.isfinite(output).all()) for output in tree_leaves(outputs)), operator
 
 
 def test_the_inventory_is_wide_and_every_beginning_of_it_is_spread_over_the_families():

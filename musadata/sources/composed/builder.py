@@ -1,5 +1,6 @@
 """Building a module step by step: its constructor, its forward, and the current shape of its value."""
 
+import ast
 import math
 import random
 import re
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 Shape = tuple[int, ...]
 Range = tuple[float, float]
 ANY: Range = (-math.inf, math.inf)
+TYPED = re.compile(r"\b(?:torch\.randn?|nn\.(?:Linear|RMSNorm|LayerNorm))\(")  # what `dtype` is given to
 LINE = 100  # a list longer than this is written over several lines
 
 
@@ -24,6 +26,7 @@ class Builder:
         bounds: the range that `x` is known to lie in, so that no step is drawn that would be the identity.
         steps: the name of every decision, which together identify a structure.
         work: multiply-adds so far.
+        dtype: of drawn values and parameters, "" for the default.
     """
 
     structure: random.Random
@@ -33,6 +36,7 @@ class Builder:
     bounds: Range = ANY
     steps: list[str] = field(default_factory=list)
     work: int = 0
+    dtype: str = ""
     constants: dict[str, int] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
     layers: list[tuple[str, str]] = field(default_factory=list)
@@ -109,21 +113,38 @@ class Builder:
         *before, last = self.lines
         lines = [*before, f"return {last.removeprefix('x = ')}"]  # the last assignment is returned
         text = "\n".join(f"        {line}" for line in lines)
-        layers = "\n".join(f"        self.{name} = {value}" for name, value in self.layers)
+        layers = "\n".join(f"        self.{name} = {_typed(value, self.dtype)}" for name, value in self.layers)
         arguments = [name for name in self.arguments if re.search(rf"\b{name}\b", layers)]
         constructor = ", ".join(["self", *(f"{name}: int" for name in arguments)])
         init = f"    def __init__({constructor}):\n        super().__init__()\n{layers}\n\n" if layers else ""
         forward = ", ".join(["self", *(f"{name}: torch.Tensor" for name, _ in self.inputs)])
-        body = f"class Model(nn.Module):\n{init}    def forward({forward}) -> torch.Tensor:\n{text}"
+        returned = "torch.Tensor" if not _is_tuple(lines[-1]) else "tuple[torch.Tensor, ...]"
+        body = f"class Model(nn.Module):\n{init}    def forward({forward}) -> {returned}:\n{text}"
         body = _numbered(_wrapped(body), self.layers)
         imports = "import torch\nimport torch.nn as nn\n"
         imports += "import torch.nn.functional as F\n" if "F." in body else ""
         imports = f"import math\n\n{imports}" if "math." in body else imports
-        drawn = [draw for _, draw in self.inputs]
+        drawn = [_typed(draw, self.dtype) for _, draw in self.inputs]
         used = re.findall(r"[a-z_]\w*", " ".join([*drawn, *arguments]))
         constants = "".join(f"{name} = {value}\n" for name, value in self.constants.items() if name in used)
         functions = f"{_returned_list('get_inputs', drawn)}\n\n{_returned_list('get_init_inputs', arguments)}"
         return f"{imports}\n\n{body}\n\n\n{constants}\n\n{functions}"
+
+
+def _is_tuple(statement: str) -> bool:
+    (node,) = ast.parse(statement).body
+    return isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
+
+
+def _typed(text: str, dtype: str) -> str:
+    """An expression in which random values and layers have a dtype."""
+    for found in reversed(list(TYPED.finditer(text)) if dtype else []):
+        depth, place = 1, found.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[place], 0)
+            place += 1
+        text = f"{text[: place - 1]}, dtype=torch.{dtype}{text[place - 1 :]}"
+    return text
 
 
 def _returned_list(name: str, items: Sequence[str]) -> str:

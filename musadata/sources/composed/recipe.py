@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
-from musadata.sources.composed import blocks, chains, images, mixing, recurrence
+from musadata.sources.composed import blocks, chains, images, mixing, programs, recurrence
 from musadata.sources.composed.builder import Builder
 
 MAX_WORK = 1 << 23  # multiply-adds: a CPU emulates about 1e7 of them a second
@@ -21,19 +21,20 @@ RECIPES: dict[Callable[[Builder], None], float] = {
     chains.matrix_chain: 5.0,
     partial(chains.listed_chain, "normalization"): 2.5,
     partial(chains.listed_chain, "softmax"): 2.5,
-    chains.pooling_chain: 3.0,
+    chains.pooling_chain: 4.0,
     partial(chains.listed_chain, "reduction"): 2.0,
     partial(chains.listed_chain, "scan"): 1.5,
     partial(chains.listed_chain, "pointwise"): 4.5,
     blocks.feed_forward: 2.0,
     blocks.attention: 3.5,
     images.convolution_block: 2.5,
-    recurrence.recurrent_cell: 0.7,
-    recurrence.recurrence: 3.0,
-    blocks.lookup: 3.5,
+    recurrence.recurrent_cell: 1.0,
+    recurrence.recurrence: 4.0,
+    blocks.lookup: 4.0,
     blocks.loss: 5.0,
     mixing.mixing: 2.0,
     blocks.gated_scan: 1.5,
+    programs.program: 9.0,
 }
 
 

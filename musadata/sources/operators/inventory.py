@@ -15,7 +15,8 @@ TABLE = Path(__file__).with_name("inventory.txt")
 class Operator:
     """One operator. `inputs`: "name kind sizes" of each argument of `forward`; sizes are names or numbers.
 
-    `layer`: the constructor call of its module, "" for a function; `expression`: what `forward` returns.
+    `layer`: the constructor call of its module, "" for a function; `expression`: what `forward` returns; `returns`: its
+    annotation.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Operator:
     inputs: tuple[str, ...]
     expression: str
     layer: str = ""
+    returns: str = "torch.Tensor"
 
 
 @cache
@@ -41,7 +43,10 @@ def inventory() -> tuple[Operator, ...]:
 
 def _read(line: str, family: OperatorFamily) -> Operator:
     """ "x normal batch features | F.relu(x)", or with a layer "x normal … | self.conv(x) | nn.Conv2d(…)"."""
-    inputs, expression, *layer = (part.strip() for part in line.split(" | "))
+    inputs, stated, *layer = (part.strip() for part in line.split(" | "))
+    expression = stated.removesuffix(" -> tuple")
+    returns = "torch.Tensor" if expression == stated else "tuple[torch.Tensor, ...]"
     named = layer[0] if layer else expression
     name = named.partition("(")[0].removeprefix("nn.").removeprefix("F.").removeprefix("torch.")
-    return Operator(name, family, tuple(part.strip() for part in inputs.split(",")), expression, *layer)
+    arguments = tuple(part.strip() for part in inputs.split(","))
+    return Operator(name, family, arguments, expression, layer[0] if layer else "", returns)

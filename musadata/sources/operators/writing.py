@@ -40,7 +40,7 @@ def write_operator(operator: Operator, seed: int) -> str:
     constants = "".join(f"{name} = {chosen[name]}\n" for name in used)
     return (
         f"{imports}\n\nclass Model(nn.Module):\n{constructor}"
-        f"    def forward(self, {typed}) -> torch.Tensor:\n        return {expression}\n\n\n{constants}\n\n"
+        f"    def forward(self, {typed}) -> {operator.returns}:\n        return {expression}\n\n\n{constants}\n\n"
         f"def get_inputs():\n    return [{', '.join(drawn)}]\n\n\n"
         f"def get_init_inputs():\n    return [{', '.join(arguments)}]\n"
     )
@@ -51,6 +51,5 @@ def _draw(kind: str, axes: list[str]) -> str:
     shape = ", ".join(axes)
     if kind.startswith("below:"):
         return f"torch.randint(0, {kind.removeprefix('below:')}, ({shape}{',' if len(axes) == 1 else ''}))"
-    if kind == "bits" and len(axes) > 1:
-        return f"torch.randint(0, 1024, ({shape}))"
-    return KINDS[kind].format(shape)
+    drawn = KINDS[kind].format(shape)
+    return drawn.replace(",)", ")") if len(axes) > 1 else drawn
