@@ -221,11 +221,28 @@ class Bench:
         moment.repeated = repeated(place.corpus)
         if moment.repeated > IN_FLIGHT:
             moment.wrong.append(f"repeated {moment.repeated}")
-        left = [str(path) for path in set(Path("/dev/shm").iterdir()) - shared]
+        left = left_shared(shared)
         left += [str(path.relative_to(place.scratch)) for path in place.scratch.rglob("*")]
         left += [str(path.name) for path in place.cache.rglob(".partial-*")]
         if left:
             moment.wrong.append(f"left behind: {left[:4]}")
+
+
+def left_shared(before: set[Path]) -> list[str]:
+    """Shared memory that is new and that no process maps: all of ours have ended, others' may use it."""
+    for _ in range(5):
+        mapped = "".join(_maps(process) for process in psutil.process_iter())
+        left = [str(path) for path in set(Path("/dev/shm").iterdir()) - before if str(path) not in mapped]
+        if not left:
+            break
+        time.sleep(1.0)  # it may be on its way
+    return left
+
+
+def _maps(process: psutil.Process) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process.pid}/maps").read_text()
+    return ""
 
 
 def digests(corpus: Path) -> dict[str, str]:
