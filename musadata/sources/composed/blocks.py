@@ -16,7 +16,7 @@ def feed_forward(builder: Builder) -> None:
     start_rows(builder, tokens=True)
     name = builder.pick(["plain", "gated", "gated_packed", "low_rank"])
     features, width = channels_name(builder), builder.shape[-1]
-    value = builder.size([64, 96, 128, 192]) if name != "low_rank" else builder.size([4, 8, 16])
+    value = builder.size([128, 192, 256, 384]) if name != "low_rank" else builder.size([4, 8, 16])
     hidden = builder.argument("rank" if name == "low_rank" else "hidden_features", value)
     function = builder.pick(SMOOTH)
     inner = "x"
@@ -34,8 +34,8 @@ def feed_forward(builder: Builder) -> None:
 def attention(builder: Builder) -> None:
     """Scaled dot-product attention over heads, in several spellings."""
     builder.note("heads")
-    batch, heads = builder.size([1, 2, 4]), builder.size([2, 4, 8])
-    length, width = builder.size([16, 24, 32, 48, 64]), builder.size([8, 16, 24, 32])
+    batch, heads = builder.size([1, 2, 4]), builder.size([4, 8])
+    length, width = builder.size([16, 24, 32, 48, 64]), builder.size([16, 24, 32])
     builder.shape = (batch, length, heads * width)
     names = [builder.constant("batch_size", batch), builder.constant("length", length)]
     features = builder.argument("embed_dim", heads * width)
@@ -74,7 +74,7 @@ def lookup(builder: Builder) -> None:
     """Embeddings, gathers, scatters and histograms with work around them."""
     builder.note("tokens")
     batch, length = builder.size([4, 8, 16]), builder.size([16, 24, 32])
-    count, width = builder.size([50, 100, 200]), builder.size([32, 48, 64])
+    count, width = builder.size([50, 100, 200]), builder.size([64, 96, 128])
     builder.constant("batch_size", batch)
     builder.constant("length", length)
     name = builder.pick(list(SNIPPETS["lookup"]))

@@ -17,10 +17,10 @@ from musadata.sources.composed.chain_operators import (
     softmax,
 )
 
-BATCH = (2, 4, 8, 16)
-CHANNELS = (8, 12, 16, 24, 32)
-FEATURES = (32, 48, 64, 96, 128, 192, 256)
-SPACE = {1: (32, 48, 64, 100, 128), 2: (12, 14, 16, 20, 24, 28, 32), 3: (6, 8, 10, 12)}
+BATCH = (2, 3, 4, 8)
+CHANNELS = (16, 32, 32, 48, 64, 64, 96, 128)
+FEATURES = (64, 96, 128, 128, 192, 256, 384, 512)
+SPACE = {1: (32, 48, 64, 100, 128), 2: (7, 8, 10, 12, 14, 16), 3: (4, 5, 6, 8)}
 KINDS = {1: "sequence", 2: "image", 3: "volume"}
 _LIGHT = (activation, normalization, broadcast, pooling, softmax, skip_input, reduction, scan)
 
@@ -57,7 +57,7 @@ def convolution(builder: Builder) -> None:
     )
     batch, channels, *space = builder.shape
     inner = channels_name(builder)
-    out = channels if name == "depthwise" else builder.size((8, 16, 24, 32, 48))
+    out = channels if name == "depthwise" else builder.size((32, 48, 64, 64, 96, 128))
     outer = inner if name == "depthwise" else builder.argument("out_channels", out)
     size = 1 if name == "pointwise" else builder.size((3, 3, 5)) if rank < 3 else 3
     kernel = "kernel_size=1" if size == 1 else f"kernel_size={builder.argument('kernel_size', size)}"
