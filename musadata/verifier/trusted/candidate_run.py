@@ -27,6 +27,10 @@ from musadata.verifier.trusted.verifier_resources import Resources
 
 _NO_MEMORY = ("out of memory", "nvmlInit")  # PyTorch asks NVML what there is, which a sandbox lacks
 _PAUSE_SECONDS = (1.0, 4.0)  # before a second and a third try
+_MEMORY_TRIES = (
+    (ErrorClass.RUNTIME, ErrorClass.INFRA),
+    (ErrorClass.INFRA,),
+)  # a candidate once more, a reference twice
 _LONGEST_WAIT_SECONDS = 60.0  # for memory on the device
 
 
@@ -44,9 +48,10 @@ def execute(opened: Resources, exercise: Exercise, source: str, ported: str) -> 
     judgement = _execute_despite_outages(opened, exercise, source, ported)
     if any(finding.rule == rules.EXECUTE_MEMORY.id for finding in judgement.findings):
         judgement = _execute_despite_outages(opened, exercise, source, ported)
-    if backend.seats and _finds_no_memory(judgement):  # once more, when others have left it some
-        _wait_for_memory(backend)
-        judgement = _execute(opened, replace(exercise, needs_memory=True), source, ported)
+    for classes in _MEMORY_TRIES:  # when others have left it some: processes that end hold theirs for a while
+        if backend.seats and judgement.error_class in classes and _finds_no_memory(judgement):
+            _wait_for_memory(backend)
+            judgement = _execute(opened, replace(exercise, needs_memory=True), source, ported)
     if judgement.error_class is not ErrorClass.RUNTIME:
         return judgement
     if backend.is_lost():
@@ -132,9 +137,7 @@ def _expect(opened: Resources, exercise: Exercise, seed: int) -> Expectation:
 
 
 def _finds_no_memory(judgement: Judgement) -> bool:
-    return judgement.error_class in (ErrorClass.RUNTIME, ErrorClass.INFRA) and any(
-        sign in finding.message for finding in judgement.findings for sign in _NO_MEMORY
-    )
+    return any(sign in finding.message for finding in judgement.findings for sign in _NO_MEMORY)
 
 
 def _wait_for_memory(backend: Backend) -> None:
