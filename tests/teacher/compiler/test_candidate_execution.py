@@ -77,6 +77,14 @@ def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
     assert verdict.accepted, verdict.feedback
 
 
+def test_a_reduction_in_parts_is_accepted(graph_of, verifier):
+    graph = graph_of("log of sums")
+    candidate = build_candidate(graph, PLANS[3], dict.fromkeys((origin.name for origin in graph.sizes), 4096))
+    assert len(candidate.kernels) == 5
+    verdict = verifier.verify(task_of("log of sums"), candidate.source, FIXTURES["log of sums"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("plan", range(len(PLANS)))

@@ -21,6 +21,7 @@ from musadata.teacher.compiler.lowering import lower_graph
 from musadata.teacher.compiler.lowering.fusion import group_loops, read_loops, variables_of
 from musadata.teacher.compiler.lowering.inlining import inline_pointwise
 from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.splitting import split_long_reductions
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
@@ -74,12 +75,14 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
     ]
     if not returned:
         raise Unsupported("returns no tensor")
-    kept = {id(item.buffer) for item in returned}
-    kernels = group_loops(inline_pointwise(read_loops(lowered.program.loops, kept), kept), kept)
     hints = graph.hints()
     largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
+    known = {**largest, **(sizes or {})}
+    kept = {id(item.buffer) for item in returned}
+    loops = inline_pointwise(read_loops(lowered.program.loops, kept), kept)
+    kernels = group_loops(split_long_reductions(loops, known), kept)
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
-    emitted = tuple(schedule(kernel, plan, names, {**largest, **(sizes or {})}) for kernel in kernels)
+    emitted = tuple(schedule(kernel, plan, names, known) for kernel in kernels)
     host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, emitted, returned)
     source = write_module(graph, host, _cuda_text(emitted) + host.source)
     return Candidate(source, emitted, plan, graph, tuple(hints))

@@ -152,9 +152,8 @@ class Printer:
         """The flat position of an element of a contiguous buffer, in Horner's form."""
         if self.flat is not None and self.is_flat(buffer, index):
             return self.flat[1]
-        flat = flatten(list(index), list(buffer.shape))
-        if any(_computed(position) for position in index) and not any(_computed(of(a)) for a in flat.atoms()):
-            return self.index(flat)  # the reshaping cancels out
+        if (flat := reshaped(buffer, index)) is not None:
+            return self.index(flat)
         text, level = "", ATOM
         prefix = Index(())
         for position, size in zip(index, buffer.shape, strict=True):
@@ -262,6 +261,18 @@ class Printer:
             texts = [f"({text})" if own != level and own < mixed else text for text, own in printed]
             return f"{texts[0]} {sign} {texts[1]}", level
         return f"{self.scalar(left, level)} {sign} {self.scalar(right, level + 1)}", level
+
+
+def reshaped(buffer: Buffer, index: tuple[Index, ...]) -> Index | None:
+    """The flat position of an element if it takes fewer quotients than the index: the reshaping cancels out."""
+    flat = flatten(list(index), list(buffer.shape))
+    return flat if _quotients(flat) < sum(map(_quotients, index)) else None
+
+
+def _quotients(index: Index) -> int:
+    """How many different quotients and remainders a formula has, what is inside of them aside."""
+    atoms = {atom for monomial, _ in index.terms for atom in monomial}
+    return sum(isinstance(atom, Operation) and atom.kind in ("//", "%") for atom in atoms)
 
 
 def _computed(index: Index) -> bool:

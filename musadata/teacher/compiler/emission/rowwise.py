@@ -8,7 +8,7 @@ from musadata.teacher.compiler.emission.cpp import C_TYPES, REDUCTIONS, number_t
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Index, Size, Variable, of
+from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, Variable, of
 from musadata.teacher.compiler.ir.scalar import Local
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
 
@@ -62,10 +62,9 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> Emitted
     return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=helpers)
 
 
-def emit_block(kernel: Kernel, size_names: Sequence[str], inner: int, *, shuffle: bool) -> EmittedKernel:
+def emit_block(kernel: Kernel, size_names: Sequence[str], threads: int, *, shuffle: bool) -> EmittedKernel:
     """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory."""
     block, point = _new_block(kernel, size_names), _point_name(kernel)
-    threads = threads_for(inner)
     memory = threads // WARP if shuffle else threads
     team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory)
     for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
@@ -160,10 +159,10 @@ def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[Non
 
 
 def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
-    """The axes, with extents in variables that are formulas of the position (an adaptive window, a prefix)."""
+    """The axes, with extents in variables that are quotients, or formulas of the position (an adaptive window)."""
     bounded = []
     for axis in axes:
-        if axis.extent.variables:
+        if axis.extent.variables or isinstance(axis.extent.atom, Operation):
             known = block.printer.positions.get(axis.extent)
             axis = Variable(axis.name, of(Size(known or block.name_formula(axis.extent, f"{axis.name}_count"))))
         bounded.append(axis)

@@ -13,6 +13,7 @@ BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, 
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
 SHORT_SUM = 256  # ... unless what a team adds up is long
 BUSY_BLOCKS = 128  # with fewer large tiles most of a GPU is idle
+FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
@@ -89,6 +90,8 @@ def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, 
     shared = rowwise.can_share(kernel)
     if points in ("thread", "stride") and inner > SERIAL_LIMIT and shared:
         points = "shared" if points == "thread" else "shuffle"
+    if points == "warp" and inner > SERIAL_LIMIT:
+        points = "shuffle"
     if not shared and points not in ("thread", "stride"):
         points = "stride" if points == "warp" else "thread"
     team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
@@ -100,5 +103,12 @@ def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, 
     if points in ("shared", "shuffle"):
         if inner <= 8 and total > 64:  # a block for a handful of elements would be mostly idle
             return rowwise.emit_thread(kernel, size_names, total, stride=points == "shuffle")
-        return rowwise.emit_block(kernel, size_names, inner, shuffle=points == "shuffle")
+        return rowwise.emit_block(kernel, size_names, _threads(inner, total), shuffle=points == "shuffle")
     return rowwise.emit_thread(kernel, size_names, total, stride=points == "stride")
+
+
+def _threads(inner: int, blocks: int) -> int:
+    """Threads of a block that shares a row: more than usual where rows are long and blocks few."""
+    if blocks < FEW_BLOCKS and inner >= LONG_ROW:
+        return 1024
+    return pointwise.threads_for(inner)

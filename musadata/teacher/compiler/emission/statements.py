@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
+from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer, reshaped
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
 from musadata.teacher.compiler.ir.program import axis_names
 from musadata.teacher.compiler.ir.scalar import (
@@ -136,6 +136,9 @@ class Block:
         names: dict[Index, str] = {}
         formulas: list[Index] = []
         for node in value.walk():
+            if isinstance(node, Load) and (flat := reshaped(node.buffer, node.index)) is not None:
+                formulas.append(flat)
+                continue
             formulas += node.formulas
             if isinstance(node, Load):
                 for place, formula in enumerate(node.index):

@@ -25,6 +25,8 @@ from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Named, Scalar
 from musadata.teacher.compiler.lowering.layout import flatten
 
+PARTS_AXIS = ("part",)  # what the parts of a split reduction are joined over
+
 
 @dataclass(frozen=True, eq=False)
 class Reduce:
@@ -174,12 +176,17 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
     outer = _point(change, group, variables)
     if outer is None or (loop.reduction is not None and len(outer) != len(variables)):
         return False
-    if loop.reduction is None and any(m.loop.contraction for m in group.members) and len(outer) != len(variables):
+    if loop.reduction is None and any(_needs_grid(m.loop) for m in group.members) and len(outer) != len(variables):
         return False
     group.members = [replace(m, axes=tuple(_substitute(axis, change) for axis in m.axes)) for m in group.members]
     group.axes = outer
     group.members.append(_Member(loop, axes, tuple(v for v in variables if v not in outer)))
     return True
+
+
+def _needs_grid(loop: Loop) -> bool:
+    """Whether what reads its results at more points than it has is better off with a grid of its own."""
+    return loop.contraction is not None or (loop.reduction is not None and loop.reduction.names == PARTS_AXIS)
 
 
 def _split_axes(

@@ -3,7 +3,17 @@
 from collections.abc import Callable
 from itertools import accumulate
 
-from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, as_index, divide, maximum, minimum, product
+from musadata.teacher.compiler.ir.index_formulas import (
+    ONE,
+    ZERO,
+    Index,
+    Operation,
+    as_index,
+    divide,
+    maximum,
+    minimum,
+    product,
+)
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices
 from musadata.teacher.compiler.ir.scalar import Choose, Compare, Scalar, cast, choose, guarded, within
@@ -50,10 +60,18 @@ def reshape_index(index: Indices, shape: Indices, source: Indices) -> Indices:
 
 
 def flatten(index: list[Index], shape: list[Index]) -> Index:
-    """The row-major position of an index."""
+    """The row-major position of an index; of one that was taken apart, the position that it was taken from."""
     flat = ZERO
     for position, size in zip(index, shape, strict=True):
-        flat = flat * size + position
+        rest = position.atom
+        if (
+            isinstance(rest, Operation)
+            and (rest.kind, rest.right) == ("%", size)
+            and divide(rest.left, size)[0] == flat
+        ):
+            flat = rest.left
+        else:
+            flat = flat * size + position
     return flat
 
 

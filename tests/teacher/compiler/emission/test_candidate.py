@@ -48,6 +48,17 @@ def test_no_pointwise_kernel_writes_what_another_reads_at_the_same_place(name, c
             assert tuple(map(of, kernel.axes)) not in places
 
 
+def test_a_long_reduction_to_one_number_is_shared_by_many_blocks(graph_of):
+    def kernels(size: int) -> list[str]:
+        sizes = dict.fromkeys(("rows", "cols"), size)
+        candidate = build_candidate(graph_of("mean squared error"), PLANS[0], sizes)
+        assert "x[part * k_count + k]" in candidate.source or size == 64  # the flat position is not taken apart
+        return [emitted.kernel.name for emitted in candidate.kernels]
+
+    assert kernels(64) == ["mse_loss_kernel"]
+    assert kernels(4096) == ["mse_loss_sum_partial_kernel", "mse_loss_kernel"]
+
+
 def test_a_softmax_is_one_kernel(candidate_of):
     assert len(candidate_of("softmax", PLANS[0]).kernels) == 1
 
