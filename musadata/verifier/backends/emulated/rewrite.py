@@ -50,7 +50,7 @@ def rewrite(source: str) -> str:
     try:
         tokens = _keep_launch_bounds(announce_variables(rewrite_shared(tokens)))
         tokens = _rewrite_assembly(tokens)
-        tokens = _spell_noinline(_drop_kernel_casts(tokens))
+        tokens = _spell_conversions(_spell_noinline(_drop_kernel_casts(tokens)))
         return join(_rewrite_launches(tokens, _kernel_names(tokens)))
     except Unbalanced:
         return source  # the compiler says where
@@ -165,6 +165,25 @@ def _spell_noinline(tokens: Sequence[Token]) -> list[Token]:
             before = skip_space_back(tokens, index - 1)
             if before < 0 or not (tokens[before].is_sign("(") or tokens[before].is_sign(",")):
                 result[index] = Token(Kind.WORD, "__attribute__((noinline))", token.line)
+    return result
+
+
+_CONVERSION = [".", "operator", "__half", "(", ")"]
+
+
+def _spell_conversions(tokens: Sequence[Token]) -> list[Token]:
+    """`value.operator __half()`: here c10::Half has no such member, as its header knows nothing of CUDA."""
+    result = list(tokens)
+    for index, token in enumerate(tokens):
+        if not token.is_word("operator") or index == 0:
+            continue
+        places = [index - 1, index]
+        while len(places) < len(_CONVERSION):
+            places.append(skip_space(tokens, places[-1] + 1))
+        if places[-1] < len(tokens) and [tokens[at].text for at in places] == _CONVERSION:
+            for at in places:
+                result[at] = Token(Kind.SPACE, "", tokens[at].line)
+            result[index] = Token(Kind.WORD, "->*emulator::as_half", token.line)
     return result
 
 

@@ -244,3 +244,10 @@ def test_variables_of_the_device_make_themselves_known(source, names):
     assert re.findall(r"announce_variable\(\(const void\*\)&(\w+), sizeof\(\1\)\);", text) == names
     assert (text == source) == (not names)
     assert text.count("\n") == source.count("\n")
+
+
+def test_conversion_that_is_called_by_name_keeps_its_lines() -> None:
+    assert rewrite("f(x.operator __half(), 1);").replace(" ", "") == "f(x->*emulator::as_half,1);"
+    assert rewrite("f(x.operator\n__half(), 1);").count("\n") == 1
+    plain = "f(x.operator float(), x.operator __half);"
+    assert rewrite(plain) == plain

@@ -85,6 +85,16 @@ struct __nv_bfloat16_raw {
 EMULATOR_16BIT_TYPE(__half, HalfFormat, __half_raw)
 #undef EMULATOR_CONVERSIONS_OF
 
+namespace emulator {
+// `value->*as_half` stands for value.operator __half().
+struct AsHalf {};
+inline constexpr AsHalf as_half{};
+template <class T, enable_if_torch<T, HalfFormat> = 0>
+__half operator->*(const T& value, AsHalf) {
+  return value;
+}
+}  // namespace emulator
+
 #ifdef __CUDA_NO_BFLOAT16_CONVERSIONS__
 #define EMULATOR_CONVERSIONS_OF(name)
 #else
