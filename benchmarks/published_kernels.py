@@ -83,7 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(difference, indent=1))
     details = {"backend": arguments.backend, "kernels": said, "differences": differences}
     if arguments.machine_of:
-        details["machine"] = json.loads(arguments.machine_of.read_text())["machine"]
+        made = json.loads(arguments.machine_of.read_text())
+        details |= {"machine": made["machine"], "revision": made["revision"]}
     report("published kernels", lines, details, arguments.output)
     return 0 if all(kept for *_, kept in lines) else 1
 
@@ -99,7 +100,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which no other kernel is begun")
     parser.add_argument("--verdicts", type=Path, help="JSON lines, one a verdict, as they come")
     parser.add_argument("--compare", type=Path, help="the verdicts of an earlier run")
-    parser.add_argument("--machine-of", type=Path, help="the output that was written where all verdicts were made")
+    parser.add_argument("--machine-of", type=Path, help="the output that was written where the verdicts were made")
     parser.add_argument("--output", type=Path)
     return parser.parse_args(argv)
 
