@@ -92,3 +92,5 @@ static_assert(!Compares<int64_t, long long> && !Compares<__half, __half> && !Com
 template <class T>
 concept Ordered = requires(T a, T b) { a <= -b; };
 static_assert(Ordered<at::Half> && Ordered<at::BFloat16>);  // as floats, and not as __half or __nv_bfloat16
+
+static_assert(std::is_same_v<decltype(std::declval<const at::Half&>().operator __half()), __half>);
