@@ -85,7 +85,8 @@ def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
     wanted = [int(text) for found in RANK.findall(error) for text in found if text] + [
         int(text) for text in UNPACK.findall(error)
     ]
-    if "Dimension out of range" in error or "IndexError" in error or "dims" in error or "dimension" in error:
+    by_index = "IndexError" in error and "out of range in self" not in error  # of an axis, not of an embedding
+    if by_index or "Dimension out of range" in error or "dims" in error or "dimension" in error:
         wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
     for rank in dict.fromkeys(wanted):
         if not 1 <= rank <= 5:
@@ -104,6 +105,8 @@ def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
     if WANTS_SHARES.search(error):  # a small share is index 0 as well, if it is cut to a whole number
         yield replace(attempt, draws=tuple(_share(draw) for draw in attempt.draws))
+    if WANTS_INTEGERS.search(error) and "embedding" in error:
+        yield from _tokens(attempt)
     for number, draw in enumerate(attempt.draws):
         if WANTS_INTEGERS.search(error) and draw.kind in ("randn", "rand"):
             yield with_draw(attempt, number, Draw("randint", draw.shape, 8, "int64"))
@@ -113,6 +116,17 @@ def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
             yield with_draw(attempt, number, replace(draw, high=2))
         if "bool" in error.lower() and draw.kind != "bool":
             yield with_draw(attempt, number, Draw("bool", draw.shape, dtype="bool"))
+
+
+def _tokens(attempt: Attempt) -> Iterator[Attempt]:
+    """Inputs as a batch of sequences of tokens, which an embedding mostly gets: one of them, then all."""
+    floats = {number: draw for number, draw in enumerate(attempt.draws) if draw.kind in ("randn", "rand")}
+    tokens = {number: Draw("randint", draw.shape[:2], 8, "int64") for number, draw in floats.items()}
+    for number, draw in floats.items():
+        if len(draw.shape) > 2:
+            yield with_draw(attempt, number, tokens[number])
+    if len(floats) > 1:
+        yield replace(attempt, draws=tuple(tokens.get(number, draw) for number, draw in enumerate(attempt.draws)))
 
 
 def _share(draw: Draw) -> Draw:
@@ -166,7 +180,7 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
 def _stated_options(error: str) -> list[str]:
     """The values that a message lists: "must be one of ['add', 'cat']", "should be sum/mean/none"."""
     listed = OPTIONS.search(error)
-    if listed is None:
+    if listed is None or "supported between instances" in error:  # which names types
         return []
     quoted = re.findall(r"['\"`]([\w.-]+)['\"`]", listed[1])
     plain = re.findall(r"[A-Za-z]\w*(?=\s*[/|,])|(?<=[/|])\s*[A-Za-z]\w*", listed[1])

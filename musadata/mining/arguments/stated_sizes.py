@@ -13,6 +13,7 @@ from musadata.mining.arguments.attempts import Attempt
 
 LARGEST = 4096
 LARGEST_SIDE = 512
+HALVED = 32  # the sides of an image that is halved five times
 WANTED = tuple(
     map(
         re.compile,
@@ -49,7 +50,12 @@ class _Stated:
 
 def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
-    for stated in _read(error):
+    known = {size for draw in attempt.draws for size in draw.shape}
+    read = _read(error)
+    if "except in dimension" in error and not any(stated.got in known or stated.want in known for stated in read):
+        yield from _divisible(attempt)
+    for stated in read:
+        yield from _joined(attempt, stated)
         yield from _resized(attempt, stated)
     if TOO_SMALL.search(error):
         yield from _enlarged(attempt)
@@ -96,6 +102,28 @@ def _resized(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
         yield _with_sizes(attempt, places, stated.want)
     if stated.dim < 2:
         yield from _in_proportion(attempt, stated)
+
+
+def _joined(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+    """The channels that are missing, given to one of the inputs that are joined before they are met."""
+    joined = [number for number, draw in enumerate(attempt.draws) if len(draw.shape) > max(1, stated.dim)]
+    if stated.dim == 1 and len(joined) > 1 and sum(attempt.draws[number].shape[1] for number in joined) == stated.got:
+        for number in joined:
+            size = attempt.draws[number].shape[1] + stated.want - stated.got
+            if size > 0:
+                yield _with_sizes(attempt, [(number, 1)], size)
+
+
+def _divisible(attempt: Attempt) -> Iterator[Attempt]:
+    """Images whose sides can be halved several times: what is scaled down and up again fits what was kept of it."""
+    draws = tuple(
+        replace(draw, shape=(*draw.shape[:2], *(-(-size // HALVED) * HALVED for size in draw.shape[2:])))
+        if len(draw.shape) > 3
+        else draw
+        for draw in attempt.draws
+    )
+    if draws != attempt.draws:
+        yield replace(attempt, draws=draws)
 
 
 def _scaled(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:

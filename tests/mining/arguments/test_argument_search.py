@@ -11,6 +11,7 @@ from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, with_integers
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.growth import MAX_MODULES
+from musadata.mining.arguments.repairs import _stated_options
 from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.search import search_and_prune, search_arguments, warm_up
 
@@ -360,3 +361,35 @@ def test_work_is_counted_where_a_dispatch_mode_is_refused():
     runner = AttemptRunner(HEAD + body, 240)
     runner.load()
     assert runner.operations(Attempt(("24",), (Draw("randn", (2, 24)),))) == 2 * 24 * 24
+
+
+@pytest.mark.parametrize(
+    ("layers", "arguments", "code"),
+    [
+        (
+            "self.conv = nn.Conv2d(160, 8, 3, padding=1)\n        self.out = nn.Conv2d(128, 8, 3, padding=1)",
+            "h, x",
+            "self.conv(torch.cat([h, x], dim=1)) + self.out(h)",
+        ),
+        (
+            "self.conv = nn.Conv2d(3, 8, 3, padding=1)",
+            "x",
+            "(y := self.conv(x)) + torch.cat([F.interpolate(F.max_pool2d(y, 16), scale_factor=16), y], dim=1)[:, 8:]",
+        ),
+        ("self.words = nn.Embedding(9, 8)", "x, y", "self.words(x) + self.words(y)"),
+    ],
+)
+def test_joined_channels_halved_images_and_tokens_are_found(layers, arguments, code):
+    body = (
+        f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {layers}\n\n"
+        f"    def forward(self, {arguments}):\n        return {code}\n"
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    run(body, found)
+
+
+def test_the_types_in_a_message_are_no_options():
+    assert not {"tuple", "int"} & set(
+        _stated_options("TypeError: '>' not supported between instances of 'tuple' and 'int'")
+    )
