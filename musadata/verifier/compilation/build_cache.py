@@ -60,10 +60,8 @@ def require_room(folder: Path, least_bytes: int = LEAST_ROOM, remedy: str = _MAK
     Raises:
         Outage: it has less.
     """
-    free = shutil.disk_usage(folder).free
-    if free < least_bytes:
-        what = f"only {free >> 20} MB are free, {least_bytes >> 20} MB are needed"
-        raise Outage(what, where=str(folder), remedy=remedy)
+    if shutil.disk_usage(folder).free < least_bytes:
+        raise Outage(f"less than {least_bytes >> 20} MB are free", where=str(folder), remedy=remedy)
 
 
 def build_once(folder: Path, build: Callable[[Path], None], room: int = LEAST_ROOM) -> Path:
@@ -81,7 +79,7 @@ def build_once(folder: Path, build: Callable[[Path], None], room: int = LEAST_RO
     """
     if folder.is_dir():
         return folder
-    require_room(next(parent for parent in folder.parents if parent.exists()), room)
+    require_room(cache_folder(), room)  # by its name, so that all shards name one cause
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(folder.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -98,7 +96,7 @@ def build_once(folder: Path, build: Callable[[Path], None], room: int = LEAST_RO
         except OSError as error:
             if isinstance(error, shutil.Error) or error.errno in MACHINE_ERRORS:  # the former has no number
                 why = error.strerror or "copying failed"
-                raise Outage(f"cannot be filled ({why})", where=str(folder), remedy=_MAKE_ROOM) from error
+                raise Outage(f"cannot keep what was built ({why})", where="compiler", remedy=_MAKE_ROOM) from error
             raise
         finally:
             os.close(descriptor)

@@ -51,7 +51,7 @@ def test_what_is_built_is_kept(cache):
 
 def test_nothing_is_built_where_there_is_no_room_for_it(cache):
     built = []
-    with pytest.raises(Outage, match="MB are needed; make room there, or set MUSADATA_CACHE"):
+    with pytest.raises(Outage, match="MB are free; make room there, or set MUSADATA_CACHE"):
         build_once(cache / "a" / "library", built.append, room=1 << 62)
     assert not built and list(cache.iterdir()) == []
     assert build_once(cache / "a" / "library", built.append) == cache / "a" / "library"
@@ -65,6 +65,6 @@ def test_machine_that_fails_while_something_is_built_is_an_outage(cache, error):
         (partial / "half").touch()
         raise error
 
-    with pytest.raises(Outage, match="library: cannot be filled"):
+    with pytest.raises(Outage, match="compiler: cannot keep what was built"):
         build_once(cache / "library", build)
     assert [path.name for path in cache.iterdir()] == ["library.lock"]
