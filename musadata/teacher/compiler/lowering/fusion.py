@@ -325,8 +325,10 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
 
 def _unnamed(stage: Stage) -> Stage:
     """A store whose value nothing else in its kernel reads needs no variable."""
-    named = isinstance(stage, Store) and isinstance(stage.value, Named)
-    return replace(stage, value=stage.value.value) if named else stage  # type: ignore[attr-defined]
+    value = stage.value
+    while isinstance(stage, Store) and isinstance(value, Named):
+        value = value.value
+    return stage if value is stage.value else replace(stage, value=value)
 
 
 def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
