@@ -177,6 +177,7 @@ _PLAIN_NAMES = (
     (re.compile(r"convolution"), "conv"),
     (re.compile(r"linalg_vector_norm"), "norm"),
     (re.compile(r"_to_copy"), "converted"),
+    (re.compile(r"_prelu_kernel"), "prelu"),
 )
 
 
