@@ -102,13 +102,14 @@ def describe_machine() -> dict[str, str]:
 
 
 def describe_revision() -> str:
-    """The commit that is measured, with `-dirty` if files differ from it; MUSADATA_REVISION where there is no git.
+    """The commit that is measured, with `-dirty` if files differ from it; MUSADATA_REVISION, if it is set, names the
+    commit of files that were copied without it.
 
     The results themselves may differ: a benchmark writes them.
     """
-    commit = _lines(["git", "-C", str(ROOT), "rev-parse", "HEAD"])[0]
-    if not commit:
-        return os.environ.get("MUSADATA_REVISION", "unknown")
+    given, commit = os.environ.get("MUSADATA_REVISION", ""), _lines(["git", "-C", str(ROOT), "rev-parse", "HEAD"])[0]
+    if given or not commit:
+        return given or "unknown"
     changed = ["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no", "--", ":!benchmarks/results"]
     return f"{commit}-dirty" if _lines([*changed, ":!benchmarks/README.md"])[0] else commit
 
