@@ -1,6 +1,7 @@
 """Executing a reference on tensors that have shapes and no memory, and what the same would cost a GPU."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ class _CostRecorder(DispatchMode):
             touched = [*tensors_in((args, keywords)), *produced]
             flops, moved = _product_flops(func, args, keywords, result), sum(map(_bytes, touched))
             self.seconds += max(moved / BYTES_PER_SECOND, flops / FLOPS_PER_SECOND)
+            flops = max(flops, _gathered_flops(func, args, result))
             self.work += flops // _FLOPS_PER_ELEMENT + sum(one.numel() for one in touched)
             if func.overloadpacket.__name__ in _SCANS:  # kernels may well read a whole prefix for every element
                 self.work += sum(one.numel() * max(one.shape, default=1) for one in produced[:1])
@@ -121,6 +123,15 @@ def _product_flops(func: Any, args: Any, keywords: dict[str, Any], result: Any) 
     if func.overloadpacket.__name__.startswith("_scaled_dot_product"):
         return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
     return 0
+
+
+def _gathered_flops(func: Any, args: Any, result: Any) -> int:
+    """Of a transposed convolution as kernels do it, which look for every element of the result at all that may have
+    gone into it: far more than its product where a small image gets a large border."""
+    if func is not torch.ops.aten.convolution.default or not args[6]:
+        return 0
+    weight, groups = args[1], args[8]
+    return 2 * result.numel() * weight.shape[0] // groups * math.prod(weight.shape[2:])
 
 
 def _bytes(tensor: torch.Tensor) -> int:

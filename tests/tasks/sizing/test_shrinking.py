@@ -3,10 +3,12 @@
 import resource
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.tasks.sizing.constants import find_constants, replace_constants
+from musadata.tasks.sizing.fake_execution import _FLOPS_PER_ELEMENT, OperatorBudget, measure_cost, shapes_only
 from musadata.tasks.sizing.shrinking import ENOUGH_WORK, read_reference
 from tests.tasks.conftest import reference
 
@@ -173,3 +175,13 @@ def test_a_group_keeps_several_channels(groups):
     text = GROUPS.replace("groups = 8", f"groups = {groups}")
     for form in read_reference(text)["forms"]:
         assert sizes(form)["hidden"][1] >= 2 * groups
+
+
+def test_a_transposed_convolution_is_as_much_work_as_its_kernel_has_to_do():
+    def work(size: int) -> int:
+        with shapes_only():
+            model = torch.nn.ConvTranspose3d(4, 8, (3, 5, 5))
+            return measure_cost(model, [torch.empty(1, 4, size, size, size)], OperatorBudget(10)).work
+
+    taps, channels, outputs = 75, 4, 8 * 3 * 5 * 5  # of one element that becomes 3 × 5 × 5
+    assert work(1) >= 2 * taps * channels * outputs // _FLOPS_PER_ELEMENT
