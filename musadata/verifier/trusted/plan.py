@@ -74,15 +74,11 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
 
 
 def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:
-    """One call for each input set. `shapes` are their sets of shapes; a brief check covers the first call of each, and
-    the second finds zeros in fresh memory: a flag that no thread has written is true in all other memory."""
-    calls = []
-    for index, shape in enumerate(shapes):
-        earlier = shapes[:index].count(shape)
-        checked = _after_first(checks) if earlier else checks
-        poison = ZERO_POISON if earlier == 1 else Call.poison
-        calls.append(Call(index, f"output{index}", poison=poison, check=checked))
-    return calls
+    """One call for each input set. `shapes` are their sets of shapes; a brief check covers the first call of each."""
+    return [
+        Call(index, f"output{index}", check=_after_first(checks) if shape in shapes[:index] else checks)
+        for index, shape in enumerate(shapes)
+    ]
 
 
 def _after_first(checks: str) -> str:
@@ -92,11 +88,13 @@ def _after_first(checks: str) -> str:
 def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list[Call]:
     """Every set once, then the first again: threads in reverse order over other memory, inputs that are not contiguous,
     and a replay with null kernels. `unseen` calls precede the last plain one, for candidates that behave only at first.
+    Of each set of shapes, the first set again over zeros: a flag that no thread writes is true in all other memory.
     """
     rest, calls = _after_first(checks), plan_once(shapes, checks)
     settled = shapes[-1] == shapes[0]
     again = Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled, unseen=unseen)
     calls.append(again)
     calls.append(Call(0, "strided", strided=True, check=rest))
+    calls += [Call(shapes.index(one), f"zeros{one}", poison=ZERO_POISON, check=rest) for one in dict.fromkeys(shapes)]
     calls.append(Call(0, "null_replay", null_kernels=True, check=rest))
     return calls

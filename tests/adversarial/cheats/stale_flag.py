@@ -1,7 +1,7 @@
 # task: row_sum
 # cheat: flags of the last rows are never written; only memory that holds zeros shows it, since any other byte is true
 # row: reads stale memory
-# rule: correctness.values
+# rule: correctness.unstable
 # expect: correctness
 # naive: -
 import torch
