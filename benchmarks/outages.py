@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -191,7 +192,8 @@ class Bench:
             with disturb(place, moment.after_seconds, moment) as process:
                 code, output = self.finish(process)
             moment.codes.append(code)
-            moment.said = " | ".join(line for line in output.strip().splitlines() if "musadata:" in line)[-600:]
+            said = " | ".join(line for line in output.strip().splitlines() if "musadata:" in line)
+            moment.said = _without_folder(said)[-600:]
             self.judge_end(code, output, place, moment)
             if code and not moment.what:
                 moment.wrong.append("fails undisturbed")
@@ -402,6 +404,11 @@ def read_moments(path: Path | None) -> list[Moment]:
     if path is None or not path.exists():
         return []
     return [Moment(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def _without_folder(said: str) -> str:
+    """The text without the part of its paths that only this run has."""
+    return re.sub(r"/\S*/moment/", "", said)
 
 
 def main() -> None:
