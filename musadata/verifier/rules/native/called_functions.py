@@ -54,10 +54,10 @@ def unreached_lines(sources: Sequence[str], called: frozenset[str]) -> list[froz
         waiting = [one for one in waiting if not one[0] & reached]
         reached |= {word for _, body in new for word in _words(body)}
     unreached = {id(body) for _, body in waiting}
-    return [_lines_of(scope, unreached, called) for scope in scopes]
+    return [_lines_of(scope, unreached) for scope in scopes]
 
 
-def _lines_of(scope: _Scope, unreached: set[int], called: frozenset[str]) -> frozenset[int]:
+def _lines_of(scope: _Scope, unreached: set[int]) -> frozenset[int]:
     lines: dict[bool, set[int]] = {False: set(), True: set(scope.lines)}
     for _, body in scope.functions:
         lines[id(body) not in unreached] |= {token.line for token in body}
@@ -65,8 +65,10 @@ def _lines_of(scope: _Scope, unreached: set[int], called: frozenset[str]) -> fro
 
 
 def _read(source: str) -> _Scope:
-    """Raises:
-    Unbalanced: a bracket is never closed.
+    """A source's functions, and what is outside of them.
+
+    Raises:
+        Unbalanced: a bracket is never closed.
     """
     scope = _Scope()
     for directive in _DIRECTIVE.finditer(source):
