@@ -6,13 +6,14 @@ from itertools import islice
 
 from musadata.config import Config, TeacherRole
 from musadata.corpus.manifest import open_corpus
-from musadata.records import NO_USAGE, Annotation, ChatMessage, ReasoningStep, Reject, Task, Usage
+from musadata.records import NO_USAGE, Annotation, ReasoningStep, Reject, Task, Usage
 from musadata.storage.commits import read_commit
 from musadata.storage.files import is_folder, join
 from musadata.storage.shards import Shard, deal, read_shard
 from musadata.teacher import ledger
 from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
 from musadata.tracing.task import trace_task
+from musadata.training_rows import ChatMessage
 from pipelines import resources
 from pipelines.steps import task_limit
 

@@ -12,7 +12,17 @@ ROOT = Path(musadata.__file__).parent
 TRUSTED, SANDBOXED = "musadata.verifier.trusted", "musadata.verifier.sandboxed"
 MOST_FILES = 25  # in one folder
 WAY = ("sources", "mining", "tasks", "tracing", "teacher", "verifier", "sampling", "corpus")
-BELOW = ("sandbox", "config", "dispatch", "errors", "journal", "records", "rows", "schema")  # what all of them stand on
+BELOW = (
+    "sandbox",
+    "config",
+    "dispatch",
+    "errors",
+    "journal",
+    "records",
+    "rows",
+    "schema",
+    "training_rows",
+)  # what all of them stand on
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from musadata.corpus.datasets import DATASETS
-from musadata.records import ChatMessage, ErrorClass, Finding, Reject
+from musadata.records import ErrorClass, Finding, Reject
 from musadata.rows import content_id, plain, restore
 from musadata.schema import arrow_schema, json_schema
+from musadata.training_rows import ChatMessage
 
 
 class Colour(StrEnum):

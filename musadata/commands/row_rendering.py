@@ -13,22 +13,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from musadata.records import (
-    Annotation,
-    Candidate,
-    ChatMessage,
-    Finding,
-    InputSpec,
-    PreferenceRow,
-    Reject,
-    RftRow,
-    RlRow,
-    SftRow,
-    Task,
-    Trace,
-    Trajectory,
-)
+from musadata.records import Annotation, Candidate, Finding, InputSpec, Reject, Task, Trace, Trajectory
 from musadata.rows import plain
+from musadata.training_rows import ChatMessage, PreferenceRow, RftRow, RlRow, SftRow
 
 _COLOURS = {"system": "magenta", "user": "cyan", "assistant": "green", "accepted": "green"}
 _THEME = "ansi_dark"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from musadata import records
+from musadata import records, training_rows
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ DATASETS: dict[str, Dataset] = {
         Dataset("trajectories", records.Trajectory, "trajectory_id", "conversations with the verifier's feedback"),
         Dataset("unit_tests", records.UnitTest, "unit_test_id", "tests that pass right kernels and fail wrong ones"),
         Dataset("questions", records.Question, "question_id", "questions about tasks and kernels, with their facts"),
-        Dataset("sft", records.SftRow, "sft_id", "supervised fine-tuning: prompt and completion", True),
-        Dataset("rft", records.RftRow, "rft_id", "rejection-sampled fine-tuning: accepted answers", True),
-        Dataset("preferences", records.PreferenceRow, "preference_id", "accepted against failed answers", True),
-        Dataset("rl", records.RlRow, "rl_id", "prompts with what the verifier needs for a reward", True),
+        Dataset("sft", training_rows.SftRow, "sft_id", "supervised fine-tuning: prompt and completion", True),
+        Dataset("rft", training_rows.RftRow, "rft_id", "rejection-sampled fine-tuning: accepted answers", True),
+        Dataset("preferences", training_rows.PreferenceRow, "preference_id", "accepted against failed answers", True),
+        Dataset("rl", training_rows.RlRow, "rl_id", "prompts with what the verifier needs for a reward", True),
         Dataset("rejects", records.Reject, "origin", "what every step dropped, and why"),
     )
 }

@@ -12,25 +12,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from musadata.records import (
-    SCHEMA_VERSION,
-    Annotation,
-    Candidate,
-    ChatMessage,
-    ErrorClass,
-    ExtraInfo,
-    InputSpec,
-    Message,
-    PreferenceRow,
-    RewardModel,
-    RftRow,
-    RlRow,
-    SftRow,
-    Task,
-    Trajectory,
-)
+from musadata.records import SCHEMA_VERSION, Annotation, Candidate, ErrorClass, InputSpec, Message, Task, Trajectory
 from musadata.rows import content_id, plain, restore
 from musadata.teacher.prompts import render_generation, render_reasoning, render_steps
+from musadata.training_rows import ChatMessage, ExtraInfo, PreferenceRow, RewardModel, RftRow, RlRow, SftRow
 
 DATA_SOURCE = "musadata"  # verl: unknown to it, so that it asks for a custom reward function
 ABILITY = "kernel-generation"

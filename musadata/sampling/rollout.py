@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from musadata.records import Annotation, ChatMessage, ErrorClass, Task, Verdict
+from musadata.records import Annotation, ErrorClass, Task, Verdict
 from musadata.teacher.prompts import render_generation, render_repair
 from musadata.teacher.protocol import Answer, Request, RequestFailed, RequestKind
+from musadata.training_rows import ChatMessage
 
 Ask = Callable[[Request], Answer]
 Judge = Callable[[Task, Annotation, Answer], Verdict]

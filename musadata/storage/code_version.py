@@ -28,7 +28,14 @@ from musadata.storage.version_cache import remember
 
 ROOT = Path(musadata.__file__).parent
 CHOOSERS = ("musadata.sources", "musadata.teacher", "musadata.verifier.backend_choice")
-BY_DEFINITION = ("musadata.records", "musadata.config", "musadata.corpus", "musadata.verifier", *CHOOSERS)
+BY_DEFINITION = (
+    "musadata.records",
+    "musadata.training_rows",
+    "musadata.config",
+    "musadata.corpus",
+    "musadata.verifier",
+    *CHOOSERS,
+)
 _MODULE = re.compile(r"\bmusadata(?:\.\w+)*(?:\.\*)?")
 _PROGRAM = re.compile(r"^(\w+)\.py$")  # a file beside the one that names it
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -4,11 +4,12 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from musadata.records import SCHEMA_VERSION, Annotation, ChatMessage, ReasoningStep, Reject, Task, Trace, Usage
+from musadata.records import SCHEMA_VERSION, Annotation, ReasoningStep, Reject, Task, Trace, Usage
 from musadata.rows import content_id
 from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.prompts import STEPS, render_correction, render_reasoning
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
+from musadata.training_rows import ChatMessage
 
 Ask = Callable[[Request], Answer]
 

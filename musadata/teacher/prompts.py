@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from string import Template
 
-from musadata.records import ChatMessage, InputSpec, ReasoningStep, Task, TensorFact, Trace
+from musadata.records import InputSpec, ReasoningStep, Task, TensorFact, Trace
 from musadata.teacher.grounding.steps import STEPS
+from musadata.training_rows import ChatMessage
 
 TEMPLATES_VERSION = "v1"
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, Self, runtime_checkable
 
-from musadata.records import NO_USAGE, ChatMessage, ReasoningStep, Task, Trace, Usage
+from musadata.records import NO_USAGE, ReasoningStep, Task, Trace, Usage
+from musadata.training_rows import ChatMessage
 
 REQUEST_FAILED = "request failed"  # the reason of rejects whose request `--retry-failed` sends again
 

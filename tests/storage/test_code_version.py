@@ -77,7 +77,7 @@ def test_a_readme_and_what_python_compiled_change_nothing(package):
 
 def test_a_dataset_s_dataclass_changes_only_what_is_made_of_it(package):
     assert edited(package, "records.py", "class Reject:", "class Reject:\n    new: int") >= {"probing", "annotation"}
-    assert edited(package, "records.py", "class RftRow:", "class RftRow:\n    new: int") == {"assembly"}
+    assert edited(package, "training_rows.py", "class RftRow:", "class RftRow:\n    new: int") == {"assembly"}
     text = (package / "records.py").read_text()
     assert not changed(package, "records.py", f"{text}\n@dataclass(frozen=True)\nclass OtherRow:\n    row_id: str\n")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from musadata.corpus.datasets import DATASETS
 from musadata.errors import MusadataError
-from musadata.records import Candidate, Reject, SftRow, Task, Trajectory
+from musadata.records import Candidate, Reject, Task, Trajectory
 from musadata.storage import shards
 from musadata.storage.shards import (
     Shard,
@@ -28,6 +28,7 @@ from musadata.storage.shards import (
     shard_of,
     write_shard,
 )
+from musadata.training_rows import SftRow
 
 SHARD = Shard(3, 16)
 KINDS = pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset: dataset.name)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from musadata.config import TeacherConfig
-from musadata.records import ChatMessage
 from musadata.teacher.compiler.faults import KINDS
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.protocol import CannotAnswer, Request, RequestKind
+from musadata.training_rows import ChatMessage
 from musadata.verifier.extract import extract
 from tests.teacher.compiler.references import task_of, traces_of
 

@@ -6,13 +6,14 @@ import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
-from musadata.records import ChatMessage, Usage
+from musadata.records import Usage
 from musadata.teacher import open_teacher
 from musadata.teacher.chat import REASONING_SCHEMA
 from musadata.teacher.grounding import parse_steps
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestFailed, RequestKind
+from musadata.training_rows import ChatMessage
 from pipelines.steps import WINDOW, concurrently
 from tests.teacher.chat_server import ChatServer, refusal, reply
 from tests.tracing.examples import example, traces_of

@@ -5,10 +5,10 @@ import os
 import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
-from musadata.records import ChatMessage
 from musadata.teacher.grounding import parse_steps
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.protocol import CannotAnswer, Request, RequestFailed, RequestKind
+from musadata.training_rows import ChatMessage
 from pipelines.steps import concurrently
 from tests.tracing.examples import example, traces_of
 

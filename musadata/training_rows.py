@@ -1,0 +1,108 @@
+"""The rows that trainers read: `sft`, `rft`, `preferences` and `rl`.
+
+As in `musadata.records`, each is a frozen dataclass from which its Arrow schema and its JSON Schema follow.
+"""
+
+from dataclasses import dataclass
+
+from musadata.records import ErrorClass, OperatorFamily
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """A message as trainers read it."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class SftRow:
+    """Supervised fine-tuning: the loss is on `completion` only."""
+
+    sft_id: str
+    schema_version: int
+    task_id: str
+    family: str  # reasoning, generation, reasoned, repair: see `musadata.corpus.views.sft_rows`
+    prompt: tuple[ChatMessage, ...]
+    completion: tuple[ChatMessage, ...]
+    conversation: tuple[ChatMessage, ...]  # both in one, for trainers that want it so; train on the last message only
+    operator_family: OperatorFamily
+    license: str
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class RftRow:
+    """Rejection-sampled fine-tuning: one accepted, structurally different answer per row."""
+
+    rft_id: str
+    schema_version: int
+    task_id: str
+    candidate_id: str
+    prompt: tuple[ChatMessage, ...]
+    completion: tuple[ChatMessage, ...]
+    conversation: tuple[ChatMessage, ...]  # as in `SftRow`
+    reward: float
+    structure: str
+    operator_family: OperatorFamily
+    license: str
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class PreferenceRow:
+    """A pair for DPO: an accepted and a failed answer to the same prompt."""
+
+    preference_id: str
+    schema_version: int
+    task_id: str
+    prompt: tuple[ChatMessage, ...]
+    chosen: tuple[ChatMessage, ...]
+    rejected: tuple[ChatMessage, ...]
+    chosen_id: str  # candidate ids
+    rejected_id: str
+    chosen_reward: float
+    rejected_reward: float
+    rejected_error: ErrorClass
+    operator_family: OperatorFamily
+    license: str
+    teacher: str
+    split: str
+
+
+@dataclass(frozen=True)
+class RewardModel:
+    """How verl scores an answer: `ground_truth` is the task as JSON, for `musadata.corpus.views.task_of`."""
+
+    style: str
+    ground_truth: str
+
+
+@dataclass(frozen=True)
+class ExtraInfo:
+    """What verl hands to the reward function beside the answer. `index` is a hash of the task id."""
+
+    index: int
+    split: str
+    task_id: str
+    operator_family: OperatorFamily
+    level: int
+
+
+@dataclass(frozen=True)
+class RlRow:
+    """A prompt for reinforcement learning, in verl's columns; TRL's GRPO reads `prompt` and passes the rest on."""
+
+    rl_id: str
+    schema_version: int
+    task_id: str
+    data_source: str
+    prompt: tuple[ChatMessage, ...]
+    ability: str
+    reward_model: RewardModel
+    extra_info: ExtraInfo
+    license: str
+    split: str
