@@ -1,0 +1,62 @@
+"""Prompts for reinforcement learning, with all that the verifier needs to score an answer."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from musadata.records import SCHEMA_VERSION, Annotation, Candidate, InputSpec, Task, Trajectory
+from musadata.rows import content_id, plain, restore
+from musadata.teacher.prompts import render_generation
+from musadata.training_rows import ExtraInfo, RewardModel, RlRow
+
+DATA_SOURCE = "musadata"  # verl: unknown to it, so that it asks for a custom reward function
+ABILITY = "kernel-generation"
+
+
+def rl_rows(
+    task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
+) -> list[RlRow]:
+    """One prompt per annotated task, solved or not, with all that the verifier needs to score an answer.
+
+    The analysis is left out: the model that is trained has no teacher to write it.
+    """
+    prompt = render_generation(task, annotation.traces)
+    return [
+        RlRow(
+            rl_id=content_id("rl", task.task_id, prompt),
+            schema_version=SCHEMA_VERSION,
+            task_id=task.task_id,
+            data_source=DATA_SOURCE,
+            prompt=prompt,
+            ability=ABILITY,
+            reward_model=RewardModel(style="rule", ground_truth=ground_truth(task, annotation)),
+            extra_info=ExtraInfo(
+                index=int.from_bytes(hashlib.sha256(task.task_id.encode()).digest()[:6]),
+                split=task.split,
+                task_id=task.task_id,
+                operator_family=task.operator_family,
+                level=task.level,
+            ),
+            license=task.provenance.license,
+            split=task.split,
+        )
+    ]
+
+
+def ground_truth(task: Task, annotation: Annotation) -> str:
+    """What a reward function hands to the verifier: the task and the other sets of shapes, as JSON.
+
+    The text signature only serves near-duplicates and is left out.
+    """
+    shape_sets = [plain(trace.inputs) for trace in annotation.traces]
+    return json.dumps({"task": {**plain(task), "text_signature": []}, "shape_sets": shape_sets}, ensure_ascii=False)
+
+
+def task_of(truth: str) -> Task:
+    """The task back from `RlRow.reward_model.ground_truth`, for `musadata.verifier.verify`."""
+    return restore(Task, json.loads(truth)["task"])
+
+
+def shape_sets_of(truth: str) -> tuple[tuple[InputSpec, ...], ...]:
+    """The sets of input shapes that an answer is verified on, for `musadata.verifier.verify`."""
+    return tuple(tuple(restore(InputSpec, spec) for spec in some) for some in json.loads(truth)["shape_sets"])
