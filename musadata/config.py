@@ -330,6 +330,8 @@ def _check(config: Config, file: str) -> None:
         require(low <= value <= high, key, _must(value, low, high))  # type: ignore[operator]
     turns, bonuses = config.sampling.turns, len(config.sampling.early_bonus)
     require(bonuses >= turns, "sampling.early_bonus", f"has {bonuses} numbers, but there are {turns} turns")
+    falls = list(config.sampling.early_bonus) == sorted(config.sampling.early_bonus, reverse=True)
+    require(falls, "sampling.early_bonus", "rises, but a later success must not be worth more")
     parts: dict[str, TeacherConfig | SourceConfig] = {"teacher": config.teacher}
     parts |= {f"teachers[{index}]": one for index, one in enumerate(config.teachers)}
     parts |= {f"sources[{index}]": source for index, source in enumerate(config.sources)}

@@ -342,6 +342,9 @@ class Candidate:
     usage: Usage = NO_USAGE
     server: str = ""
     served_model: str = ""
+    reward_validity: float = 0.0  # these three add up to `reward`, see `musadata.verifier.reward.RewardParts`
+    reward_correctness: float = 0.0
+    reward_speed: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class RftRow:
     license: str
     teacher: str
     split: str
+    reward_speed: float = 0.0  # what of `reward` a measured speedup gave
+    speedup: float | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class PreferenceRow:
     license: str
     teacher: str
     split: str
+    chosen_reward_speed: float = 0.0  # as in `RftRow`; a failed answer has none
 
 
 @dataclass(frozen=True)

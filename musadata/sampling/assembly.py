@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from musadata.config import SamplingConfig
-from musadata.records import SCHEMA_VERSION, Candidate, Message, Task, Trajectory
+from musadata.records import SCHEMA_VERSION, Candidate, ErrorClass, Message, Task, Trajectory
 from musadata.rows import content_id
 from musadata.sampling.diversity import choose_diverse
 from musadata.sampling.returns import trajectory_return
 from musadata.sampling.rollout import Attempt
 from musadata.sampling.structure import describe_structure
 from musadata.verifier.extract import extract
-from musadata.verifier.reward import reward
+from musadata.verifier.reward import reward_parts
 
 Conversation = Sequence[Attempt]
 
@@ -47,6 +47,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
     request, answer, verdict = attempt.request, attempt.answer, attempt.verdict
     source = extract(answer.text).source or answer.text
     teacher = answer.teacher or teacher
+    parts = reward_parts(verdict.error_class, verdict.test_share, verdict.speedup, config)
     return Candidate(
         candidate_id=content_id("candidate", task.task_id, teacher, request.sample, request.turn, source),
         schema_version=SCHEMA_VERSION,
@@ -65,11 +66,14 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         backend=verdict.backend,
         test_share=verdict.test_share,
         speedup=verdict.speedup,
-        reward=reward(verdict.error_class, verdict.test_share, verdict.speedup, config),
+        reward=parts.total,
         structure=describe_structure(source).label,
         findings=verdict.findings,
         feedback=verdict.feedback,
         split=task.split,
+        reward_validity=parts.validity,
+        reward_correctness=parts.correctness,
+        reward_speed=parts.speed,
         **answer.provenance(),
     )
 
@@ -82,6 +86,7 @@ def _trajectory(
     spoken = [Message(one.role, one.content, loss=False) for one in last.request.messages]
     messages = (*spoken, Message("assistant", last.answer.text, loss=success))
     rewards = tuple(candidate.reward for candidate in chain)
+    judged = [None if one.error_class is ErrorClass.INFRA else one.reward for one in chain]
     return Trajectory(
         trajectory_id=content_id("trajectory", [candidate.candidate_id for candidate in chain]),
         schema_version=SCHEMA_VERSION,
@@ -92,7 +97,7 @@ def _trajectory(
         rewards=rewards,
         fault=conversation[0].answer.fault,
         success=success,
-        trajectory_return=trajectory_return(rewards, success, config),
+        trajectory_return=trajectory_return(judged, success, config),
         teacher=last.answer.teacher or teacher,
         split=task.split,
     )

@@ -161,3 +161,13 @@ def test_rewards_weigh_the_speedup_as_the_config_says():
     config = SamplingConfig(speedup_weight=0.1, speedup_cap=2.0, first_turn_weight=1.0, early_bonus=(0.0,))
     (candidate,), (trajectory,) = assemble(TASK, [attempts], "teacher", config)
     assert candidate.reward == trajectory.rewards[0] == trajectory.trajectory_return == pytest.approx(1.2)
+    assert (candidate.reward_validity, candidate.reward_correctness) == (0.0, 1.0)
+    assert candidate.reward_speed == pytest.approx(0.2)
+
+
+def test_a_turn_that_was_not_judged_leaves_the_return_as_it_was():
+    undecided = dataclasses.replace(WRONG, error_class=ErrorClass.INFRA, feedback="")
+    attempts, _ = converse([dataclasses.replace(WRONG, test_share=0.5), undecided])
+    (_, unjudged), (trajectory,) = assemble(TASK, [attempts], "teacher", SamplingConfig())
+    assert (unjudged.reward_validity, unjudged.reward_correctness, unjudged.reward_speed) == (0.0, 0.0, 0.0)
+    assert trajectory.trajectory_return == trajectory.rewards[0] == -0.25

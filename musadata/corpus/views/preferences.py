@@ -52,4 +52,5 @@ def _preference(task: Task, better: Turn, worse: Turn, found: dict[str, Candidat
         license=task.provenance.license,
         teacher=chosen.teacher,
         split=task.split,
+        chosen_reward_speed=chosen.reward_speed,
     )

@@ -77,6 +77,8 @@ def rft_rows(
             license=task.provenance.license,
             teacher=candidate.teacher,
             split=task.split,
+            reward_speed=candidate.reward_speed,
+            speedup=candidate.speedup,
         )
         for turn in list_turns(trajectories)
         if (candidate := kept.pop(turn.candidate_id, None))
