@@ -44,7 +44,7 @@ def compare(
 def _build(source: str, init: list[Any]) -> torch.nn.Module:
     namespace: dict[str, Any] = {"__name__": "candidate"}
     exec(compile(source, "candidate", "exec"), namespace)
-    return namespace["ModelNew"](*init).cuda().eval()
+    return namespace["ModelNew"](*init).cuda()
 
 
 def _share_state(models: list[torch.nn.Module]) -> None:

@@ -44,7 +44,7 @@ def load(source: str) -> ModuleType:
 
 
 def construct(module: ModuleType, seed: int) -> torch.nn.Module:
-    """`Model` in evaluation mode, with parameters drawn from the seed.
+    """`Model` in the mode that its constructor leaves, with parameters drawn from the seed.
 
     Raises:
         Unfit: it fails, or takes a module as an argument, which cannot be passed to a candidate in another process.
@@ -53,7 +53,7 @@ def construct(module: ModuleType, seed: int) -> torch.nn.Module:
         model, arguments = reference_loading.construct(module, seed)
     if any(isinstance(leaf, torch.nn.Module) for leaf in tree_leaves(list(arguments))):
         raise Unfit("module_argument", "a constructor argument is a module")
-    return model.eval()
+    return model
 
 
 def draw_inputs(module: ModuleType, seed: int) -> list[Any]:

@@ -14,13 +14,14 @@ from torch.utils._pytree import tree_leaves
 
 from musadata.tasks.checked_reference import Unfit, construct, draw_inputs, load, rejecting
 from musadata.tasks.dependence import check_inputs_matter, check_parameters_matter
+from musadata.tasks.evaluation_mode import end_constructor_with_eval, is_same_call, is_training
 from musadata.tasks.input_specs import infer_specs
 from musadata.tasks.operator_recording import GraphRecorder, TooLarge
 from musadata.tasks.outside_effects import watch_effects
 from musadata.tasks.recognition import recognize
 from musadata.tasks.reference_loading import set_seed
 
-_equal, _isfinite, _unique = torch.equal, torch.isfinite, torch.unique
+_equal, _isfinite, _unique, _eval = torch.equal, torch.isfinite, torch.unique, torch.nn.Module.eval
 _DRAWS = 3
 _SAMPLE = 1 << 16  # values of an output that are checked for repetition
 _MOSTLY = 0.9
@@ -29,7 +30,10 @@ _REBOUND = frozenset({"manual_seed"})  # torch._dynamo wraps it when somebody im
 
 
 def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
-    """Facts about a reference, or `{"reason": ..., "detail": ...}` with the first filter that it does not pass."""
+    """Facts about a reference, or `{"reason": ..., "detail": ...}` with the first filter that it does not pass.
+
+    The fact `reference` is its text, with `self.eval()` at the end of the constructor where the mode matters.
+    """
     try:
         with watch_effects() as effects:
             facts = _examine(source, seed, max_elements)
@@ -44,7 +48,7 @@ def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
 
 def _examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
     torch_before = _snapshot_torch()
-    module = load(source)
+    module, source = _settle_mode(load(source), source, seed, max_elements)
     model, twin = construct(module, seed), construct(module, seed)
     _check_constructions(model, twin)
     draws = [draw_inputs(module, seed + 1 + index) for index in range(_DRAWS)]
@@ -61,12 +65,31 @@ def _examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
     if not recorder.operators:
         raise Unfit("no_operators")
     return {
+        "reference": source,
         "operators": recorder.operators,
         "broadcasts": recorder.broadcasts,
         "recognized": [family.value for family in recognize(recorder.graph, all(one.dim() == 0 for one in outputs))],
         "graph_fingerprint": recorder.graph.fingerprint(),
         "inputs": specs,
     }
+
+
+def _settle_mode(module: ModuleType, source: str, seed: int, limit: int) -> tuple[ModuleType, str]:
+    """The reference and its text, which leaves evaluation mode if that makes a difference."""
+    model = construct(module, seed)
+    if not is_training(model):
+        return module, source
+    inputs = draw_inputs(module, seed + 1)
+    _check_sizes(model, inputs, limit)
+    with rejecting("construction_fails"):
+        other = _eval(construct(module, seed))
+    if is_same_call(model, other, inputs, seed, limit):
+        return module, source
+    text = end_constructor_with_eval(source)
+    module = load(text)
+    if is_training(construct(module, seed)):
+        raise Unfit("training_mode", "the constructor cannot be made to leave evaluation mode")
+    return module, text
 
 
 def run(model: torch.nn.Module, inputs: Sequence[Any]) -> list[torch.Tensor]:

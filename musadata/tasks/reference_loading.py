@@ -49,8 +49,8 @@ def construct(reference: ModuleType, seed: int) -> tuple[torch.nn.Module, Any]:
 
 
 def build_model(reference: ModuleType, seed: int) -> torch.nn.Module:
-    """`Model` in evaluation mode on the CPU, with the same parameters in every process."""
-    return construct(reference, seed)[0].eval()
+    """`Model` on the CPU, in the mode that its constructor leaves, with the same parameters in every process."""
+    return construct(reference, seed)[0]
 
 
 def set_seed(seed: int) -> None:

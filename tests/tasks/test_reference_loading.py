@@ -48,5 +48,7 @@ def test_a_text_without_the_form_of_a_task_is_refused(source, what):
         load_reference(source)
 
 
-def test_a_model_is_built_in_evaluation_mode_like_everywhere_else():
-    assert not build_model(load_reference(GOOD), 0).training
+def test_a_model_is_built_in_the_mode_that_its_constructor_leaves():
+    assert build_model(load_reference(GOOD), 0).training
+    ends = GOOD.replace("torch.randn(size))\n", "torch.randn(size))\n        self.eval()\n")
+    assert not build_model(load_reference(ends), 0).training

@@ -19,7 +19,7 @@ def load(test):
 def model_of(name):
     torch.manual_seed(0)
     source = load_reference(task_of(name).reference)
-    return source.Model(*source.get_init_inputs()).eval()
+    return source.Model(*source.get_init_inputs())
 
 
 def run(name, candidate):

@@ -35,7 +35,7 @@ def trace(source: str) -> dict[str, Any]:
 def _trace(source: str, fake: bool) -> str:
     with FakeTensorMode(allow_non_fake_inputs=True) if fake else torch.no_grad(), torch.no_grad():
         module = load(source)
-        model, inputs = construct(module, 0), draw_inputs(module, 0)
+        model, inputs = construct(module, 0).eval(), draw_inputs(module, 0)
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         recorder = GraphRecorder(tensors, chain(model.parameters(), model.buffers()), _NO_LIMIT)
         with recorder:

@@ -48,7 +48,7 @@ TryCost = Callable[[Specs], Cost | None]
 def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
     """What `examination.examine` finds; of a reference that passes every filter also what `find_measure` finds."""
     facts = examination.examine(source, seed, max_elements)
-    return facts if "reason" in facts else facts | find_measure(source, facts["inputs"])
+    return facts if "reason" in facts else facts | find_measure(facts["reference"], facts["inputs"])
 
 
 def find_measure(source: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -197,7 +197,7 @@ class _Shrinking:
         set_seed(0)
         with shapes_only(self._with_devices):
             reference = load_reference(source)
-            model = reference.Model(*reference.get_init_inputs()).eval()
+            model = reference.Model(*reference.get_init_inputs())
             return measure_cost(model, list(reference.get_inputs()), self._budget)
 
 

@@ -266,7 +266,7 @@ def construct_on(device: str, make: Callable[[], torch.nn.Module], seed: int) ->
         except Exception:
             set_seed(seed)
             model = make()
-    return model.to(device).eval()
+    return model.to(device)
 
 
 def digest_state(model: torch.nn.Module) -> dict[str, str]:

@@ -107,7 +107,7 @@ class _Session:
         init = decode(plan.init)
         model, initial = construct_seeded(lambda: kind(*init), plan.seed)
         self.facts = replace(self.facts, initial=initial)
-        model = model.to(backend.DEVICE).eval()
+        model = model.to(backend.DEVICE)
         problems = copy_state(model, unpack_torch(plan.state), set(plan.parameters))
         self.facts = replace(self.facts, interface=tuple(problems))
         if problems:

@@ -304,7 +304,7 @@ def _prepare_reference(request: messages.PrepareReference, device: str) -> tuple
     from musadata.tasks.reference_loading import load_reference
 
     torch.manual_seed(request.seed)
-    model: Any = load_reference(request.reference).Model(*decode(request.init)).to(device).eval()
+    model: Any = load_reference(request.reference).Model(*decode(request.init)).to(device)
     own = tensors_of(model)
     for name, value in unpack_torch(request.state).items():
         own[name].copy_(value)

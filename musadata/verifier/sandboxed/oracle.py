@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from musadata.records import InputSpec
+from musadata.tasks.evaluation_mode import is_training
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
 from musadata.verifier.protocol import variants
@@ -101,7 +102,7 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
     failure: Exception | None = None
     for parameters, buffers in ((True, True), (True, False), (False, False)):
         model, initial = construct_seeded(lambda: source.Model(*copy.deepcopy(arguments)), request.seed)
-        reference = _Reference(request.shapes, model.eval(), initial)
+        reference = _Reference(request.shapes, model, initial)
         if parameters:
             randomise(reference.model, request.seed, buffers)
         try:
@@ -116,9 +117,19 @@ def _build_stable(source: Any, arguments: Any, request: ReferenceRequest) -> _Re
 
 def _check_repeats(reference: _Reference, values: list[Any]) -> None:
     """Refuse references that draw random numbers: no result is right, and the tolerance would let anything pass."""
+    if _repeats(reference, values):
+        return
+    remedy = "make it repeatable"
+    if is_training(reference.model):
+        reference.model.eval()
+        if _repeats(reference, values):
+            remedy = "Model is in training mode: end its __init__ with self.eval()"
+    raise ValueError(f"two calls with the same inputs give different results, so none is right; {remedy}")
+
+
+def _repeats(reference: _Reference, values: list[Any]) -> bool:
     pairs = zip(*(reference.leaves(values) for _ in range(2)), strict=True)
-    if not all(_is_same(first, again) for first, again in pairs):
-        raise ValueError("two calls with the same inputs give different results, so none is right; make it repeatable")
+    return all(_is_same(first, again) for first, again in pairs)
 
 
 def _is_same(first: torch.Tensor, again: torch.Tensor) -> bool:

@@ -136,7 +136,7 @@ def _make_fixtures(state: _State, kind: type[torch.nn.Module], device: str) -> d
     problems = copy_state(model, tensors, {name for name, _ in state.expected.named_parameters(remove_duplicate=False)})
     if problems:
         raise AssertionError(problems[0])
-    return {"reference": _program(state.expected, "cpu"), "candidate": _program(model.eval().to(device), device)}
+    return {"reference": _program(state.expected, "cpu"), "candidate": _program(model.to(device), device)}
 
 
 def _build_stable(make: Callable[[], torch.nn.Module], specs: Sequence[InputSpec]) -> torch.nn.Module:
@@ -144,9 +144,9 @@ def _build_stable(make: Callable[[], torch.nn.Module], specs: Sequence[InputSpec
     for buffers in (True, False):
         model, _ = construct_seeded(make, _SEED)
         randomise(model, _SEED, buffers)
-        if _gives_finite(model.eval(), specs):
+        if _gives_finite(model, specs):
             return model
-    return construct_seeded(make, _SEED)[0].eval()
+    return construct_seeded(make, _SEED)[0]
 
 
 def _gives_finite(model: torch.nn.Module, specs: Sequence[InputSpec]) -> bool:

@@ -92,7 +92,8 @@ FIXTURES = {
     "log softmax": Fixture("return F.log_softmax(x, dim=0)", ROWS),
     "layer norm": Fixture("return self.n(x)", two(tensor(4, 37), tensor(5, 37)), "self.n = nn.LayerNorm(37)"),
     "group norm": Fixture("return F.relu(self.n(x))", IMAGES, "self.n = nn.GroupNorm(2, 6)"),
-    "batch norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6)"),
+    "batch norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6); self.eval()"),
+    "batch norm in training": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6)"),
     "instance norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.InstanceNorm2d(6, affine=True)"),
     "linear": Fixture("return self.l(x)", two(tensor(4, 37), tensor(9, 37)), "self.l = nn.Linear(37, 20)"),
     "layer without a name of its own": Fixture(
@@ -254,7 +255,9 @@ FIXTURES = {
         "self.c1 = nn.Conv2d(6, 6, 3, padding=1); self.b1 = nn.BatchNorm2d(6); self.c2 = nn.Conv2d(6, 6, 3, padding=1)",
     ),
     "encoder layer": Fixture(
-        "return self.m(x)", two(tensor(5, 2, 8), tensor(7, 3, 8)), "self.m = nn.TransformerEncoderLayer(8, 2, 16)"
+        "return self.m(x)",
+        two(tensor(5, 2, 8), tensor(7, 3, 8)),
+        "self.m = nn.TransformerEncoderLayer(8, 2, 16); self.eval()",
     ),
 }
 

@@ -150,7 +150,19 @@ def trace(
 def _traced(function: Callable[..., Any], *arguments: Any) -> GraphModule:
     """The functional graph of a function over core aten operators."""
     functional = torch.func.functionalize(function, remove="mutations")
-    return make_fx(functional, decomposition_table=_decompositions(), _allow_non_fake_inputs=True)(*arguments)
+    traced = make_fx(functional, decomposition_table=_decompositions(), _allow_non_fake_inputs=True)(*arguments)
+    _drop_updates(traced, len(pytree.tree_leaves(arguments[0])))
+    return traced
+
+
+def _drop_updates(traced: GraphModule, state: int) -> None:
+    """Remove what is written into the first `state` placeholders when all is computed: running statistics, which a
+    training-mode batch norm updates beside its result. Verdicts are about results."""
+    held = [node for node in traced.graph.nodes if node.op == "placeholder"][:state]
+    for node in [node for node in traced.graph.nodes if node.target is torch.ops.aten.copy_.default]:
+        if node.args[0] in held and not node.users:
+            traced.graph.erase_node(node)
+    traced.graph.eliminate_dead_code()
 
 
 def _writes_in_place(traced: GraphModule) -> bool:

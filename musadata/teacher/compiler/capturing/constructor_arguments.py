@@ -100,7 +100,7 @@ class _Constructor:
         changed = _bind(self._kind, self._arguments)
         changed.arguments[name] = value
         try:
-            return self._kind(*changed.args, **changed.kwargs).eval()
+            return self._kind(*changed.args, **changed.kwargs)
         except Exception:  # the reference allows no such value
             return None
 

@@ -171,7 +171,7 @@ def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph
 
 
 _PLAIN_NAMES = (
-    (re.compile(r"_?native_batch_norm(_legit)?(_no_training)?"), "batch_norm"),
+    (re.compile(r"_?native_batch_norm(_legit)?(_no_training|_functional)?"), "batch_norm"),
     (re.compile(r"native_(layer|group)_norm"), r"\1_norm"),
     (re.compile(r"(max_pool\dd)_with_indices"), r"\1"),
     (re.compile(r"convolution"), "conv"),

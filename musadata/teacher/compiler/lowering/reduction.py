@@ -214,7 +214,7 @@ def _layer_norm(c: Call) -> Results:
     return _normalised(c, source, dims, lambda index: index[: rank - inner], lambda index: index[rank - inner :])
 
 
-@rule("_native_batch_norm_legit", "native_batch_norm")
+@rule("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "native_batch_norm")
 def _batch_norm(c: Call) -> Results:
     if c.node.arguments.get("training") is False:
         return _frozen_norm(c)
