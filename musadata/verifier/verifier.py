@@ -1,7 +1,7 @@
 """The stages of a verdict, in order: extract, legality, compile, execute, compare, profile, time."""
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -17,6 +17,7 @@ from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.shared_compile import SharedCompile
 from musadata.verifier.extract import extract
 from musadata.verifier.feedback import write_feedback
+from musadata.verifier.protocol.access_counts import CountedCall
 from musadata.verifier.protocol.entry_points import IMPORT_CANDIDATE, RUN_REFERENCE, module_of
 from musadata.verifier.protocol.message_encoding import serve_candidate
 from musadata.verifier.protocol.unit_tests import UnitTestRun
@@ -33,6 +34,7 @@ from musadata.verifier.task_from_reference import (
 )
 from musadata.verifier.trusted.candidate_run import execute
 from musadata.verifier.trusted.candidate_session import Compilations
+from musadata.verifier.trusted.counting_run import run_counted
 from musadata.verifier.trusted.expectation import BadReference
 from musadata.verifier.trusted.judge import Judgement, rejected
 from musadata.verifier.trusted.plan import SEED_POLICY, Exercise, MeasureSet, collect_shapes
@@ -200,6 +202,17 @@ class Verifier:
             Outage: the machine failed.
         """
         return run_unit_test(self._opened, task, test, programs, right)
+
+    def count_accesses(self, task: Task, candidate: str, windows: Mapping[str, int], most: int) -> CountedCall:
+        """Count what an accepted candidate's kernels do to memory in one call on the task's own inputs.
+
+        Only the emulated backend counts, as far as `most` accesses of threads. `windows`: by a kernel's name, the bytes
+        of its widest vector type, whose components count as one access.
+
+        Raises:
+            Outage: the machine failed.
+        """
+        return run_counted(self._opened, task, candidate, windows, most)
 
     def read_reference(self, reference: str) -> LoneReference:
         """A reference that comes alone; see `musadata.verifier.task_from_reference`.

@@ -1,5 +1,6 @@
 """The functions of the sandboxed side that the trusted side has called, by name: it never imports them."""
 
+COUNT_ACCESSES = "musadata.verifier.sandboxed.count_accesses:count_accesses"
 IMPORT_CANDIDATE = "musadata.verifier.sandboxed.execute:import_candidate"
 RUN_CANDIDATE = "musadata.verifier.sandboxed.execute:run_candidate"
 RUN_REFERENCE = "musadata.verifier.sandboxed.oracle:run_reference"

@@ -12,7 +12,7 @@ from musadata.sandbox import Limits, Sandbox
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.built import Built, Compile
 from musadata.verifier.compilation.speculative_compile import predict_sources
-from musadata.verifier.protocol.entry_points import RUN_UNIT_TEST, TIME_REFERENCE, module_of
+from musadata.verifier.protocol.entry_points import COUNT_ACCESSES, RUN_UNIT_TEST, TIME_REFERENCE, module_of
 from musadata.verifier.rules.native.called_functions import named_in
 from musadata.verifier.rules.native.native_code import check_native_code
 from musadata.verifier.trusted.baseline_pool import BaselinePool
@@ -78,7 +78,9 @@ def open_resources(
         devices=backend.devices,
         environment=dict(backend.environment),
     )
-    candidates = open_sandbox((*backend.preload, module_of(RUN_UNIT_TEST)), setup=backend.setup)
+    candidates = open_sandbox(
+        (*backend.preload, module_of(RUN_UNIT_TEST), module_of(COUNT_ACCESSES)), setup=backend.setup
+    )
     measuring = [module_of(TIME_REFERENCE)] if backend.times else []
     own = [candidates]
     if backend.devices or shared is None:

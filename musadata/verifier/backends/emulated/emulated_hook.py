@@ -1,6 +1,7 @@
 """Inside the process in which a candidate runs: the device, the replaced `load_inline`, and the records of both."""
 
 import ctypes
+from collections.abc import Mapping
 from functools import cache
 
 from musadata.verifier.backends.device_records import Records
@@ -96,6 +97,24 @@ def end_call() -> None:
 def take_records() -> Records:
     """What happened since the last call, or since `activate`; starts afresh."""
     return prepare().take_records()
+
+
+def load_counter() -> None:
+    """Have accesses counted and not checked in this process; before a candidate is loaded."""
+    prepare().load_counter()
+
+
+def count_accesses(most: int, windows: Mapping[str, int]) -> None:
+    """Count what kernels do from now on, as far as `most` accesses of threads.
+
+    `windows`: by a kernel's name, the bytes of its widest vector type, whose components are one access.
+    """
+    prepare().count_accesses(most, windows)
+
+
+def take_counts() -> str:
+    """What was counted, a launch after the other; see `musadata.verifier.protocol.access_counts`."""
+    return prepare().take_counts()
 
 
 def guard_memory(poison: int) -> None:

@@ -53,6 +53,7 @@ class Libraries:
     runtime: Path
     device: Path
     checker: Path
+    counter: Path
     bridge: Path
     support: Path
 
@@ -86,6 +87,7 @@ def build_libraries() -> Libraries:
         runtime=folder / "libmusadata_runtime.so",
         device=folder / "libmusadata_device.so",
         checker=folder / "libmusadata_checker.so",
+        counter=folder / "libmusadata_counter.so",
         bridge=build_bridge(toolchain),
         support=build_support((f"-I{cuda_headers()}",), cuda_headers(), toolchain),
     )
@@ -94,11 +96,11 @@ def build_libraries() -> Libraries:
 def _build(toolchain: Toolchain, folder: Path) -> None:
     # The slowest first, so that two compilers at a time end together.
     heavy = _sources("device")
-    light = _sources("runtime") + _sources("checker")
+    light = _sources("runtime") + _sources("checker") + _sources("counter")
     flags = ["-std=c++20", "-fPIC", "-w", f"-I{cuda_headers()}"]
     objects = compile_objects(toolchain, heavy, ["-O1", *flags, *toolchain.include_flags], folder)
     objects += compile_objects(toolchain, light, ["-O2", *flags], folder)
-    for part in ("runtime", "device", "checker"):
+    for part in ("runtime", "device", "checker", "counter"):
         target = folder / f"libmusadata_{part}.so"
         own = [file for file in objects if file.name.startswith(f"{part}-")]
         needed = toolchain.library_flags if part == "device" else []

@@ -1,6 +1,7 @@
 """The emulator's shared libraries, as Python sees them."""
 
 import ctypes
+from collections.abc import Mapping
 
 from musadata.verifier.backends.device_records import Fault, Records, read_launches, read_rows
 from musadata.verifier.backends.emulated.emulated_toolchain import Libraries
@@ -34,10 +35,28 @@ class Runtime:
             getattr(self._runtime, name).restype = ctypes.c_size_t
         self._runtime.musadata_configure.argtypes = [ctypes.c_int, ctypes.c_uint64, *[ctypes.c_int] * 4]
         self._device.musadata_device_install()
+        self._libraries = libraries
+        self._counter: ctypes.CDLL | None = None
         self.order = Order(self._runtime)
 
     def configure(self, order: int, seed: int, poison: int, null_kernels: bool, check: int, settled: bool) -> None:
         self._runtime.musadata_configure(order, seed & (1 << 64) - 1, poison, int(null_kernels), check, int(settled))
+
+    def load_counter(self) -> None:
+        """Have accesses counted instead of checked in this process, by all candidates that it loads from now on."""
+        self._counter = ctypes.CDLL(str(self._libraries.counter), mode=ctypes.RTLD_GLOBAL)
+        self._counter.musadata_take_counts.restype = ctypes.c_char_p
+        self._counter.musadata_count.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
+
+    def count_accesses(self, most: int, windows: Mapping[str, int]) -> None:
+        assert self._counter is not None
+        lines = "".join(f"{kernel}\t{size}\n" for kernel, size in windows.items())
+        self._counter.musadata_count(most, lines.encode())
+
+    def take_counts(self) -> str:
+        assert self._counter is not None
+        counts: bytes = self._counter.musadata_take_counts()
+        return counts.decode("utf-8", "replace")
 
     def set_fault_descriptor(self, descriptor: int) -> None:
         self._runtime.musadata_set_fault_descriptor(descriptor)

@@ -143,6 +143,9 @@ void end_turn(uint64_t linear, std::vector<Waiting>* waiting) {
     return;
   }
   check_overruns();
+  if (g_checker != nullptr && g_checker->block_stops != nullptr) {
+    g_checker->block_stops(!block_waits_for_grid());
+  }
   if (block_waits_for_grid()) {
     waiting->push_back({linear, put_block_away(), keep_shared()});
   }
@@ -399,6 +402,9 @@ void musadata_fill(void* target, int value, size_t bytes) {
 void musadata_adopt_symbol(const void* address, size_t bytes) { adopt_symbol(const_cast<void*>(address), bytes); }
 
 void musadata_note_argument(const char* kernel, const void* address) {
+  if (g_checker != nullptr && g_checker->argument != nullptr) {
+    g_checker->argument(kernel, address);
+  }
   constexpr size_t kJustOutside = 4096;  // a pointer to the end of an array is legal
   BlockRange range;
   const Lookup lookup = find_block(address, &range);

@@ -46,11 +46,13 @@ enum class Checking { kOff, kBrief, kFull };
 void set_checking(Checking checking);
 Checking checking();
 
-// Through these the runtime calls the checker.
+// Through these the runtime calls the checker, or what counts accesses in its place. The last two may be null.
 struct CheckerHooks {
   void (*launch_begins)();
   void (*launch_ends)();
   void (*settle)();  // the reports are about to be taken
+  void (*block_stops)(bool finished);  // at its end, or where it waits for the grid
+  void (*argument)(const char* kernel, const void* address);  // a pointer that the next launch is given
 };
 void set_checker(const CheckerHooks* hooks);
 void settle_checker();

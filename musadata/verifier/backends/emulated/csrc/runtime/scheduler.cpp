@@ -523,6 +523,16 @@ bool running_thread(RunningThread* thread) {
   return true;
 }
 
+uint64_t barriers_passed() { return g_barrier_epoch; }
+
+uint64_t collectives_passed() {
+  uint64_t passed = 0;
+  for (const Warp& warp : g_warps) {
+    passed += warp.epoch;
+  }
+  return passed;
+}
+
 }  // namespace emulator
 
 using namespace emulator;

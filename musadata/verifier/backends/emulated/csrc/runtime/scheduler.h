@@ -41,6 +41,10 @@ struct RunningThread {
 };
 bool running_thread(RunningThread* thread);
 
+// What the block that ran last has passed: barriers, and collectives of all its warps.
+uint64_t barriers_passed();
+uint64_t collectives_passed();
+
 // A repeatable stream of numbers, the same with every standard library.
 uint64_t next_random();
 
