@@ -20,6 +20,7 @@ from musadata.config import (
     Config,
     QuestionsConfig,
     RequestsConfig,
+    RewardsConfig,
     SamplingConfig,
     SourceConfig,
     SourceType,
@@ -54,6 +55,7 @@ _SECTION_KINDS = {
     "sampling": SamplingConfig,
     "unit_tests": UnitTestsConfig,
     "questions": QuestionsConfig,
+    "rewards": RewardsConfig,
 }
 SECTIONS: dict[str, tuple[Any, str]] = {
     name: (kind, _GUIDES["sections"][name]) for name, kind in _SECTION_KINDS.items()

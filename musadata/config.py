@@ -19,6 +19,7 @@ from musadata.asking_config import (
     UnitTestsConfig,
 )
 from musadata.errors import MusadataError
+from musadata.training_config import RewardsConfig, SamplingConfig
 
 
 class SourceType(StrEnum):
@@ -172,28 +173,6 @@ class VerifierConfig:
 
 
 @dataclass(frozen=True)
-class SamplingConfig:
-    """What becomes of verified candidates.
-
-    Attributes:
-        turns: answers per conversation at the most.
-        keep: accepted candidates kept per task, chosen to differ.
-        speedup_weight: the paper's lambda: what each unit of speedup over eager PyTorch adds to an accepted answer's
-            reward.
-        speedup_cap: the paper's nu_max: the most units of speedup that count.
-        first_turn_weight: PrimeEcho's alpha.
-        early_bonus: bonus for success, per turn, earliest first.
-    """
-
-    turns: int = 3
-    keep: int = 4
-    speedup_weight: float = 0.5
-    speedup_cap: float = 4.0
-    first_turn_weight: float = 0.75
-    early_bonus: tuple[float, ...] = (0.2, 0.1, 0.0)
-
-
-@dataclass(frozen=True)
 class Config:
     """The whole run.
 
@@ -216,9 +195,10 @@ class Config:
     teachers: tuple[TeacherConfig, ...] = ()
     requests: RequestsConfig = field(default_factory=RequestsConfig)
     verifier: VerifierConfig = VerifierConfig()
-    sampling: SamplingConfig = SamplingConfig()
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
     unit_tests: UnitTestsConfig = field(default_factory=UnitTestsConfig)
     questions: QuestionsConfig = field(default_factory=QuestionsConfig)
+    rewards: RewardsConfig = field(default_factory=RewardsConfig)
 
 
 def load_config(path: str | Path) -> Config:
@@ -298,6 +278,9 @@ _BOUNDS = {
     "unit_tests.mutants": (1, 100),
     "unit_tests.least_caught": (0, 1),
     "questions.per_task": (0, 100),
+    "rewards.at_once": (0, 4096),
+    "rewards.seconds": (0.1, math.inf),
+    "rewards.batch_seconds": (0.1, math.inf),
 }
 
 

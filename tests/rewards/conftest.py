@@ -1,0 +1,1 @@
+from tests.verifier.conftest import relu, relu_reference  # noqa: F401 (fixtures)
