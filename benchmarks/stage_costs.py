@@ -104,7 +104,7 @@ class Recorded:
             self.annotations |= {one.task_id: one for one in read_shard(corpus, "annotations", shard, Annotation)}
             candidates = {one.candidate_id: one for one in read_shard(corpus, "candidates", shard, Candidate)}
             for trajectory in read_shard(corpus, "trajectories", shard, Trajectory):
-                texts = [message.content for message in trajectory.messages if message.role == "assistant"]
+                texts = [turn.answer for turn in trajectory.turns]
                 for candidate_id, text in zip(trajectory.candidates, texts, strict=True):
                     self._record(candidates[candidate_id], text)
         tasks = [task for shard in shards for task in read_shard(corpus, "tasks", shard, Task)]

@@ -345,6 +345,7 @@ class Candidate:
     reward_validity: float = 0.0  # these three add up to `reward`, see `musadata.verifier.reward.RewardParts`
     reward_correctness: float = 0.0
     reward_speed: float = 0.0
+    timings: tuple[Timing, ...] = ()  # as in `Verdict`
 
 
 @dataclass(frozen=True)
@@ -434,8 +435,21 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """One answer of a conversation and the message that it answers, word for word."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
 class Trajectory:
-    """A conversation of at most three answers, ending at the first accepted one."""
+    """A conversation of at most three answers, ending at the first accepted one.
+
+    `turns` are the conversation as it was held. In `messages`, which trainers read, the only assistant's message is an
+    accepted answer: failed ones are quoted in the user's message, so that none becomes a target in a trainer that
+    learns from every answer.
+    """
 
     trajectory_id: str
     schema_version: int
@@ -449,6 +463,7 @@ class Trajectory:
     trajectory_return: float  # PrimeEcho's return
     teacher: str
     split: str
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)

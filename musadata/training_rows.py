@@ -4,6 +4,7 @@ As in `musadata.records`, each is a frozen dataclass from which its Arrow schema
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from musadata.records import ErrorClass, OperatorFamily
 
@@ -18,19 +19,26 @@ class ChatMessage:
 
 @dataclass(frozen=True)
 class SftRow:
-    """Supervised fine-tuning: the loss is on `completion` only."""
+    """Supervised fine-tuning: the loss is on `completion` only.
+
+    `conversation` is prompt and completion in one, for trainers that learn from every answer of an assistant: there the
+    failed answers of a prompt are quoted in the user's message. `evidence` is JSON: what the completion was made from,
+    for the families whose completions musadata words itself.
+    """
 
     sft_id: str
     schema_version: int
     task_id: str
-    family: str  # reasoning, generation, reasoned, repair: see `musadata.corpus.views.sft_rows`
+    family: str  # see the functions of `musadata.corpus.views`
     prompt: tuple[ChatMessage, ...]
     completion: tuple[ChatMessage, ...]
-    conversation: tuple[ChatMessage, ...]  # both in one, for trainers that want it so; train on the last message only
+    conversation: tuple[ChatMessage, ...]
     operator_family: OperatorFamily
     license: str
     teacher: str
     split: str
+    candidate_id: str = ""  # the program that is learnt, or asked about; "" for none
+    evidence: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,9 +62,20 @@ class RftRow:
     speedup: float | None = None
 
 
+class PreferenceKind(StrEnum):
+    """Why one answer is preferred to the other."""
+
+    RIGHT = "right over wrong"
+    HONEST = "honest over cheating"
+    FASTER = "faster over slower"
+
+
 @dataclass(frozen=True)
 class PreferenceRow:
-    """A pair for DPO: an accepted and a failed answer to the same prompt."""
+    """A pair for DPO: two answers to the same prompt, of which `chosen` was accepted.
+
+    `decisions` says in how many places their programs differ: 1 for a single fault that is mended, or a single change.
+    """
 
     preference_id: str
     schema_version: int
@@ -68,12 +87,14 @@ class PreferenceRow:
     rejected_id: str
     chosen_reward: float
     rejected_reward: float
-    rejected_error: ErrorClass
+    rejected_error: ErrorClass | None  # None if it was accepted, but slower
     operator_family: OperatorFamily
     license: str
     teacher: str
     split: str
     chosen_reward_speed: float = 0.0  # as in `RftRow`; a failed answer has none
+    kind: PreferenceKind = PreferenceKind.RIGHT
+    decisions: int = 0
 
 
 @dataclass(frozen=True)

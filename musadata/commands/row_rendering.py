@@ -97,11 +97,9 @@ def _trajectory(row: Trajectory) -> RenderableType:
         "outcomes": " → ".join(row.outcomes),
         "rewards": ", ".join(f"{reward:+.2f}" for reward in row.rewards) + f"; return {row.trajectory_return:+.2f}",
     }
-    outcomes = iter(row.outcomes)
-    said = []
-    for message in row.messages:
-        outcome = next(outcomes, "") if message.role == "assistant" else ""
-        said.append(_say(message.role, message.content, outcome or ("trained on" if message.loss else "")))
+    said = [_say(one.role, one.content, "") for one in row.messages if one.role == "system"]
+    for turn, outcome in zip(row.turns, row.outcomes, strict=False):
+        said += [_say("user", turn.question, ""), _say("assistant", turn.answer, outcome)]
     return Group(_title(row.trajectory_id), _badge(row.success, ""), _facts(facts), *said)
 
 

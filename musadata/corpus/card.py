@@ -115,8 +115,7 @@ def describe_dataset_info(manifest: dict[str, Any]) -> dict[str, Any]:
     """LLaMA-Factory's entries for sft and rft: one per train shard.
 
     It takes a file or a whole folder, and a folder would train on the validation and test files too. `sharegpt` because
-    its `openai` formatting appended text to the system prompt; `mask_history: true` in the training config keeps the
-    loss on the last answer.
+    its `openai` formatting appended text to the system prompt.
     """
     tags = {f"{tag}_tag": tag for tag in ("role", "content", "user", "assistant", "system")}
     entries = {}

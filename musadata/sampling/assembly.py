@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from musadata.config import SamplingConfig
-from musadata.records import SCHEMA_VERSION, Candidate, ErrorClass, Message, Task, Trajectory
+from musadata.records import SCHEMA_VERSION, Candidate, ErrorClass, Message, Task, Trajectory, Turn
 from musadata.rows import content_id
 from musadata.sampling.diversity import choose_diverse
 from musadata.sampling.returns import trajectory_return
 from musadata.sampling.rollout import Attempt
 from musadata.sampling.structure import describe_structure
+from musadata.teacher.prompts import quote_answers, render_repair
+from musadata.training_rows import ChatMessage
 from musadata.verifier.extract import extract
 from musadata.verifier.reward import reward_parts
 
@@ -75,6 +77,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         reward_correctness=parts.correctness,
         reward_speed=parts.speed,
         **answer.provenance(),
+        timings=verdict.timings,
     )
 
 
@@ -83,15 +86,13 @@ def _trajectory(
 ) -> Trajectory:
     last = conversation[-1]
     success = last.verdict.accepted
-    spoken = [Message(one.role, one.content, loss=False) for one in last.request.messages]
-    messages = (*spoken, Message("assistant", last.answer.text, loss=success))
     rewards = tuple(candidate.reward for candidate in chain)
     judged = [None if one.error_class is ErrorClass.INFRA else one.reward for one in chain]
     return Trajectory(
         trajectory_id=content_id("trajectory", [candidate.candidate_id for candidate in chain]),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
-        messages=messages,
+        messages=_messages(last),
         candidates=tuple(candidate.candidate_id for candidate in chain),
         outcomes=tuple(_outcome(attempt) for attempt in conversation),
         rewards=rewards,
@@ -100,7 +101,16 @@ def _trajectory(
         trajectory_return=trajectory_return(judged, success, config),
         teacher=last.answer.teacher or teacher,
         split=task.split,
+        turns=tuple(Turn(attempt.request.messages[-1].content, attempt.answer.text) for attempt in conversation),
     )
+
+
+def _messages(last: Attempt) -> tuple[Message, ...]:
+    """The conversation as trainers read it: see `Trajectory`."""
+    answer = ChatMessage("assistant", last.answer.text)
+    comment = () if last.verdict.accepted else render_repair(last.verdict.feedback)
+    spoken = quote_answers((*last.request.messages, answer, *comment))
+    return tuple(Message(one.role, one.content, loss=one.role == "assistant") for one in spoken)
 
 
 def _outcome(attempt: Attempt) -> str:

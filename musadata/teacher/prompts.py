@@ -63,6 +63,21 @@ def render_repair(feedback: str) -> tuple[ChatMessage, ...]:
     return (ChatMessage("user", _fill("repair", feedback=feedback.strip())),)
 
 
+def quote_answers(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    """A conversation as one question: every answer that was commented on stands inside it, word for word.
+
+    An answer at the end stays a message of its own.
+    """
+    system, (first, *rest) = messages[:1], messages[1:]
+    pairs = list(zip(rest[::2], rest[1::2], strict=False))
+    quoted = [
+        _fill("quoted_answer", number=str(number), answer=answer.content.strip(), comment=comment.content.strip())
+        for number, (answer, comment) in enumerate(pairs, 1)
+    ]
+    question = ChatMessage(first.role, "".join([first.content, *quoted]))
+    return (*system, question, *rest[2 * len(pairs) :])
+
+
 def render_correction(claims: Sequence[str]) -> tuple[ChatMessage, ...]:
     """The request to write the six steps again, without these claims; of many, the first ones."""
     listed = [f"- {claim}" for claim in claims[:_MOST_CLAIMS]]

@@ -39,6 +39,7 @@ from musadata.records import (
     TensorFact,
     Trace,
     Trajectory,
+    Turn,
     UnitTest,
     VerifyStage,
 )
@@ -112,13 +113,42 @@ CANDIDATE = """import torch
 from torch import nn
 from torch.utils.cpp_extension import load_inline
 
-kernel = load_inline("k{number}", cpp_sources="", cuda_sources="__global__ void k() {{}}", functions=["f"])
+cuda_source = r\"\"\"
+__global__ void softmax_kernel(const float* x, float* y, int total) {{
+{body}
+}}
+\"\"\"
+
+kernel = load_inline("k{number}", cpp_sources="", cuda_sources=cuda_source, functions=["f"])
 
 
 class ModelNew(nn.Module):
     def forward(self, x):
         return kernel.f(x)
 """
+
+# What accepted programs do, each unlike the others; a failed one lacks the first line.
+BODIES = (
+    """    __shared__ float partial[256];
+    partial[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x];
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half) partial[threadIdx.x] += partial[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) y[blockIdx.x] = partial[0];""",
+    """    if (blockIdx.x * blockDim.x + threadIdx.x >= total) return;
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = expf(x[i]);""",
+    """    const int step = gridDim.x * blockDim.x;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) {
+        const float4 value = reinterpret_cast<const float4*>(x)[i];
+        y[4 * i] = expf(value.x) + expf(value.y) + expf(value.z) + expf(value.w);
+    }""",
+    """    float sum = x[blockIdx.x * 32 + threadIdx.x];
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffff, sum, offset);
+    if (threadIdx.x % 32 == 0) y[blockIdx.x] = sum;""",
+)
 
 
 def make_task(number: int) -> Task:
@@ -177,7 +207,7 @@ def make_kernel(task: Task) -> Kernel:
         provenance=Provenance("git:rows", "", "0" * 40, "rows/ops.py", "3-4", "MIT"),
         equivalent="softmax_ref of rows/ops.py, by its name",
         task_id=task.task_id,
-        candidate=CANDIDATE.format(number=0),
+        candidate=CANDIDATE.format(number=0, body=BODIES[0]),
         split=task.split,
     )
 
@@ -185,10 +215,12 @@ def make_kernel(task: Task) -> Kernel:
 def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candidate], Trajectory]:
     """One conversation whose answers end as `outcomes` say: "accepted" or an error class."""
     candidates: list[Candidate] = []
-    messages = [Message("system", "You write CUDA.", False), Message("user", f"Write {task.name} in CUDA.", False)]
+    turns: list[Turn] = []
     for turn, outcome in enumerate(outcomes, 1):
-        source = CANDIDATE.format(number=f"{sample}{turn}")
         accepted = outcome == "accepted"
+        body = BODIES[sample % len(BODIES)]
+        lines = body if accepted else "\n".join([*body.splitlines()[1:], f"    // {turn}"])
+        source = CANDIDATE.format(number=sample, body=lines)
         candidates.append(
             Candidate(
                 candidate_id=content_id("candidate", task.task_id, sample, turn),
@@ -215,15 +247,14 @@ def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candida
                 split=task.split,
             )
         )
-        messages.append(Message("assistant", f"Sample {sample}.\n```python\n{source}```", accepted))
-        if not accepted and turn < len(outcomes):
-            messages.append(Message("user", "Output 0 differs at [0, 1].", False))
+        question = "Output 0 differs at [0, 1]." if turns else f"Write {task.name} in CUDA."
+        turns.append(Turn(question, f"Sample {sample}.\n```python\n{source}```"))
     success = outcomes[-1] == "accepted"
     return candidates, Trajectory(
         trajectory_id=content_id("trajectory", task.task_id, sample),
         schema_version=1,
         task_id=task.task_id,
-        messages=tuple(messages),
+        messages=_messages(turns, success),
         candidates=tuple(candidate.candidate_id for candidate in candidates),
         outcomes=tuple(outcomes),
         rewards=tuple(candidate.reward for candidate in candidates),
@@ -232,7 +263,15 @@ def converse(task: Task, sample: int, outcomes: list[str]) -> tuple[list[Candida
         trajectory_return=float(success),
         teacher="compiler",
         split=task.split,
+        turns=tuple(turns),
     )
+
+
+def _messages(turns: list[Turn], success: bool) -> tuple[Message, ...]:
+    said = "\n\n".join(text for turn in turns for text in (turn.question, turn.answer))
+    said = said.removesuffix(turns[-1].answer) if success else said
+    answer = (Message("assistant", turns[-1].answer, True),) if success else ()
+    return (Message("system", "You write CUDA.", False), Message("user", said, False), *answer)
 
 
 @pytest.fixture(scope="session")
@@ -242,7 +281,7 @@ def make_row() -> types.SimpleNamespace:
 
 
 CONFIG = Config(sources=(SourceConfig(SourceType.PACKAGE, name="torch"),), seed=5, shards=2)
-CONVERSATIONS = (["accepted"], ["correctness", "accepted"], ["compile", "runtime", "correctness"])
+CONVERSATIONS = (["accepted"], ["correctness", "accepted"], ["compile", "runtime", "correctness"], ["accepted"])
 
 
 def build_corpus(path: str, tasks: int = 14) -> None:

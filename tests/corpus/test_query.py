@@ -32,7 +32,7 @@ def test_nested_columns_and_joins_work(whole_corpus):
            FROM tasks t JOIN candidates c USING (task_id)
            WHERE c.accepted GROUP BY 1""",
     )
-    assert table is not None and table.to_pylist() == [{"license": "BSD-3-Clause", "n": 28, "reward": 1.0}]
+    assert table is not None and table.to_pylist() == [{"license": "BSD-3-Clause", "n": 42, "reward": 1.0}]
 
 
 def test_datasets_without_rows_are_views_with_all_their_columns(tmp_path):

@@ -6,19 +6,25 @@ import json
 import pytest
 
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows, shape_sets_of, task_of
-from musadata.records import ErrorClass
+from musadata.records import ErrorClass, Timing
 from musadata.rows import plain
 from musadata.teacher.grounding import parse_steps
+from musadata.training_rows import PreferenceKind
+
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|end|>"
+    "{% endgeneration %}{% else %}{{ m.content }}<|end|>{% endif %}{% endfor %}"
+)
 
 
 @pytest.fixture
 def story(make_row):
-    """One task: accepted at once, repaired at the second turn, never solved."""
+    """One task: accepted at once, repaired at the second turn, never solved, and accepted in another way."""
     task = make_row.task(3)
     played = [
         make_row.conversation(task, sample, outcomes)
         for sample, outcomes in enumerate(
-            (["accepted"], ["correctness", "accepted"], ["compile", "runtime", "compile"])
+            (["accepted"], ["correctness", "accepted"], ["compile", "runtime", "compile"], ["accepted"])
         )
     ]
     candidates = [candidate for some, _ in played for candidate in some]
@@ -39,7 +45,7 @@ def test_sft_learns_only_accepted_last_answers(story):
             assert any(source in row.completion[0].content for source in accepted)
     repair = next(row for row in sft_rows(*story) if row.family == "repair")
     assert [message.role for message in repair.prompt] == ["system", "user", "assistant", "user"]
-    assert repair.completion[0].content == trajectories[1].messages[-1].content
+    assert repair.completion[0].content == trajectories[1].turns[-1].answer
 
 
 def test_reasoning_is_learnt_only_where_the_traces_bear_it_out(story):
@@ -60,31 +66,161 @@ def test_a_reasoned_answer_starts_with_the_analysis_that_its_prompt_does_not_hav
     assert not any(first in message.content for message in row.prompt)
 
 
-def test_two_equal_answers_make_one_row(story):
+def test_a_program_is_a_target_once_in_each_family(story):
     task, annotation, candidates, trajectories = story
-    twice = [trajectories[0], dataclasses.replace(trajectories[0], trajectory_id="other")]
-    assert len(sft_rows(task, annotation, candidates, twice)) == len(sft_rows(task, annotation, candidates, twice[:1]))
+    twice = [*trajectories, *(dataclasses.replace(one, trajectory_id="other") for one in trajectories)]
+    by_id = {candidate.candidate_id: candidate.source for candidate in candidates}
+    for view in (sft_rows, rft_rows, preference_rows):
+        rows = view(task, annotation, candidates, twice)
+        targets = [_target(row, by_id) for row in rows if getattr(row, "family", "") != "reasoning"]
+        assert targets and len(set(targets)) == len(targets)
 
 
-def test_rft_holds_the_kept_candidates_with_the_prompt_that_they_were_sampled_from(story):
+def _target(row, by_id):
+    return getattr(row, "family", ""), by_id[getattr(row, "chosen_id", "") or row.candidate_id]
+
+
+def test_a_renamed_program_is_the_same_target(story):
     task, annotation, candidates, trajectories = story
-    rows = rft_rows(*story)
-    assert [row.candidate_id for row in rows] == [one.candidate_id for one in candidates if one.accepted]
-    assert len(rows[1].prompt) == 4  # it was found by repair
+    copy = dataclasses.replace(
+        candidates[0], candidate_id="copy", source=candidates[0].source.replace("softmax_kernel", "my_kernel")
+    )
+    told = dataclasses.replace(trajectories[0], trajectory_id="other", candidates=("copy",))
+    first = dataclasses.replace(candidates[0], kept=True)
+    assert rft_rows(task, annotation, [first, copy], [trajectories[0], told]) == []
+
+
+def test_rft_holds_what_generation_does_not(story):
+    task, annotation, candidates, trajectories = story
+    (shown,) = [row for row in sft_rows(*story) if row.family == "generation"]
+    (further,) = rft_rows(*story)
+    accepted = [one.candidate_id for one in candidates if one.accepted and one.turn == 1]
+    assert [shown.candidate_id, further.candidate_id] == accepted
+    assert len(further.prompt) == 2  # what was found by repair is a target of `repair` alone
     dropped = [dataclasses.replace(candidate, kept=False) for candidate in candidates]
     assert rft_rows(task, annotation, dropped, trajectories) == []
+    assert "generation" in {row.family for row in sft_rows(task, annotation, dropped, trajectories)}
+
+
+def test_a_reasoned_answer_has_another_program_than_generation_where_there_is_one(story):
+    task, annotation, candidates, trajectories = story
+    programs = {row.family: row.candidate_id for row in sft_rows(*story)}
+    assert programs["generation"] != programs["reasoned"]
+    alone = {row.family: row.candidate_id for row in sft_rows(task, annotation, candidates, trajectories[:1])}
+    assert alone["generation"] == alone["reasoned"]
+
+
+def test_a_seeded_fault_that_was_accepted_is_no_target(story):
+    task, annotation, candidates, trajectories = story
+    seeded = [dataclasses.replace(one, fault="off_by_one") if one.accepted else one for one in candidates]
+    assert {row.family for row in sft_rows(task, annotation, seeded, trajectories)} == {"reasoning"}
+    assert rft_rows(task, annotation, seeded, trajectories) == []
+    assert preference_rows(task, annotation, seeded, trajectories) == []
+
+
+def test_no_answer_that_trainers_learn_from_is_a_failed_program(story):
+    """verl, ms-swift, slime and others learn from every assistant's message of a list of messages."""
+    failed = [one.source for one in story[2] if not one.accepted]
+    learnt = [row.conversation for row in (*sft_rows(*story), *rft_rows(*story))]
+    learnt += [trajectory.messages for trajectory in story[3]]
+    learnt += [row.completion for row in sft_rows(*story)] + [row.prompt for row in preference_rows(*story)]
+    for messages in learnt:
+        spoken = [message.content for message in messages if message.role == "assistant"]
+        assert len(spoken) <= 1 and not any(source in text for source in failed for text in spoken)
+
+
+def test_transformers_masks_learn_one_accepted_answer_of_a_conversation(story):
+    tokenizer = pytest.importorskip("transformers").PreTrainedTokenizerFast(tokenizer_object=_bytes_tokenizer())
+    for row in (*sft_rows(*story), *rft_rows(*story)):
+        made = tokenizer.apply_chat_template(
+            [plain(message) for message in row.conversation],
+            chat_template=CHAT_TEMPLATE,
+            return_assistant_tokens_mask=True,
+            return_dict=True,
+        )
+        kept = [token for token, mask in zip(made["input_ids"], made["assistant_masks"], strict=True) if mask]
+        assert tokenizer.decode(kept) == f"{row.completion[0].content}<|end|>"
+
+
+def _bytes_tokenizer():
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={token: index for index, token in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def test_a_repair_quotes_every_failed_answer_and_what_was_said_of_it_word_for_word(story):
+    repair = next(row for row in sft_rows(*story) if row.family == "repair")
+    quoted = repair.conversation[1].content
+    for message in repair.prompt[1:]:
+        assert message.content.strip() in quoted
+    assert [message.role for message in repair.conversation] == ["system", "user", "assistant"]
 
 
 def test_preferences_are_answers_to_the_very_same_prompt(story):
     rows = preference_rows(*story)
     by_id = {candidate.candidate_id: candidate for candidate in story[2]}
-    assert len(rows) == 2
+    assert rows
     for row in rows:
         chosen, rejected = by_id[row.chosen_id], by_id[row.rejected_id]
         assert chosen.accepted and not rejected.accepted
         assert chosen.turn == rejected.turn == 1
         assert row.chosen[0].content != row.rejected[0].content
         assert row.chosen_reward > row.rejected_reward
+        assert row.decisions >= 1
+
+
+def _pair(story, chosen, rejected, **changes):
+    """The story of two samples: an accepted program with one body, and a failed one with another."""
+    task, annotation, candidates, trajectories = story
+    template = candidates[0]
+    body = template.source[template.source.index("__global__") : template.source.index('"""', 200)]
+    right = dataclasses.replace(template, candidate_id="right", source=template.source.replace(body, chosen))
+    wrong = {"candidate_id": "wrong", "accepted": False, "kept": False, "error_class": ErrorClass.RUNTIME}
+    failed = dataclasses.replace(template, **{**wrong, **changes}, source=template.source.replace(body, rejected))
+    told = [
+        dataclasses.replace(trajectories[0], trajectory_id=one.candidate_id, candidates=(one.candidate_id,))
+        for one in (right, failed)
+    ]
+    return preference_rows(task, annotation, [right, failed], told)
+
+
+SHARED = "__global__ void k(float* y) { __shared__ float part[32]; part[threadIdx.x] = y[0]; }\n"
+PLAIN = "__global__ void k(float* y) { y[threadIdx.x] = 1.0f; }\n"
+
+
+def test_a_pair_never_prefers_the_structurally_poorer_program(story):
+    assert _pair(story, PLAIN, SHARED) == []
+    assert _pair(story, PLAIN + PLAIN.replace("void k", "void k2"), PLAIN) == []
+    assert len(_pair(story, SHARED, PLAIN)) == 1
+
+
+def test_honest_over_cheating_is_a_kind_of_its_own_whatever_the_cheat_tries(story):
+    (row,) = _pair(story, PLAIN, SHARED, error_class=ErrorClass.CHEATING)
+    assert row.kind is PreferenceKind.HONEST
+
+
+def test_faster_is_preferred_to_slower_only_where_both_were_measured_beyond_the_noise(story):
+    def timed(low, high):
+        return (Timing("candidate", (low + high) / 2, low, high, 50),)
+
+    accepted = {"accepted": True, "error_class": None}
+    task, annotation, candidates, trajectories = story
+    for fast, slow, found in [((1, 2), (3, 4), 1), ((1, 3), (2, 4), 0), ((1, 2), None, 0)]:
+        times = {0: fast, 3: slow}
+        rows = [
+            dataclasses.replace(one, timings=timed(*times[one.sample]) if times.get(one.sample) else ())
+            for one in candidates
+            if one.sample in times
+        ]
+        made = preference_rows(task, annotation, rows, [trajectories[0], trajectories[3]])
+        assert [(row.kind, row.chosen_id, row.rejected_error) for row in made] == [
+            (PreferenceKind.FASTER, rows[0].candidate_id, None)
+        ] * found
+    assert _pair(story, PLAIN, SHARED, **accepted) == []
 
 
 def test_failures_of_the_infrastructure_are_not_rejected_answers(story):

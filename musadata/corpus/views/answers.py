@@ -1,34 +1,59 @@
 """The answers of one task's conversations, each with what was said before it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TypeVar
 
-from musadata.records import Message, Trajectory
+from musadata.records import Candidate, Message, Trajectory
+from musadata.sampling.diversity import SAME
+from musadata.sampling.structure import describe_structure, similarity
 from musadata.training_rows import ChatMessage
 
 Prompt = tuple[ChatMessage, ...]
-Row = TypeVar("Row")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One answer in a conversation and all that was said before it."""
+class Sampled:
+    """An answer as it was sampled. In `prompt`, earlier answers are messages of their own."""
 
-    candidate_id: str
+    candidate: Candidate
     prompt: Prompt
-    answer: Prompt
+    text: str
+
+    @property
+    def message(self) -> Prompt:
+        return (ChatMessage("assistant", self.text),)
+
+    @property
+    def is_first(self) -> bool:
+        return self.candidate.turn == 1
+
+    @property
+    def is_target(self) -> bool:
+        """Whether it may be learnt. A seeded fault that was accepted changes nothing here, but is no example."""
+        return self.candidate.accepted and not self.candidate.fault
 
 
-def list_turns(trajectories: Sequence[Trajectory]) -> Iterator[Turn]:
-    for trajectory in trajectories:
-        answers = [index for index, message in enumerate(trajectory.messages) if message.role == "assistant"]
-        for candidate_id, index in zip_longest(trajectory.candidates, answers):
-            if candidate_id is None or index is None:
-                raise ValueError(f"{trajectory.trajectory_id} has {len(answers)} answers and other candidates")
-            messages = chat(trajectory.messages[: index + 1])
-            yield Turn(candidate_id, messages[:-1], messages[-1:])
+def list_conversations(
+    candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
+) -> list[tuple[Sampled, ...]]:
+    """The answers of each conversation, turn by turn."""
+    found = {candidate.candidate_id: candidate for candidate in candidates}
+    return [_read(trajectory, found) for trajectory in trajectories]
+
+
+def _read(trajectory: Trajectory, found: dict[str, Candidate]) -> tuple[Sampled, ...]:
+    if len(trajectory.turns) != len(trajectory.candidates):
+        raise ValueError(f"{trajectory.trajectory_id} has {len(trajectory.turns)} answers and other candidates")
+    prompt = chat([message for message in trajectory.messages if message.role == "system"])
+    answers = []
+    for turn, candidate_id in zip(trajectory.turns, trajectory.candidates, strict=True):
+        prompt = (*prompt, ChatMessage("user", turn.question))
+        answer = Sampled(found[candidate_id], prompt, turn.answer)
+        answers.append(answer)
+        prompt = (*prompt, *answer.message)
+    return tuple(answers)
 
 
 def chat(messages: Sequence[Message]) -> Prompt:
@@ -36,9 +61,15 @@ def chat(messages: Sequence[Message]) -> Prompt:
     return tuple(ChatMessage(message.role, message.content) for message in messages)
 
 
-def unique(rows: Iterable[Row], key: Callable[[Row], str]) -> list[Row]:
-    """Without rows whose content was there before: two samples may give the same answer."""
-    first: dict[str, Row] = {}
-    for row in rows:
-        first.setdefault(key(row), row)
-    return list(first.values())
+def different(items: Iterable[Item], source: Callable[[Item], str]) -> list[Item]:
+    """Those whose program is not nearly the same as that of an earlier one."""
+    kept: list[Item] = []
+    for item in items:
+        if not any(same_program(source(item), source(other)) for other in kept):
+            kept.append(item)
+    return kept
+
+
+def same_program(one: str, other: str) -> bool:
+    """Whether two programs teach the same thing: equal but for names, comments and layout, or nearly so."""
+    return one == other or similarity(describe_structure(one), describe_structure(other)) >= SAME

@@ -1,56 +1,134 @@
 """Pairs for preference training: two answers to the very same prompt."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from musadata.corpus.views.answers import Prompt, Turn, list_turns, unique
+from musadata.corpus.views.answers import Prompt, Sampled, list_conversations
+from musadata.corpus.views.changes import list_changes
+from musadata.corpus.views.measured import is_faster, timing_of
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, ErrorClass, Task, Trajectory
 from musadata.rows import content_id
-from musadata.training_rows import PreferenceRow
+from musadata.sampling.structure import describe_structure
+from musadata.teacher.prompts import quote_answers
+from musadata.training_rows import PreferenceKind, PreferenceRow
 
 
 def preference_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[PreferenceRow]:
-    """Accepted against failed answers to the very same prompt, each failed one once.
+    """Accepted over failed answers, and faster over slower ones where both were measured, to the very same prompt.
 
-    Failures of the infrastructure are nobody's fault, so they are not rejected answers.
+    A program is chosen at most once for each kind of pair, against the failed one that differs from it in the fewest
+    places. A chosen side that lacks a technique of the rejected one, or needs more kernels, would teach the worse
+    style: such a pair is left out. Failures of the infrastructure are nobody's fault, so they are not rejected answers.
     """
-    found = {candidate.candidate_id: candidate for candidate in candidates}
-    by_prompt: defaultdict[Prompt, list[Turn]] = defaultdict(list)
-    for turn in list_turns(trajectories):
-        by_prompt[turn.prompt].append(turn)
-    rows = []
-    for turns in by_prompt.values():
-        accepted = [turn for turn in turns if found[turn.candidate_id].accepted]
-        failed = [turn for turn in turns if _is_bad_answer(found[turn.candidate_id])]
-        for index, turn in enumerate(failed if accepted else []):
-            better = accepted[index % len(accepted)]  # spread the pairs over all accepted answers
-            rows.append(_preference(task, better, turn, found))
-    return unique(rows, lambda row: row.preference_id)
+    conversations = list_conversations(candidates, trajectories)
+    by_prompt: defaultdict[Prompt, list[Sampled]] = defaultdict(list)
+    for answers in conversations:
+        for answer in answers:
+            by_prompt[answer.prompt].append(answer)
+    mended = {
+        answers[0].candidate.candidate_id: answers[-1].candidate.source
+        for answers in conversations
+        if answers[0].candidate.fault and answers[-1].is_target
+    }
+    pairs = [pair for asked in by_prompt.values() for pair in (*_right_pairs(asked, mended), *_faster_pairs(asked))]
+    return [_row(task, pair) for pair in _spend_once(pairs)]
 
 
-def _is_bad_answer(candidate: Candidate) -> bool:
+@dataclass(frozen=True)
+class _Pair:
+    kind: PreferenceKind
+    better: Sampled
+    worse: Sampled
+    decisions: int
+
+
+def _right_pairs(asked: Sequence[Sampled], mended: dict[str, str]) -> Iterator[_Pair]:
+    accepted = [answer for answer in asked if answer.is_target]
+    for worse in asked if accepted else ():
+        if not _is_bad(worse.candidate):
+            continue
+        cheats = worse.candidate.error_class is ErrorClass.CHEATING
+        for better in accepted:
+            if cheats or not _is_poorer(better.candidate, worse.candidate):
+                kind = PreferenceKind.HONEST if cheats else PreferenceKind.RIGHT
+                yield _Pair(kind, better, worse, _count_decisions(better.candidate, worse.candidate, mended))
+
+
+def _is_bad(candidate: Candidate) -> bool:
     return not candidate.accepted and candidate.error_class not in (None, ErrorClass.INFRA)
 
 
-def _preference(task: Task, better: Turn, worse: Turn, found: dict[str, Candidate]) -> PreferenceRow:
-    chosen, rejected = found[better.candidate_id], found[worse.candidate_id]
+def _is_poorer(better: Candidate, worse: Candidate) -> bool:
+    """Whether the accepted program does without something that the failed one tried: a technique, or fusion."""
+    one, other = describe_structure(better.source), describe_structure(worse.source)
+    return bool(_techniques(other.features) - _techniques(one.features)) or _kernels(one.features) > _kernels(
+        other.features
+    )
+
+
+def _techniques(features: Sequence[str]) -> set[str]:
+    return {feature for feature in features if not feature.startswith("kernels=")}
+
+
+def _kernels(features: Sequence[str]) -> int:
+    return next((int(one.partition("=")[2]) for one in features if one.startswith("kernels=")), 0)
+
+
+def _count_decisions(better: Candidate, worse: Candidate, mended: dict[str, str]) -> int:
+    """How many faults are mended, where that is all; else the number of places in which the programs differ."""
+    if mended.get(worse.candidate_id) == better.source:
+        return worse.fault.count("+") + 1
+    return len(list_changes(worse.source, better.source))
+
+
+def _faster_pairs(asked: Sequence[Sampled]) -> Iterator[_Pair]:
+    """Neighbours in the order of their measured times that differ beyond the noise."""
+    timed = [
+        (timing.median_ms, answer) for answer in asked if answer.is_target and (timing := timing_of(answer.candidate))
+    ]
+    ranked = [answer for _, answer in sorted(timed, key=lambda pair: (pair[0], pair[1].candidate.candidate_id))]
+    for index, better in enumerate(ranked):
+        worse = next((one for one in ranked[index + 1 :] if is_faster(better.candidate, one.candidate)), None)
+        if worse is not None:
+            decisions = len(list_changes(worse.candidate.source, better.candidate.source))
+            yield _Pair(PreferenceKind.FASTER, better, worse, decisions)
+
+
+def _spend_once(pairs: Sequence[_Pair]) -> list[_Pair]:
+    """Every program at most once on each side of a kind, those that differ least first."""
+    spent: set[tuple[PreferenceKind, str, str]] = set()
+    kept = []
+    for pair in sorted(pairs, key=lambda pair: pair.decisions):
+        sides = {(pair.kind, "better", pair.better.candidate.source), (pair.kind, "worse", pair.worse.candidate.source)}
+        if not sides & spent:
+            spent |= sides
+            kept.append(pair)
+    return kept
+
+
+def _row(task: Task, pair: _Pair) -> PreferenceRow:
+    better, worse = pair.better, pair.worse
+    chosen, rejected = better.candidate, worse.candidate
     return PreferenceRow(
-        preference_id=content_id("preference", task.task_id, better.prompt, better.answer, worse.answer),
+        preference_id=content_id("preference", task.task_id, better.prompt, better.message, worse.message),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
-        prompt=better.prompt,
-        chosen=better.answer,
-        rejected=worse.answer,
+        prompt=quote_answers(better.prompt),
+        chosen=better.message,
+        rejected=worse.message,
         chosen_id=chosen.candidate_id,
         rejected_id=rejected.candidate_id,
         chosen_reward=chosen.reward,
         rejected_reward=rejected.reward,
-        rejected_error=rejected.error_class or ErrorClass.INFRA,
+        rejected_error=rejected.error_class,
         operator_family=task.operator_family,
         license=task.provenance.license,
         teacher=chosen.teacher,
         split=task.split,
         chosen_reward_speed=chosen.reward_speed,
+        kind=pair.kind,
+        decisions=pair.decisions,
     )

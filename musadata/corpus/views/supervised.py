@@ -3,83 +3,107 @@ code in one was accepted by the verifier."""
 
 from collections.abc import Sequence
 
-from musadata.corpus.views.answers import Prompt, chat, list_turns, unique
+from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, Task, Trajectory
 from musadata.rows import content_id
-from musadata.teacher.prompts import render_generation, render_reasoning, render_steps
+from musadata.teacher.prompts import quote_answers, render_generation, render_reasoning, render_steps
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
 
 def sft_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
-    """What one task teaches, in four families.
+    """What one task teaches by its analysis and its accepted programs, in four families.
 
     `reasoning`: facts to the six steps, where the traces bear all of them out. `generation`: facts and analysis to an
     accepted answer. `reasoned`: facts to the analysis followed by an accepted answer, which is what a model without a
-    teacher at its side has to do. `repair`: an answer that failed, the verifier's feedback, and the accepted answer.
+    teacher at its side has to do; its program is another one than that of `generation` where there is a second.
+    `repair`: answers that failed, the verifier's feedback on each, and the accepted answer.
     """
-    analysis = render_steps(annotation.reasoning)
+    conversations = list_conversations(candidates, trajectories)
     rows = []
     if annotation.grounded:
         question = render_reasoning(task, annotation.traces)
-        rows.append(_sft(task, "reasoning", question, _answer(analysis), annotation.teacher))
-    for trajectory in trajectories:
-        if not trajectory.success:
-            continue
-        *before, last = trajectory.messages
-        family = "repair" if len(trajectory.candidates) > 1 else "generation"
-        rows.append(_sft(task, family, chat(before), chat([last]), trajectory.teacher))
-        if annotation.grounded and family == "generation":
-            question = render_generation(task, annotation.traces)
-            completion = _answer(f"{analysis}\n\n{last.content}")
-            rows.append(_sft(task, "reasoned", question, completion, trajectory.teacher))
-    return unique(rows, lambda row: row.sft_id)
+        rows.append(make_sft(task, "reasoning", question, render_steps(annotation.reasoning), annotation.teacher))
+    chosen = choose_first_answers(conversations)
+    for one in chosen[:1]:
+        rows.append(_from_answer(task, "generation", one))
+    for one in chosen[:2][-1:] if annotation.grounded else ():
+        question = render_generation(task, annotation.traces)
+        completion = f"{render_steps(annotation.reasoning)}\n\n{one.text}"
+        rows.append(make_sft(task, "reasoned", question, completion, one.candidate.teacher, one.candidate))
+    repaired = [answers[-1] for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
+    return [*rows, *(_from_answer(task, "repair", one) for one in different(repaired, _program))]
 
 
-def _answer(text: str) -> Prompt:
-    return (ChatMessage("assistant", text),)
+def choose_first_answers(conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
+    """The accepted answers to the first question that differ: those that were kept, or one if none of them was."""
+    first = [answers[0] for answers in conversations if answers[0].is_target and answers[0].is_first]
+    kept = [one for one in first if one.candidate.kept]
+    return different(kept or first[:1], _program)
 
 
-def _sft(task: Task, family: str, prompt: Prompt, completion: Prompt, teacher: str) -> SftRow:
+def _program(answer: Sampled) -> str:
+    return answer.candidate.source
+
+
+def _from_answer(task: Task, family: str, answer: Sampled) -> SftRow:
+    return make_sft(task, family, answer.prompt, answer.text, answer.candidate.teacher, answer.candidate)
+
+
+def make_sft(
+    task: Task,
+    family: str,
+    prompt: Prompt,
+    completion: str,
+    teacher: str,
+    candidate: Candidate | None = None,
+    evidence: str = "",
+) -> SftRow:
+    """A row of `sft`. No message of an assistant in its `conversation` is a failed answer."""
+    answer = (ChatMessage("assistant", completion),)
     return SftRow(
-        sft_id=content_id("sft", task.task_id, prompt, completion),
+        sft_id=content_id("sft", task.task_id, prompt, answer),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         family=family,
         prompt=prompt,
-        completion=completion,
-        conversation=(*prompt, *completion),
+        completion=answer,
+        conversation=(*quote_answers(prompt), *answer),
         operator_family=task.operator_family,
         license=task.provenance.license,
         teacher=teacher,
         split=task.split,
+        candidate_id=candidate.candidate_id if candidate else "",
+        evidence=evidence,
     )
 
 
 def rft_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[RftRow]:
-    """The accepted candidates that were kept because they differ, each with the prompt that it was sampled from."""
-    kept = {candidate.candidate_id: candidate for candidate in candidates if candidate.accepted and candidate.kept}
+    """The further accepted programs of a task, each with the prompt that it was sampled from.
+
+    They are those that were kept because they differ, without the one that `sft` has as `generation`.
+    """
+    chosen = choose_first_answers(list_conversations(candidates, trajectories))
     return [
         RftRow(
-            rft_id=content_id("rft", task.task_id, candidate.candidate_id, turn.prompt, turn.answer),
+            rft_id=content_id("rft", task.task_id, one.candidate.candidate_id, one.prompt, one.message),
             schema_version=SCHEMA_VERSION,
             task_id=task.task_id,
-            candidate_id=candidate.candidate_id,
-            prompt=turn.prompt,
-            completion=turn.answer,
-            conversation=(*turn.prompt, *turn.answer),
-            reward=candidate.reward,
-            structure=candidate.structure,
+            candidate_id=one.candidate.candidate_id,
+            prompt=one.prompt,
+            completion=one.message,
+            conversation=(*one.prompt, *one.message),
+            reward=one.candidate.reward,
+            structure=one.candidate.structure,
             operator_family=task.operator_family,
             license=task.provenance.license,
-            teacher=candidate.teacher,
+            teacher=one.candidate.teacher,
             split=task.split,
-            reward_speed=candidate.reward_speed,
-            speedup=candidate.speedup,
+            reward_speed=one.candidate.reward_speed,
+            speedup=one.candidate.speedup,
         )
-        for turn in list_turns(trajectories)
-        if (candidate := kept.pop(turn.candidate_id, None))
+        for one in chosen[1:]
     ]
