@@ -39,6 +39,7 @@ _MOUNT_SETATTR = 442
 CLONE = {"x86_64": 56, "aarch64": 220}
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/nix", "/gnu")
+_PACKAGES = ("site-packages", "dist-packages")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -58,7 +59,8 @@ def _mount(source: str, target: str, kind: str | None, flags: int, options: str 
 def readable_folders(extra: Iterable[str] = ()) -> list[str]:
     """System folders, this Python with its packages, the project, and `extra`; outer folders first."""
     project = str(Path(__file__).resolve().parents[2])
-    wanted = [*_SYSTEM_FOLDERS, sys.prefix, sys.base_prefix, sys.exec_prefix, project, *extra]
+    packages = [entry for entry in sys.path if Path(entry).name in _PACKAGES]  # PYTHONPATH, a user's own, .pth files
+    wanted = [*_SYSTEM_FOLDERS, sys.prefix, sys.base_prefix, sys.exec_prefix, *packages, project, *extra]
     # A prefix that is the root itself, or somebody's home, would let everything back in.
     bare = {"/", str(Path.home()), "/tmp", "/home", "/root"}
     return sorted({folder for folder in wanted if Path(folder).is_dir() and (folder == project or folder not in bare)})
