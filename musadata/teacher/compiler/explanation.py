@@ -56,6 +56,10 @@ def _sizes(candidate: Candidate) -> list[str]:
 def _work(kernel: Kernel) -> str:
     """What a kernel computes of what, by the graph's names."""
     stores = [f"`{store.buffer.name}`" for store in kernel.stores]
+    if kernel.scans:
+        results = [f"`{stage.local}` ({_WORDS['scans'][stage.kind]})" for stage in kernel.scans]
+        made = f"it makes {_listed(results)}{_reading('of', kernel.scans)} along axis {kernel.scans[0].place}"
+        return f"{made}, then writes {_listed(stores)}{_reading('from it and', kernel.stores)}" if stores else made
     if not kernel.reductions:
         return f"it computes {_listed(stores)}{_reading('from', kernel.stores)}, element by element"
     results = [f"`{stage.local}` ({_WORDS['reductions'][stage.kind]})" for stage in kernel.reductions]

@@ -126,7 +126,7 @@ def _pooling(call: Call) -> list[str]:
 
 def _scan(call: Call) -> list[str]:
     _, length, _ = row_of(call)
-    return [*([say("scan_carry", length=length)] if length > 32 else []), say("exclusive_scan")]
+    return [*([say("scan_carry", length=length)] if length > 256 else []), say("exclusive_scan", length=length)]
 
 
 def _lookup(call: Call) -> list[str]:

@@ -190,6 +190,11 @@ FIXTURES = {
     "variance": Fixture("return x.var(1), x.std(0, keepdim=True)", ROWS),
     "normalised rows": Fixture("return x / x.norm(dim=1, keepdim=True)", ROWS),
     "running sum": Fixture("return torch.cumsum(x, 1)", ROWS),
+    "running results": Fixture(
+        "v, i = torch.cummax(x, 1); return torch.cumsum(F.relu(x), 1).exp(), torch.cumprod(x, 0), v, i",
+        two(tensor(3, 300), tensor(2, 517)),
+    ),
+    "running logsumexp": Fixture("return torch.logcumsumexp(x, 1), torch.cumsum(x > 0, 1)", IMAGES),
     "embedding": Fixture(
         "return self.e(i)",
         two(tensor(3, 4, name="i", high=20), tensor(2, 7, name="i", high=20)),

@@ -26,6 +26,8 @@ QUICK = {
     "gathered product": 0,
     "scattered sum": 3,
     "largest few": 2,
+    "running results": 0,
+    "running logsumexp": 1,
     "folded patches": 4,
     "shrinking": 2,
     "smooth activations": 0,

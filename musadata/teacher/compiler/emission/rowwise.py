@@ -10,7 +10,7 @@ from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, 
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, Variable, of
 from musadata.teacher.compiler.ir.scalar import Local
-from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Store
 
 WARP = 32
 COLLECTIVE = ("sum", "prod", "max", "min", "fast_max")  # reductions that several threads can share
@@ -37,7 +37,7 @@ class Team:
 
 def emit_thread(kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False) -> EmittedKernel:
     """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
-    block, point = _new_block(kernel, size_names), _point_name(kernel)
+    block, point = _new_block(kernel, size_names), point_name(kernel)
     block.write_thread_loop(point, stride, lambda: _work(kernel, block, Team(), point))
     setup = linear_setup(block, kernel.axes, min(128, threads_for(points)), stride=stride)
     schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
@@ -46,7 +46,7 @@ def emit_thread(kernel: Kernel, size_names: Sequence[str], points: int, *, strid
 
 def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> EmittedKernel:
     """One warp per point, partial results combined by shuffles."""
-    block, point = _new_block(kernel, size_names), _point_name(kernel)
+    block, point = _new_block(kernel, size_names), point_name(kernel)
     team = Team("lane", str(WARP), "lane == 0", "warp")
     warps = 4 if points >= 4 else 1
     if warps == 1:
@@ -64,7 +64,7 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> Emitted
 
 def emit_block(kernel: Kernel, size_names: Sequence[str], threads: int, *, shuffle: bool) -> EmittedKernel:
     """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory."""
-    block, point = _new_block(kernel, size_names), _point_name(kernel)
+    block, point = _new_block(kernel, size_names), point_name(kernel)
     memory = threads // WARP if shuffle else threads
     team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory)
     for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
@@ -90,7 +90,7 @@ def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
     return Block([*names_in(kernel, size_names), *inner, *registers, "total", "lane", "k", "step"])
 
 
-def _point_name(kernel: Kernel) -> str:
+def point_name(kernel: Kernel) -> str:
     """The variable of the flat point: the axis itself where there is only one."""
     if len(kernel.axes) == 1:
         return kernel.axes[0].name
@@ -100,11 +100,12 @@ def _point_name(kernel: Kernel) -> str:
 def _work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     """All stages at one point."""
     if len(kernel.axes) > 1:
-        decode(block, point, kernel.axes, _used_axes(kernel))
+        decode(block, point, kernel.axes, used_axes(kernel))
     fixed = frozenset(kernel.axes)
     known: set[str] = set()
     names = _register_names(kernel, block)
     for stage in kernel.stages:
+        assert not isinstance(stage, Scan)
         if isinstance(stage, Reduce):
             block.write()
             _reduce(block, stage, team, fixed, frozenset(known), names[stage.local], kernel)
@@ -130,7 +131,7 @@ def _register_names(kernel: Kernel, block: Block) -> dict[str, str]:
 _FUNCTION_NAMES = frozenset({"sum", "max", "min", "prod", "exp", "sqrt"})
 
 
-def _used_axes(kernel: Kernel) -> frozenset[Variable]:
+def used_axes(kernel: Kernel) -> frozenset[Variable]:
     found = [stage.value.variables for stage in kernel.stages]
     found += [index.variables for stage in kernel.stages if stage.buffer is not None for index in stage.index]
     found += [axis.extent.variables for stage in kernel.stages for axis in stage.axes]

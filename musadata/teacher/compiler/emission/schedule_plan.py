@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.emission import pointwise, register_tiled, rowwise, tiled
+from musadata.teacher.compiler.emission import pointwise, register_tiled, rowwise, scan, tiled
 from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.emission.register_tiled import LARGE, MEDIUM
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
@@ -52,6 +52,8 @@ def extent_hint(axes: Sequence[Variable], hints: dict[str, int]) -> int:
 def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
     """Emit a kernel by the plan, or by the nearest schedule that it allows."""
     total = extent_hint(kernel.axes, hints)
+    if kernel.scans:
+        return _scan(kernel, plan, size_names, total, hints)
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
         return _elements(kernel, plan, size_names, total)
     if plan.tile and tiled.can_tile(kernel):
@@ -79,6 +81,15 @@ def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str
         large = side >= LARGE.rows and blocks >= BUSY_BLOCKS
         return register_tiled.emit_register_tiled(kernel, size_names, LARGE if large else MEDIUM)
     return tiled.emit_tiled(kernel, size_names, rows, cols)
+
+
+def _scan(kernel: Kernel, plan: Plan, size_names: Sequence[str], rows: int, hints: dict[str, int]) -> EmittedKernel:
+    """Threads of their own for many rows, above all if neighbours of a row are far apart and those of rows are not."""
+    length = extent_hint(kernel.scans[0].axes, hints)
+    serial = plan.points in ("thread", "stride")
+    if length <= rowwise.WARP or rows > FULL or (serial and length <= SERIAL_LIMIT):
+        return scan.emit_serial_scan(kernel, size_names, rows)
+    return scan.emit_block_scan(kernel, size_names, _threads(length, rows))
 
 
 def _axes_in(indices: Sequence[Index], axes: tuple[Variable, ...]) -> list[Variable]:

@@ -63,7 +63,7 @@ class Reduction:
     """The inner loops of a loop nest.
 
     `kind`: sum, prod, max, min, argmax, argmin, any, all, or fast_max, a maximum that need not pass NaN on.
-    `extents` are a function of the outer axes, because a window may be cut off and a prefix grows.
+    `extents` are a function of the outer axes, because a window may be cut off.
     """
 
     kind: str
@@ -106,6 +106,16 @@ class Loop:
     body: Callable[[Indices, Indices], Scalar]
     reduction: Reduction | None = None
     contraction: Contraction | None = None
+    scan: "Scanned | None" = None
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """That an element is the sum, product, maximum, minimum or logsumexp (`kind`) of what the body gives for it and for
+    all before it along an axis."""
+
+    kind: str
+    axis: int
 
 
 _LOOP_NAMES = frozenset("i j k n c d h w b g row col oc ic oh ow od kh kw kd lane".split())  # noqa: SIM905
@@ -159,6 +169,14 @@ class Program:
         """Record a reduction; the result is always a buffer until fusion keeps it in a register."""
         buffer = self._new_buffer(name, type, self.node)
         self.loops.append(Loop(buffer, names, body, reduction, contraction))
+        return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
+
+    def scan(
+        self, name: str, type: TensorType, names: tuple[str, ...], scanned: Scanned, body: Callable[[Indices], Scalar]
+    ) -> Value:
+        """Record a scan of the values that `body` gives."""
+        buffer = self._new_buffer(name, type, self.node)
+        self.loops.append(Loop(buffer, names, lambda axes, _: body(axes), scan=scanned))
         return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
 
     def _new_buffer(self, name: str, type: TensorType, node: str) -> Buffer:

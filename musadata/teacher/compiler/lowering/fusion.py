@@ -53,7 +53,26 @@ class Store:
     value: Scalar
 
 
-Stage = Reduce | Store
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """A stage that adds `value` up along an axis: after it, the register `local` holds the result so far. Stages that
+    follow are at the same point of the axis."""
+
+    local: str
+    kind: str
+    axes: tuple[Variable]
+    value: Scalar
+    buffer: Buffer | None
+    index: Indices
+    dtype: str
+
+    @property
+    def place(self) -> int:
+        """The number of its axis."""
+        return next(number for number, axis in enumerate(self.index) if axis.variable == self.axes[0])
+
+
+Stage = Reduce | Store | Scan
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +91,10 @@ class Kernel:
     @property
     def stores(self) -> tuple[Store, ...]:
         return tuple(stage for stage in self.stages if isinstance(stage, Store))
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Scan))
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
@@ -112,6 +135,11 @@ class _Group:
     def fills(self, buffer: Buffer) -> bool:
         return any(member.loop.buffer is buffer for member in self.members)
 
+    @property
+    def scanned(self) -> tuple[Variable, ...]:
+        """The axis along which it scans, if it does."""
+        return self.members[0].inner if self.members[0].loop.scan else ()
+
 
 def group_loops(loops: Sequence[Loop], returned: set[int]) -> list[Kernel]:
     """Kernels for all loops, in an order in which every buffer is filled before it is read.
@@ -151,7 +179,8 @@ def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple
 
 def _alone(loop: Loop) -> _Group:
     axes, variables = variables_of(loop.names, loop.buffer.shape)
-    return _Group(variables, [_Member(loop, axes, ())])
+    inner = tuple(v for v in variables if loop.scan and axes[loop.scan.axis].variable == v)
+    return _Group(tuple(v for v in variables if v not in inner), [_Member(loop, axes, inner)])
 
 
 def _join(loop: Loop, groups: list[_Group]) -> bool:
@@ -163,6 +192,8 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
     if not depends:
         return False
     group = groups[depends[-1]]
+    if loop.scan or group.scanned:
+        return bool(group.scanned) and _join_scan(loop, group)
     change: dict[Variable, Index] | None = None
     for load in value.loads:
         if not group.fills(load.buffer):
@@ -181,6 +212,28 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
     group.members = [replace(m, axes=tuple(_substitute(axis, change) for axis in m.axes)) for m in group.members]
     group.axes = outer
     group.members.append(_Member(loop, axes, tuple(v for v in variables if v not in outer)))
+    return True
+
+
+def _join_scan(loop: Loop, group: _Group) -> bool:
+    """Add a loop to a scan, if it reads the results there at its own point; another scan, if it is along that axis."""
+    axes, variables = variables_of(loop.names, loop.buffer.shape)
+    change: dict[Variable, Index] = {}
+    for load in _value(loop, axes, variables).loads:
+        member = next((m for m in group.members if m.loop.buffer is load.buffer), None)
+        for known, wanted in zip(member.axes, load.index, strict=True) if member else ():
+            variable = wanted.variable
+            if (variable is None) != (known.variable is None) or (variable is None and wanted != known):
+                return False
+            if variable is not None and change.setdefault(variable, known) != known:
+                return False
+    held = {v for index in change.values() for v in index.variables}
+    if loop.reduction or set(change) != set(variables) or held != {*group.axes, *group.scanned}:
+        return False
+    axes = tuple(_substitute(axis, change) for axis in axes)
+    if loop.scan and axes[loop.scan.axis].variable not in group.scanned:
+        return False
+    group.members.append(_Member(loop, axes, group.scanned))
     return True
 
 
@@ -304,8 +357,14 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
         original = loop.body(member.axes, loops)
         alive.append(original)
         value = replace_loads(original, held, done)
+        if loop.scan is not None:
+            kept = loop.buffer if key in in_memory else None
+            name, (axis,) = loop.buffer.name, member.inner
+            stages.append(Scan(name, loop.scan.kind, (axis,), value, kept, member.axes, value.dtype))
+            registers[key] = Local(value.dtype, name)
+            continue
         if loop.reduction is None:
-            if not member.inner:
+            if not member.inner or group.scanned:
                 value = registers[key] = Named(value.dtype, loop.buffer.name, value)
             if key in in_memory:
                 stages.append(Store(loop.buffer, member.inner, member.axes, value))

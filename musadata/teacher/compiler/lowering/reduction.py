@@ -5,12 +5,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
-from musadata.teacher.compiler.ir.index_formulas import Index, divide, product
+from musadata.teacher.compiler.ir.index_formulas import ONE, Index, divide, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
-from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
-from musadata.teacher.compiler.ir.scalar import Scalar, apply, call, cast, choose, compute_type, count_as, literal
+from musadata.teacher.compiler.ir.program import Indices, Reduction, Scanned, axis_names, fixed
+from musadata.teacher.compiler.ir.scalar import (
+    Formula,
+    Scalar,
+    apply,
+    call,
+    cast,
+    choose,
+    compute_type,
+    count_as,
+    literal,
+)
 from musadata.teacher.compiler.lowering.elementwise import HEAVY
-from musadata.teacher.compiler.lowering.rules import Call, Results, Value, replaced, rule
+from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
 
 Transform = Callable[[Scalar, Indices], Scalar]
 INLINE_COST = 6  # an input that a norm or softmax reads several times is computed anew each time up to this cost
@@ -333,14 +343,37 @@ def rooted(value: Scalar, order: float) -> Scalar:
     return apply("pow", value, literal(1 / order, value.dtype))
 
 
-@rule("cumsum", "cumprod")
+_SCANS = {"cumsum": "sum", "cumprod": "prod", "logcumsumexp": "logsumexp"}
+
+
+@rule(*_SCANS)
 def _cumulative(c: Call) -> Results:
-    source = c.operand("self")
-    dim = c.dimension("dim", len(source.shape))
+    source = c.value("self")
+    dim, kind = c.dimension("dim", len(source.shape)), _SCANS[c.operator]
+    if not source.shape or source.shape[dim] == ONE:
+        return c.new(source.load, source.cost)
+    return _scanned(c, c.node.name, c.type, kind, dim, lambda index: cast(source.load(index), c.dtype))
 
-    def body(axes: Indices, loops: Indices) -> Scalar:
-        return cast(source.load(replaced(axes, dim, loops[0])), c.dtype)
 
-    # The prefix is as long as the position says: the inner extent is a formula of an outer variable.
-    prefix = Reduction(c.operator.removeprefix("cum"), lambda axes: (axes[dim] + 1,), ("j",))
-    return c.program.reduce(c.node.name, c.type, axis_names(len(source.shape)), prefix, body)
+def _scanned(c: Call, name: str, type: TensorType, kind: str, dim: int, body: Callable[[Indices], Scalar]) -> Value:
+    return c.program.scan(name, type, axis_names(len(type.shape)), Scanned(kind, dim), body)
+
+
+@rule("cummax", "cummin")
+def _running_extreme(c: Call) -> Results:
+    """The extreme so far, and the last place that held it: the largest place whose element was the extreme."""
+    source, place = c.operand("self"), c.node.types[1]
+    dim, kind, name = c.dimension("dim", len(source.shape)), c.operator.removeprefix("cum"), c.node.name
+    assert place is not None
+    if not source.shape or source.shape[dim] == ONE:
+        return c.new(source.load, source.cost), Value(f"{name}_place", place, lambda index: literal(0, "int64"))
+    best = _scanned(c, f"{name}_value", c.type, kind, dim, source.load)
+
+    def position(index: Indices) -> Scalar:
+        value = source.load(index)
+        new = call("ge" if kind == "max" else "le", "bool", value, best.load(index))
+        if value.dtype.startswith("float"):
+            new = call("or", "bool", new, call("isnan", "bool", value))
+        return choose(new, Formula("int64", index[dim]), 0)
+
+    return best, _scanned(c, f"{name}_place", place, "max", dim, position)

@@ -141,3 +141,17 @@ def test_a_description_says_which_sizes_are_arguments_and_which_are_numbers(cand
     assert "checks the size that the kernels take for granted: 6 along axis 1 of `x`." in said
     assert "x.size(1) == 6" in candidate_of("convolution", PLANS[0]).source
     assert "take for granted" not in describe(candidate_of("gelu", PLANS[0]))
+
+
+def test_a_scan_reads_each_element_once(graph_of):
+    for plan in PLANS:
+        kernels = build_candidate(graph_of("running sum"), plan).kernels
+        assert len(kernels) == 1
+        assert kernels[0].source.count("x[") == 1
+        assert "per row" in kernels[0].schedule
+
+
+def test_pointwise_work_on_a_scan_and_the_place_of_a_maximum_join_its_kernel(graph_of):
+    kernels = build_candidate(graph_of("running results"), PLANS[0]).kernels
+    assert [len(one.kernel.scans) for one in kernels] == [2, 1, 1]
+    assert "expf(" in "".join(one.source for one in kernels if one.kernel.stores)
