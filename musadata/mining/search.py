@@ -20,10 +20,12 @@ from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments
 from musadata.mining.arguments.input_shapes import guess_inputs
 from musadata.mining.arguments.normalize_examples import normalize_example
+from musadata.mining.arguments.parameter_repairs import Parameters
 from musadata.mining.arguments.repairs import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
 from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes
 from musadata.mining.pruning.proving import prune_and_prove
+from musadata.mining.slicing.imports import without_imports
 
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
@@ -69,14 +71,17 @@ def search_and_prune(
     if pruned is None:
         return found
     if _runs(pruned.source, pruned.attempt):
-        return {**found, "definitions": pruned.source, "init": list(pruned.attempt.init)}
+        kept = without_imports(pruned.source)
+        definitions = kept if kept == pruned.source or _runs(kept, pruned.attempt) else pruned.source
+        return {**found, "definitions": definitions, "init": list(pruned.attempt.init)}
     return {**_search(source, examples, salt, hints or {})[0], "definitions": source}
 
 
 def _by_position(source: str) -> str:
     """The source with arguments that can be given by position; unchanged if it cannot be executed."""
     try:
-        return positional_form(source, AttemptRunner(source, 1).load())
+        runner = AttemptRunner(source, 1)
+        return positional_form(source, runner.load(), runner.space)
     except Exception:
         return source
 
@@ -98,8 +103,9 @@ def _search(
     except Exception as error:
         return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}, None
     furthest = Result(False, "nothing to try")
-    for family in _families(runner, model, examples, hints):
-        found, furthest = _try_family(runner, family, furthest)
+    known = _parameters(runner.source, model, hints)
+    for family in _families(runner, known, examples):
+        found, furthest = _try_family(runner, family, furthest, known)
         if found is not None:
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
             found = fill_identities(runner, _disable_dropout(runner, found, model))
@@ -115,14 +121,16 @@ def _search(
     return {"reason": f"{furthest.stage or 'search'}_fails", "detail": furthest.error[:300]}, None
 
 
-def _families(
-    runner: AttemptRunner, model: type, examples: list[dict[str, Any]], hints: Hints
-) -> Iterator[list[Attempt]]:
-    """Groups of attempts, best evidence first."""
-    signature = constructor_signature(model)
-    facts = find_facts(runner.source, hints, constructor_owner(model).__name__)
+def _parameters(source: str, model: type, hints: Hints) -> Parameters:
     forward = inspect.signature(model.forward)  # type: ignore[attr-defined]
-    forward = forward.replace(parameters=list(forward.parameters.values())[1:])
+    facts = find_facts(source, hints, constructor_owner(model).__name__)
+    own = list(constructor_signature(model).parameters.values())
+    return Parameters(own, list(forward.parameters.values())[1:], facts, source)
+
+
+def _families(runner: AttemptRunner, known: Parameters, examples: list[dict[str, Any]]) -> Iterator[list[Attempt]]:
+    """Groups of attempts, best evidence first."""
+    signature, forward = inspect.Signature(known.init), inspect.Signature(known.forward)
     partial: list[tuple[str, ...]] = []
     for example in examples:
         attempt = normalize_example(runner, example, signature, forward)
@@ -130,11 +138,13 @@ def _families(
             yield list(dict.fromkeys([shrunk(attempt, 48), shrunk(attempt, 24), attempt]))
         elif attempt is not None:
             partial.append(attempt.init)
-    for init in dict.fromkeys([*partial, *guess_arguments(signature, facts)]):
+    for init in dict.fromkeys([*partial, *guess_arguments(signature, known.facts)]):
         yield [Attempt(init, draws) for draws in guess_inputs(init, signature, forward, runner.source)]
 
 
-def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) -> tuple[Attempt | None, Result]:
+def _try_family(
+    runner: AttemptRunner, family: list[Attempt], furthest: Result, known: Parameters
+) -> tuple[Attempt | None, Result]:
     """Try a family, with corrections of failed attempts, until one works or `PER_GUESS` attempts were made.
 
     Corrections of the attempt that got furthest in the code come first; every fourth attempt is a guess of the family.
@@ -144,6 +154,7 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) 
         the corrections.
     """
     guesses, repaired = deque(family), _Repaired()
+    waiting: deque[Attempt] = deque()  # guesses that were not constructed, until a correction is
     tried: set[Attempt] = set()
     absent = 0
     while len(tried) < PER_GUESS and not runner.exhausted and (guesses or repaired):
@@ -155,13 +166,17 @@ def _try_family(runner: AttemptRunner, family: list[Attempt], furthest: Result) 
         result = runner.attempt(attempt)
         if result.ok:
             return attempt, result
+        if result.stage == "init" and guesses and attempt.init == guesses[0].init:  # so would all others
+            waiting, guesses = guesses, deque()
+        elif result.stage != "init" and waiting and attempt.init != waiting[0].init:
+            guesses, waiting = deque(replace(item, init=attempt.init) for item in waiting), deque()
         if STAGES.index(result.stage) > STAGES.index(furthest.stage):
             furthest = result
         absent += result.error.startswith(AbsentPackage.__name__)
         if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
             break
-        for rank, other in enumerate(repair(attempt, result.error, result.line)):
+        for rank, other in enumerate(repair(attempt, result.error, result.line, known)):
             if other not in tried and len(repaired) < MAX_REPAIRED:
                 repaired.push(other, result, rank)
     return None, furthest

@@ -37,6 +37,13 @@ class _Missing:
             raise AbsentPackage(self._name)
         return self
 
+    def __iter__(self) -> Iterator[Any]:
+        self()
+        return iter(())
+
+    def __getitem__(self, key: Any) -> "_Missing":
+        return self()
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         known = [base for base in bases if isinstance(base, type)]
         return () if known else (nn.Module,)

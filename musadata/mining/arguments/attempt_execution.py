@@ -23,7 +23,7 @@ HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace"
 TRANSIENT = "<reference>"
 # A large module and a long call use up more tries: a clock must not decide what is found.
 PARAMETERS_PER_TRY = 1_000_000
-WORK_PER_TRY = 20_000_000
+WORK_PER_TRY = 60_000_000
 MAX_KEPT = 64_000_000  # parameters of all modules kept for later attempts
 LAZY = (UninitializedParameter, UninitializedBuffer)
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,8 @@ from musadata.mining.arguments.annotations import Kind, read_annotation
 from musadata.mining.arguments.options import Values, find_options
 
 # Attributes of tensors and modules: what has one of these is no configuration.
+CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps|params|conf|options|settings)$")
+CHAINED = (ast.Attribute, ast.Subscript)
 ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
 OF_TENSORS_AND_MODULES = frozenset(
     {"shape", "dtype", "device", "ndim", "weight", "bias", "data", "T", "in_features", "out_features", "training"}
@@ -28,6 +31,7 @@ class Facts:
         defaults: constructor's parameters -> attributes of their annotated class -> default values as expressions.
         lengths: constructors' parameters and items of configurations that are used as sequences -> items needed.
         called: constructors' parameters that are called -> the number of arguments.
+        parts: names of the parts of configurations of which something is read.
     """
 
     options: Mapping[str, Values] = field(default_factory=dict)
@@ -37,6 +41,7 @@ class Facts:
     defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lengths: Mapping[str, int] = field(default_factory=dict)
     called: Mapping[str, int] = field(default_factory=dict)
+    parts: frozenset[str] = frozenset()
 
     def kind(self, parameter: inspect.Parameter) -> Kind:
         """What the parameter's annotation says."""
@@ -59,19 +64,14 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         hints: see `musadata.mining.slicing.hints.constructor_hints`.
         owner: the class whose constructor is called.
     """
-    attributes: dict[str, dict[str, None]] = {}
-    keys: dict[str, dict[str, None]] = {}
     tree = ast.parse(source)
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            name = _last(node.value)
-            if name not in ("", "self") and id(node) not in called and not node.attr.startswith("__"):
-                attributes.setdefault(name, {})[node.attr] = None
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-            if isinstance(key, str):
-                keys.setdefault(_last(node.value), {})[key] = None
+    attributes, keys = _reads(tree)
+    parts = set()
+    for name, part in _parts_of_configurations(tree):
+        parts.add(part)
+        for table in (attributes, keys):
+            if name in table:
+                table.setdefault(part, {}).update(table[name])
     known = hints.get(owner, {})
     lengths, called_parameters = _uses_of_parameters(tree)
     return Facts(
@@ -82,7 +82,57 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         known.get("defaults", {}),
         lengths,
         called_parameters,
+        frozenset(parts),
     )
+
+
+Table = dict[str, dict[str, None]]  # names -> what is read from them, in the order of the text
+
+
+def _reads(tree: ast.Module) -> tuple[Table, Table]:
+    """The attributes and the string keys that the code reads."""
+    attributes: Table = {}
+    keys: Table = {}
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            name = _last(node.value)
+            if name not in ("", "self") and id(node) not in called and not node.attr.startswith("__"):
+                attributes.setdefault(name, {})[node.attr] = None
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            _add_key(keys, node.value, node.slice)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            _add_key(keys, node.func.value, *node.args[:1])
+    return attributes, keys
+
+
+def _add_key(keys: Table, holder: ast.expr, *key: ast.expr) -> None:
+    if key and isinstance(key[0], ast.Constant) and isinstance(key[0].value, str):
+        keys.setdefault(_last(holder), {})[key[0].value] = None
+
+
+def _parts_of_configurations(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Names that hold a configuration or a part of one, and what the part is called where it is read."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            name, part = _last(node.targets[0]), _last(node.value)
+            if name and part and (CONFIGS.match(name) or CONFIGS.match(_root(node.value))):
+                yield name, part
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(
+            node.value, (ast.Attribute, ast.Subscript)
+        ):
+            part = _last(node.value)
+            if part and CONFIGS.match(_root(node.value)):
+                yield part, part
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a chain of attributes starts from, behind `self`."""
+    while isinstance(node, CHAINED):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            return node.attr
+        node = node.value
+    return getattr(node, "id", "")
 
 
 def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from musadata.mining.arguments.annotations import Kind
-from musadata.mining.arguments.facts import Facts
+from musadata.mining.arguments.facts import CONFIGS, Facts
 from musadata.mining.arguments.normalize_examples import default_text
 
 LARGE = 192  # a default width from this on is too large for a task
@@ -18,7 +18,6 @@ RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("gue
 MODULES = re.compile(
     r"^(module|model|block|layer|fn|net|encoder|decoder|backbone|head|body|func|function|main|inner|m|f)$"
 )
-CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps|params|conf|options|settings)$")
 MODULE_TEXTS = ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")
 
 
@@ -28,10 +27,10 @@ def guess_arguments(signature: inspect.Signature, facts: Facts) -> Iterator[tupl
     modest = _modest_defaults(list(signature.parameters.values()), facts)
     if modest:
         yield modest
-    yield tuple(_guess(item, 0, facts) for item in required)
+    yield tuple(guess_value(item, 0, facts) for item in required)
     if required:
-        yield tuple(_guess(item, 1, facts) for item in required)
-        yield tuple(_guess(item, 2, facts) for item in required)
+        yield tuple(guess_value(item, 1, facts) for item in required)
+        yield tuple(guess_value(item, 2, facts) for item in required)
 
 
 def _modest_defaults(parameters: list[inspect.Parameter], facts: Facts) -> tuple[str, ...]:
@@ -42,7 +41,7 @@ def _modest_defaults(parameters: list[inspect.Parameter], facts: Facts) -> tuple
         return ()
     texts: list[str] = []
     for place, item in enumerate(named[: large[-1] + 1]):
-        text = _guess(item, 0, facts) if _is_required(item) else default_text(item.default)
+        text = guess_value(item, 0, facts) if _is_required(item) else default_text(item.default)
         if text is None:
             return ()
         texts.append(str(max(32, item.default // 16)) if place in large else text)
@@ -54,10 +53,10 @@ def _is_required(parameter: inspect.Parameter) -> bool:
     return named and parameter.default is inspect.Parameter.empty
 
 
-def _guess(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int = 0) -> str:
+def guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int = 0) -> str:
     """An expression. Variant 0: all widths alike; 1: input and output differ; 2: the next best kind of value."""
     name, kind = parameter.name, facts.kind(parameter)
-    by_name = _by_name(name.lower(), variant)
+    by_name = guess_by_name(name, variant)
     options = [item for item in (*kind.values, *facts.options.get(name, ())) if _fits(item, kind)]
     if options and by_name not in map(repr, options):
         ordered = sorted(options, key=lambda item: str(item).lower() == "none")
@@ -81,11 +80,11 @@ def _fits(value: str | int, kind: Kind) -> bool:
 def _config(name: str, facts: Facts, depth: int) -> str:
     """An object or a dictionary with everything that the code reads from a configuration; "" for any other name."""
     reads, defaults = facts.reads(name), facts.defaults.get(name, {})
-    is_config = CONFIGS.match(name) or defaults or (len(reads) > 1 and not MODULES.match(name))
+    is_config = CONFIGS.match(name) or defaults or name in facts.parts or (len(reads) > 1 and not MODULES.match(name))
     if depth < MAX_DEPTH and reads and is_config:
         items = [f"{item}={defaults.get(item) or _inner(item, facts, depth)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
-    if depth < MAX_DEPTH and facts.keys.get(name) and CONFIGS.match(name):
+    if depth < MAX_DEPTH and facts.keys.get(name) and (CONFIGS.match(name) or name in facts.parts):
         return "{" + ", ".join(f"{item!r}: {_inner(item, facts, depth)}" for item in facts.keys[name]) + "}"
     return ""
 
@@ -99,10 +98,12 @@ def _inner(name: str, facts: Facts, depth: int) -> str:
         parameter = parameter.replace(name=name)
     except ValueError:  # a keyword of Python
         return "24"
-    return _guess(parameter, 0, facts, depth + 1)
+    return guess_value(parameter, 0, facts, depth + 1)
 
 
-def _by_name(name: str, variant: int) -> str:
+def guess_by_name(name: str, variant: int = 0) -> str:
+    """An expression for a parameter of this name."""
+    name = name.lower()
     if MODULES.match(name):
         return MODULE_TEXTS[variant]
     for pattern, value in RULES.items():

@@ -22,6 +22,7 @@ SIDE_NAMES = re.compile(
     r"^(img|image|im|input|feat|feature|crop|spatial|frame)s?_?(size|res|resolution|shape|hw|dims?)$"
     r"|^(input_)?(resolution|size|height|h)$|^(img|image|in)_(h|height|w|width)$"
 )
+COUNT_NAMES = re.compile(r"class|vocab|(^|_)n_?out|num_outputs|output_dim|max_")  # of what comes out, or is counted
 LENGTH_NAMES = re.compile(
     r"seq_?len|n_tokens|num_patches|context_length|^block_size$|^length$|^window$|(?:^|_)timesteps$"
 )
@@ -47,7 +48,8 @@ def guess_inputs(
     for shape in [*shapes, *((width,) * rank for rank in (4, 3, 2) if width <= MAX_UNIFORM)]:
         lists.append(
             tuple(
-                plain or _draw(item.name, shape, source) for item, plain in zip(required, required_draws, strict=True)
+                plain or draw_input(item.name, shape, source)
+                for item, plain in zip(required, required_draws, strict=True)
             )
         )
     if len(required) == 1:
@@ -67,11 +69,15 @@ def _plain(parameter: inspect.Parameter) -> Draw | None:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """What constructor arguments, given or by default, say of an input: its features, an image's sides, a length."""
+    """What constructor arguments, given or by default, say of an input: its features, an image's sides, a length.
+
+    `is_known`: the features are more than a guess. They are not if a network takes the number of its classes alone.
+    """
 
     width: int
     sides: tuple[tuple[int, int], ...]
     lengths: tuple[int, ...]
+    is_known: bool = True
 
 
 def _sizes(init: tuple[str, ...], signature: inspect.Signature) -> _Sizes:
@@ -83,7 +89,8 @@ def _sizes(init: tuple[str, ...], signature: inspect.Signature) -> _Sizes:
     channels = [
         own[0] for name, own in zip(named, values, strict=False) if len(own) == 1 and CHANNEL_NAMES.search(name)
     ]
-    large = [value for own in values for value in own if value >= 5]
+    unlike = [own for name, own in zip(named, values, strict=False) if not COUNT_NAMES.search(name)]
+    large = [value for own in unlike for value in own if value >= 5]
     sides = [
         (own[-2] if len(own) > 1 else own[0], own[-1])
         for name, own in zip(named, values, strict=False)
@@ -94,7 +101,9 @@ def _sizes(init: tuple[str, ...], signature: inspect.Signature) -> _Sizes:
         for name, own in zip(named, values, strict=False)
         if LENGTH_NAMES.search(name) and own and 2 <= own[0] <= MAX_LENGTH
     ]
-    return _Sizes(next(iter([*channels, *large]), 24), tuple(dict.fromkeys(sides)), tuple(dict.fromkeys(lengths)))
+    is_known = bool(channels or large) or len(unlike) == len(values)
+    width = next(iter([*channels, *large]), 24)
+    return _Sizes(width, tuple(dict.fromkeys(sides)), tuple(dict.fromkeys(lengths)), is_known)
 
 
 def _has_size(parameter: inspect.Parameter) -> bool:
@@ -137,6 +146,8 @@ def _shapes(rank: int, sizes: _Sizes) -> Iterator[tuple[int, ...]]:
         for sides in sizes.sides:
             yield (2, width, *sides)
             yield (2, 3, *sides)
+        if not sizes.is_known:
+            yield (2, 3, 64, 64)
         yield (3, width, 16, 20)
         yield (3, 3, 32, 40)
         yield (3, 16, 20, width)
@@ -147,7 +158,8 @@ def _shapes(rank: int, sizes: _Sizes) -> Iterator[tuple[int, ...]]:
         yield (2, width, 6, 10, 8)
 
 
-def _draw(name: str, shape: tuple[int, ...], source: str) -> Draw:
+def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
+    """How an input of this name is drawn."""
     lowered = name.lower()
     if INTEGER_NAMES.search(lowered) and not TARGET_NAMES.search(lowered):
         return Draw("randint", shape[:2], 16, "int64")
@@ -157,9 +169,12 @@ def _draw(name: str, shape: tuple[int, ...], source: str) -> Draw:
 
 def _mixed(required: list[inspect.Parameter], width: int, source: str) -> list[tuple[Draw, ...]]:
     """Inputs whose shapes differ from each other: class targets, different lengths or ranks."""
-    first = _draw(required[0].name, (18, width), source)
+    first = draw_input(required[0].name, (18, width), source)
     targets = tuple(Draw("randint", (18,), width, "int64") for _ in required[1:])
-    lengths = tuple(_draw(item.name, (5, 14 + 4 * place, width), source) for place, item in enumerate(required))
-    vectors = (_draw(required[0].name, (5, width, 18, 16), source), *(Draw("randn", (5, width)) for _ in required[1:]))
-    flat = (_draw(required[0].name, (18, width), source), *(Draw("randn", (18,)) for _ in required[1:]))
+    lengths = tuple(draw_input(item.name, (5, 14 + 4 * place, width), source) for place, item in enumerate(required))
+    vectors = (
+        draw_input(required[0].name, (5, width, 18, 16), source),
+        *(Draw("randn", (5, width)) for _ in required[1:]),
+    )
+    flat = (draw_input(required[0].name, (18, width), source), *(Draw("randn", (18,)) for _ in required[1:]))
     return [(first, *targets), lengths, vectors, flat]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
+from musadata.mining.arguments.guesses import guess_by_name
+from musadata.mining.arguments.parameter_repairs import Parameters, asserted_values, repair_named
 from musadata.mining.arguments.stated_sizes import LARGEST, resize
 
 WANTS_INTEGERS = re.compile(
@@ -26,39 +28,50 @@ OPTIONS = re.compile(
     r"(?:one of|options|supported|choose from|either|should be|must be|valid|expected|available)\b(.{3,200})",
     re.I | re.DOTALL,
 )
+OF_TENSORS = re.compile(r"attribute '(shape|size|to|dim|ndim|dtype|device|float|unsqueeze|view|detach|clone|t|T)'")
+# A sum with a shortcut, whose channels or features differ.
+SHORTCUT = re.compile(
+    r"of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [12]"
+)
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
-def repair(attempt: Attempt, error: str, line: str) -> Iterator[Attempt]:
+def repair(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
     """Variants of a failed attempt that its error message suggests, likeliest first.
 
     Args:
         error: type and message of the exception.
         line: the source line of the reference that raised it, "" if unknown.
+        known: the parameters of the module.
     """
+    yield from repair_named(attempt, error, line, known)
+    shortcut = SHORTCUT.search(error)
+    if shortcut:
+        yield from _alike(attempt, int(shortcut[1]), int(shortcut[2]))
     yield from resize(attempt, error)
     yield from _match_sizes(attempt, error)
     yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error)
     yield from _change_dtype(attempt, error)
     for number, text in enumerate(attempt.init):
-        for other in dict.fromkeys([*_other_fields(text, error, line), *_other_expressions(text, error)]):
+        for other in dict.fromkeys(_other_values(text, error, line)):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
 
 
-def _other_fields(text: str, error: str, line: str) -> Iterator[str]:
-    """A configuration with other values; fields that the failing line names come first."""
+def _other_values(text: str, error: str, line: str) -> Iterator[str]:
+    """Another value, or a configuration with another one; fields that the failing line names come first."""
     if not text.startswith("SimpleNamespace("):
+        yield from _other_expressions(text, error)
         return
     call = ast.parse(text, mode="eval").body
     assert isinstance(call, ast.Call)
     fields = {item.arg or "": ast.unparse(item.value) for item in call.keywords}
     absent = re.search(r"SimpleNamespace' object has no attribute '(\w+)'", error)
-    if absent:
-        yield _namespace({**fields, absent[1]: "24"})
-        return
+    if absent and absent[1] not in fields:
+        yield _namespace({**fields, absent[1]: guess_by_name(absent[1])})
     words = set(re.findall(r"\w+", f"{line} {error}"))
     for name in sorted(fields, key=lambda name: name not in words):
-        for other in _other_expressions(fields[name], error):
+        asserted = error.startswith("AssertionError") and name in words and fields[name].isdigit()
+        for other in asserted_values(line, fields[name]) if asserted else _other_values(fields[name], error, line):
             yield _namespace({**fields, name: other})
 
 
@@ -79,6 +92,18 @@ def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
         for number in numbers:
             if number != values[slot] and 1 <= number <= LARGEST and (slot >= first_input or number > 4):
                 yield attempt.with_values((*values[:slot], number, *values[slot + 1 :]))
+
+
+def _alike(attempt: Attempt, *sizes: int) -> Iterator[Attempt]:
+    """One argument of the constructor, and the inputs of the same size, changed to the other size of a sum."""
+    values = attempt.values()
+    for old, new in (sizes[::-1], sizes):
+        for slot in range(attempt.init_count()):
+            if values[slot] == old and new <= LARGEST:
+                changed = attempt.with_values((*values[:slot], new, *values[slot + 1 :]))
+                shapes = [tuple(new if size == old else size for size in draw.shape) for draw in changed.draws]
+                pairs = zip(changed.draws, shapes, strict=True)
+                yield replace(changed, draws=tuple(replace(draw, shape=shape) for draw, shape in pairs))
 
 
 def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -152,7 +177,12 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield "nn.ReLU"
         if "NoneType" in error:
             yield "None"
+        if "'int' object has no attribute" in error and OF_TENSORS.search(error):
+            yield f"torch.rand({text}, {text})"
+            yield f"torch.rand({text})"
     elif text.startswith("("):
+        if "float" in error and re.search(r"\d\.", text):
+            yield re.sub(r"\d*\.\d+", "2", text)
         if ("int" in error and ("tuple" in error or "list" in error)) or "'tuple' and" in error:
             yield str(integers(text)[0]) if integers(text) else "1"
         if "unpack" in error or "index out of range" in error or "items" in error or "length" in error:
@@ -160,6 +190,9 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield from (f"({f'{item}, ' * count})" for count in (1, 3, 4, 5) if text.count(",") != count)
     elif text.startswith("nn."):
         bare = text.split("(")[0]
+        if text == bare and f"not {bare.removeprefix('nn.')}" in error:
+            yield f"F.{bare.removeprefix('nn.').lower()}"
+            yield f"{bare}()"
         if "unexpected keyword" in error or "positional argument" in error:
             yield "nn.Identity"
             yield "nn.ReLU"
@@ -173,8 +206,9 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
     elif re.fullmatch(r"\d*\.\d+", text):
         if NOT_A_SEQUENCE.search(error) or "float' has no len" in error:
             yield f"({text}, {text})"
-        if "float" in error and ("integer" in error or "'int'" in error):
+        if "float" in error and ("integer" in error or "'int'" in error or "tuple of ints" in error or "int," in error):
             yield "2"
+            yield "1"
 
 
 def _stated_options(error: str) -> list[str]:

@@ -2,9 +2,14 @@
 
 import ast
 import inspect
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
+from musadata.mining.arguments.module_snapshots import MINED
+
 Parameter = inspect.Parameter
+NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 def constructor_signature(model: type) -> inspect.Signature:
@@ -42,10 +47,14 @@ def _handed_on(model: type, owner: type, own: list[inspect.Parameter], star: str
     return [item for item in found if item.name not in names and item.kind is Parameter.POSITIONAL_OR_KEYWORD]
 
 
-def positional_form(source: str, model: type) -> str:
+def positional_form(source: str, model: type, space: Mapping[str, Any]) -> str:
     """The text with constructor and `forward` callable by position, as `get_init_inputs` and `get_inputs` call them.
 
-    Keyword-only parameters become ordinary ones; what `**kwargs` must hand on to the base class becomes a parameter.
+    Keyword-only parameters become ordinary ones; what `**kwargs` must hand on to the base class, or to another class
+    that the constructor makes, becomes a parameter.
+
+    Args:
+        space: what the executed source has bound.
     """
     owner = constructor_owner(model)
     tree = ast.parse(source)
@@ -59,7 +68,7 @@ def positional_form(source: str, model: type) -> str:
             (item for item in getattr(classes.get(name), "body", ()) if getattr(item, "name", "") == method), None
         )
         if isinstance(function, ast.FunctionDef) and function.args.args:
-            missing = _missing(model, owner, function) if method == "__init__" else []
+            missing = _missing(model, owner, function, space) if method == "__init__" else {}
             edits += _edits(function, missing, starts)
     data = source.encode()
     for start, end, text in sorted(edits, reverse=True):
@@ -67,29 +76,38 @@ def positional_form(source: str, model: type) -> str:
     return data.decode()
 
 
-def _missing(model: type, owner: type, function: ast.FunctionDef) -> list[str]:
-    """Required parameters of the base constructor that only `**kwargs` can give."""
-    call = _super_call(function)
-    if function.args.kwarg is None or function.args.vararg is not None or call is None:
+Missing = dict[ast.Call, list[str]]  # calls that hand on `**kwargs` -> required parameters that only this can give
+
+
+def _missing(model: type, owner: type, function: ast.FunctionDef, space: Mapping[str, Any]) -> Missing:
+    if function.args.kwarg is None or function.args.vararg is not None:
+        return {}
+    own = _parameters(owner)
+    names = {item.name for item in own}
+    found: Missing = {}
+    for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
+        stars = [ast.unparse(item.value) for item in call.keywords if item.arg is None]
+        if stars != [function.args.kwarg.arg]:
+            continue
+        if ast.unparse(call.func).startswith("super("):
+            handed = _handed_on(model, owner, own, "**")
+        else:
+            handed = _made_from(space.get(ast.unparse(call.func)))
+        given = {item.arg for item in call.keywords if item.arg}
+        rest = [item for item in handed[len(call.args) :] if item.kind in NAMED and item.name not in {*given, *names}]
+        found[call] = [item.name for item in rest if item.default is Parameter.empty]
+    return {call: wanted for call, wanted in found.items() if wanted}
+
+
+def _made_from(made: object) -> list[inspect.Parameter]:
+    """The constructor's parameters, if it is a class of the source."""
+    if not isinstance(made, type) or made.__module__ != MINED:
         return []
-    given = {item.arg for item in call.keywords if item.arg}
-    handed = _handed_on(model, owner, _parameters(owner), "**")[len(call.args) :]
-    return [item.name for item in handed if item.default is Parameter.empty and item.name not in given]
+    owner = constructor_owner(made)
+    return _parameters(owner) if isinstance(vars(owner)["__init__"], FunctionType) else []
 
 
-def _super_call(function: ast.FunctionDef) -> ast.Call | None:
-    """The call of the base constructor, if it hands on `**kwargs`."""
-    for node in ast.walk(function):
-        if (
-            isinstance(node, ast.Call)
-            and ast.unparse(node.func).startswith("super(")
-            and any(item.arg is None for item in node.keywords)
-        ):
-            return node
-    return None
-
-
-def _edits(function: ast.FunctionDef, missing: list[str], starts: list[int]) -> list[tuple[int, int, str]]:
+def _edits(function: ast.FunctionDef, missing: Missing, starts: list[int]) -> list[tuple[int, int, str]]:
     arguments = function.args
     if not missing and (not arguments.kwonlyargs or arguments.vararg is not None):
         return []
@@ -100,12 +118,12 @@ def _edits(function: ast.FunctionDef, missing: list[str], starts: list[int]) -> 
     parts: list[Any] = [item for item in ast.walk(arguments) if hasattr(item, "end_lineno") and item.end_lineno]
     first = arguments.args[0]
     span = place(first.lineno, first.col_offset), max(place(item.end_lineno, item.end_col_offset) for item in parts)
-    edits = [(*span, ast.unparse(_reordered(arguments, missing)))]
-    call = _super_call(function)
-    if missing and call is not None:
+    names = list(dict.fromkeys(name for wanted in missing.values() for name in wanted))
+    edits = [(*span, ast.unparse(_reordered(arguments, names)))]
+    for call, wanted in missing.items():
         star = next(item for item in call.keywords if item.arg is None).value
         start = place(star.lineno, star.col_offset) - 2
-        edits.append((start, start, "".join(f"{name}={name}, " for name in missing)))
+        edits.append((start, start, "".join(f"{name}={name}, " for name in wanted)))
     return edits
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from musadata.mining.arguments.attempts import Attempt
+from musadata.mining.arguments.attempts import Attempt, Draw
 
 LARGEST = 4096
 LARGEST_SIDE = 512
@@ -32,6 +32,7 @@ WANTED = tuple(
         ),
     )
 )
+POOLED = re.compile(r"input size: \(\d+x(?P<side>\d+)x\d+\)\. Calculated output size: \(\d+x(?P<result>-?\d+)x")
 TOO_SMALL = re.compile(
     r"can't be greater than actual input|[Pp]adding size should be less|utput size is too small|smaller than kernel"
     r"|with size 0|non-?zero size|no tensor comes out|negative dimension|greater than zero, but got"
@@ -58,7 +59,7 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
         yield from _joined(attempt, stated)
         yield from _resized(attempt, stated)
     if TOO_SMALL.search(error):
-        yield from _enlarged(attempt)
+        yield from _enlarged(attempt, error)
 
 
 def _read(error: str) -> list[_Stated]:
@@ -163,8 +164,13 @@ def _in_proportion(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
                 yield _with_sizes(attempt, places, side)
 
 
-def _enlarged(attempt: Attempt) -> Iterator[Attempt]:
-    """Inputs whose dimensions behind batch and channels are twice as large, or four times."""
+def _enlarged(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """Inputs whose dimensions behind batch and channels are twice as large, or four times; as large as is asked for."""
+    pooled = POOLED.search(error)
+    if pooled:
+        side, result = int(pooled["side"]), int(pooled["result"])
+        draws = tuple(_stretched(draw, 1 + (1 - result) / max(1, side)) for draw in attempt.draws)
+        yield replace(attempt, draws=draws)
     for times in (2, 4):
         draws = tuple(
             replace(draw, shape=(*draw.shape[:2], *(size * times for size in draw.shape[2:])))
@@ -174,6 +180,14 @@ def _enlarged(attempt: Attempt) -> Iterator[Attempt]:
         )
         if draws != attempt.draws:
             yield replace(attempt, draws=draws)
+
+
+def _stretched(draw: Draw, times: float) -> Draw:
+    """An image so many times as large, up to sides that can be halved; large ones in a small batch."""
+    if len(draw.shape) < 4:
+        return draw
+    sides = [min(LARGEST_SIDE, -(-int(size * times) // HALVED) * HALVED) for size in draw.shape[2:]]
+    return replace(draw, shape=(min(2, draw.shape[0]), draw.shape[1], *sides))
 
 
 def _with_sizes(attempt: Attempt, places: list[tuple[int, int]], size: int) -> Attempt:

@@ -1,7 +1,8 @@
-"""Examples of a repository's own classes, from main blocks and tests."""
+"""Examples of a repository's own classes, from main blocks, tests, and code in Markdown files."""
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -13,6 +14,10 @@ from musadata.sources.trees import decode_source
 MAX_TEST_FILES = 500  # read in search of examples, in one tree
 MAX_FILES = 3  # looked at for one class
 TEST_FILE = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$)")
+MAX_PAGES = 60  # of documentation
+DOCUMENTATION = re.compile(r"(^|/)[^/]*\.(md|markdown)$", re.IGNORECASE)
+CODE_BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LANGUAGES = ("", "python", "py", "python3")
 CALLED = re.compile(r"\b([A-Z]\w*)\(")
 
 
@@ -22,6 +27,7 @@ class Callers:
     def __init__(self, index: PackageIndex):
         self._index = index
         self._files: dict[str, list[str]] | None = None
+        self._pages: dict[str, list[str]] | None = None
         self._tests = lru_cache(maxsize=2 * MAX_FILES)(self._read_tests)
 
     def examples(self, definition: Definition, module: ParsedModule) -> list[Example]:
@@ -32,7 +38,27 @@ class Callers:
             for body, called in self._tests(path):
                 if name in called:
                     found += read_examples(body, name, "test")
+        for body in self._documented(name):
+            found += read_examples(body, name, "documentation")
         return [item for item in found if item.inputs or item.input_keywords] or found
+
+    def composed(self, definition: Definition) -> Iterator[tuple[Example, tuple[str, ...]]]:
+        """Examples in documentation, with the imports of their pages: they may use other classes of the tree."""
+        name = definition.names[0]
+        for body in self._documented(name):
+            imports = tuple(ast.unparse(item) for item in body if isinstance(item, (ast.Import, ast.ImportFrom)))
+            yield from ((example, imports) for example in read_examples(body, name, "documentation"))
+
+    def _documented(self, name: str) -> list[list[ast.stmt]]:
+        """The code in documentation that calls a class."""
+        if self._pages is None:
+            self._pages = {}
+            for path in [path for path in self._index.tree.paths() if DOCUMENTATION.search(path)][:MAX_PAGES]:
+                blocks = CODE_BLOCK.findall(self._text(path))
+                for code in [code for language, code in blocks if language.strip().lower() in LANGUAGES]:
+                    for called in {*CALLED.findall(code)}:
+                        self._pages.setdefault(called, []).append(code)
+        return [body for code in self._pages.get(name, [])[: 2 * MAX_FILES] if (body := _parse(code))]
 
     def _test_files(self) -> dict[str, list[str]]:
         if self._files is None:
@@ -51,11 +77,16 @@ class Callers:
 
     def _read_tests(self, path: str) -> list[tuple[list[ast.stmt], set[str]]]:
         """The statements of each test function, and the names that they call."""
-        try:
-            tree = ast.parse(self._text(path))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return []
-        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+        functions = (
+            node for item in _parse(self._text(path)) for node in ast.walk(item) if isinstance(node, ast.FunctionDef)
+        )
         tests = [node for node in functions if node.name.startswith("test")]
         called = [{called_name(node) for node in ast.walk(test) if isinstance(node, ast.Call)} for test in tests]
         return [(test.body, names) for test, names in zip(tests, called, strict=True)]
+
+
+def _parse(code: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []

@@ -271,7 +271,8 @@ class _Cut:
         if isinstance(meaning, Definition):
             return self._copy(piece, meaning, use)
         if isinstance(meaning, InternalModule):
-            if meaning.name.split(".")[0] not in self._resolver.index.importable:
+            index = self._resolver.index
+            if meaning.name.split(".")[0] not in index.importable and not index.is_stand_in(meaning.name):
                 raise Unsliceable("module_as_value", use.chain)
             meaning = External(meaning.name)
         return self._names.external(meaning)

@@ -6,17 +6,20 @@ table of the repository in such a call is fixed in a subclass, so that it become
 
 import ast
 import builtins
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from musadata.mining.slicing.definition_index import PackageIndex
 from musadata.mining.slicing.evidence import Example, called_name, read_examples
-from musadata.mining.slicing.parsing import Definition, ParsedModule, parse_module
+from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names, parse_module
 
 EVIDENCE = "construction"
 SUFFIX = "__constructed"  # of the module that holds the subclass
 MAX_CONSTRUCTIONS = 3
 MAX_FIXED = 1  # each is searched on its own
+LARGE, SCALE = 128, 4  # numbers of an example from which on they are made smaller, and by how much
 KNOWN = frozenset({"torch", "nn", "F", "math", "partial"}) | frozenset(dir(builtins))
 
 
@@ -28,8 +31,17 @@ class Constructions:
     fixed: tuple[tuple[Definition, Example], ...]
 
 
-def find_constructions(index: PackageIndex, module: ParsedModule, definition: Definition) -> Constructions:
-    """The constructions of a class in its own file, smallest first."""
+def find_constructions(
+    index: PackageIndex,
+    module: ParsedModule,
+    definition: Definition,
+    composed: Iterable[tuple[Example, tuple[str, ...]]] = (),
+) -> Constructions:
+    """The constructions of a class in its own file, smallest first.
+
+    Args:
+        composed: examples from elsewhere with the imports that bind their names.
+    """
     name = definition.names[0]
     plain: dict[Example, None] = {}
     mined: dict[Example, None] = {}
@@ -46,7 +58,43 @@ def find_constructions(index: PackageIndex, module: ParsedModule, definition: De
         made = _fix(index, module, definition, example, number)
         if made is not None:
             fixed.append(made)
+    fixed += islice(_compose(index, module, definition, composed), 2 * MAX_FIXED)
     return Constructions(tuple(sorted(plain, key=_weight)[:MAX_CONSTRUCTIONS]), tuple(fixed))
+
+
+def _compose(
+    index: PackageIndex,
+    module: ParsedModule,
+    definition: Definition,
+    composed: Iterable[tuple[Example, tuple[str, ...]]],
+) -> Iterator[tuple[Definition, Example]]:
+    """Subclasses that fix arguments which other classes of the tree make, also with smaller numbers."""
+    for number, (example, imports) in enumerate(composed):
+        bound = {name for line in imports for name in bound_names(ast.parse(line).body[0])}
+        if _names(example) - KNOWN and _names(example) <= KNOWN | bound:
+            for scale in (SCALE, 1):
+                made = _fix(index, module, definition, _scaled(example, scale), 100 * number + scale, imports)
+                if made is not None:
+                    yield made
+
+
+def _scaled(example: Example, scale: int) -> Example:
+    """The example with each large number divided by `scale`."""
+
+    def smaller(found: re.Match[str]) -> str:
+        value = int(found[0])
+        return str(value // scale) if value >= LARGE and value % scale == 0 else found[0]
+
+    def scaled(text: str) -> str:
+        return re.sub(r"(?<![\w.])\d+(?![\w.])", smaller, text)
+
+    return Example(
+        tuple(map(scaled, example.init)),
+        tuple((name, scaled(text)) for name, text in example.init_keywords),
+        tuple(map(scaled, example.inputs)),
+        tuple((name, scaled(text)) for name, text in example.input_keywords),
+        example.evidence,
+    )
 
 
 def _functions(module: ParsedModule) -> Iterator[ast.FunctionDef]:
@@ -94,9 +142,17 @@ def _weight(example: Example) -> int:
 
 
 def _fix(
-    index: PackageIndex, module: ParsedModule, definition: Definition, example: Example, number: int
+    index: PackageIndex,
+    module: ParsedModule,
+    definition: Definition,
+    example: Example,
+    number: int,
+    imports: tuple[str, ...] = (),
 ) -> tuple[Definition, Example] | None:
-    """A subclass whose constructor fixes the arguments that name something of the repository."""
+    """A subclass whose constructor fixes the arguments that name something of the repository.
+
+    `imports`: statements that bind these names; without them they are those of the file.
+    """
     parameters = _parameters(definition)
     if len(example.init) > len(parameters):
         return None
@@ -106,15 +162,21 @@ def _fix(
     if not by_name.keys() <= set(parameters):
         return None
     given = ", ".join(f"{name}={mined.get(name, name)}" for name in by_name)
-    names = sorted({definition.names[0], *(name for text in mined.values() for name in _free(text) - KNOWN)})
+    used = {name for text in mined.values() for name in _free(text) - KNOWN} if not imports else set()
+    names = sorted({definition.names[0], *used})
     leaf = module.name.rpartition(".")[2]
-    text = (
-        f"from .{leaf} import {', '.join(names)}\n\n\nclass {definition.names[0]}{SUFFIX}({definition.names[0]}):\n"
-        f"    def __init__(self{''.join(f', {name}' for name in own)}):\n        super().__init__({given})\n"
-    )
+    lines = [*imports, f"from .{leaf} import {', '.join(names)}", "", ""]
+    lines += [f"class {definition.names[0]}{SUFFIX}({definition.names[0]}):"]
+    lines += [
+        f"    def __init__(self{''.join(f', {name}' for name in own)}):",
+        f"        super().__init__({given})",
+        "",
+    ]
+    text = "\n".join(lines)
     made = parse_module(f"{module.name}{SUFFIX}_{definition.names[0]}_{number}", module.path, text)
     index.add(made)
-    return made.classes()[0], Example(tuple(by_name[name] for name in own), evidence=EVIDENCE)
+    rest = tuple(by_name[name] for name in own)
+    return made.classes()[0], Example(rest, (), example.inputs, example.input_keywords, example.evidence)
 
 
 def _parameters(definition: Definition) -> list[str]:

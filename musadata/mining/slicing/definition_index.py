@@ -110,6 +110,11 @@ class PackageIndex:
     def has_module(self, name: str) -> bool:
         return self._path(name) is not None or name.replace(".", "/") in self._folders
 
+    def is_stand_in(self, name: str) -> bool:
+        """Whether a module belongs to a package of which only some functions are at hand."""
+        top = name.split(".")[0]
+        return any(path.startswith((f"{top}/", f"{top}.")) for path in self._stand_ins)
+
     def is_public(self, name: str) -> bool:
         """Whether a module of the tree is imported rather than copied."""
         parts = name.split(".")
@@ -144,7 +149,8 @@ class PackageIndex:
             found = self._from_star(star, module.name, name, hops)
             if found is not None:
                 return found
-        return None
+        absent = module.absent.get(name)
+        return External(absent.module, absent.name) if absent is not None else None
 
     def member(self, module: str, name: str, hops: int = 0) -> Meaning | None:
         """The meaning of attribute `name` of a module of the tree: a binding, or a submodule."""

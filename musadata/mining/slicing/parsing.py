@@ -61,7 +61,7 @@ class ParsedModule:
     stars: list[str] = field(default_factory=list)
     submodules: set[str] = field(default_factory=set)
     flags: dict[str, bool] = field(default_factory=dict)  # names that are constant if an optional package is missing
-    absent: set[str] = field(default_factory=set)  # names that only an optional package would bind
+    absent: dict[str, Import] = field(default_factory=dict)  # names that only an optional package would bind
     main: list[ast.stmt] = field(default_factory=list)  # the statements of its `__main__` block
     changes: list[tuple[Definition, frozenset[str]]] = field(default_factory=list)  # statements, and what they change
 
@@ -124,7 +124,7 @@ def _live_statements(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator
             if all(_available(item) for item in node.body):
                 yield from _live_statements(module, [*node.body, *node.orelse, *node.finalbody])
             elif node.handlers:
-                module.absent.update(name for item in node.body for name in bound_names(item))
+                module.absent.update(_imports(module, node.body))
                 module.flags.update(_constant_flags(node.handlers[0].body))
                 yield from _live_statements(module, [*node.handlers[0].body, *node.finalbody])
         else:
@@ -151,25 +151,31 @@ def _available(node: ast.stmt) -> bool:
 
 
 def _bind(module: ParsedModule, node: ast.stmt) -> None:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            bound = alias.asname or alias.name.split(".")[0]
-            module.bindings[bound] = Import(alias.name if alias.asname else bound)
-            if not alias.asname:
-                module.submodules.add(alias.name)
-        return
-    if isinstance(node, ast.ImportFrom):
-        source = absolute_module(module.name, module.is_package, node.module, node.level)
-        for alias in node.names:
-            if alias.name == "*":
-                module.stars.append(source)
-            else:
-                module.bindings[alias.asname or alias.name] = Import(source, alias.name)
+    if isinstance(node, IMPORTS):
+        module.bindings.update(_imports(module, [node]))
+        if isinstance(node, ast.Import):
+            module.submodules.update(alias.name for alias in node.names if not alias.asname)
+        elif any(alias.name == "*" for alias in node.names):
+            module.stars.append(absolute_module(module.name, module.is_package, node.module, node.level))
         return
     definition = _definition(module, node)
     if isinstance(node, ast.Assign) and [ast.unparse(item) for item in node.targets] == [ast.unparse(node.value)]:
         return  # `name = name` keeps what is imported
     module.bindings.update(dict.fromkeys(definition.names, definition))
+
+
+def _imports(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator[tuple[str, Import]]:
+    """The names that imports bind."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.split(".")[0]
+                yield bound, Import(alias.name if alias.asname else bound)
+        elif isinstance(node, ast.ImportFrom):
+            source = absolute_module(module.name, module.is_package, node.module, node.level)
+            yield from (
+                (item.asname or item.name, Import(source, item.name)) for item in node.names if item.name != "*"
+            )
 
 
 def _definition(module: ParsedModule, node: ast.stmt) -> Definition:

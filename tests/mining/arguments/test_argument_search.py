@@ -265,6 +265,13 @@ def test_an_attempt_survives_taking_its_values_out_and_putting_them_back(shape, 
         ("self, layers", "self.a = nn.Linear(layers[0], layers[1])", {"layers": "Sequence[int]"}),
         ("self, thing", "self.a = thing(24)", {"thing": "type[nn.Module]"}),
         ("self, how", "self.a = {'up': nn.Linear}[how](24, 24)", {"how": "Literal['up', 'down']"}),
+        ("self, config", "net = config.model.net\nself.a = nn.Linear(net.width, net.out_width)", {}),
+        ("self, cfg", "self.a = nn.Linear(cfg.get('width'), cfg['depth'])", {}),
+        ("self, size, step", "assert size % 7 == 0\nassert step > 5\nself.a = nn.Linear(size, step)", {}),
+        ("self, cfg", "n = (cfg.depth - 2) // 6\nassert n * 6 + 2 == cfg.depth\nself.a = nn.Linear(cfg.depth, 8)", {}),
+        ("self, n, mask=None", "assert mask is not None, 'mask is needed'\nself.a = nn.Linear(n, mask)", {}),
+        ("self, graph", "self.a = nn.Linear(graph.shape[0], graph.shape[1])", {}),
+        ("self, n, scale", "self.a = nn.Linear(n, n * scale)", {}),
         (
             "self, kind",
             "if kind != chr(97):\n    raise ValueError('kind must be one of: a, b')\nself.a = nn.ReLU()",
@@ -393,3 +400,52 @@ def test_the_types_in_a_message_are_no_options():
     assert not {"tuple", "int"} & set(
         _stated_options("TypeError: '>' not supported between instances of 'tuple' and 'int'")
     )
+
+
+def test_required_arguments_that_kwargs_hand_to_another_class_are_parameters():
+    inner = (
+        "class Inner(nn.Module):\n    def __init__(self, *, width, depth=1):\n        super().__init__()\n"
+        "        self.a = nn.Linear(width, depth)\n\n    def forward(self, x):\n        return self.a(x)\n\n\n"
+    )
+    outer = (
+        "class Model(nn.Module):\n    def __init__(self, groups=2, **kwargs):\n        super().__init__()\n"
+        "        self.parts = nn.ModuleList([Inner(**kwargs) for _ in range(groups)])\n\n"
+        "    def forward(self, x):\n        return sum(part(x) for part in self.parts)\n"
+    )
+    found = search_and_prune(HEAD + inner + outer, "Model", [], "salt")
+    assert "reason" not in found, found
+
+
+def test_an_optional_input_that_the_code_asks_for_is_given():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, dim):\n        super().__init__()\n"
+        "        self.a = nn.Linear(dim, dim)\n\n    def forward(self, x, scale=None, context=None):\n"
+        "        assert context is not None, 'context must be given'\n        return self.a(x) + context\n"
+    )
+    found = search_and_prune(HEAD + body, "Model", [], "salt")
+    assert "reason" not in found, found
+    assert found["inputs"][1] == "None"
+    assert len(found["inputs"]) == 3
+
+
+def test_a_residual_block_gets_as_many_channels_as_it_adds():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, inplanes, planes):\n        super().__init__()\n"
+        "        self.a, self.b = nn.Conv2d(inplanes, planes, 1), nn.Conv2d(planes, 4 * planes, 1)\n\n"
+        "    def forward(self, x):\n        return self.b(self.a(x)) + x\n"
+    )
+    found = search_and_prune(HEAD + body, "Model", [], "salt")
+    assert "reason" not in found, found
+    assert int(found["init"][0]) == 4 * int(found["init"][1])
+
+
+def test_an_image_is_as_large_as_a_pooling_layer_needs():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, num_classes=100):\n        super().__init__()\n"
+        "        self.a, self.pool = nn.Conv2d(3, 4, 3, stride=16, padding=1), nn.AvgPool2d(7, stride=1)\n"
+        "        self.head = nn.Linear(4, num_classes)\n\n"
+        "    def forward(self, x):\n        return self.head(self.pool(self.a(x)).mean((2, 3)))\n"
+    )
+    found = search_and_prune(HEAD + body, "Model", [], "salt")
+    assert "reason" not in found, found
+    assert found["tries"] < 30

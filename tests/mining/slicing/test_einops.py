@@ -87,3 +87,27 @@ def test_a_class_that_uses_einops_is_cut_out_with_pytorch_alone():
     folded = x.reshape(2, 3, 4, 2).permute(0, 2, 3, 1).reshape(2, 4, 6).transpose(1, 2)
     expected = folded.reshape(2, 2, 3, 4).transpose(2, 3).unsqueeze(-1).expand(-1, -1, -1, -1, 3)
     assert torch.equal(run(text)["Model"]()(x), expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("rearrange(x, kind + ' (h d) n -> ' + kind + ' h n d', h=2)", lambda x: x.view(2, 2, 3, 4).transpose(2, 3)),
+        ("rearrange(x, f'... {last} -> {last} ...')", lambda x: x.permute(2, 0, 1)),
+        ("rearrange(x, f'{kind} ... -> {kind} (...)')", lambda x: x.reshape(2, 24)),
+        ("repeat(x, f'b n {last} -> (r b) n {last}', r=3)", lambda x: x.repeat(3, 1, 1)),
+        ("reduce(x, f'b n {last} -> b {last}', 'max')", lambda x: x.amax(1)),
+        ("reduce(x, f'b (n p) {last} -> b n 1 {last}', 'mean', p=2)", lambda x: x.view(2, 3, 2, 4).mean(2)[:, :, None]),
+        ("rearrange([x, x], f'k b n {last} -> b (k n) {last}')", lambda x: torch.cat([x, x], 1)),
+        ("repeat(x, f'b n {last} -> b n 2 {last}')", lambda x: torch.stack([x, x], 2)),
+    ],
+)
+def test_a_pattern_that_is_computed_is_followed_at_run_time(call, expected):
+    code = (
+        "import torch\nfrom torch import nn\nfrom einops import rearrange, reduce, repeat\n\n\nclass M(nn.Module):\n"
+        f"    def forward(self, x, kind='b', last='d'):\n        return {call}\n"
+    )
+    text = cut({"m.py": code}, "m.py", "M")
+    assert "einops" not in text
+    x = torch.randn(2, 6, 4)
+    assert torch.equal(run(text)["Model"]()(x), expected(x))

@@ -3,10 +3,12 @@
 import sys
 
 import pytest
+import torch
 
 from musadata.mining.arguments.absent_packages import AbsentPackage, absent_packages
 from musadata.mining.search import search_and_prune
-from musadata.mining.slicing.imports import forbidden_imports
+from musadata.mining.slicing.imports import forbidden_imports, without_imports
+from tests.mining.slicing.test_slicing import cut
 
 HEAD = (
     "import torch\nimport scipy.special as special\nfrom PIL import Image\nfrom numba import njit\n"
@@ -61,3 +63,25 @@ def test_registrations_that_make_no_difference_are_dropped_and_the_others_kept()
     assert "@enter('used')" in definitions
     assert "idle" not in definitions
     assert "later" not in definitions
+
+
+def test_what_forbidden_imports_bind_can_be_none_where_nothing_uses_it():
+    text = without_imports(HEAD + MODEL.format(condition="self.show"))
+    assert not forbidden_imports(text)
+    space: dict = {}
+    exec(text.replace("@njit\n", ""), space)
+    assert space["special"] is space["Image"] is None
+    assert space["Model"]()(torch.zeros(2)).shape == (2,)
+    assert without_imports(text) == text
+
+
+def test_a_name_of_an_optional_package_is_imported_where_only_unknown_branches_use_it():
+    code = (
+        "import torch\nfrom torch import nn\ntry:\n    from apex import amp\n    FAST = True\nexcept ImportError:\n"
+        "    FAST = False\n\n\nclass M(nn.Module):\n    def __init__(self, fast=False):\n        super().__init__()\n"
+        "        self.fast = fast\n\n    def forward(self, x):\n        return amp.cast(x) if self.fast else x + 1\n"
+    )
+    text = cut({"m.py": code}, "m.py", "M")
+    assert forbidden_imports(text) == ("apex",)
+    found = search_and_prune(text, "M", [], "")
+    assert not forbidden_imports(found["definitions"])

@@ -1,0 +1,96 @@
+"""Corrections of a failed attempt by the parameters that its error names: options, optional inputs, assertions."""
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.facts import Facts
+from musadata.mining.arguments.guesses import guess_value
+from musadata.mining.arguments.input_shapes import draw_input
+from musadata.mining.arguments.normalize_examples import default_text
+
+# What is missing: a value of None, an assertion, a message that says so.
+MISSING = re.compile(r"NoneType|AssertionError|must be|should|need|require|provide|given|missing|specif|expected", re.I)
+USUAL = (1, 2, 3, 4, 8, 5, 16)
+MAX_OF_ASSERTION = 8  # values tried for one parameter
+INPUT = (5, 18, 24)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What the module's constructor and its `forward` take, and what its code says of that."""
+
+    init: Sequence[inspect.Parameter]
+    forward: Sequence[inspect.Parameter]
+    facts: Facts
+    source: str
+
+
+def repair_named(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
+    """Variants of a failed attempt in which a parameter that the error or its line names has another value.
+
+    Args:
+        error, line: see `musadata.mining.arguments.repairs.repair`.
+    """
+    words = set(re.findall(r"\w+", f"{line} {error}"))
+    if error.startswith("AssertionError"):
+        yield from _satisfy(attempt, line, known)
+    if MISSING.search(error):
+        yield from _give_options(attempt, words, known)
+        yield from _give_inputs(attempt, words, known)
+
+
+def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:
+    """Other numbers for the parameters that a failed assertion compares; inputs one longer or shorter for a `%`."""
+    words = re.findall(r"\w+", line)
+    others = [int(text) for text in attempt.init if text.isdigit()]
+    for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
+        if item.name in words and text in ("True", "False"):
+            yield _with_init(attempt, place, str(text == "False"))
+        if item.name in words and text.isdigit():
+            yield from (_with_init(attempt, place, other) for other in asserted_values(line, text, others))
+    if "%" in line:
+        for number, draw in enumerate(attempt.draws):
+            for step in (1, -1):
+                if draw.shape and draw.shape[-1] > 2:
+                    wider = replace(draw, shape=(*draw.shape[:-1], draw.shape[-1] + step))
+                    yield replace(attempt, draws=(*attempt.draws[:number], wider, *attempt.draws[number + 1 :]))
+
+
+def asserted_values(line: str, text: str, others: Sequence[int] = ()) -> list[str]:
+    """Numbers that may satisfy an assertion in place of the number `text`, likeliest first."""
+    stated = [int(found) for found in re.findall(r"(?<![\w.])\d+(?![\w.])", line)]
+    near = [value for number in stated for value in (number, number + 1, number - 1, 2 * number, number * number)]
+    values = dict.fromkeys([sum(stated), *near, *USUAL, *others])
+    return [str(value) for value in values if value > 0 and str(value) != text][:MAX_OF_ASSERTION]
+
+
+def _give_options(attempt: Attempt, words: set[str], known: Parameters) -> Iterator[Attempt]:
+    """A value for an optional parameter of the constructor that is None or False by default."""
+    for place, item in enumerate(known.init):
+        if item.name not in words or place < len(attempt.init) or item.default not in (None, False):
+            continue
+        between = [default_text(other.default) for other in known.init[len(attempt.init) : place]]
+        if None not in between:
+            value = "True" if item.default is False else guess_value(item, 0, known.facts)
+            yield replace(attempt, init=(*attempt.init, *map(str, between), value))
+
+
+def _give_inputs(attempt: Attempt, words: set[str], known: Parameters) -> Iterator[Attempt]:
+    """An input for an optional parameter of `forward`: shaped like another one, or a mask of its first dimensions."""
+    shapes = [draw.shape for draw in attempt.draws if draw.shape] or [INPUT]
+    for place, item in enumerate(known.forward):
+        if item.name not in words or place < len(attempt.draws) or item.default is not None or item.kind > 1:
+            continue
+        between = [default_text(other.default) for other in known.forward[len(attempt.draws) : place]]
+        if None not in between:
+            filled = tuple(Draw("literal", literal=str(text), dtype="") for text in between)
+            for shape in dict.fromkeys([shapes[-1], shapes[0][:2], shapes[0][:1]]):
+                drawn = draw_input(item.name, shape, known.source)
+                yield replace(attempt, draws=(*attempt.draws, *filled, drawn))
+
+
+def _with_init(attempt: Attempt, place: int, text: str) -> Attempt:
+    return replace(attempt, init=(*attempt.init[:place], text, *attempt.init[place + 1 :]))
