@@ -10,7 +10,7 @@ import yaml
 
 from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.faults import FaultKind
-from musadata.teacher.compiler.ir.scalar import Load
+from musadata.teacher.compiler.ir.scalar import Added, Load
 from musadata.teacher.compiler.lowering.fusion import Kernel, Stage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
@@ -60,6 +60,8 @@ def _work(kernel: Kernel) -> str:
         results = [f"`{stage.local}` ({_WORDS['scans'][stage.kind]})" for stage in kernel.scans]
         made = f"it makes {_listed(results)}{_reading('of', kernel.scans)} along axis {kernel.scans[0].place}"
         return f"{made}, then writes {_listed(stores)}{_reading('from it and', kernel.stores)}" if stores else made
+    if any(isinstance(store.value, Added) for store in kernel.stores):
+        return f"it adds to `{kernel.stores[0].buffer.name}` by atomics{_reading('what it makes from', kernel.stores)}"
     if not kernel.reductions:
         return f"it computes {_listed(stores)}{_reading('from', kernel.stores)}, element by element"
     results = [f"`{stage.local}` ({_WORDS['reductions'][stage.kind]})" for stage in kernel.reductions]

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, count
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, adds_to_places, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, is_whole, row_of, unique
 
@@ -37,6 +37,8 @@ def launch(stage: Stage, brief: bool = False) -> str:
         return _grid(row_of(lead)[0], brief, "results")
     if lead.kind in (CallKind.SOFTMAX, CallKind.SCAN, CallKind.REDUCTION):
         return _rows(lead, brief)
+    if adds_to_places(lead):
+        return _grid(count(lead.operands[-1]), brief, "values")
     if lead.kind is CallKind.NORMALIZATION:
         groups, length = group_row(lead)
         return f"A group has {count(lead.source)} / {groups} = {length} elements. {_whole(length, '0', brief)}"

@@ -40,7 +40,7 @@ _KIND_OF = {name: CallKind(kind) for kind, names in KNOWLEDGE["kinds"].items() f
 _SEVERAL = frozenset(KNOWLEDGE["several"].split())
 _LIGHT = frozenset({CallKind.ELEMENTWISE, CallKind.LOOKUP, CallKind.PLACEMENT, CallKind.VIEW, CallKind.FILL})
 _BOOKKEEPING = frozenset({"detach", "alias", "lift_fresh"})
-# They write to computed places: a thread that computes one element of the result must search all that is written.
+# They write to computed places.
 SCATTERS = frozenset({"scatter", "scatter_add", "index_add", "index_put"})
 
 
@@ -165,6 +165,11 @@ class Stage:
     def operators(self) -> tuple[str, ...]:
         """The operators that compute or move something, each once."""
         return tuple(dict.fromkeys(call.operator for call in self.calls if call.kind is not CallKind.VIEW))
+
+
+def adds_to_places(call: Call) -> bool:
+    """Whether values are added at computed places: a thread for each value does so by an atomic."""
+    return call.packet in SCATTERS and (call.packet.endswith("_add") or call.argument("accumulate") == "True")
 
 
 def is_light(call: Call) -> bool:

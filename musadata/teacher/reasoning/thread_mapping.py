@@ -3,7 +3,7 @@
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, coordinates, offset_of
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
-from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, by_kind, count
+from musadata.teacher.reasoning.kernel_plan import SCATTERS, Call, adds_to_places, by_kind, count
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
     group_row,
@@ -173,8 +173,9 @@ def _scatter(call: Call) -> str:
     """Values that are written or added at places that an index tensor holds."""
     out, where = call.output, [fact for fact in call.operands[1:] if fact.dtype == "int64"]
     index = join([f"`{fact.name}`" for fact in where]) if where else "the index"
-    verb, needs = ("add up", "an atomic") if call.packet.endswith("_add") else ("keep", "indices that do not repeat")
-    return f"{_flat(out)} {say('scatter', index=index, verb=verb, needs=needs)}"
+    if adds_to_places(call):
+        return say("added_to_places", total=count(call.operands[-1]), source=call.operands[-1], index=index, out=out)
+    return f"{_flat(out)} {say('scatter', index=index)}"
 
 
 def _placement(call: Call) -> str:

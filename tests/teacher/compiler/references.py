@@ -218,6 +218,10 @@ FIXTURES = {
         "return y.scatter_add(1, i, x)",
         tuple((tensor(4, n), tensor(5, 6, name="y"), tensor(3, m, name="i", high=6)) for n, m in ((9, 8), (11, 11))),
     ),
+    "added to rows": Fixture(
+        "return F.relu(torch.zeros(7, 5).index_add(0, i, x)), torch.zeros(9).long().scatter_add(0, i, i)",
+        tuple((tensor(n, 5), tensor(n, name="i", high=7)) for n in (9, 30)),
+    ),
     "largest few": Fixture("return x.topk(3, dim=0)", ROWS),
     "smallest few": Fixture("return x.topk(2, largest=False).values * 2", ROWS),
     "sorted": Fixture("return x.sort(descending=True)[0], x.argsort(0)", two(tensor(4, 7), tensor(5, 9))),

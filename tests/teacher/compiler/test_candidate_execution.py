@@ -25,6 +25,7 @@ QUICK = {
     "extended rows": 0,
     "gathered product": 0,
     "scattered sum": 3,
+    "added to rows": 3,
     "largest few": 2,
     "running results": 0,
     "running logsumexp": 1,

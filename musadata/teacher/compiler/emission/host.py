@@ -141,7 +141,8 @@ def _allocate_and_launch(
 
 def _allocation(buffer: Buffer, first: str, dtype: str) -> str:
     options = f"{first}.options()" + ("" if buffer.dtype == dtype else f".dtype({TORCH_TYPES[buffer.dtype]})")
-    return f"auto {buffer.name} = torch::empty({shape_text(buffer.shape)}, {options});"
+    made = "zeros" if buffer.zeroed else "empty"
+    return f"auto {buffer.name} = torch::{made}({shape_text(buffer.shape)}, {options});"
 
 
 def shape_text(shape: Sequence[Index]) -> str:

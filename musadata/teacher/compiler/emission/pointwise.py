@@ -13,7 +13,7 @@ from musadata.teacher.compiler.emission.launch import (
 )
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable
-from musadata.teacher.compiler.ir.scalar import Load, Named
+from musadata.teacher.compiler.ir.scalar import Added, Load, Named
 from musadata.teacher.compiler.lowering.fusion import Kernel, Store
 
 THREADS = 256
@@ -69,6 +69,14 @@ def decoded(kernel: Kernel, block: Block) -> frozenset[Variable]:
 
 def write_store(block: Block, store: Store) -> None:
     """Write the element of a store at the current point."""
+    if isinstance(store.value, Added):
+        text = block.value(store.value.value)
+        element = f"&{store.buffer.name}[{block.printer.offset(store.buffer, store.value.index)}]"
+        if store.buffer.dtype == "int64":  # in two's complement the sum is the same
+            kind = "unsigned long long"
+            element, text = f"reinterpret_cast<{kind}*>({element})", f"static_cast<{kind}>({text})"
+        block.write(f"atomicAdd({element}, {text});")
+        return
     text = block.held(store.value) if isinstance(store.value, Named) else block.value(store.value)
     place = block.printer.offset(store.buffer, store.index)
     if len(text) + len(place) > LONGEST_STORE:

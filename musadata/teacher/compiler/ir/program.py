@@ -5,11 +5,11 @@ loop that stores every element of a value to a buffer; from then on the value is
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
 from musadata.teacher.compiler.ir.index_formulas import Index
-from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Buffer, Load, Named, Scalar, cast, compute_type
+from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Added, Buffer, Load, Named, Scalar, cast, compute_type
 
 Indices = tuple[Index, ...]
 Body = Callable[[Indices], Scalar]
@@ -107,6 +107,12 @@ class Loop:
     reduction: Reduction | None = None
     contraction: Contraction | None = None
     scan: "Scanned | None" = None
+    spread: Indices = ()
+
+    @property
+    def shape(self) -> Indices:
+        """Of its points: the buffer's, unless values are `spread`, and added to computed places of the buffer."""
+        return self.spread or self.buffer.shape
 
 
 @dataclass(frozen=True)
@@ -170,6 +176,24 @@ class Program:
         buffer = self._new_buffer(name, type, self.node)
         self.loops.append(Loop(buffer, names, body, reduction, contraction))
         return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
+
+    def spread(
+        self,
+        name: str,
+        type: TensorType,
+        shape: Indices,
+        body: Callable[[Indices], Scalar],
+        place: Callable[[Indices], Indices],
+    ) -> Value:
+        """Record that what `body` gives at each point of a shape is added to the element that `place` names."""
+        buffer = replace(self._new_buffer(name, type, self.node), zeroed=True)
+        wanted = compute_type(type.dtype)
+
+        def added(axes: Indices, _: Indices) -> Scalar:
+            return Added(wanted, cast(body(axes), wanted), place(axes))
+
+        self.loops.append(Loop(buffer, axis_names(len(shape)), added, spread=shape))
+        return Value(name, type, lambda index: Load(wanted, buffer, index), buffer=buffer)
 
     def scan(
         self, name: str, type: TensorType, names: tuple[str, ...], scanned: Scanned, body: Callable[[Indices], Scalar]

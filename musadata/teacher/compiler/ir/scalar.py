@@ -52,7 +52,7 @@ class GivenUnsupported(Unsupported):
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """A contiguous tensor in device memory. `role`: argument, state, temporary, or constant (which has `values`).
-    `node` is the node of the graph that a temporary one holds a result of."""
+    `node` is the node of the graph that a temporary one holds a result of; `zeroed`: it starts with zeros."""
 
     name: str
     shape: tuple[Index, ...]
@@ -60,6 +60,7 @@ class Buffer:
     role: str
     values: tuple[float | int | bool, ...] = ()
     node: str = ""
+    zeroed: bool = False
 
 
 def _arithmetic(operation: str, dtype: str = "") -> Callable[[Scalar, Scalar | float], Scalar]:
@@ -192,6 +193,14 @@ class Local(Scalar):
     """The result of an earlier stage of the same kernel."""
 
     name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Added(Scalar):
+    """A value that is added to the element at `index` of the buffer that it is stored to, among those of others."""
+
+    value: Scalar
+    index: tuple[Index, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,7 +130,8 @@ class _Group:
 
     def held(self, buffer: Buffer) -> _Member | None:
         """The member whose result at a point of the group is in a register when it fills this buffer."""
-        return next((m for m in self.members if m.loop.buffer is buffer and not m.inner), None)
+        found = next((m for m in self.members if m.loop.buffer is buffer and not m.inner), None)
+        return None if found and found.loop.spread else found
 
     def fills(self, buffer: Buffer) -> bool:
         return any(member.loop.buffer is buffer for member in self.members)
@@ -148,7 +149,7 @@ def group_loops(loops: Sequence[Loop], returned: set[int]) -> list[Kernel]:
     """
     groups: list[_Group] = []
     for loop in loops:
-        if not _join(loop, groups):
+        if loop.spread or not _join(loop, groups):
             groups.append(_alone(loop))
     read = _read_from_memory(groups)
     return [_kernel(group, read | returned) for group in groups]
@@ -166,7 +167,7 @@ def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
 
 def value_of(loop: Loop) -> tuple[Scalar, tuple[Variable, ...]]:
     """What a loop computes in one step, and the variables of its outer and inner loops."""
-    axes, variables = variables_of(loop.names, loop.buffer.shape)
+    axes, variables = variables_of(loop.names, loop.shape)
     loops, inner = _inner_axes(loop, axes, variables)
     return loop.body(axes, loops), (*variables, *inner)
 
@@ -178,7 +179,7 @@ def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple
 
 
 def _alone(loop: Loop) -> _Group:
-    axes, variables = variables_of(loop.names, loop.buffer.shape)
+    axes, variables = variables_of(loop.names, loop.shape)
     inner = tuple(v for v in variables if loop.scan and axes[loop.scan.axis].variable == v)
     return _Group(tuple(v for v in variables if v not in inner), [_Member(loop, axes, inner)])
 
@@ -186,7 +187,7 @@ def _alone(loop: Loop) -> _Group:
 def _join(loop: Loop, groups: list[_Group]) -> bool:
     """Add a loop to the last group that it depends on, if it reads only results there that a thread holds at the loop's
     own point."""
-    axes, variables = _split_axes(loop, *variables_of(loop.names, loop.buffer.shape), groups)
+    axes, variables = _split_axes(loop, *variables_of(loop.names, loop.shape), groups)
     value = _value(loop, axes, variables)
     depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
     if not depends:
@@ -217,7 +218,7 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
 
 def _join_scan(loop: Loop, group: _Group) -> bool:
     """Add a loop to a scan, if it reads the results there at its own point; another scan, if it is along that axis."""
-    axes, variables = variables_of(loop.names, loop.buffer.shape)
+    axes, variables = variables_of(loop.names, loop.shape)
     change: dict[Variable, Index] = {}
     for load in _value(loop, axes, variables).loads:
         member = next((m for m in group.members if m.loop.buffer is load.buffer), None)

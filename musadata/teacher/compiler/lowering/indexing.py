@@ -1,12 +1,17 @@
 """Lowering of operators that read at places which other tensors name."""
 
+from dataclasses import dataclass
+
 from musadata.teacher.compiler.ir.captured_graph import Reference, TensorType
-from musadata.teacher.compiler.ir.index_formulas import Index
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
 from musadata.teacher.compiler.ir.scalar import (
+    Cast,
     Compare,
     Formula,
+    Given,
+    Literal,
     Named,
     Scalar,
     call,
@@ -53,31 +58,61 @@ def _gather(c: Call) -> Results:
     return c.new(body, 1 + cost_of(source, chosen))
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """A tensor's shape, and the index tensors for some of its dimensions."""
+
+    shape: Indices
+    by_dim: dict[int, Value]
+
+    @property
+    def block(self) -> Indices:
+        """The shape of the index tensors together."""
+        width = max(len(value.shape) for value in self.by_dim.values())
+        wide = [(*[ONE] * (width - len(value.shape)), *value.shape) for value in self.by_dim.values()]
+        return tuple(next((size for size in sizes if size != ONE), ONE) for sizes in zip(*wide, strict=True))
+
+    @property
+    def start(self) -> int:
+        """Where the block stands in the result: aten puts it where the indexed dimensions were if they are neighbours,
+        and in front otherwise."""
+        dims = sorted(self.by_dim)
+        return dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
+
+    @property
+    def result(self) -> Indices:
+        """The shape of what is chosen."""
+        others = [size for dim, size in enumerate(self.shape) if dim not in self.by_dim]
+        return (*others[: self.start], *self.block, *others[self.start :])
+
+    def place(self, index: Indices) -> Indices:
+        """The index into the tensor for one into the result."""
+        start, end = self.start, self.start + len(self.block)
+        block, others = index[start:end], iter((*index[:start], *index[end:]))
+        found = []
+        for dim, size in enumerate(self.shape):
+            value = self.by_dim.get(dim)
+            if value is None:
+                found.append(next(others))
+            else:
+                loaded = value.load(broadcast(block, value.shape))
+                found.append(position(loaded, size, may_be_negative=_may_be_negative(value)))
+        return tuple(found)
+
+
+def _chosen(c: Call, source: Value) -> _Chosen:
+    given = [c.resolve(item) if isinstance(item, Reference) else None for item in c.list_of("indices")]
+    found = {dim: value for dim, value in enumerate(given) if value is not None}
+    if any(value.dtype == "bool" for value in found.values()):
+        raise Unsupported("indexing by a mask")
+    return _Chosen(source.shape, found)
+
+
 @rule("index", "_unsafe_index")
 def _index(c: Call) -> Results:
     source = c.value("self")
-    given = [c.resolve(item) if isinstance(item, Reference) else None for item in c.list_of("indices")]
-    given += [None] * (len(source.shape) - len(given))
-    chosen = {dim: value for dim, value in enumerate(given) if value is not None}
-    if any(value.dtype == "bool" for value in chosen.values()):
-        raise Unsupported("indexing by a mask")
-    dims = sorted(chosen)
-    width = max(len(value.shape) for value in chosen.values())
-    # aten puts the indexed dimensions where they were if they are neighbours, and in front otherwise.
-    start = dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
-
-    def body(index: Indices) -> Scalar:
-        block, others = index[start : start + width], iter((*index[:start], *index[start + width :]))
-        place = []
-        for dim, size in enumerate(source.shape):
-            if dim not in chosen:
-                place.append(next(others))
-                continue
-            value = chosen[dim].load(broadcast(block, chosen[dim].shape))
-            place.append(position(value, size, may_be_negative=_may_be_negative(chosen[dim])))
-        return source.load(tuple(place))
-
-    return c.new(body, 2 + cost_of(source, *chosen.values()))
+    chosen = _chosen(c, source)
+    return c.new(lambda index: source.load(chosen.place(index)), 2 + cost_of(source, *chosen.by_dim.values()))
 
 
 def _may_be_negative(value: Value) -> bool:
@@ -87,11 +122,21 @@ def _may_be_negative(value: Value) -> bool:
 
 @rule("scatter_add")
 def _scatter_add(c: Call) -> Results:
-    """Every element of the result searches for what is added to it: it reads more than atomics would, but adds in a
-    fixed order."""
-    start, chosen, added = c.value("self"), c.operand("index"), c.operand("src")
+    """A thread for each value adds it by an atomic. Where the type has none, every element of the result searches for
+    what is added to it."""
+    start, chosen, added = c.value("self"), c.value("index"), c.value("src")
     rank = len(start.shape)
     dim = c.dimension("dim", rank)
+
+    def place(axes: Indices) -> Indices:
+        return replaced(axes, dim, position(chosen.load(axes), start.shape[dim], may_be_negative=False))
+
+    if c.type.dtype in _ATOMIC:
+        spread = c.program.spread(
+            f"{c.node.name}_sum", TensorType(start.shape, c.dtype), chosen.shape, added.load, place
+        )
+        return _with_start(c, start, spread)
+    chosen, added = c.operand("index"), c.operand("src")
 
     def body(axes: Indices, loops: Indices) -> Scalar:
         place = replaced(axes, dim, loops[0])
@@ -107,7 +152,42 @@ def _scatter_add(c: Call) -> Results:
         Reduction("sum", fixed((chosen.shape[dim],)), ("k",)),
         body,
     )
+    return _with_start(c, start, total)
+
+
+_ATOMIC = frozenset({"float32", "float64", "int32", "int64"})
+
+
+def _with_start(c: Call, start: Value, total: Value) -> Value:
+    """What is added, and what was there before."""
+    if _is_zero(start):
+        return total
     return c.new(lambda index: cast(start.load(index), c.dtype) + total.load(index), 1 + start.cost)
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether all elements are the constant 0."""
+    found: Scalar = value.load(tuple(ZERO for _ in value.shape))
+    while isinstance(found, (Named, Cast)):
+        found = found.value if isinstance(found, Named) else found.argument
+    return isinstance(found, Literal) and not isinstance(found.value, Given) and found.value == 0
+
+
+@rule("index_put", "_unsafe_index_put")
+def _index_put(c: Call) -> Results:
+    """Values that are added to places which index tensors name; to write them would leave it to chance which stays."""
+    start, values = c.value("self"), c.value("values")
+    if not c.number("accumulate", False) or c.type.dtype not in _ATOMIC:
+        raise Unsupported("writing to computed places")
+    chosen, name = _chosen(c, start), f"{c.node.name}_sum"
+    total = c.program.spread(
+        name,
+        TensorType(start.shape, c.dtype),
+        chosen.result,
+        lambda axes: values.load(broadcast(axes, values.shape)),
+        chosen.place,
+    )
+    return _with_start(c, start, total)
 
 
 @rule("topk", "sort")

@@ -36,7 +36,7 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
     values = {key: value_of(loop) for key, loop in kept.items()}
     for key, (value, variables) in list(values.items()):
         loop = kept[key]
-        if loop.reduction or loop.scan or key in returned or _ends_reduction(value, variables, kept):
+        if loop.reduction or loop.scan or loop.spread or key in returned or _ends_reduction(value, variables, kept):
             continue
         value = values[key][0]
         reads = [read for other, (body, axes) in values.items() for read in _reads(loop, kept[other], body, axes)]
@@ -56,7 +56,7 @@ def _reads(loop: Loop, reader: Loop, value: Scalar, variables: tuple[Variable, .
 def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mapping[int, Loop]) -> bool:
     """Whether the value finishes results of a reduction one by one (a bias, an activation): its kernel then does so."""
     made = ((load, loops.get(id(load.buffer))) for load in value.loads)
-    ended = (load for load, maker in made if maker and (maker.reduction or maker.scan))
+    ended = (load for load, maker in made if maker and (maker.reduction or maker.scan or maker.spread))
     return any(_varies_with(load.index) >= set(variables) for load in ended)
 
 
