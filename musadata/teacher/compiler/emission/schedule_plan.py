@@ -14,6 +14,7 @@ FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is 
 SHORT_SUM = 256  # ... unless what a team adds up is long
 BUSY_BLOCKS = 128  # with fewer large tiles most of a GPU is idle
 FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
+MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
@@ -99,6 +100,8 @@ def _axes_in(indices: Sequence[Index], axes: tuple[Variable, ...]) -> list[Varia
 def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, hints: dict[str, int]) -> EmittedKernel:
     inner = max(extent_hint(stage.axes, hints) for stage in kernel.stages)
     shared = rowwise.can_share(kernel)
+    if points in ("shared", "shuffle") and total >= MANY_ROWS and inner <= MEDIUM_ROW:
+        points = "warp"
     if points in ("thread", "stride") and inner > SERIAL_LIMIT and shared:
         points = "shared" if points == "thread" else "shuffle"
     if points == "warp" and inner > SERIAL_LIMIT:
