@@ -346,6 +346,8 @@ class Candidate:
     reward_correctness: float = 0.0
     reward_speed: float = 0.0
     timings: tuple[Timing, ...] = ()  # as in `Verdict`
+    algorithm: str = ""  # of its kernels, read from their code: "tiled-matmul + pointwise"
+    chosen_because: str = ""  # why it was kept, see `musadata.sampling.diversity`; "" if it was not
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,12 @@
 """The part of the configuration that says what trainers are given. It is read as a part of `musadata.config`."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class KeepBy(StrEnum):
+    STRUCTURE = "structure"  # those that differ most; speed decides between nearly identical ones
+    SPEED = "speed"  # the fastest, of those that were measured on a device
 
 
 @dataclass(frozen=True)
@@ -9,7 +15,8 @@ class SamplingConfig:
 
     Attributes:
         turns: answers per conversation at the most.
-        keep: accepted candidates kept per task, chosen to differ.
+        keep: accepted candidates kept per task; nearly identical ones count once.
+        keep_by: what the choice goes by.
         speedup_weight: the paper's lambda: what each unit of speedup over eager PyTorch adds to an accepted answer's
             reward.
         speedup_cap: the paper's nu_max: the most units of speedup that count.
@@ -19,6 +26,7 @@ class SamplingConfig:
 
     turns: int = 3
     keep: int = 4
+    keep_by: KeepBy = KeepBy.STRUCTURE
     speedup_weight: float = 0.5
     speedup_cap: float = 4.0
     first_turn_weight: float = 0.75

@@ -25,7 +25,7 @@ from musadata.records import (
     Trajectory,
     Verdict,
 )
-from musadata.sampling.assembly import assemble
+from musadata.sampling.assembly import KEEP, assemble, keep_different
 from musadata.sampling.request_cache import RequestCache
 from musadata.sampling.rollout import Ask, CutShort, Judge, NotKnownYet, judge_program, run_rollout
 from musadata.storage.commits import Commit, require_commit
@@ -92,7 +92,10 @@ class Assemble(ShardStep):
                 attempts = judge_program(task, annotation, sample, program, self.config.seed, judge)
                 more = assemble(task, [attempts], HUMAN, self.config.sampling)
                 candidates, trajectories = candidates + more[0], trajectories + more[1]
+            candidates, rejects = keep_different(candidates, self.config.sampling)
             _count(candidates, out)
+            for reject in rejects:
+                out.reject(reject)
             _keep(task, annotation, candidates, trajectories, out)
 
     def _assemble(
@@ -139,11 +142,9 @@ def _count(candidates: Sequence[Candidate], out: Writers) -> None:
         out.funnel.came_in("verify")
         if candidate.accepted:
             out.funnel.went_on("verify")
-            out.funnel.came_in("keep")
+            out.funnel.came_in(KEEP)
             if candidate.kept:
-                out.funnel.went_on("keep")
-            else:
-                out.funnel.dropped("keep", "too similar or too many")
+                out.funnel.went_on(KEEP)
         else:
             out.funnel.dropped("verify", candidate.error_class.value if candidate.error_class else "rejected")
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from musadata.config import SamplingConfig
-from musadata.records import SCHEMA_VERSION, Candidate, ErrorClass, Message, Task, Trajectory, Turn
+from musadata.records import SCHEMA_VERSION, Candidate, ErrorClass, Message, Reject, Task, Trajectory, Turn
 from musadata.rows import content_id
 from musadata.sampling.diversity import choose_diverse
 from musadata.sampling.returns import trajectory_return
@@ -16,6 +16,7 @@ from musadata.verifier.extract import extract
 from musadata.verifier.reward import reward_parts
 
 Conversation = Sequence[Attempt]
+KEEP = "keep"  # the step that chooses among accepted candidates
 
 
 def assemble(
@@ -23,19 +24,43 @@ def assemble(
 ) -> tuple[list[Candidate], list[Trajectory]]:
     """Every attempt as a candidate and every conversation as a trajectory, in order of sample and turn.
 
-    Among the accepted candidates, `keep` that differ are marked as kept. Rewards weigh a speedup as `config` says, so
-    they may differ from the verdicts' own, which are made with the defaults.
+    Rewards weigh a speedup as `config` says, so they may differ from the verdicts' own, which are made with the
+    defaults. No candidate is kept yet, see `keep_different`.
     """
     chains = [_chain(task, conversation, teacher, config) for conversation in conversations]
     candidates = [candidate for chain in chains for candidate in chain]
-    accepted = [candidate for candidate in candidates if candidate.accepted]
-    chosen = choose_diverse([one.source for one in accepted], [one.reward for one in accepted], config.keep)
-    kept = {accepted[index].candidate_id for index in chosen}
     trajectories = [
         _trajectory(task, conversation, chain, teacher, config)
         for conversation, chain in zip(conversations, chains, strict=True)
     ]
-    return [dataclasses.replace(one, kept=one.candidate_id in kept) for one in candidates], trajectories
+    return candidates, trajectories
+
+
+def keep_different(candidates: Sequence[Candidate], config: SamplingConfig) -> tuple[list[Candidate], list[Reject]]:
+    """All candidates of a task, the kept ones marked with the reason, and a reject for each other accepted one.
+
+    Of nearly identical candidates whose speed was not measured, one of an earlier turn is kept.
+    """
+    accepted = sorted((one for one in candidates if one.accepted), key=lambda one: one.turn)
+    choices = choose_diverse(
+        [one.source for one in accepted], [one.speedup for one in accepted], config.keep, config.keep_by
+    )
+    because, rejects = {}, {}
+    for candidate, choice in zip(accepted, choices, strict=True):
+        if choice.chosen:
+            because[candidate.candidate_id] = choice.reason
+        else:
+            detail = f"as {accepted[choice.instead].candidate_id}" if choice.instead >= 0 else candidate.algorithm
+            rejects[candidate.candidate_id] = Reject(
+                SCHEMA_VERSION, "rft", KEEP, choice.reason, detail, candidate.candidate_id
+            )
+    marked = [
+        dataclasses.replace(one, kept=True, chosen_because=because[one.candidate_id])
+        if one.candidate_id in because
+        else one
+        for one in candidates
+    ]
+    return marked, [rejects[one.candidate_id] for one in candidates if one.candidate_id in rejects]
 
 
 def _chain(task: Task, conversation: Conversation, teacher: str, config: SamplingConfig) -> list[Candidate]:
@@ -48,6 +73,7 @@ def _chain(task: Task, conversation: Conversation, teacher: str, config: Samplin
 def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, config: SamplingConfig) -> Candidate:
     request, answer, verdict = attempt.request, attempt.answer, attempt.verdict
     source = extract(answer.text).source or answer.text
+    structure = describe_structure(source)
     teacher = answer.teacher or teacher
     parts = reward_parts(verdict.error_class, verdict.test_share, verdict.speedup, config)
     return Candidate(
@@ -69,7 +95,8 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
         test_share=verdict.test_share,
         speedup=verdict.speedup,
         reward=parts.total,
-        structure=describe_structure(source).label,
+        structure=structure.label,
+        algorithm=structure.algorithm,
         findings=verdict.findings,
         feedback=verdict.feedback,
         split=task.split,

@@ -1,102 +1,209 @@
-"""What kind of kernel a candidate is, read from its CUDA C++ with names, comments and layout abstracted."""
+"""What kind of kernel a candidate is, from its CUDA C++ without names, literals, comments, layout and order.
 
-import ast
+Nothing that its author says about it counts. Two candidates are compared by the algorithms of their kernels, by launch
+and memory features, and by the statements of their device code.
+"""
+
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-import tree_sitter_cuda
 import yaml
-from tree_sitter import Language, Node, Parser
 
-from musadata.syntax import parse
+from musadata.sampling.algorithms import name_algorithm, observe
+from musadata.sampling.device_code import Function, cuda_sources, read_device_code
+from musadata.sampling.value_flow import Flow, follow_values
 
-_TECHNIQUES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("techniques.yaml").read_text(encoding="utf-8"))
-SHINGLE = 5  # tokens; as in MOSS-style plagiarism detection, long enough that common idioms do not dominate
+_TECHNIQUES = yaml.safe_load(Path(__file__).with_name("techniques.yaml").read_text(encoding="utf-8"))
+_BY_TOKEN = {name: re.compile(pattern) for name, pattern in _TECHNIQUES["tokens"].items()}
+_SOFT = frozenset(_TECHNIQUES["others"])
+_LAUNCH = re.compile(r"<<<\s*([^;]*?)>>>", re.S)
+_NUMBERS = re.compile(r"\d+")
+_MANY = 3  # algorithms that a label names
+SAME_STATEMENTS = 0.85  # from this similarity of statements on, kernels of the same algorithm and features are the same
+_SHINGLE = 4  # tokens; long enough that common idioms do not dominate
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The shape of a candidate's device code.
+    """The structure of a candidate.
 
-    `sources` are its pieces of CUDA C++; `features` names the techniques that were found in them.
+    Attributes:
+        kernels: how many it has.
+        algorithms: of its kernels, each once, by name; empty without a kernel.
+        techniques: memory features and launch geometry that it uses.
+        sizes: "block=16x16" and "buffers=2", where they are known.
+        shingles: runs of tokens in the statements of its device code.
     """
 
-    sources: tuple[str, ...]
-    features: tuple[str, ...]
+    kernels: int
+    algorithms: tuple[str, ...]
+    techniques: frozenset[str]
+    sizes: frozenset[str]
+    shingles: frozenset[int]
+
+    @property
+    def algorithm(self) -> str:
+        """A readable, groupable family: "naive-matmul + pointwise"."""
+        more = [f"{len(self.algorithms) - _MANY} more"] if len(self.algorithms) > _MANY else []
+        return " + ".join([*self.algorithms[:_MANY], *more]) or "none"
 
     @property
     def label(self) -> str:
-        """A readable, groupable name: "kernels=2 block-reduction shared-memory"."""
-        return " ".join(self.features)
+        """All features in one line: "kernels=2 barrier block=256 shared-memory"."""
+        return " ".join([f"kernels={self.kernels}", *sorted(self.techniques | self.sizes)])
 
     @cached_property
-    def shingles(self) -> frozenset[tuple[str, ...]]:
-        """Token n-grams in which every identifier that the author chose, every literal and every comment is abstracted,
-        so renaming changes nothing. Most candidates are compared with no other, so they are found when needed."""
-        tokens = [
-            _abstract(node) for code in self.sources for node in _leaves(_parser().parse(code.encode()).root_node)
-        ]
-        return frozenset(zip(*(tokens[start:] for start in range(SHINGLE)), strict=False)) or frozenset([tuple(tokens)])
+    def features(self) -> frozenset[str]:
+        """All that launch, memory and fusion show."""
+        return self.techniques | self.sizes | {f"kernels={self.kernels}"}
+
+    @cached_property
+    def decisive(self) -> frozenset[str]:
+        """Those techniques in which nearly identical candidates agree."""
+        return self.techniques - _SOFT
 
 
 @lru_cache(maxsize=256)  # several answers to one task hold the same program
 def describe_structure(source: str) -> Structure:
     """The structure of a candidate's source: Python with its CUDA C++ in string constants, or bare CUDA C++."""
     sources = cuda_sources(source)
-    codes = [_without_comments(code) for code in sources]
-    kernels = sum(len(re.findall(r"\b__global__\b", code)) for code in codes)
-    features = {name for name, pattern in _TECHNIQUES.items() if any(re.search(pattern, code) for code in codes)}
-    return Structure(tuple(sources), (f"kernels={kernels}", *sorted(features)))
+    codes = [read_device_code(code) for code in sources]
+    functions = [function for code in codes for function in code.functions]
+    names = frozenset(function.name for function in functions if function.name)
+    flows = [follow_values(function, names) for function in functions]
+    host = "".join(code.host for code in codes)
+    return Structure(
+        kernels=sum(function.is_kernel for function in functions),
+        algorithms=tuple(sorted(set(_algorithms(functions, flows)))),
+        techniques=frozenset(_techniques(functions, flows, "\n".join(sources))),
+        sizes=frozenset({f"buffers={_count_buffers(source)}", *_blocks(host)}),
+        shingles=_shingles(functions, flows),
+    )
 
 
-def cuda_sources(source: str) -> list[str]:
-    """The pieces of CUDA C++ in a candidate, in order; the source itself where it is not Python."""
-    try:
-        tree = parse(source)
-    except (SyntaxError, ValueError):
-        return [source]
-    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return [text for text in strings if "__global__" in text]
+def _techniques(functions: list[Function], flows: list[Flow], code: str) -> set[str]:
+    tokens = {token for flow in flows for token in flow.roles}
+    found = set().union(*map(_features_of, tokens))
+    for name, texts in _TECHNIQUES["texts"].items():
+        if any(text in code for text in texts) and any(text in _COMMENT.sub(" ", code) for text in texts):
+            found.add(name)
+    if any(flow.parallel for flow in flows):
+        found.add("grid-stride")
+    if any("__shared__" in statement and _is_padded(statement) for one in functions for statement in one.statements):
+        found.add("padded-shared")
+    return found
+
+
+@lru_cache(maxsize=1 << 14)  # few distinct tokens make up all programs
+def _features_of(token: str) -> frozenset[str]:
+    return frozenset(name for name, pattern in _BY_TOKEN.items() if pattern.fullmatch(token))
+
+
+def _is_padded(declaration: Sequence[str]) -> bool:
+    """Whether the rows of a shared array are longer than a power of two, so that columns do not share a bank."""
+    if declaration.count("[") < 2:
+        return False
+    last = declaration[len(declaration) - list(reversed(declaration)).index("[") : -1]
+    return "+" in last or (len(last) == 1 and last[0].isdigit() and int(last[0]) % 2 == 1)
+
+
+def _count_buffers(source: str) -> int:
+    return sum(map(source.count, _TECHNIQUES["allocations"]))
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+
+
+def _algorithms(functions: list[Function], flows: list[Flow]) -> Iterator[str]:
+    by_name = dict(zip((function.name for function in functions), zip(functions, flows, strict=True), strict=True))
+    for function, flow in zip(functions, flows, strict=True):
+        if function.is_kernel:
+            yield name_algorithm(observe(_called(function, flow, by_name)))
+
+
+def _called(function: Function, flow: Flow, by_name: dict[str, tuple[Function, Flow]]) -> list[tuple[Function, Flow]]:
+    """A kernel and the device functions that it calls, also through others."""
+    found, parts, pending = {function.name}, [(function, flow)], [function]
+    while pending:
+        for statement in pending.pop().statements:
+            for token in statement:
+                if token in by_name and token not in found:
+                    found.add(token)
+                    parts.append(by_name[token])
+                    pending.append(by_name[token][0])
+    return parts
+
+
+def _shingles(functions: list[Function], flows: list[Flow]) -> frozenset[int]:
+    """Runs of tokens within sorted statements: neither their order nor that of functions matters."""
+    lines = {
+        " ".join(map(flow.roles.__getitem__, statement))
+        for function, flow in zip(functions, flows, strict=True)
+        for statement in function.statements
+        if flow.assignments.get(statement, ("",))[0] not in flow.fixed
+    }
+    tokens = " ; ".join(sorted(lines)).split()
+    runs = zip(*(tokens[start:] for start in range(_SHINGLE)), strict=False)
+    return frozenset(map(hash, runs)) or frozenset(map(hash, tokens))
+
+
+def _blocks(code: str) -> Iterator[str]:
+    """Threads per block where the launch says them in numbers, directly or by a name: "block=16x16"."""
+    for launch in _LAUNCH.findall(code):
+        block = _second(launch).strip()
+        if block.isidentifier():
+            found = re.search(rf"\b{block}\b\s*(?:=|\()\s*([^;]*)\)?;|#define\s+{block}\s+(\d+)", code)
+            block = next(filter(None, found.groups()), "") if found else ""
+        sizes = _NUMBERS.findall(block) if re.fullmatch(r"(?:dim3)?[\s\d,()]*", block) else []
+        if sizes:
+            yield "block=" + "x".join(sizes)
+
+
+def _second(arguments: str) -> str:
+    """The second argument of a launch."""
+    depth, start, count = 0, 0, 0
+    for at, sign in enumerate(arguments):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and not depth:
+            count += 1
+            if count == 2:
+                return arguments[start:at]
+            start = at + 1
+    return arguments[start:] if count else ""
 
 
 def similarity(one: Structure, other: Structure) -> float:
-    """Jaccard similarity of the shingles, 0 to 1."""
-    union = len(one.shingles | other.shingles)
-    return len(one.shingles & other.shingles) / union if union else 1.0
+    """Jaccard similarity of the statements, 0 to 1."""
+    return _jaccard(one.shingles, other.shingles)
 
 
-def _without_comments(code: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", code, flags=re.S)
+def distance(one: Structure, other: Structure) -> float:
+    """How far two structures are from each other, 0 to 1.
+
+    Half of it is the statements, a quarter the algorithms and a quarter the features, each by Jaccard's distance.
+    """
+    algorithms = _jaccard(frozenset(one.algorithms), frozenset(other.algorithms))
+    features = _jaccard(one.features, other.features)
+    return 1 - similarity(one, other) / 2 - algorithms / 4 - features / 4
 
 
-@cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_cuda.language()))
+def is_near_identical(one: Structure, other: Structure) -> bool:
+    """Whether two candidates teach the same thing: equal algorithms and decisive features, and similar statements."""
+    return (
+        one.kernels == other.kernels
+        and one.algorithms == other.algorithms
+        and one.decisive == other.decisive
+        and similarity(one, other) >= SAME_STATEMENTS
+    )
 
 
-def _leaves(root: Node) -> Iterator[Node]:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.type == "comment":
-            continue
-        if node.child_count == 0 or node.type in ("string_literal", "char_literal"):
-            yield node
-        else:
-            stack.extend(reversed(node.children))
+def _jaccard(one: frozenset[object], other: frozenset[object]) -> float:
+    common = len(one & other)
+    union = len(one) + len(other) - common
+    return common / union if union else 1.0
 
 
-def _abstract(node: Node) -> str:
-    """A token with its author's choices taken out; CUDA's own names stay, since they are the structure."""
-    text = (node.text or b"").decode(errors="replace")
-    if node.type in ("identifier", "field_identifier", "type_identifier", "namespace_identifier"):
-        return text if text.startswith(("__", "atomic")) or text in _CUDA_NAMES else "name"
-    if node.type == "number_literal":
-        return "number"
-    return "text" if node.type in ("string_literal", "char_literal") else text
-
-
-_CUDA_NAMES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z", "float4", "half2", "wmma"})
+__all__ = ["Structure", "cuda_sources", "describe_structure", "distance", "is_near_identical", "similarity"]

@@ -16,7 +16,7 @@ from musadata.records import (
     Verdict,
     VerifyStage,
 )
-from musadata.sampling.assembly import assemble
+from musadata.sampling.assembly import assemble, keep_different
 from musadata.sampling.rollout import NotKnownYet, request_seed, run_rollout
 from musadata.teacher.protocol import Answer, CannotAnswer, RequestKind
 
@@ -151,8 +151,12 @@ def test_nothing_is_trained_on_in_a_conversation_that_failed():
 def test_only_different_accepted_candidates_are_kept():
     one, _ = converse([VERDICT])
     two, _ = converse([VERDICT], sample=1)
-    candidates, _ = assemble(TASK, [one, two], "teacher", SamplingConfig())
+    candidates, rejects = keep_different(assemble(TASK, [one, two], "teacher", SamplingConfig())[0], SamplingConfig())
     assert [candidate.kept for candidate in candidates] == [True, False]
+    assert [candidate.chosen_because for candidate in candidates] == ["only structure", ""]
+    assert [(one.step, one.reason, one.origin) for one in rejects] == [
+        ("keep", "same_structure", candidates[1].candidate_id)
+    ]
 
 
 def test_rewards_weigh_the_speedup_as_the_config_says():

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from musadata.records import Candidate, Message, Trajectory
-from musadata.sampling.diversity import SAME
-from musadata.sampling.structure import describe_structure, similarity
+from musadata.sampling.structure import describe_structure, is_near_identical
 from musadata.training_rows import ChatMessage
 
 Prompt = tuple[ChatMessage, ...]
@@ -72,4 +71,4 @@ def different(items: Iterable[Item], source: Callable[[Item], str]) -> list[Item
 
 def same_program(one: str, other: str) -> bool:
     """Whether two programs teach the same thing: equal but for names, comments and layout, or nearly so."""
-    return one == other or similarity(describe_structure(one), describe_structure(other)) >= SAME
+    return one == other or is_near_identical(describe_structure(one), describe_structure(other))

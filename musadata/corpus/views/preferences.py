@@ -64,17 +64,7 @@ def _is_bad(candidate: Candidate) -> bool:
 def _is_poorer(better: Candidate, worse: Candidate) -> bool:
     """Whether the accepted program does without something that the failed one tried: a technique, or fusion."""
     one, other = describe_structure(better.source), describe_structure(worse.source)
-    return bool(_techniques(other.features) - _techniques(one.features)) or _kernels(one.features) > _kernels(
-        other.features
-    )
-
-
-def _techniques(features: Sequence[str]) -> set[str]:
-    return {feature for feature in features if not feature.startswith("kernels=")}
-
-
-def _kernels(features: Sequence[str]) -> int:
-    return next((int(one.partition("=")[2]) for one in features if one.startswith("kernels=")), 0)
+    return bool(other.techniques - one.techniques) or one.kernels > other.kernels
 
 
 def _count_decisions(better: Candidate, worse: Candidate, mended: dict[str, str]) -> int:
