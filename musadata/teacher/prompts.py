@@ -46,6 +46,39 @@ def render_questions(
     return _render_question("questions", task, traces, kernel=shown, topics=listed, count=str(count))
 
 
+def render_review(task: Task, traces: Sequence[Trace], program: str) -> tuple[ChatMessage, ...]:
+    """The question whether a program is right, and where it is not."""
+    return _render_reading("review", task, traces, program)
+
+
+def render_diagnosis(task: Task, traces: Sequence[Trace], program: str, report: str) -> tuple[ChatMessage, ...]:
+    """The question for the cause of what tools said about a program."""
+    return _render_reading("diagnosis", task, traces, program, report=report.strip())
+
+
+def render_optimisation(task: Task, traces: Sequence[Trace], program: str, measured: str) -> tuple[ChatMessage, ...]:
+    """The request for a faster program than one that is right."""
+    return _render_reading("optimisation", task, traces, program, measured=measured)
+
+
+def _render_reading(
+    template: str, task: Task, traces: Sequence[Trace], program: str, **more: str
+) -> tuple[ChatMessage, ...]:
+    question = _fill(
+        template,
+        reference=task.reference.strip(),
+        fence=_fence(task.reference),
+        calls="\n".join(
+            f"- shapes {number}: {', '.join(map(_describe_input, trace.inputs)) or 'no arguments'}"
+            for number, trace in enumerate(traces, 1)
+        ),
+        program=program.strip("\n"),
+        program_fence=_fence(program),
+        **more,
+    )
+    return ChatMessage("system", _fill("system")), ChatMessage("user", question)
+
+
 def _render_question(template: str, task: Task, traces: Sequence[Trace], **more: str) -> tuple[ChatMessage, ...]:
     question = _fill(
         template,

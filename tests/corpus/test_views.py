@@ -6,6 +6,7 @@ import json
 import pytest
 
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows, shape_sets_of, task_of
+from musadata.corpus.views.supervised import answer_rows
 from musadata.records import ErrorClass, Timing
 from musadata.rows import plain
 from musadata.teacher.grounding import parse_steps
@@ -32,18 +33,18 @@ def story(make_row):
 
 
 def test_sft_has_a_row_per_family(story):
-    assert sorted(row.family for row in sft_rows(*story)) == ["generation", "reasoned", "reasoning", "repair"]
+    assert sorted(row.family for row in answer_rows(*story)) == ["generation", "reasoned", "reasoning", "repair"]
 
 
 def test_sft_learns_only_accepted_last_answers(story):
     _, _, candidates, trajectories = story
     accepted = {candidate.source for candidate in candidates if candidate.accepted}
-    for row in sft_rows(*story):
+    for row in answer_rows(*story):
         assert [message.role for message in row.completion] == ["assistant"]
         assert row.prompt[-1].role == "user"
         if row.family != "reasoning":
             assert any(source in row.completion[0].content for source in accepted)
-    repair = next(row for row in sft_rows(*story) if row.family == "repair")
+    repair = next(row for row in answer_rows(*story) if row.family == "repair")
     assert [message.role for message in repair.prompt] == ["system", "user", "assistant", "user"]
     assert repair.completion[0].content == trajectories[1].turns[-1].answer
 
@@ -51,7 +52,7 @@ def test_sft_learns_only_accepted_last_answers(story):
 def test_reasoning_is_learnt_only_where_the_traces_bear_it_out(story):
     task, annotation, candidates, trajectories = story
     doubtful = dataclasses.replace(annotation, grounded=False, ungrounded=("37",))
-    assert {row.family for row in sft_rows(task, doubtful, candidates, trajectories)} == {"generation", "repair"}
+    assert {row.family for row in answer_rows(task, doubtful, candidates, trajectories)} == {"generation", "repair"}
 
 
 def test_the_six_steps_can_be_read_back_from_what_is_learnt(story):
@@ -113,7 +114,7 @@ def test_a_reasoned_answer_has_another_program_than_generation_where_there_is_on
 def test_a_seeded_fault_that_was_accepted_is_no_target(story):
     task, annotation, candidates, trajectories = story
     seeded = [dataclasses.replace(one, fault="off_by_one") if one.accepted else one for one in candidates]
-    assert {row.family for row in sft_rows(task, annotation, seeded, trajectories)} == {"reasoning"}
+    assert {row.family for row in answer_rows(task, annotation, seeded, trajectories)} == {"reasoning"}
     assert rft_rows(task, annotation, seeded, trajectories) == []
     assert preference_rows(task, annotation, seeded, trajectories) == []
 

@@ -10,7 +10,7 @@ from musadata.teacher.prompts import quote_answers, render_generation, render_re
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
 
-def sft_rows(
+def answer_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
     """What one task teaches by its analysis and its accepted programs, in four families.

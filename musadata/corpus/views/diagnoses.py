@@ -1,0 +1,69 @@
+"""Understanding of feedback: a program and what a tool said of it. The answer names the cause and the place."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from musadata.corpus.views.answers import list_conversations
+from musadata.corpus.views.mending import Step, lines_at_fault, list_steps, name_fault, place_of, word
+from musadata.corpus.views.supervised import make_sft
+from musadata.corpus.views.symptoms import kernel_of
+from musadata.corpus.views.wording import choose
+from musadata.records import Annotation, Candidate, ErrorClass, Task, Trajectory
+from musadata.teacher.prompts import render_diagnosis
+from musadata.training_rows import SftRow
+
+FAMILY = "feedback"
+READER = "musadata"  # whose words the answers are
+
+
+def diagnosis_rows(
+    task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
+) -> list[SftRow]:
+    """One for each failed answer that a small change brought further: the change is what the cause is known from."""
+    steps = [step for answers in list_conversations(candidates, trajectories) for step in list_steps(answers)]
+    rows = {step.candidate.source: _row(task, annotation, step) for step in steps if step.candidate.feedback}
+    return list(rows.values())
+
+
+def _row(task: Task, annotation: Annotation, step: Step) -> SftRow:
+    candidate = step.candidate
+    evidence = {
+        "error_class": candidate.error_class,
+        "rules": [finding.rule for finding in candidate.findings],
+        "fault": step.fault,
+        "lines": lines_at_fault(candidate.source, step.mended.source),
+        "reported_lines": [finding.line for finding in candidate.findings if finding.line],
+        "mended_by": step.mended.candidate_id,
+    }
+    question = render_diagnosis(task, annotation.traces, candidate.source, candidate.feedback)
+    answer = " ".join(filter(None, [name_fault(step), _place_report(step), *_mend(step)]))
+    return make_sft(task, FAMILY, question, answer, READER, candidate, json.dumps(evidence))
+
+
+def _mend(step: Step) -> list[str]:
+    rule = step.words.rule if step.words else ""
+    return [word("mend", change, step, rule="" if number else rule) for number, change in enumerate(step.changes)]
+
+
+def _place_report(step: Step) -> str:
+    """How the place that the tool names and the place of the fault go together; "" where the tool names none."""
+    candidate, key = step.candidate, step.candidate.candidate_id
+    finding = candidate.findings[0] if candidate.findings else None
+    if finding is None:
+        return ""
+    kernel, places = kernel_of(finding), [place_of(change, step) for change in step.changes]
+    if kernel and any(place.startswith("the kernel") for place in places):
+        elsewhere = not any(f"`{kernel}`" in place for place in places)
+        return choose("other_kernel", key, reported=kernel) if elsewhere else ""
+    if candidate.error_class is ErrorClass.COMPILE:
+        reported = _reported_line(finding.message)
+        changed = {line.text for change in step.changes for line in change.old}
+        return choose("later_line", key, reported=reported) if reported and reported not in changed else ""
+    return ""
+
+
+def _reported_line(message: str) -> str:
+    """The line of the program that a compiler's first message shows below it; "" for none."""
+    found = re.match(r"[^\n]*error:[^\n]*\n {4}(\S[^\n]*)", message)
+    return found.group(1).strip() if found else ""

@@ -1,0 +1,86 @@
+"""Reviews: a program and the question whether it is right. The answer is the verdict, with the place and the reason.
+
+Every wrong program is asked about together with the right one that it was mended to. The two are equal but for the
+fault, so neither their length nor their style gives the answer away.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from musadata.corpus.views.answers import different, list_conversations
+from musadata.corpus.views.mending import Step, lines_at_fault, list_steps, name_fault, word
+from musadata.corpus.views.supervised import make_sft
+from musadata.corpus.views.symptoms import describe_symptom
+from musadata.corpus.views.wording import after_comma, choose, draw_points
+from musadata.records import Annotation, Candidate, ErrorClass, Task, Trajectory
+from musadata.teacher.prompts import render_review
+from musadata.training_rows import SftRow
+
+FAMILY = "review"
+REVIEWER = "musadata"  # whose words the answers are
+_POINTS = 3  # of a right program, where a compiler would have seen the fault
+_COUNTS = ("no", "one", "two", "three")
+
+
+def review_rows(
+    task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
+) -> list[SftRow]:
+    """A wrong and a right program for each conversation in which small changes mended a program.
+
+    Of several failed answers one is drawn by its id, so that those with two faults are asked about as well.
+    """
+    mended = [steps for answers in list_conversations(candidates, trajectories) if (steps := list_steps(answers))]
+    rows = []
+    for steps in different(mended, lambda steps: steps[-1].mended.source):
+        drawn = int.from_bytes(hashlib.sha256(steps[0].candidate.candidate_id.encode()).digest()[:4]) % len(steps)
+        chain = steps[drawn:]
+        wrong, right = chain[0].candidate, chain[-1].mended
+        rows.append(_row(task, annotation, wrong, right, _reject(chain)))
+        rows.append(_row(task, annotation, right, wrong, _accept(chain)))
+    return rows
+
+
+def _row(task: Task, annotation: Annotation, candidate: Candidate, other: Candidate, answer: str) -> SftRow:
+    evidence = {
+        "accepted": candidate.accepted,
+        "error_class": candidate.error_class,
+        "rules": [finding.rule for finding in candidate.findings],
+        "fault": candidate.fault,
+        "lines": [] if candidate.accepted else lines_at_fault(candidate.source, other.source),
+        "compared_with": other.candidate_id,
+    }
+    question = render_review(task, annotation.traces, candidate.source)
+    return make_sft(task, FAMILY, question, answer, REVIEWER, candidate, json.dumps(evidence))
+
+
+def _reject(chain: Sequence[Step]) -> str:
+    first = chain[0].candidate
+    parts = [f"Verdict: wrong ({first.error_class})"]
+    if len(chain) > 1:
+        parts.append(choose("several", first.candidate_id, count=_COUNTS[len(chain)]))
+    for number, step in enumerate(chain):
+        seen = describe_symptom(step.candidate)
+        if number and seen:
+            seen = choose("next_symptom", step.candidate.candidate_id, symptom=after_comma(seen))
+        parts.append(" ".join(filter(None, [name_fault(step), seen])))
+    return "\n\n".join(parts)
+
+
+def _accept(chain: Sequence[Step]) -> str:
+    parts = [
+        "Verdict: right",
+        *(_hinge(step) for step in chain if step.candidate.error_class is not ErrorClass.COMPILE),
+    ]
+    right = chain[-1].mended
+    points = draw_points(right.source, right.candidate_id, _POINTS if len(parts) == 1 else 1, "".join(parts))
+    return "\n\n".join([*parts, points] if points else [*parts, *map(_hinge, chain)] if len(parts) == 1 else parts)
+
+
+def _hinge(step: Step) -> str:
+    """The place that makes the difference between right and wrong, and how the wrong one would show."""
+    rule, seen = step.words.rule if step.words else "", describe_symptom(step.candidate)
+    said = [word("right", change, step, rule="" if number else rule) for number, change in enumerate(step.changes)]
+    if seen:
+        said.append(word("without", step.changes[-1], step, symptom=after_comma(seen)))
+    return " ".join(said)

@@ -1,0 +1,46 @@
+"""One of several wordings for each thing that a review or a diagnosis says, drawn by the id of what it is about."""
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def choose(name: str, key: str, **values: str) -> str:
+    """The same name, key and values give the same text."""
+    wordings = _wordings()[name]
+    return str(wordings[_draw(f"{name}:{key}") % len(wordings)].format(**values))
+
+
+def as_sentence(text: str) -> str:
+    """With a capital at the start and a full stop at the end."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def after_comma(sentence: str) -> str:
+    """A sentence as the second half of another: "It compiles." -> "it compiles."."""
+    return f"{sentence[:1].lower()}{sentence[1:]}"
+
+
+def draw_points(source: str, key: str, count: int, said: str) -> str:
+    """Up to `count` sentences on lines of a right program that guard against common mistakes, and are not in `said`."""
+    found = []
+    for number, point in enumerate(_wordings()["points"]):
+        match = re.search(point["pattern"], source)
+        if match and match.group(0) not in said:
+            rank = _draw(f"{key}:{number}")
+            found.append((rank, point["says"][rank % len(point["says"])].format(quote=f"`{match.group(0)}`")))
+    return " ".join(sentence for _, sentence in sorted(found)[:count])
+
+
+def _draw(key: str) -> int:
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4])
+
+
+@cache
+def _wordings() -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = yaml.safe_load(Path(__file__).with_name("wording.yaml").read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,192 @@
+"""Reviews and diagnoses say what verdict and change bear out; the programs of a pair differ in the fault alone."""
+
+import dataclasses
+import json
+
+import pytest
+
+from musadata.corpus.views.changes import list_changes, name_place
+from musadata.corpus.views.diagnoses import diagnosis_rows
+from musadata.corpus.views.optimisation import optimisation_rows
+from musadata.corpus.views.reviews import review_rows
+from musadata.corpus.views.symptoms import describe_symptom
+from musadata.records import Finding, Timing
+from musadata.teacher.compiler.faults import KINDS
+from musadata.teacher.fault_words import describe_fault
+
+RIGHT = '''import torch
+from torch.utils.cpp_extension import load_inline
+
+cuda_source = r"""
+__device__ float twice(float value) {
+    return 2.0f * value;
+}
+
+__global__ void __launch_bounds__(256) twice_kernel(
+    const float* x, float* y, int total) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= total) return;
+    y[i] = twice(x[i]);
+}
+
+torch::Tensor twice_cuda(torch::Tensor x) {
+    x = x.contiguous();
+    const int blocks = (x.numel() + 255) / 256;
+    return x;
+}
+"""
+
+extension = load_inline("twice", cpp_sources="", cuda_sources=cuda_source, functions=["twice_cuda"])
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return extension.twice_cuda(x)
+'''
+GUARD, GEOMETRY = "    if (i >= total) return;\n", "(x.numel() + 255) / 256"
+NO_GUARD = RIGHT.replace(GUARD, "")
+NO_GUARD_AND_SHORT = NO_GUARD.replace(GEOMETRY, "x.numel() / 256")
+
+
+@pytest.fixture
+def mended(make_row):
+    """A program with two seeded faults, the second of which is mended first."""
+    task = make_row.task(3)
+    candidates, trajectory = make_row.conversation(task, 0, ["runtime", "correctness", "accepted"])
+    texts = (NO_GUARD_AND_SHORT, RIGHT.replace(GEOMETRY, "x.numel() / 256"), RIGHT)
+    faults = ("missing_bounds_check+wrong_launch_geometry", "wrong_launch_geometry", "")
+    found = (
+        (Finding("device.illegal_access", "kernel twice_kernel block (3,0,0) thread (9,0,0): a read of 4 bytes"),),
+        (Finding("correctness.values", "The output is wrong in 3 of 900 elements, first at [7]: 0 instead of 1."),),
+        (),
+    )
+    changed = [
+        dataclasses.replace(one, source=text, fault=fault, findings=findings)
+        for one, text, fault, findings in zip(candidates, texts, faults, found, strict=True)
+    ]
+    return task, make_row.annotation(task), changed, [trajectory]
+
+
+def test_a_wrong_program_is_reviewed_together_with_the_right_one(mended):
+    wrong, right = review_rows(*mended)
+    assert wrong.completion[0].content.startswith("Verdict: wrong (")
+    assert right.completion[0].content.startswith("Verdict: right\n")
+    one, other = (row.prompt[-1].content for row in (wrong, right))
+    assert 1 <= len(list_changes(one, other)) <= 2
+    programs = {row.candidate_id: row.prompt[-1].content for row in (wrong, right)}
+    assert all(
+        source in programs[key]
+        for key, source in ((c.candidate_id, c.source.strip()) for c in mended[2])
+        if key in programs
+    )
+
+
+def test_the_line_at_fault_is_where_the_programs_differ(mended):
+    wrong, right = review_rows(*mended)
+    by_id = {candidate.candidate_id: candidate for candidate in mended[2]}
+    lines = by_id[wrong.candidate_id].source.splitlines()
+    for number in json.loads(wrong.evidence)["lines"]:
+        assert lines[number - 1].strip().startswith(("const int i = ", "const int blocks = x.numel() / 256;"))
+        assert f"`{lines[number - 1].strip()}`" in wrong.completion[0].content
+    assert json.loads(right.evidence)["accepted"] and not json.loads(right.evidence)["lines"]
+
+
+def test_a_review_names_every_fault_and_how_each_shows(mended):
+    texts = [row.completion[0].content for row in review_rows(*mended)]
+    both = "".join(texts)
+    assert "wrong_launch_geometry" not in both
+    assert "the host function `twice_cuda`" in both
+    assert "a few elements of the output are wrong" in both
+    assert "0 instead of 1" not in both  # nobody can foresee such a figure
+
+
+def test_a_diagnosis_names_the_fault_that_the_next_answer_mends(mended):
+    first, second = diagnosis_rows(*mended)
+    assert "if (i >= total) return;" in first.completion[0].content
+    assert "x.numel() / 256" not in first.completion[0].content
+    assert "the kernel `twice_kernel`" in first.completion[0].content
+    assert GEOMETRY in second.completion[0].content
+    for row, candidate in zip((first, second), mended[2], strict=False):
+        assert candidate.feedback in row.prompt[-1].content
+        assert json.loads(row.evidence)["mended_by"] == mended[2][candidate.turn].candidate_id
+
+
+def test_a_rewritten_program_says_nothing_of_the_fault(mended):
+    task, annotation, candidates, trajectories = mended
+    other = dataclasses.replace(candidates[-1], source=RIGHT.replace("float", "double").replace("x", "input"))
+    rewritten = [*candidates[:-1], other]
+    assert review_rows(task, annotation, rewritten, trajectories) == []
+    assert diagnosis_rows(task, annotation, rewritten, trajectories) == []
+
+
+def test_a_conversation_without_an_accepted_answer_teaches_no_review(mended):
+    task, annotation, candidates, trajectories = mended
+    failed = [dataclasses.replace(one, accepted=False) for one in candidates]
+    assert review_rows(task, annotation, failed, trajectories) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("return 2.0f", "the device function `twice`"),
+        ("y[i] =", "the kernel `twice_kernel`"),
+        ("x.contiguous", "the host function `twice_cuda`"),
+        ("return extension", "`ModelNew.forward`"),
+        ("extension =", "`extension`"),
+        ("import torch", "the Python around the kernels"),
+    ],
+)
+def test_places_are_named_by_their_function(line, place):
+    number = next(number for number, text in enumerate(RIGHT.splitlines(), 1) if line in text)
+    assert name_place(RIGHT, number) == place
+
+
+def test_comments_and_layout_are_no_change():
+    assert list_changes(RIGHT, RIGHT.replace(GUARD, f"    // past the end\n\n    {GUARD}")) == ()
+
+
+def test_every_kind_of_fault_has_words_for_a_review():
+    for name in KINDS:
+        words = describe_fault(name)
+        assert words and words.wrong and words.rule and not words.wrong.endswith(".")
+    assert describe_fault("no such fault") is None
+
+
+EXPECTED = "error: expected ';' before 'if'"
+
+
+@pytest.mark.parametrize(
+    ("rule", "message", "said"),
+    [
+        ("compile.error", f"cuda_source:17: {EXPECTED}\n    if (x)", f"“{EXPECTED}”."),
+        ("correctness.values", "The output is wrong in 9 of 9 elements.", "but all elements of the output are wrong."),
+        ("correctness.values", "It is wrong in 1 of 1 elements: 2 instead of 3.", "but the result is wrong."),
+        ("correctness.values", "wrong in 1 of 9 elements. The output is all zeros.", "wrong. The output is all zeros."),
+        ("correctness.shape", "The output has shape (2,).", "It compiles and runs. The output has shape (2,)."),
+        (
+            "correctness.values",
+            "wrong in 1 of 1 elements. (Only where inputs are large.)",
+            "wrong where inputs are large.",
+        ),
+    ],
+)
+def test_a_symptom_is_what_a_reader_could_foresee(mended, rule, message, said):
+    candidate = dataclasses.replace(mended[2][0], findings=(Finding(rule, message),))
+    assert describe_symptom(candidate).endswith(said)
+
+
+def test_optimisation_needs_times_that_differ_beyond_the_noise(mended, make_row):
+    task, annotation = mended[:2]
+    played = [make_row.conversation(task, sample, ["accepted"]) for sample in (0, 3)]
+    trajectories = [trajectory for _, trajectory in played]
+    for fast, slow, found in [((1.0, 2.0), (3.0, 4.0), 1), ((1.0, 3.5), (3.0, 4.0), 0), ((2.9, 2.95), (3.0, 3.1), 0)]:
+        candidates = [
+            dataclasses.replace(some[0], timings=(Timing("candidate", sum(times) / 2, *times, 40),))
+            for (some, _), times in zip(played, (fast, slow), strict=True)
+        ]
+        rows = optimisation_rows(task, annotation, candidates, trajectories)
+        assert len(rows) == found
+        for row in rows:
+            assert row.candidate_id == candidates[0].candidate_id
+            assert "3.5 ms (95 % interval 3 to 4" in row.prompt[-1].content
+    assert optimisation_rows(task, annotation, [some[0] for some, _ in played], trajectories) == []
