@@ -18,7 +18,6 @@ from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.scalar import GivenUnsupported
 
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones, such as unrolled recurrences, are too long to learn from
-COMPILE_RANK = 2.0  # how much later than others a fault that does not compile is tried
 SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second fault, which does not compile
 
 
@@ -120,8 +119,8 @@ class CandidateSet:
                     break
 
     def _rank(self, kind: FaultKind, sample: int) -> float:
-        """A seeded order of the kinds, in which those that do not compile come late: they fit everywhere."""
-        return _random(self._key, str(sample), kind.name).random() * (1 if kind.compiles else COMPILE_RANK)
+        """A seeded order of the kinds, in which each is first as often as its weight says."""
+        return _random(self._key, str(sample), kind.name).expovariate(kind.weight)
 
     def _doubled(self, single: list[Attempt], kinds: Sequence[FaultKind], random: Random) -> list[Attempt]:
         """Put a fault that does not compile in front of one that does."""

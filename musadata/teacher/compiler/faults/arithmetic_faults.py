@@ -6,6 +6,7 @@ from collections.abc import Callable
 from musadata.teacher.compiler.faults.catalogue import WORDS, fault
 from musadata.teacher.compiler.faults.fault_context import FaultContext, first
 
+_MOST_FOR_CORRECTION = 200  # elements: with more, dividing by one less is hard to tell from rounding
 _DIVISOR = r" / static_cast<(?:float|double)>\(((?:[^()]|\([^()]*\))*)\)"
 
 
@@ -25,8 +26,18 @@ def wrong_identity(context: FaultContext) -> str | None:
         def accumulates(match: re.Match[str]) -> bool:
             return f"{match.group(2)} +=" in text
 
+        def compares(match: re.Match[str]) -> bool:
+            alone = len(context.candidate.graph.outputs) == 1  # beside others, no input may show it
+            return alone and re.search(rf"{match[2]} = m(ax|in)imum\({match[2]},", text) is not None
+
         declaration = r"(float|double) (\w+) = 0\.0f?;"
-        return context.replace_one(text, declaration, lambda match: match[0].replace("0.0", "1.0"), accumulates)
+        extreme = r"(float|double) (\w+) = -?INFINITY;"
+        return first(
+            (
+                context.replace_one(text, declaration, lambda match: match[0].replace("0.0", "1.0"), accumulates),
+                context.replace_one(text, extreme, r"\1 \2 = 0.0f;", compares),
+            )
+        )
 
     return context.in_some_kernel(change)
 
@@ -48,6 +59,25 @@ def _turned(match: re.Match[str]) -> str:
 @fault
 def inverted_condition(context: FaultContext) -> str | None:
     return context.replace_in_kernel(r"(\w+(?:\[[^\]]*\])?) ([<>]) (-?\d+\.\d+f?) \?", _turned)
+
+
+@fault
+def wrong_correction(context: FaultContext) -> str | None:
+    def shows(match: re.Match[str]) -> bool:
+        return 1 < int(match[2]) <= _MOST_FOR_CORRECTION
+
+    squares = r"(rsqrtf\(\w+_squares / )(\d+)(?=\.0f)"
+    return context.replace_in_kernel(squares, lambda match: f"{match[1]}{int(match[2]) - 1}", accepts=shows)
+
+
+@fault
+def unstable_softmax(context: FaultContext) -> str | None:
+    def change(text: str) -> str | None:
+        if "logf(" in text:  # a logarithm of the softmax goes on with the difference
+            return None
+        return re.sub(r"expf\(([^()]+) - \w*max\w*\)", r"expf(\1)", text)
+
+    return context.in_some_kernel(change)
 
 
 @fault

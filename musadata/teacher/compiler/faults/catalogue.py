@@ -22,6 +22,8 @@ class FaultKind:
         cause: what was wrong, as the repair says it.
         mend: what the repair changes.
         compiles: the mistake gets past the compiler.
+        weight: how often it is drawn, compared with others that fit the task.
+        toy: it is a slip that language models hardly make.
     """
 
     name: str
@@ -29,6 +31,8 @@ class FaultKind:
     cause: str
     mend: str
     compiles: bool = True
+    weight: float = 1.0
+    toy: bool = False
 
 
 _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
@@ -36,7 +40,8 @@ _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kin
 
 def _kind(name: str, insert: Insert) -> FaultKind:
     entry = _TABLE[name]
-    return FaultKind(name, insert, entry["cause"], entry["mend"], entry.get("compiles", True))
+    given = {key: entry[key] for key in ("compiles", "weight", "toy") if key in entry}
+    return FaultKind(name, insert, entry["cause"], entry["mend"], **given)
 
 
 WORDS: dict[str, dict[str, str]] = {name: entry["words"] for name, entry in _TABLE.items() if "words" in entry}
@@ -44,6 +49,7 @@ WORDS: dict[str, dict[str, str]] = {name: entry["words"] for name, entry in _TAB
 _CONDITIONS: dict[str, Condition] = {
     "": lambda site: True,
     "has an inner loop": lambda site: max(site.inner) > 1,
+    "has rows longer than a block": lambda site: max(site.inner) > site.threads,
     "has a tail of less than four": lambda site: site.ragged(4),
     "shuffles more than half a warp": lambda site: (
         max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function)

@@ -30,6 +30,26 @@ def wrong_signature(context: FaultContext) -> str | None:
 
 
 @fault
+def renamed_parameters(context: FaultContext) -> str | None:
+    start = context.source.index("class ModelNew")
+    head, model = context.source[:start], context.source[start:]
+    held = [name for name in re.findall(r"self\.(\w+) = nn\.\w+\(", model) if f"self.{name}." in model]
+    name = context.pick(held)
+    return None if name is None else head + re.sub(rf"\bself\.{name}\b", f"self.{name}_layer", model)
+
+
+@fault
+def hard_coded_size(context: FaultContext) -> str | None:
+    def varies(match: re.Match[str]) -> bool:
+        return len(set(context.values_of(match[2]) or ())) > 1
+
+    def fixed(match: re.Match[str]) -> str:
+        return f"{match[1]}{(context.values_of(match[2]) or (1,))[0]};"
+
+    return context.replace_one(context.source, r"(const int (\w+) = )\w+\.size\(\d+\);", fixed, varies)
+
+
+@fault
 def missing_return(context: FaultContext) -> str | None:
     head, mark, tail = context.source.rpartition("        return ")
     return f"{head}        {tail}" if mark and "extension." in tail else None

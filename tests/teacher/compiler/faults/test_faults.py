@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from musadata.teacher.compiler.candidate_set import CandidateSet
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.explanation import explain_repair
 from musadata.teacher.compiler.faults import KINDS, FaultContext
@@ -12,7 +13,10 @@ from musadata.teacher.compiler.faults.catalogue import FaultKind
 from tests.teacher.compiler.references import FIXTURES
 
 MOST_LINES = 16  # changed, counting removed and added ones
-PLACES = ("softmax", "linear", "convolution", "chain", "layer norm", "max pool", "gelu", "transpose", "group norm")
+PLACES = (
+    *("softmax", "linear", "convolution", "chain", "layer norm", "max pool", "gelu", "transpose", "group norm"),
+    *("running results", "added to rows", "activations"),
+)
 
 
 def inserted(kind, candidate):
@@ -46,6 +50,26 @@ def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
     honest = candidate_of("softmax", PLANS[0])
     square = type(honest)(honest.source, honest.kernels, honest.plan, honest.graph, ({"rows": 9, "cols": 9},))
     assert KINDS["wrong_stride"].insert(FaultContext(square, Random(1))) is None
+
+
+def test_what_is_seeded_is_what_models_get_wrong_and_seldom_a_toy(graph_of):
+    drawn = [
+        kind
+        for name in (*PLACES, "row maxima", "residual block", "losses")
+        for sample in range(3, 6)
+        for kind in CandidateSet(graph_of(name), name).faulty(sample)[0].faults
+    ]
+    assert sum(kind.toy for kind in drawn) <= 0.15 * len(drawn)
+    assert len({kind.name for kind in drawn}) >= 20
+    assert sum(kind.weight >= 2 for kind in drawn) >= 0.5 * len(drawn)
+
+
+def test_a_softmax_that_overflows_leaves_its_maximum_unused(candidate_of):
+    for plan in PLANS:
+        source = inserted("unstable_softmax", candidate_of("softmax", plan))[1]
+        assert source is not None
+        assert " - softmax_max" not in source
+    assert inserted("unstable_softmax", candidate_of("log softmax", PLANS[0]))[1] is None
 
 
 def test_fixtures_cover_what_the_compiler_can_do():
