@@ -52,7 +52,7 @@ class WriteQuestions(ShardStep):
         for task, annotation in annotated_tasks(config, self.corpus, shard):
             known = task, annotation, candidates.get(task.task_id, ()), config.questions.per_task
             if resources.is_remote(config.teacher):
-                teacher = resources.teacher(config)
+                teacher = resources.teacher(config, self.corpus)
                 yield partial(ask_questions, *known, teacher.name, config.seed, cache.ask_teacher(teacher))
             else:
                 yield partial(write_questions, *known, CompilerTeacher.name)

@@ -28,12 +28,13 @@ from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.files import join
 from musadata.storage.journal import Journal
-from musadata.teacher import ledger
+from musadata.teacher import TEACHERS, ledger
+from musadata.teacher.compiler.capturing import CAPTURE
 from pipelines.versions import answers_version, executions_name, verdicts_version
 
 if TYPE_CHECKING:
     from musadata.mining.miner import Miner
-    from musadata.sandbox import Sandbox
+    from musadata.sandbox import Caller, Sandbox
     from musadata.sources import Source
     from musadata.teacher.compiler_teacher import CompilerTeacher
     from musadata.teacher.protocol import Teacher
@@ -116,7 +117,6 @@ def references(teacher: TeacherType) -> "Sandbox":
     """
     if probing.cache_info().currsize:
         probing().close()
-    from musadata.teacher import TEACHERS
     from musadata.tracing import task as tracing
     from musadata.verifier import REFERENCE_PRELOAD
 
@@ -138,7 +138,7 @@ def verifier(config: VerifierConfig, teacher: TeacherType) -> "Verifier":
 
 
 @OpenedOnce
-def teacher(config: Config) -> "Teacher":
+def teacher(config: Config, corpus: str) -> "Teacher":
     """The teacher, kept open for all shards of this process. The workers of this machine share its limits."""
     from musadata.teacher import open_panel, open_teacher
 
@@ -148,7 +148,7 @@ def teacher(config: Config) -> "Teacher":
     if is_remote(about):
         opened = open_panel((about, *config.teachers), config.requests, workers, slots)
     else:
-        opened = open_teacher(about, config.seed, lambda: references(about.kind))
+        opened = open_teacher(about, config.seed, lambda: _capturing(about.kind, corpus))
     if isinstance(opened, AbstractContextManager):
         _open.enter_context(opened)
     _teachers.append(opened)
@@ -156,14 +156,25 @@ def teacher(config: Config) -> "Teacher":
 
 
 @OpenedOnce
-def mutant_maker(config: Config) -> "CompilerTeacher":
+def mutant_maker(config: Config, corpus: str) -> "CompilerTeacher":
     """What seeds faults, whoever the teacher is."""
     from musadata.teacher.compiler_teacher import CompilerTeacher
 
-    opened = teacher(config)
+    opened = teacher(config, corpus)
     if isinstance(opened, CompilerTeacher):
         return opened
-    return _open.enter_context(CompilerTeacher(TeacherConfig(), config.seed))
+    return CompilerTeacher(TeacherConfig(), config.seed, _capturing(TeacherType.COMPILER, corpus))
+
+
+def _capturing(kind: TeacherType, corpus: str) -> "Caller":
+    """Where a compiling teacher captures references, each of them once for all stages."""
+    from musadata.sandbox import RememberingSandbox
+
+    return RememberingSandbox(lambda: references(kind), lambda function: _captures(corpus))
+
+
+def _captures(corpus: str) -> Journal:
+    return journal(corpus, "stage2", executions_name(CAPTURE))
 
 
 def stop_asking(error: BaseException) -> None:
@@ -197,7 +208,6 @@ def check_server(config: Config) -> None:
 
 
 def is_remote(config: TeacherConfig) -> bool:
-    from musadata.teacher import TEACHERS
 
     return TEACHERS[config.kind].is_remote
 
@@ -269,10 +279,12 @@ def request_cache(config: Config, corpus: str, stage: str) -> Iterator[RequestCa
     """What a stage has asked and judged so far, in other processes too; what comes to it is written in the end."""
     names = ("answers", "verdicts", *((FAILURES, ledger.NAME) if is_remote(config.teacher) else ()))
     journals = [journal(corpus, stage, name) for name in names]
+    if TEACHERS[config.teacher.kind].is_computed:
+        journals.append(_captures(corpus))
     for one in journals:
         one.refresh()
     versions = answers_version(config.teacher), verdicts_version(config.verifier)
-    failures, usage = (*journals[2:], None, None)[:2]
+    failures, usage = journals[2:4] if is_remote(config.teacher) else (None, None)
     budget = request_budget(config.requests, corpus) if usage is not None else None
     try:
         yield RequestCache(journals[0], journals[1], *versions, failures, usage, budget, _prices(config))

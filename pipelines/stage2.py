@@ -59,7 +59,7 @@ class Annotate(ShardStep):
 
     def _annotate(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)
-        teacher, executing = resources.teacher(config), resources.executing_here(self.workers)
+        teacher, executing = resources.teacher(config, self.corpus), resources.executing_here(self.workers)
         ask = cache.ask_teacher(teacher)
 
         def work(task: Task) -> tuple[bool, Annotation | Reject]:

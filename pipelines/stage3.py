@@ -82,7 +82,7 @@ class Assemble(ShardStep):
             self._process(shard, cache, out)
 
     def _process(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
-        asked = resources.teacher(self.config)
+        asked = resources.teacher(self.config, self.corpus)
         teacher = asked.name
         ask, judge = cache.recall_answers(asked), cache.recall_verdicts(self.config.verifier)
         programs = human_programs(self.corpus, shard)
@@ -210,7 +210,7 @@ class RolloutStep(ABC):
                 yield partial(judge_program, task, annotation, sample, program, seed, judge)
 
     def teacher(self) -> Teacher:
-        return resources.teacher(self.config)
+        return resources.teacher(self.config, self.corpus)
 
 
 def _as_far_as_known(conversation: Callable[[], object]) -> None:

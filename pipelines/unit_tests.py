@@ -61,7 +61,7 @@ class TestKernels(ShardStep):
     def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], UnitTest | Reject]]:
         """One for each test that the teacher is asked for."""
         config, candidates = self.config, candidates_by_task(self.corpus, shard)
-        teacher = resources.teacher(config)
+        teacher = resources.teacher(config, self.corpus)
         verifier = resources.verifier(config.verifier, config.teacher.kind)
         run, judge = cache.run_test(config.verifier, verifier), cache.verify(config.verifier, verifier)
         turn = resources.judging(self._verdicts())
@@ -74,7 +74,7 @@ class TestKernels(ShardStep):
             answer = ask_for_test(task, annotation, sample, config.seed, cache.ask_teacher(teacher))
             if isinstance(answer, Reject):
                 return answer
-            seeded = partial(_seeded, config, task, annotation, judge)
+            seeded = partial(_seeded, config, self.corpus, task, annotation, judge)
             found = candidates.get(task.task_id, ())
             return check_test(task, sample, answer, teacher.name, found, seeded, run_in_turn, config.unit_tests)
 
@@ -86,7 +86,7 @@ class TestKernels(ShardStep):
         return resources.verdicts_at_once(self.config.verifier, self.workers)
 
 
-def _seeded(config: Config, task: Task, annotation: Annotation, judge: Judge) -> list[Mutant]:
+def _seeded(config: Config, corpus: str, task: Task, annotation: Annotation, judge: Judge) -> list[Mutant]:
     """Programs into which the compiler teacher seeds a fault; the verifier knows which of them are wrong."""
 
     def is_wrong(source: str) -> bool:
@@ -94,5 +94,5 @@ def _seeded(config: Config, task: Task, annotation: Annotation, judge: Judge) ->
         return verdict.error_class in (ErrorClass.RUNTIME, ErrorClass.CORRECTNESS)
 
     with _making:  # one task's candidates are built in turn
-        made = list(islice(resources.mutant_maker(config).mutants(task, annotation.traces), MOST_SEEDED))
+        made = list(islice(resources.mutant_maker(config, corpus).mutants(task, annotation.traces), MOST_SEEDED))
     return [Mutant(source, fault, is_wrong=is_wrong) for source, fault in made]

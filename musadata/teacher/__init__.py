@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
-from musadata.sandbox import Sandbox
+from musadata.sandbox import Caller
 from musadata.teacher.compiler.capturing import PRELOAD
 from musadata.teacher.protocol import Teacher
 
@@ -50,7 +50,7 @@ TEACHERS = {
 }
 
 
-def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Sandbox] | None = None) -> Teacher:
+def open_teacher(config: TeacherConfig, seed: int, sandbox: Callable[[], Caller] | None = None) -> Teacher:
     """The teacher that the config names; its module is imported only now.
 
     One that runs references does so in the sandbox that `sandbox` returns, or opens its own.

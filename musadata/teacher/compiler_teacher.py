@@ -1,16 +1,16 @@
 """The teacher that needs no language model: a compiler that lowers the reference's aten graph to CUDA C++."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from typing import Any
 
 from musadata.config import TeacherConfig
 from musadata.records import InputSpec, Task, Trace
 from musadata.rows import plain
-from musadata.sandbox import Limits, Sandbox
+from musadata.sandbox import Caller, Limits, Sandbox
 from musadata.teacher.compiler.candidate_set import Attempt, CandidateSet, read_graph
-from musadata.teacher.compiler.capturing import PRELOAD
+from musadata.teacher.compiler.capturing import CAPTURE, PRELOAD
 from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.explanation import describe, explain_repair
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -34,18 +34,16 @@ class CompilerTeacher:
 
     name = f"compiler-{VERSION}"
 
-    def __init__(self, config: TeacherConfig, seed: int, sandbox: Sandbox | None = None):
+    def __init__(self, config: TeacherConfig, seed: int, sandbox: Caller | None = None):
         self._config, self._seed = config, seed
-        self._sandbox, self._owns_sandbox = sandbox, sandbox is None
+        self._sandbox, self._own_sandbox = sandbox, ExitStack()
         self._opened = lru_cache(REMEMBERED_TASKS)(self._open)
 
     def __enter__(self) -> "CompilerTeacher":
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        if self._sandbox is not None and self._owns_sandbox:
-            self._sandbox.__exit__(*exception)
-            self._sandbox = None
+        self._own_sandbox.close()
 
     def answer(self, request: Request) -> Answer:
         """The six steps, a unit test, a candidate, or a repaired candidate.
@@ -115,9 +113,9 @@ class CompilerTeacher:
     ) -> CandidateSet | str:
         """The task's candidates, or the reason why there are none."""
         if self._sandbox is None:
-            self._sandbox = Sandbox(PRELOAD).__enter__()
+            self._sandbox = self._own_sandbox.enter_context(Sandbox(PRELOAD))
         outcome = self._sandbox.call(
-            "musadata.teacher.compiler.capturing.capture:capture",
+            CAPTURE,
             reference,
             plain(list(sets)),
             self._seed,

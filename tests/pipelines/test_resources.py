@@ -7,14 +7,18 @@ from threading import Barrier
 import pytest
 
 from musadata.config import Config
+from musadata.sandbox import Outcome
 from musadata.storage.journal import Journal
+from musadata.teacher.protocol import Request, RequestKind
 from pipelines import resources
+from tests.tracing.examples import example, traces_of
 
 
 @pytest.fixture(autouse=True)
 def fresh():
     yield
     resources.journal.cache_clear()
+    resources.teacher.cache_clear()
 
 
 def test_a_step_sees_what_another_worker_has_put_into_a_journal_since(tmp_path):
@@ -55,3 +59,22 @@ def test_a_journal_is_opened_once_though_threads_ask_for_it_at_once(tmp_path, mo
         journals = list(pool.map(ask, range(8)))
     assert len(opened) == 1
     assert all(journal is journals[0] for journal in journals)
+
+
+def test_a_reference_is_captured_once_for_all_stages(tmp_path, monkeypatch):
+    class Unlowered:
+        calls = 0
+
+        def call(self, function, *arguments, limits):
+            self.calls += 1
+            return Outcome("ok", {"unsupported": "no lowering"})
+
+    sandbox = Unlowered()
+    monkeypatch.setattr(resources, "references", lambda kind: sandbox)
+    request = Request(RequestKind.REASON, example("relu"), traces_of("relu"), ())
+    for stage in ("stage2", "stage3"):
+        resources.journal.cache_clear()
+        resources.teacher.cache_clear()  # as in another process
+        with resources.request_cache(Config(sources=()), str(tmp_path), stage):
+            resources.teacher(Config(sources=()), str(tmp_path)).answer(request)
+    assert sandbox.calls == 1

@@ -3,4 +3,5 @@
 `capture.capture` is the way in; `ir.captured_graph.parse_graph` reads what it returns, outside of the sandbox.
 """
 
+CAPTURE = "musadata.teacher.compiler.capturing.capture:capture"
 PRELOAD = ("torch", "musadata.teacher.compiler.capturing.capture_preload")  # modules for the sandbox to import once
