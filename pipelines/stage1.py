@@ -10,11 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from musadata.config import Config
 from musadata.corpus.listing import Listed, deal_units, forget_others, read_listing, write_listing
 from musadata.errors import MusadataError
-from musadata.mining.kernels.kernel_tasks import check_licenses, with_task, without_task
+from musadata.mining.kernels.kernel_tasks import check_licenses, with_split, with_task, without_task
 from musadata.records import SCHEMA_VERSION, Draft, Kernel, KernelDraft, Reject, Task
 from musadata.sandbox import Caller, RememberingSandbox
 from musadata.storage.commits import (
@@ -28,6 +29,7 @@ from musadata.storage.shards import Shard, deal, read_batches, read_columns, rea
 from musadata.tasks.probe import probe
 from musadata.tasks.rebalance import Selection
 from musadata.tasks.selection import COLUMNS, DECISIONS, KEPT, REPEATED, Signatures, check_selection, select
+from musadata.tasks.splits import assign_splits
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.run import run_stages
@@ -130,7 +132,9 @@ def select_tasks(config: Config, corpus: str, probed: Sequence[Commit]) -> Selec
     """The global part of stage 1, over the signatures of all shards."""
     rows = [commit.output("_probed").rows for commit in probed]
     tables = (read_columns(corpus, "_probed", commit.shard, COLUMNS) for commit in probed)
-    return Selection.of(select(Signatures.read(tables, sum(rows)), config.tasks), rows)
+    signatures = Signatures.read(tables, sum(rows))
+    decisions = select(signatures, config.tasks)
+    return Selection.of(decisions, assign_splits(signatures, decisions, config.tasks.duplicate_similarity), rows)
 
 
 @dataclass(frozen=True)
@@ -168,8 +172,11 @@ class Keep(ShardStep):
         self._count(shard, out)
         for part in self.selection.parts(shard.index):
             source = Shard(part.source, shard.count)
+            splits, done = self.selection.splits_of(part.source), 0
             for batch in read_batches(self.corpus, "_probed", source, Task, part.rows):
-                out.keep_batch("tasks", batch)
+                named = [splits[row] for row in part.rows[done : done + len(batch)].tolist()]
+                done += len(batch)
+                out.keep_batch("tasks", _with_splits(batch, named))
             kept = set(part.rows.tolist())
             for kernel, row, decision in self._kernels(source):
                 if decision == KEPT and row in kept:
@@ -197,9 +204,18 @@ class Keep(ShardStep):
         kernels = list(read_shard(self.corpus, "_kernels", source, Kernel))
         ids = read_columns(self.corpus, "_probed", source, ["task_id"]).column(0).to_pylist() if kernels else []
         rows = {task_id: row for row, task_id in reversed(list(enumerate(ids)))}
+        splits = self.selection.splits_of(source.index)
         for kernel in kernels:
             row = rows.get(kernel.task_id, -1)
-            yield kernel, row, self.selection.decisions[source.index][row] if row >= 0 else REPEATED
+            if row >= 0:
+                yield with_split(kernel, splits[row]), row, self.selection.decisions[source.index][row]
+            else:
+                yield kernel, row, REPEATED
+
+
+def _with_splits(batch: pa.RecordBatch, splits: list[str]) -> pa.RecordBatch:
+    at = batch.schema.get_field_index("split")
+    return batch.set_column(at, batch.schema.field(at), pa.array(splits, batch.schema.field(at).type))
 
 
 def _select(config: Config, corpus: str, probed: Sequence[Commit | Undone]) -> "Selection | dict[int, Undone]":

@@ -19,6 +19,7 @@ from musadata.storage.code_version import code_version
 from musadata.storage.commits import COMMITS, Commit, commit_path, damage, list_commits, run_again
 from musadata.storage.shards import Output, read_column
 from musadata.tasks.balance import sampling_weights
+from musadata.tasks.splits import LEAST_TASKS, SPLITS, split_size
 
 MANIFEST = "manifest.json"
 _MARKER = "corpus.json"  # in _commits/: this folder is a corpus, even before anything is committed
@@ -259,6 +260,17 @@ def describe_balance(paths: Sequence[str], config: Any) -> dict[str, Any]:
         }
         for family in sorted({*counts, *targets})
     }
+
+
+def describe_splits(paths: Sequence[str]) -> dict[str, Any]:
+    """{"tasks": {split: tasks}, "wanted": tasks that validation and test should have each, "short": which have fewer}.
+
+    They have fewer where the corpus has too few tasks that are unlike all others.
+    """
+    counts = Counter(split for path in paths for split in read_column(path, "split"))
+    wanted = max(split_size(counts.total()), min(LEAST_TASKS, counts.total()))
+    short = [name for name in SPLITS[1:] if counts[name] < wanted]
+    return {"tasks": {name: counts[name] for name in SPLITS}, "wanted": wanted, "short": short}
 
 
 def remove_leftovers(corpus: Corpus, commits: Sequence[Commit] = ()) -> list[str]:

@@ -6,12 +6,21 @@ from typing import Any
 from musadata.corpus.card import CARD, DATASET_INFO, collect_facts, render_card, render_dataset_info
 from musadata.corpus.croissant import NAME as CROISSANT
 from musadata.corpus.croissant import render_croissant
-from musadata.corpus.manifest import MANIFEST, Corpus, clean_corpus, describe_balance, describe_corpus, write_manifest
+from musadata.corpus.manifest import (
+    MANIFEST,
+    Corpus,
+    clean_corpus,
+    describe_balance,
+    describe_corpus,
+    describe_splits,
+    write_manifest,
+)
 from musadata.corpus.report import REPORT, render_report
 from musadata.corpus.spending import describe_spending
 from musadata.storage import files
 
 PAGES = (CARD, DATASET_INFO, CROISSANT, REPORT)
+COUNTED = ("balance", "splits")  # what of a manifest is counted over rows
 
 
 def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
@@ -25,13 +34,13 @@ def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str,
     """
     opened = clean_corpus(corpus, shards=shards)
     manifest = describe_corpus(opened, config)
-    manifest["balance"] = None
     if spending := describe_spending(corpus, manifest["funnel"]):
         manifest["spending"] = spending
     published = _published(corpus)
-    if {**published, "balance": None} == manifest:
+    if {name: one for name, one in published.items() if name not in COUNTED} == manifest:
         return published
     manifest["balance"] = describe_balance(opened.paths("tasks"), config)
+    manifest["splits"] = describe_splits(opened.paths("tasks"))
     for name, data in _render_pages(opened, manifest).items():
         files.write_if_changed(files.join(corpus, name), data)
     write_manifest(corpus, manifest)  # last, so that it never speaks for older pages
@@ -46,7 +55,7 @@ def _published(corpus: str) -> dict[str, Any]:
         manifest = json.loads(files.read_bytes(files.join(corpus, MANIFEST)))
     except ValueError:
         return {}
-    return manifest if isinstance(manifest, dict) and "balance" in manifest else {}
+    return manifest if isinstance(manifest, dict) and set(COUNTED) <= set(manifest) else {}
 
 
 def _render_pages(corpus: Corpus, manifest: dict[str, Any]) -> dict[str, bytes]:

@@ -20,7 +20,6 @@ PRELOAD = (
     "musadata.tasks.sizing.measure_preload",
 )  # what a sandbox for probing should import once
 TEST_FILE = re.compile(r"(^|/)(tests?|testing|test_utils)/|(^|/)test_[^/]*\.py$|_test\.py$|(^|/)conftest\.py$")
-_SPLIT = {"validation": 5, "test": 5}  # per cent; the rest trains
 
 
 def probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Task | Reject:
@@ -76,7 +75,7 @@ def _task(draft: Draft, facts: dict[str, Any]) -> Task:
         level=level(operators),
         inputs=tuple(restore(InputSpec, spec) for spec in facts["inputs"]),
         provenance=draft.provenance,
-        split=split_of(fingerprint),
+        split="train",  # until all tasks are known, see `musadata.tasks.splits`
         text_signature=text_signature(draft.reference),
         graph_fingerprint=fingerprint,
         measure=tuple(restore(InputSpec, spec) for spec in facts["measure"]),
@@ -88,16 +87,6 @@ def _task_id(draft: Draft, reference: str) -> str:
     """A paired task has an id of its own: its reference may also have been mined alone."""
     kind = [draft.source_kind] if draft.source_kind is SourceKind.PAIRED else []
     return content_id("task", reference, draft.provenance, *kind)
-
-
-def split_of(graph_fingerprint: str) -> str:
-    """Train, validation or test, by the graph alone, so that equal graphs never straddle."""
-    share = int(sha256(f"split/{graph_fingerprint}".encode()).hexdigest()[:8], 16) % 100
-    for name, percent in _SPLIT.items():
-        if share < percent:
-            return name
-        share -= percent
-    return "train"
 
 
 def _seed(seed: int, draft: Draft) -> int:

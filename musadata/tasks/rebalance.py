@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from musadata.tasks.selection import KEPT, Integers
+from musadata.tasks.splits import SPLITS
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,22 @@ class Part:
 
 @dataclass(frozen=True)
 class Selection:
-    """What becomes of the probed tasks: for each probed shard a byte a row, an index into `selection.DECISIONS`."""
+    """What becomes of the probed tasks: for each probed shard a byte a row, an index into `selection.DECISIONS`, and
+    another one, an index into `splits.SPLITS`."""
 
     decisions: tuple[bytes, ...] = ()
+    splits: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, decisions: Integers, rows: Sequence[int]) -> "Selection":
-        """From the decisions of all rows, and how many rows each probed shard has."""
+    def of(cls, decisions: Integers, splits: Integers, rows: Sequence[int]) -> "Selection":
+        """From the decisions and splits of all rows, and how many rows each probed shard has."""
         ends = np.cumsum(rows)
-        return cls(tuple(decisions[end - count : end].tobytes() for end, count in zip(ends, rows, strict=True)))
+        parts = [slice(end - count, end) for end, count in zip(ends, rows, strict=True)]
+        return cls(tuple(decisions[one].tobytes() for one in parts), tuple(splits[one].tobytes() for one in parts))
+
+    def splits_of(self, source: int) -> list[str]:
+        """The split of each row of a probed shard."""
+        return [SPLITS[split] for split in self.splits[source]]
 
     def parts(self, target: int) -> list[Part]:
         """What shard `target` is made of. Sizes of shards differ by at most one."""

@@ -112,10 +112,10 @@ def select(signatures: Signatures, config: TasksConfig) -> npt.NDArray[np.uint8]
     new = np.ones(len(order), bool)
     new[1:] = signatures.ids[order[1:]] != signatures.ids[order[:-1]]
     rows, task_of = order[new], np.cumsum(new) - 1  # the first row of each task; the task of each row in order
-    by_graph = _first_with_the_same(signatures.graphs[rows])
-    groups = _Groups(by_graph)
-    for left, right in _candidate_pairs(signatures, rows, groups):
-        groups.join(*_similar(signatures.texts, rows, left, right, config.duplicate_similarity))
+    by_graph = first_with_the_same(signatures.graphs[rows])
+    groups = Groups(by_graph)
+    for left, right in find_near_pairs(signatures.texts, signatures.operators[rows], rows, groups, _ROWS):
+        groups.join(*keep_similar(signatures.texts, rows, left, right, config.duplicate_similarity))
     decided = np.zeros(len(rows), np.uint8)
     decided[groups.roots() != np.arange(len(rows))] = NEAR_DUPLICATE
     decided[by_graph != np.arange(len(rows))] = DUPLICATE_GRAPH
@@ -128,14 +128,14 @@ def select(signatures: Signatures, config: TasksConfig) -> npt.NDArray[np.uint8]
     return decisions
 
 
-def _first_with_the_same(values: Integers) -> Integers:
+def first_with_the_same(values: Integers) -> Integers:
     """For each element the index of the first one that is equal."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     found: Integers = first[inverse]
     return found
 
 
-class _Groups:
+class Groups:
     """Disjoint sets of indices; the root of a set is its smallest index."""
 
     def __init__(self, parents: Integers):
@@ -160,18 +160,19 @@ class _Groups:
             parents[max(roots)] = min(roots)
 
 
-def _candidate_pairs(signatures: Signatures, rows: Integers, groups: _Groups) -> Iterator[tuple[Integers, Integers]]:
-    """Pairs of the same operators that agree in a band, some at a time, and are not in one group yet.
+def find_near_pairs(
+    texts: Integers, operators: Integers, rows: Integers, groups: Groups, band: int
+) -> Iterator[tuple[Integers, Integers]]:
+    """Pairs of the same operators that agree in a band of so many values, some at a time, not yet in one group.
 
     Of each bucket of a band these are its neighbours, and its first with every other.
     """
-    operators = signatures.operators[rows]
-    for start in range(0, PERMUTATIONS, _ROWS):
+    for start in range(0, PERMUTATIONS, band):
         mixed = operators.astype(np.uint64)
-        for values in signatures.texts[start : start + _ROWS]:
+        for values in texts[start : start + band]:
             mixed = (mixed ^ values[rows]) * _PRIME
             mixed ^= mixed >> np.uint64(29)
-        _forget_pages(signatures.texts)
+        _forget_pages(texts)
         order = np.argsort(mixed, kind="stable")
         same = np.zeros(len(order), bool)
         same[1:] = mixed[order[1:]] == mixed[order[:-1]]
@@ -187,7 +188,7 @@ def _candidate_pairs(signatures: Signatures, rows: Integers, groups: _Groups) ->
             yield left[some][new], right[some][new]
 
 
-def _similar(
+def keep_similar(
     texts: Integers, rows: Integers, left: Integers, right: Integers, threshold: float
 ) -> tuple[Integers, Integers]:
     """The pairs whose texts are at least so similar, by the share of equal values."""

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from musadata.config import Config, SourceConfig, SourceType
 from musadata.corpus.funnel import Funnel, add_counts
-from musadata.corpus.manifest import create_corpus, open_corpus, read_manifest
+from musadata.corpus.manifest import create_corpus, describe_splits, open_corpus, read_manifest
 from musadata.corpus.publish import publish
 from musadata.errors import MusadataError
 from musadata.records import Annotation, Reject, Task
@@ -69,6 +71,17 @@ def test_the_manifest_lists_datasets_shards_stages_and_the_funnel(corpus):
     assert manifest["funnel"] == {"stage1": {"probe": {"in": 6, "out": 4, "dropped": {"constant": 2}}}}
     assert manifest["config"]["sources"][0]["kind"] == "package"
     assert "_probed" not in manifest["datasets"]
+
+
+def test_splits_that_are_too_small_to_measure_anything_are_named(tmp_path):
+    path = str(tmp_path / "tasks.parquet")
+    pq.write_table(pa.table({"split": ["train"] * 900 + ["validation"] * 50 + ["test"] * 49}), path)
+    assert describe_splits([path]) == {
+        "tasks": {"train": 900, "validation": 50, "test": 49},
+        "wanted": 50,
+        "short": ["test"],
+    }
+    assert describe_splits([]) == {"tasks": {"train": 0, "validation": 0, "test": 0}, "wanted": 0, "short": []}
 
 
 def test_the_same_corpus_gives_the_same_manifest(corpus, tmp_path):

@@ -30,6 +30,11 @@ def with_task(kernel: Kernel, task: Task | None) -> Kernel:
     return identified(dataclasses.replace(kernel, task_id=task.task_id, split=task.split))
 
 
+def with_split(kernel: Kernel, split: str) -> Kernel:
+    """The row in the split of its task, which is only known when all tasks are."""
+    return kernel if kernel.split == split else identified(dataclasses.replace(kernel, split=split))
+
+
 def without_task(kernel: Kernel) -> Kernel:
     """The row without a candidate, since no task can verify it."""
     return identified(dataclasses.replace(kernel, task_id="", candidate="", split="train"))
