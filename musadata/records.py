@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 SCHEMA_VERSION = 1
+HUMAN = "human"  # the teacher of candidates that people wrote and that were mined together with their task
 
 
 class SourceKind(StrEnum):

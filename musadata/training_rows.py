@@ -130,3 +130,7 @@ class RlRow:
     extra_info: ExtraInfo
     license: str
     split: str
+    samples: int = 0  # first answers of the teachers, without seeded faults: the measured difficulty
+    passed: int = 0  # of them accepted
+    avg_at_k: float | None = None  # passed / samples; None without samples
+    pass_at_k: tuple[float, ...] = ()  # pass@1, pass@2, … pass@samples, see `musadata.sampling.pass_rate`

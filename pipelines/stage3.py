@@ -16,6 +16,7 @@ from musadata.config import Config
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.views import VIEWS
 from musadata.records import (
+    HUMAN,
     SCHEMA_VERSION,
     Annotation,
     Candidate,
@@ -51,7 +52,6 @@ from pipelines.versions import assembly_version
 if TYPE_CHECKING:
     import apache_beam as beam
 
-HUMAN = "human"  # who wrote the candidates that were mined together with their task
 DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from musadata.corpus.datasets import DATASETS
+from musadata.corpus.difficulty import HEADINGS as PASS_HEADINGS
+from musadata.corpus.difficulty import list_pass_rates
 from musadata.corpus.page_templates import PAGES
 from musadata.corpus.summary import DATASET_HEADINGS, FUNNEL_HEADINGS, list_datasets, list_funnel
 from musadata.storage.shards import parse_shard_name
@@ -70,6 +72,8 @@ def render_card(manifest: dict[str, Any], facts: Facts) -> str:
         datasets=[(f"`{name}`", *rest) for name, *rest in list_datasets(manifest)],
         split_headings=("dataset", *_SPLITS),
         splits=[(f"`{name}`", *map(splits.get, _SPLITS)) for name, splits in split_rows.items()],
+        pass_headings=PASS_HEADINGS,
+        pass_rates=list_pass_rates(manifest),
         funnel_headings=FUNNEL_HEADINGS,
         funnel=list_funnel(manifest),
         sft_entries=[name for name in describe_dataset_info(manifest) if "_sft_" in name],

@@ -6,6 +6,7 @@ from typing import Any
 from musadata.corpus.card import CARD, DATASET_INFO, collect_facts, render_card, render_dataset_info
 from musadata.corpus.croissant import NAME as CROISSANT
 from musadata.corpus.croissant import render_croissant
+from musadata.corpus.difficulty import describe_pass_rates
 from musadata.corpus.manifest import (
     MANIFEST,
     Corpus,
@@ -20,7 +21,7 @@ from musadata.corpus.spending import describe_spending
 from musadata.storage import files
 
 PAGES = (CARD, DATASET_INFO, CROISSANT, REPORT)
-COUNTED = ("balance", "splits")  # what of a manifest is counted over rows
+COUNTED = ("balance", "splits", "pass_rates")  # what of a manifest is counted over rows
 
 
 def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str,
         return published
     manifest["balance"] = describe_balance(opened.paths("tasks"), config)
     manifest["splits"] = describe_splits(opened.paths("tasks"))
+    manifest["pass_rates"] = describe_pass_rates(opened.paths("tasks"), opened.paths("candidates"))
     for name, data in _render_pages(opened, manifest).items():
         files.write_if_changed(files.join(corpus, name), data)
     write_manifest(corpus, manifest)  # last, so that it never speaks for older pages

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from musadata.corpus.difficulty import HEADINGS as PASS_HEADINGS
+from musadata.corpus.difficulty import list_pass_rates
 from musadata.corpus.page_templates import PAGES
 from musadata.corpus.spending import HEADINGS, list_spending
 from musadata.corpus.summary import DATASET_HEADINGS, list_datasets, list_funnel
@@ -20,6 +22,8 @@ def render_report(manifest: dict[str, Any], connection: "duckdb.DuckDBPyConnecti
         funnel=list_funnel(manifest),
         dataset_headings=DATASET_HEADINGS,
         datasets=list_datasets(manifest),
+        pass_headings=PASS_HEADINGS,
+        pass_rates=list_pass_rates(manifest),
         spending_headings=HEADINGS,
         spending=list_spending(manifest),
     )

@@ -9,6 +9,7 @@ from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows, 
 from musadata.corpus.views.supervised import answer_rows
 from musadata.records import ErrorClass, Timing
 from musadata.rows import plain
+from musadata.sampling.pass_rate import measure_pass_rate
 from musadata.teacher.grounding import parse_steps
 from musadata.training_rows import PreferenceKind
 
@@ -239,6 +240,15 @@ def test_a_task_without_an_accepted_answer_has_no_pairs_but_a_prompt(make_row):
     rows = (task, make_row.annotation(task, grounded=False), candidates, [trajectory])
     assert sft_rows(*rows) == [] and rft_rows(*rows) == [] and preference_rows(*rows) == []
     assert len(rl_rows(*rows)) == 1
+
+
+def test_rl_rows_hold_the_measured_difficulty(story):
+    task, annotation, candidates, trajectories = story
+    (row,) = rl_rows(task, annotation, candidates, trajectories)
+    rate = measure_pass_rate(candidates)
+    assert (row.samples, row.passed, len(row.pass_at_k)) == (rate.samples, rate.passed, rate.samples)
+    (unsolved,) = rl_rows(task, annotation, [], [])
+    assert (unsolved.samples, unsolved.avg_at_k, unsolved.pass_at_k) == (0, None, ())
 
 
 def test_rl_rows_hold_all_that_the_verifier_needs(story):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from musadata.records import SCHEMA_VERSION, Annotation, Candidate, InputSpec, Task, Trajectory
 from musadata.rows import content_id, plain, restore
+from musadata.sampling.pass_rate import measure_pass_rate
 from musadata.teacher.prompts import render_generation
 from musadata.training_rows import ExtraInfo, RewardModel, RlRow
 
@@ -20,7 +21,7 @@ def rl_rows(
 
     The analysis is left out: the model that is trained has no teacher to write it.
     """
-    prompt = render_generation(task, annotation.traces)
+    prompt, rate = render_generation(task, annotation.traces), measure_pass_rate(candidates)
     return [
         RlRow(
             rl_id=content_id("rl", task.task_id, prompt),
@@ -39,6 +40,10 @@ def rl_rows(
             ),
             license=task.provenance.license,
             split=task.split,
+            samples=rate.samples,
+            passed=rate.passed,
+            avg_at_k=rate.average,
+            pass_at_k=rate.curve,
         )
     ]
 
