@@ -31,7 +31,7 @@ MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 PER_GUESS = 40  # attempts at one family of guesses
 MAX_REPAIRED = 600  # corrections that wait to be tried
-MAX_ABSENT = 3  # tries that use a package which references may not import; others will use it as well
+MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
 STAGES = ("", "inputs", "init", "forward", "lazy")  # where an attempt may fail, the least telling first
 
 
@@ -118,6 +118,8 @@ def _search(
     kind, _, message = furthest.error.partition(": ")
     if kind == AbsentPackage.__name__:
         return {"reason": "needs_package", "detail": message}, None
+    if kind == NameError.__name__:
+        return {"reason": "unresolved_name", "detail": message}, None
     return {"reason": f"{furthest.stage or 'search'}_fails", "detail": furthest.error[:300]}, None
 
 
@@ -172,7 +174,7 @@ def _try_family(
             guesses, waiting = deque(replace(item, init=attempt.init) for item in waiting), deque()
         if STAGES.index(result.stage) > STAGES.index(furthest.stage):
             furthest = result
-        absent += result.error.startswith(AbsentPackage.__name__)
+        absent += result.error.startswith((AbsentPackage.__name__, NameError.__name__))
         if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
             break

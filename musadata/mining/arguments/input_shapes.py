@@ -22,10 +22,14 @@ SIDE_NAMES = re.compile(
     r"^(img|image|im|input|feat|feature|crop|spatial|frame)s?_?(size|res|resolution|shape|hw|dims?)$"
     r"|^(input_)?(resolution|size|height|h)$|^(img|image|in)_(h|height|w|width)$"
 )
-COUNT_NAMES = re.compile(r"class|vocab|(^|_)n_?out|num_outputs|output_dim|max_")  # of what comes out, or is counted
+COUNT_NAMES = re.compile(
+    r"class|vocab|(^|_)n_?out|num_outputs|output_dim|max_|block|layers|depth|heads|stages"
+)  # of what comes out, or is counted
 LENGTH_NAMES = re.compile(
     r"seq_?len|n_tokens|num_patches|context_length|^block_size$|^length$|^window$|(?:^|_)timesteps$"
 )
+GRID = (4, 6)  # sides of an image whose pixels are a sequence
+GRID_NAMES = re.compile(r"^(x_|input_|img_|image_|patch_|spatial_)?(size|hw|hw_shape|resolution|grid_size)$")
 MAX_SIDE, MAX_LENGTH, MAX_UNIFORM = 256, 512, 32
 UNPACKED = re.compile(r"^\s*\(?((?:\w+,\s*)+\w+)\)?\s*=\s*(\w+)\.(?:shape|size\(\))\s*$", re.MULTILINE)
 
@@ -42,9 +46,11 @@ def guess_inputs(
         return []
     sizes = _sizes(init, signature)
     width = sizes.width
-    required_draws = [_plain(item) for item in required]
+    required_draws = [_plain(item) or (_side(item) if place else None) for place, item in enumerate(required)]
     lists: list[tuple[Draw, ...]] = []
     shapes = [shape for rank in _ranks(source, required[0].name) for shape in _shapes(rank, sizes)]
+    if any(map(_is_side, required[1:])):
+        shapes = [(3, GRID[0] * GRID[1], width), (3, 1 + GRID[0] * GRID[1], width), (3, width, *GRID), *shapes]
     for shape in [*shapes, *((width,) * rank for rank in (4, 3, 2) if width <= MAX_UNIFORM)]:
         lists.append(
             tuple(
@@ -64,6 +70,18 @@ def _plain(parameter: inspect.Parameter) -> Draw | None:
     annotation = parameter.annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     literal = {"int": "8", "float": "0.5", "bool": "False", "tuple": "(16, 16)"}.get(text, "")
+    return Draw("literal", literal=literal, dtype="") if literal else None
+
+
+def _is_side(parameter: inspect.Parameter) -> bool:
+    return _side(parameter) is not None
+
+
+def _side(parameter: inspect.Parameter) -> Draw | None:
+    """The sides of an image of which another input holds the pixels, by their usual names."""
+    name = parameter.name.lower()
+    literal = {"h": str(GRID[0]), "height": str(GRID[0]), "w": str(GRID[1]), "width": str(GRID[1])}.get(name, "")
+    literal = literal or (str(GRID) if GRID_NAMES.search(name) else "")
     return Draw("literal", literal=literal, dtype="") if literal else None
 
 
@@ -89,7 +107,8 @@ def _sizes(init: tuple[str, ...], signature: inspect.Signature) -> _Sizes:
     channels = [
         own[0] for name, own in zip(named, values, strict=False) if len(own) == 1 and CHANNEL_NAMES.search(name)
     ]
-    unlike = [own for name, own in zip(named, values, strict=False) if not COUNT_NAMES.search(name)]
+    others = (COUNT_NAMES, SIDE_NAMES, LENGTH_NAMES)
+    unlike = [own for name, own in zip(named, values, strict=False) if not any(item.search(name) for item in others)]
     large = [value for own in unlike for value in own if value >= 5]
     sides = [
         (own[-2] if len(own) > 1 else own[0], own[-1])

@@ -48,11 +48,15 @@ class Piece:
 
 @dataclass
 class Slice:
-    """A class and every definition that it needs, in an order that Python can execute. The class comes last."""
+    """A class and every definition that it needs, in an order that Python can execute. The class comes last.
+
+    `unbound`: names that nothing binds, in functions; code that never runs may use one.
+    """
 
     pieces: list[Piece]
     names: Names
     root: Piece
+    unbound: frozenset[str] = frozenset()
 
 
 class Slicer:
@@ -136,6 +140,7 @@ class _Cut:
         self._pieces: dict[tuple[str, int], Piece] = {}
         self._attributes: set[str] = {"forward"}
         self._lines = 0
+        self._unbound: set[str] = set()
         self._root = root
         self._overridden = overridden
 
@@ -143,7 +148,7 @@ class _Cut:
         root = self._include(self._root)
         while self._add_needed_members() or (self._with_changes and self._add_changes()):
             pass
-        return Slice(self._ordered(root), self._names, root)
+        return Slice(self._ordered(root), self._names, root, frozenset(self._unbound))
 
     def uses_elsewhere(self) -> bool:
         """Whether a class whose overridden members were dropped is also used by other code."""
@@ -263,7 +268,9 @@ class _Cut:
             elif any(use.root in member.names for member in piece.members):
                 self._attributes.add(use.root)
             elif use.root not in BUILTIN:
-                raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
+                if use.hard or use.absent:
+                    raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
+                self._unbound.add(use.root)
 
     def _write(self, piece: Piece, use: Use, meaning: Meaning) -> str:
         if use.definition is not None and use.definition.key == self._root.key:

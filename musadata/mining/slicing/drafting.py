@@ -107,7 +107,8 @@ def rejecting_unwritable() -> Iterator[None]:
 def write_slice(slicer: Slicer, definition: Definition, *, may_import_all: bool = False) -> tuple[str, Slice]:
     """The text of a class with all the Python code that it needs, and its slice.
 
-    `may_import_all`: the text may import packages that references may not import; code that never runs often does.
+    `may_import_all`: the text may import packages that references may not import, and name what nothing binds; code
+    that never runs often does.
 
     Raises:
         Unsliceable: it needs something that a reference may not have, or cannot be written.
@@ -117,6 +118,8 @@ def write_slice(slicer: Slicer, definition: Definition, *, may_import_all: bool 
         parsed = {piece.definition.module: slicer.module_of(piece.definition) for piece in cut.pieces}
         text = write_definitions(cut, parsed)
         compile(text, "<slice>", "exec", dont_inherit=True)
+    if not may_import_all and cut.unbound:
+        raise Unsliceable("unresolved_name", min(cut.unbound))
     if not may_import_all and (forbidden := forbidden_imports(text)):
         raise Unsliceable("needs_package", forbidden[0])
     return text, cut

@@ -85,3 +85,13 @@ def test_a_name_of_an_optional_package_is_imported_where_only_unknown_branches_u
     assert forbidden_imports(text) == ("apex",)
     found = search_and_prune(text, "M", [], "")
     assert not forbidden_imports(found["definitions"])
+
+
+@pytest.mark.parametrize(("condition", "reason"), [("self.show", None), ("True", "unresolved_name")])
+def test_a_name_that_nothing_binds_is_a_loss_only_where_it_is_reached(condition, reason):
+    body = MODEL.format(condition=condition).replace("special.gamma(draw(x))", "nowhere(x)").partition("class ")[2]
+    code = f"import torch\nfrom torch import nn\n\n\nclass {body}"
+    text = cut({"m.py": code}, "m.py", "Model")
+    found = search_and_prune(text, "Model", [], "")
+    assert found.get("reason") == reason
+    assert reason or "nowhere" not in found["definitions"]

@@ -145,7 +145,7 @@ def test_cyclic_imports_end():
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("class M(nn.Module):\n    def forward(self, x):\n        return nowhere(x)\n", "unresolved_name"),
+        ("class M(nn.Module):\n    def forward(self, x, f=nowhere):\n        return f(x)\n", "unresolved_name"),
         (
             "import other\nclass M(nn.Module):\n    def forward(self, x):\n        return vars(other)\n",
             "module_as_value",
