@@ -1,14 +1,16 @@
 """Mining against its rivals on the same files: slicing speed, modules that run, pruning, and memory.
 
     python -m benchmarks.mining timm=PATH stylegan2=PATH … [--paritybench CHECKOUT] \\
-        [--slice timm,stylegan2] [--prune timm,stylegan2] [--part slicing,running,pruning,memory]
+        [--slice timm,stylegan2] [--prune timm,stylegan2] [--part slicing,running,losses,pruning,memory]
 
 The paths are clones or bare mirrors of public repositories, which this project does not ship. Slicing is measured
 against tree-sitter-python's bare parse of the same files (`pip install tree-sitter-python`), running against
 pytorch-jit-paritybench in a checkout of its own, and pruning against the same run without it. At its commit e0644afa
 the rival needs a guard against an endless recursion in `add_requirements`; a repository on which it still fails is
-shown and not counted. One run writes the whole result; `--slice` and `--prune` name the repositories of these two
-parts (default: all).
+shown and not counted. It imports torchvision, torchaudio, tensorflow and others at the top of what it generates; where
+one is not installed, an empty package has to stand in. One run writes the whole result; `--slice` and `--prune` name
+the repositories of these two parts (default: all). `running` executes each kept reference once more and counts its
+statements that never run. `losses` adds the repositories of `--also`, a few files of each.
 """
 
 import argparse
@@ -20,8 +22,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
+from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -41,6 +47,7 @@ from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import MemoryTree
 
 RIVAL_SECONDS = 3600
+UNRUN_LIMITS = Limits(seconds=60.0, memory_mb=4096)
 NOT_MODULES = frozenset({"syntax_error", "odd_encoding", "file_too_large", "unreadable", "unreadable_object"})
 
 
@@ -51,21 +58,26 @@ def main() -> None:
     parser.add_argument("--prune", default="", help="names of the repositories to mine with and without pruning")
     parser.add_argument("--paritybench", type=Path, help="checkout of pytorch-jit-paritybench")
     parser.add_argument("--rival-python", default=sys.executable, help="interpreter that has the rival's requirements")
-    parser.add_argument("--part", default="slicing,running,pruning,memory")
+    parser.add_argument("--also", nargs="*", default=[], help="NAME=PATH of a clone, for the part `losses` alone")
+    parser.add_argument("--files", type=int, default=3, help="files with modules that are read of each of these")
+    parser.add_argument("--drafts", type=Path, help="folder for the references that run, to read them")
+    parser.add_argument("--jobs", type=int, default=1, help="repositories at a time")
+    parser.add_argument("--part", default="slicing,running,losses,pruning,memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/mining.json"))
     parser.add_argument("--mine-copies", type=int, help=argparse.SUPPRESS)  # the worker whose memory is watched
     options = parser.parse_args()
     if options.mine_copies:
         mine_copies(options.mine_copies)
         return
-    repositories = dict(item.split("=", 1) for item in options.repositories)
+    repositories, also = (dict(item.split("=", 1) for item in group) for group in (options.repositories, options.also))
     measures = {
         "slicing": lambda: measure_slicing(chosen(repositories, options.slice)),
         "running": lambda: measure_running(repositories, options),
+        "losses": lambda: measure_losses(details.get("running", {}), also, options),
         "pruning": lambda: measure_pruning(chosen(repositories, options.prune)),
         "memory": measure_memory,
     }
-    commits = {name: commit_of(path) for name, path in repositories.items()}
+    commits = {name: commit_of(path) for name, path in {**repositories, **also}.items()}
     details: dict[str, Any] = {"repositories": commits}
     rows: list[Row] = []
     for part in options.part.split(","):
@@ -147,25 +159,67 @@ def slice_all(tree: Tree) -> tuple[int, int]:
 def measure_running(repositories: dict[str, str], options: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
     """Modules that run, ours and the rival's, and the CPU seconds that each takes per module found."""
     details: dict[str, Any] = {}
-    for name, path in repositories.items():
-        details[name] = {"ours": run_ours(path)[0]}
-        if options.paritybench:
-            details[name]["rival"] = run_rival(options.paritybench, options.rival_python, path)
-        print(json.dumps({name: details[name]}), flush=True)
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+        waiting = {name: pool.submit(run_both, path, options) for name, path in repositories.items()}
+        for name, future in waiting.items():
+            details[name] = future.result()
+            print(json.dumps({name: details[name]}), flush=True)
     if not options.paritybench:
         ours = sum(item["ours"]["run"] for item in details.values())
         return [("modules that run (no rival given)", "", str(ours), True)], details
     both = {name: item for name, item in details.items() if "failed" not in item["rival"]}
     ours, theirs = (sum(item[whose]["run"] for item in both.values()) for whose in ("ours", "rival"))
     shown = f"{ours} against {theirs} on {len(both)} repositories: {ours / max(1, theirs):.2f}×"
+    names = sum(item["ours"]["names"] for item in both.values())
     fewer = [name for name, item in both.items() if item["ours"]["run"] < item["rival"]["run"]]
     each = "on each" if not fewer else "fewer on " + ", ".join(fewer)
     pace, rival_pace = (pace_of([item[whose] for item in both.values()]) for whose in ("ours", "rival"))
     return [
         ("modules that run, against paritybench", "≥ 2.5×", shown, ours >= 2.5 * theirs),
+        ("... each class name of a repository once, as paritybench counts", "", f"{names} against {theirs}", True),
         ("no fewer than paritybench", "on each", each, not fewer),
+        unrun_row([item["ours"] for item in details.values()]),
         ("CPU s per module found", "no more", f"{pace:.3f} against {rival_pace:.3f}", pace <= rival_pace),
     ], {"rival_commit": commit_of(str(options.paritybench)), "torch": torch.__version__, **details}
+
+
+def run_both(path: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Ours and the rival's run on one repository, in a process of its own, so that each one's CPU time is known."""
+    found = {"ours": run_ours(path, drafts=options.drafts)[0]}
+    if options.paritybench:
+        found["rival"] = run_rival(options.paritybench, options.rival_python, path)
+    return found
+
+
+def unrun_row(runs: list[dict[str, Any]]) -> Row:
+    statements, unrun = (sum(item[name] for item in runs) for name in ("statements", "unrun"))
+    share = unrun / max(1, statements)
+    what = "statements of kept references that never run"
+    return what, "≤ 5 %", f"{share:.1%} of {statements:,}", share <= 0.05
+
+
+def measure_losses(
+    running: dict[str, Any], also: dict[str, str], options: argparse.Namespace
+) -> tuple[list[Row], dict[str, Any]]:
+    """What becomes of every module of many repositories: those of the part before, and some files of others."""
+    runs = {name: item["ours"] for name, item in running.items() if isinstance(item, dict) and "ours" in item}
+    for name, path in also.items():
+        runs[name] = run_ours(path, files=options.files)[0]
+        print(json.dumps({name: runs[name]}), flush=True)
+    reasons: Counter[str] = Counter()
+    for item in runs.values():
+        reasons.update({reason: count for reason, count in item["reasons"].items() if reason != "run"})
+    found, run = (sum(item[name] for item in runs.values()) for name in ("found", "run"))
+    lost = sum(reasons.values())
+    largest, most = reasons.most_common(1)[0] if reasons else ("none", 0)
+    crashes = reasons["internal_error"]
+    errors = Counter(text for item in runs.values() for text, count in item["errors"].items() for _ in range(count))
+    return [
+        ("repositories that stage 1 ran over without a crash", "≥ 25", str(len(runs)), len(runs) >= 25),
+        ("modules found, that run, lost without a reason", "", f"{found}, {run}, {found - run - lost}", True),
+        ("... lost to an exception in the miner itself", "0", str(crashes), not crashes),
+        ("... the most frequent reason of a loss", "", f"{largest}: {most / max(1, lost):.0%} of {lost}", True),
+    ], {"runs": runs, "reasons": dict(reasons.most_common()), "errors": dict(errors.most_common(40))}
 
 
 def pace_of(runs: list[dict[str, Any]]) -> float:
@@ -178,33 +232,74 @@ def commit_of(path: str) -> str:
 
 
 @cache
-def run_ours(path: str, prune: bool = True) -> tuple[dict[str, Any], dict[str, int]]:
-    """What becomes of every module of a repository, tried in the sandbox, and the lines of each one's reference."""
+def run_ours(
+    path: str, prune: bool = True, files: int = 0, drafts: Path | None = None
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """What becomes of every module of a repository, tried in the sandbox, and the lines of each one's reference.
+
+    `files`: how many files with modules are read; 0 reads all.
+    """
     source = open_git(SourceConfig(SourceType.GIT, url=path), seed=1)
     counts: Counter[str] = Counter()
     losses: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    unrun: Counter[str] = Counter()
     lines: dict[str, int] = {}
+    names = set()
+    units = source.units()
+    if files:
+        with_modules = [unit for unit in units if b"nn.Module" in read_or_empty(source.tree, unit)]
+        units = sorted(with_modules, key=lambda unit: sha256(unit.encode()).digest())[:files]
     start, used = time.monotonic(), cpu_seconds()
     with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
         miner = Miner(source)
         caller = sandbox if prune else Unpruned(sandbox)
-        for unit in source.units():
-            for item in miner.drafts(unit, caller):
-                if isinstance(item, Draft):
-                    lines[f"{item.provenance.path}:{item.provenance.lines}"] = len(item.reference.splitlines())
-                if not isinstance(item, KernelDraft):
-                    counts["run" if isinstance(item, Draft) else item.reason] += 1
-                if isinstance(item, Reject):
-                    losses[re.sub(r"\d+", "N", f"{item.reason}: {item.detail}")[:120]] += 1
+        for item in chain.from_iterable(miner.drafts(unit, caller) for unit in units):
+            if isinstance(item, Draft):
+                lines[f"{item.provenance.path}:{item.provenance.lines}"] = len(item.reference.splitlines())
+                names.add(item.name)
+                unrun.update(count_unrun(sandbox, item.reference))
+                keep(drafts, path, item)
+            if isinstance(item, Draft | Reject):
+                counts["run" if isinstance(item, Draft) else item.reason] += 1
+            if isinstance(item, Reject):
+                losses[re.sub(r"\d+", "N", f"{item.reason}: {item.detail}")[:120]] += 1
+                errors[f"{item.reason}: {item.detail.partition(':')[0][:40]}"] += 1
     seconds = {"seconds": time.monotonic() - start, "cpu_seconds": cpu_seconds() - used}
     found = sum(count for reason, count in counts.items() if reason not in NOT_MODULES)
     return {
         "run": counts["run"],
+        "names": len(names),
         "found": found,
+        "statements": unrun["statements"],
+        "unrun": unrun["unrun"],
+        "errors": dict(errors),
         **seconds,
         "reasons": dict(counts.most_common()),
         "losses": dict(losses.most_common(20)),
     }, lines
+
+
+def read_or_empty(tree: Tree, path: str) -> bytes:
+    try:
+        return tree.read(path)
+    except UnreadableFile:
+        return b""
+
+
+def count_unrun(sandbox: Caller, reference: str) -> dict[str, int]:
+    """Statements, and those that never run; none of a reference that fails on its own parameters."""
+    outcome = sandbox.call("benchmarks.unrun_lines:count", reference, limits=UNRUN_LIMITS)
+    return outcome.value if outcome.ok else {}
+
+
+def keep(folder: Path | None, path: str, draft: Draft) -> None:
+    """Write a reference that runs to a folder, to read it."""
+    if folder is not None:
+        where = f"{path}:{draft.provenance.path}:{draft.provenance.lines}"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{sha256(where.encode()).hexdigest()[:12]}.py"
+        file.write_text(f"# {where}\n{draft.reference}", encoding="utf-8")
 
 
 class Unpruned:
