@@ -34,14 +34,14 @@ from typing import Any
 
 import torch
 
-from benchmarks.measuring import Row, report, run_watched
+from benchmarks.measuring import Row, report
+from benchmarks.mining_memory import measure_memory
 from musadata.config import SourceConfig, SourceType
 from musadata.mining.miner import Miner
 from musadata.mining.slicing.class_slicing import Slicer, Unsliceable
 from musadata.mining.slicing.definition_index import PackageIndex
-from musadata.records import Draft, KernelDraft, Reject
+from musadata.records import Draft, Reject
 from musadata.sandbox import Caller, Limits, Outcome, Sandbox
-from musadata.sources.code import CodeFiles
 from musadata.sources.git import GitTree, open_git, run_git
 from musadata.sources.protocol import Tree, UnreadableFile
 from musadata.sources.trees import MemoryTree
@@ -64,11 +64,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="repositories at a time")
     parser.add_argument("--part", default="slicing,running,losses,pruning,memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/mining.json"))
-    parser.add_argument("--mine-copies", type=int, help=argparse.SUPPRESS)  # the worker whose memory is watched
     options = parser.parse_args()
-    if options.mine_copies:
-        mine_copies(options.mine_copies)
-        return
     repositories, also = (dict(item.split("=", 1) for item in group) for group in (options.repositories, options.also))
     measures = {
         "slicing": lambda: measure_slicing(chosen(repositories, options.slice)),
@@ -382,59 +378,6 @@ def run_rival(checkout: Path, python: str, path: str) -> dict[str, Any]:
     if "total" not in stats:
         return {"failed": done.stderr[-300:]}
     return {"run": stats.get("deduced_args_ok", 0), "found": stats["total"], **seconds, "stats": stats}
-
-
-def measure_memory(counts: tuple[int, ...] = (10_000, 100_000)) -> tuple[list[Row], dict[str, Any]]:
-    """Peak memory of a worker of stage 1, its sandbox included, over trees of copies of torch's own files."""
-    peaks, seconds = {}, {}
-    for count in counts:
-        run = run_watched([sys.executable, "-m", "benchmarks.mining", "--mine-copies", str(count)])
-        if run.code:
-            raise SystemExit(f"benchmark: the worker failed: {run.output[-2000:]}")
-        peaks[count], seconds[count] = run.peak_gb * 1024, run.seconds
-    growth = peaks[counts[-1]] / peaks[counts[0]] - 1
-    shown = f"{peaks[counts[0]]:.0f} MB, {peaks[counts[-1]]:.0f} MB: {growth:+.1%}"
-    what = f"peak memory from {counts[0]:,} to {counts[-1]:,} source files"
-    return [(what, "within 15 %", shown, growth <= 0.15)], {"megabytes": peaks, "seconds": seconds}
-
-
-def mine_copies(count: int) -> None:
-    """What a worker of stage 1 does with a source of so many files."""
-    source = CodeFiles("copies", Copies(count), SourceConfig(SourceType.DIRECTORY), seed=1)
-    counts: Counter[str] = Counter()
-    with Sandbox(preload=("torch",), setup="musadata.mining.search:warm_up") as sandbox:
-        miner = Miner(source)
-        for unit in source.units():
-            for item in miner.drafts(unit, sandbox):
-                if not isinstance(item, KernelDraft):
-                    counts["draft" if isinstance(item, Draft) else item.reason] += 1
-    print(dict(counts))
-
-
-class Copies:
-    """Copies of the installed torch's Python files below 6 kB, every class under a name of its own; none is held.
-
-    Of the files with modules one in twenty: what is mined in them is executed, and memory is asked for, not time.
-    """
-
-    def __init__(self, count: int):
-        self._count = count
-        root = Path(torch.__file__).parent
-        files = sorted(path for path in root.rglob("*.py") if 0 < path.stat().st_size < 6000)
-        texts = [path.read_text(encoding="utf-8", errors="replace") for path in files]
-        modules = [text for text in texts if "Module)" in text]
-        self._texts = [*(text for text in texts if "Module)" not in text), *modules[::20]]
-        self._names = [re.findall(r"(?m)^class (\w+)", text) for text in self._texts]
-
-    def paths(self) -> list[str]:
-        return [f"p{number // 100:04d}/m{number:06d}.py" for number in range(self._count)]
-
-    def read(self, path: str) -> bytes:
-        number = int(path[-9:-3])
-        text = self._texts[number % len(self._texts)]
-        for name in self._names[number % len(self._texts)]:
-            text = re.sub(rf"\b{name}\b", f"{name}{number}", text)
-        return text.encode()
 
 
 if __name__ == "__main__":
