@@ -9,7 +9,7 @@ from musadata.teacher.compiler.ir.program import Indices, Loop, Reduction, fixed
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar, guarded, within
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, variables_of
 
-PARTS = 256  # of a row: about two blocks for each multiprocessor of a large GPU
+SHARE = 8192  # elements of a part: 32 for each of 256 threads, and small inputs have several parts as well
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
 LONG_ROW = 1 << 18  # elements: shorter rows take one block less time than a second launch
 _IDENTITIES = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "fast_max": -math.inf, "min": math.inf}
@@ -35,8 +35,9 @@ def _split(loop: Loop) -> tuple[Loop, Loop]:
     assert loop.reduction is not None
     extents, buffer = loop.reduction.extents(variables_of(loop.names, loop.buffer.shape)[0]), loop.buffer
     total = product(extents)
-    share = divide(total + (PARTS - 1), as_index(PARTS))[0]
-    shape = (*buffer.shape, as_index(PARTS))
+    share = as_index(SHARE)
+    parts = divide(total + (SHARE - 1), share)[0]
+    shape = (*buffer.shape, parts)
     partial = Buffer(f"{buffer.name}_partial", shape, buffer.dtype, "temporary", node=buffer.node)
     kind = loop.reduction.kind
 
@@ -49,7 +50,7 @@ def _split(loop: Loop) -> tuple[Loop, Loop]:
         return Load(loop.buffer.dtype, partial, (*axes, *inner))
 
     first = Loop(partial, (*loop.names, "part"), part, Reduction(kind, fixed((share,)), ("k",)))
-    return first, replace(loop, body=joined, reduction=Reduction(kind, fixed((as_index(PARTS),)), PARTS_AXIS))
+    return first, replace(loop, body=joined, reduction=Reduction(kind, fixed((parts,)), PARTS_AXIS))
 
 
 def _unflatten(place: Index, extents: Indices) -> Indices:
