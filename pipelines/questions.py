@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from musadata.corpus.views.knowledge import question_row
 from musadata.records import Question, Reject
 from musadata.sampling.questions import ask_questions, write_questions
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.compiler_teacher import CompilerTeacher
+from musadata.training_rows import SftRow
 from pipelines import resources
 from pipelines.steps import ShardStep, Writers, annotated_tasks, asking_settings, candidates_by_task, concurrently
 from pipelines.versions import questions_version
@@ -21,8 +23,9 @@ class WriteQuestions(ShardStep):
     """Computes questions and answers from the facts, or has the teacher write them and checks their figures."""
 
     stage: ClassVar[str] = "stage3.questions"
-    writes: ClassVar[dict[str, type]] = {"questions": Question, "rejects": Reject}
+    writes: ClassVar[dict[str, type]] = {"questions": Question, "sft": SftRow, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = ("question",)
+    part: ClassVar[str] = "questions"
 
     def code(self) -> str:
         return questions_version(self.config)
@@ -36,6 +39,7 @@ class WriteQuestions(ShardStep):
     def process(self, shard: Shard, out: Writers) -> None:
         threads = resources.requests_at_once(self.config)
         with resources.request_cache(self.config, self.corpus, "stage3") as cache:
+            tasks = {task.task_id: task for task, _ in annotated_tasks(self.config, self.corpus, shard)}
             work, shared = self._work(shard, cache), resources.asking_threads(threads)
             for rows in concurrently(lambda ask: ask(), work, threads, shared):
                 for row in rows:
@@ -45,6 +49,7 @@ class WriteQuestions(ShardStep):
                     else:
                         out.funnel.went_on("question")
                         out.keep("questions", row)
+                        out.keep("sft", question_row(tasks[row.task_id], row))
 
     def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], list[Any]]]:
         """One for each task."""

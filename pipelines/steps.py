@@ -36,10 +36,12 @@ WINDOW = 4  # items under way or waiting for their turn, per thread: one slow an
 class Writers:
     """The shards that one step writes at once, one per dataset, and the funnel's counts beside them."""
 
-    def __init__(self, corpus: str, stage: str, shard: Shard, datasets: dict[str, type], steps: Sequence[str]):
+    def __init__(
+        self, corpus: str, stage: str, shard: Shard, datasets: dict[str, type], steps: Sequence[str], part: str = ""
+    ):
         self.funnel = Funnel(*steps)
         self._open = ExitStack()
-        self._writers = {name: _writer(corpus, name, shard, kind, stage) for name, kind in datasets.items()}
+        self._writers = {name: _writer(corpus, name, shard, kind, stage, part) for name, kind in datasets.items()}
 
     def __enter__(self) -> Self:
         for writer in self._writers.values():
@@ -66,9 +68,9 @@ class Writers:
         return [output for writer in self._writers.values() for output in writer.outputs]
 
 
-def _writer(corpus: str, dataset: str, shard: Shard, kind: type, stage: str) -> ShardWriter | SplitWriter:
+def _writer(corpus: str, dataset: str, shard: Shard, kind: type, stage: str, part: str) -> ShardWriter | SplitWriter:
     if dataset in DATASETS and DATASETS[dataset].trainable:
-        return SplitWriter(corpus, dataset, shard, kind)
+        return SplitWriter(corpus, dataset, shard, kind, part)
     return ShardWriter(corpus, dataset, shard, kind, name=f"rejects-{stage}" if dataset == "rejects" else "")
 
 
@@ -80,6 +82,7 @@ class ShardStep(ABC):
         stage: name of its commits.
         writes: dataset -> kind of row.
         funnel: the names under which rows are counted in, out and dropped.
+        part: names the files of its rows in datasets for trainers, to which several steps write.
     """
 
     config: Config
@@ -88,6 +91,7 @@ class ShardStep(ABC):
     stage: ClassVar[str]
     writes: ClassVar[dict[str, type]]
     funnel: ClassVar[tuple[str, ...]]
+    part: ClassVar[str] = ""
 
     @abstractmethod
     def code(self) -> str:
@@ -116,7 +120,7 @@ class ShardStep(ABC):
         """The commit, after doing the work if it was not done yet."""
 
         def work() -> tuple[list[Output], dict[str, Any]]:
-            with Writers(self.corpus, self.stage, shard, self.writes, self.funnel) as out:
+            with Writers(self.corpus, self.stage, shard, self.writes, self.funnel, self.part) as out:
                 self.process(shard, out)
             return out.outputs(), out.funnel.counts()
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from musadata.config import Config
+from musadata.corpus.views.knowledge import unit_test_row
 from musadata.records import Annotation, ErrorClass, Reject, Task, UnitTest
 from musadata.sampling.request_cache import RequestCache
 from musadata.sampling.rollout import Judge
@@ -15,6 +16,7 @@ from musadata.sampling.unit_tests import Mutant, ask_for_test, check_test
 from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard
 from musadata.teacher.protocol import Answer
+from musadata.training_rows import SftRow
 from musadata.verifier.protocol.unit_tests import UnitTestRun
 from pipelines import resources
 from pipelines.steps import ShardStep, Writers, annotated_tasks, asking_settings, candidates_by_task, concurrently
@@ -34,8 +36,9 @@ class TestKernels(ShardStep):
     workers: int = 1  # how many share a machine
 
     stage: ClassVar[str] = "stage3.tests"
-    writes: ClassVar[dict[str, type]] = {"unit_tests": UnitTest, "rejects": Reject}
+    writes: ClassVar[dict[str, type]] = {"unit_tests": UnitTest, "sft": SftRow, "rejects": Reject}
     funnel: ClassVar[tuple[str, ...]] = ("test",)
+    part: ClassVar[str] = "unit_tests"
 
     def code(self) -> str:
         return tests_version(self.config)
@@ -47,6 +50,8 @@ class TestKernels(ShardStep):
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
 
     def process(self, shard: Shard, out: Writers) -> None:
+        known = {pair[0].task_id: pair for pair in annotated_tasks(self.config, self.corpus, shard)}
+        shown: set[tuple[str, str]] = set()  # another sample may give the same test
         with resources.request_cache(self.config, self.corpus, "stage3") as cache:
             threads = max(resources.requests_at_once(self.config), self._verdicts())
             shared = resources.asking_threads(threads) if resources.is_remote(self.config.teacher) else None
@@ -57,6 +62,9 @@ class TestKernels(ShardStep):
                 else:
                     out.funnel.went_on("test")
                     out.keep("unit_tests", result)
+                    if (result.task_id, result.source) not in shown:
+                        shown.add((result.task_id, result.source))
+                        out.keep("sft", unit_test_row(*known[result.task_id], result))
 
     def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], UnitTest | Reject]]:
         """One for each test that the teacher is asked for."""

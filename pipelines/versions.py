@@ -48,13 +48,14 @@ def verdicts_version(config: VerifierConfig) -> str:
 
 def tests_version(config: Config) -> str:
     """Of unit tests, and of what came of them."""
-    made = code_version(("musadata.sampling.unit_tests", "musadata.teacher.compiler_teacher"))
+    makers = ("musadata.sampling.unit_tests", "musadata.teacher.compiler_teacher", "musadata.corpus.views.knowledge")
+    made = code_version(makers)
     return "-".join((made, annotation_version(config.teacher), verdicts_version(config.verifier)))
 
 
 def questions_version(config: Config) -> str:
     """Of questions and answers, and of their check."""
-    made = code_version(("musadata.sampling.questions",))
+    made = code_version(("musadata.sampling.questions", "musadata.corpus.views.knowledge"))
     return "-".join((made, annotation_version(config.teacher)))
 
 

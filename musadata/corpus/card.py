@@ -97,12 +97,13 @@ def _splits(dataset: dict[str, Any]) -> Counter[str]:
     return rows
 
 
-def _shards(dataset: dict[str, Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """(split, index, shard) of each file of a dataset for trainers."""
+def _shards(dataset: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(split, what follows it in the name, shard) of each file of a dataset for trainers."""
     for shard in dataset["shards"]:
         parsed = parse_shard_name(shard["path"].rpartition("/")[2])
         if parsed is not None:
-            yield parsed[0], parsed[1].index, shard
+            split, _, part = parsed[0].partition("-")
+            yield split, f"{part}_{parsed[1].index:05d}".lstrip("_"), shard
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -124,9 +125,9 @@ def describe_dataset_info(manifest: dict[str, Any]) -> dict[str, Any]:
     tags = {f"{tag}_tag": tag for tag in ("role", "content", "user", "assistant", "system")}
     entries = {}
     for name in ("sft", "rft"):
-        for split, index, shard in _shards(manifest["datasets"].get(name, {"shards": []})):
+        for split, rest, shard in _shards(manifest["datasets"].get(name, {"shards": []})):
             if split == "train" and shard["rows"]:
-                entries[f"musadata_{name}_{index:05d}"] = {
+                entries[f"musadata_{name}_{rest}"] = {
                     "file_name": shard["path"],
                     "formatting": "sharegpt",
                     "columns": {"messages": "conversation"},

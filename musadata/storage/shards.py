@@ -169,14 +169,16 @@ class SplitWriter:
     """Writes one shard of a dataset that trainers read: a file per split, `sft/train-00003-of-00016.parquet`.
 
     Loaders map files to splits, so rows of two splits may not share one. The file of `train` is always there; others
-    are when a row asks for them. `outputs` is known after the block.
+    are when a row asks for them. `outputs` is known after the block. `part` tells the files of several stages
+    that write to one dataset from each other: `sft/train-profiling-00003-of-00016.parquet`.
     """
 
     outputs: tuple[Output, ...]
 
-    def __init__(self, corpus: str, dataset: str, shard: Shard, kind: type):
+    def __init__(self, corpus: str, dataset: str, shard: Shard, kind: type, part: str = ""):
         self._open = ExitStack()
-        self._make = lambda split: ShardWriter(corpus, dataset, shard, kind, name=split)
+        end = f"-{part}" if part else ""
+        self._make = lambda split: ShardWriter(corpus, dataset, shard, kind, name=split + end)
         self._writers: dict[str, ShardWriter] = {}
 
     def __enter__(self) -> SplitWriter:

@@ -46,6 +46,12 @@ def render_questions(
     return _render_question("questions", task, traces, kernel=shown, topics=listed, count=str(count))
 
 
+def render_knowledge(facts: str, question: str) -> tuple[ChatMessage, ...]:
+    """A question, after the facts that it can be answered from."""
+    asked = _fill("knowledge", facts=facts.strip(), question=question.strip())
+    return ChatMessage("system", _fill("system")), ChatMessage("user", asked)
+
+
 def render_review(task: Task, traces: Sequence[Trace], program: str) -> tuple[ChatMessage, ...]:
     """The question whether a program is right, and where it is not."""
     return _render_reading("review", task, traces, program)

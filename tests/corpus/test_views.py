@@ -6,8 +6,9 @@ import json
 import pytest
 
 from musadata.corpus.views import preference_rows, rft_rows, rl_rows, sft_rows, shape_sets_of, task_of
+from musadata.corpus.views.knowledge import question_row, unit_test_row
 from musadata.corpus.views.supervised import answer_rows
-from musadata.records import ErrorClass, Timing
+from musadata.records import ErrorClass, Question, Timing, UnitTest
 from musadata.rows import plain
 from musadata.sampling.pass_rate import measure_pass_rate
 from musadata.teacher.grounding import parse_steps
@@ -282,3 +283,15 @@ def test_a_trajectory_that_does_not_fit_its_candidates_is_a_bug(story):
     torn = dataclasses.replace(trajectories[0], candidates=())
     with pytest.raises(ValueError, match="answers"):
         rft_rows(task, annotation, candidates, [torn])
+
+
+def test_a_question_and_a_unit_test_are_rows_with_what_they_were_checked_against(story, sample_rows):
+    task, annotation = story[:2]
+    question, test = sample_rows(Question, 1)[0], sample_rows(UnitTest, 1)[0]
+    asked, written = question_row(task, question), unit_test_row(task, annotation, test)
+    assert (asked.family, written.family) == ("question", "unit_test")
+    assert question.facts in asked.prompt[-1].content and question.question in asked.prompt[-1].content
+    assert asked.completion[-1].content == question.answer
+    assert test.source in written.completion[-1].content
+    assert json.loads(written.evidence)["passes"] == list(test.honest)
+    assert json.loads(asked.evidence)["question_id"] == question.question_id

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -70,12 +71,29 @@ def test_emulated_verdicts_never_claim_speed(quickstart_corpus):
     assert ask(quickstart_corpus, "SELECT DISTINCT backend FROM {candidates}") == [("emulated",)]
 
 
-def test_sft_rows_train_on_accepted_answers_only(quickstart_corpus):
-    rows = ask(quickstart_corpus, "SELECT completion FROM {sft} WHERE family <> 'reasoning'")
-    accepted = {source for (source,) in ask(quickstart_corpus, "SELECT source FROM {candidates} WHERE accepted")}
-    assert rows
-    for (completion,) in rows:
-        assert any(source.strip() in completion[-1]["content"] for source in accepted)
+def test_programs_that_trainers_learn_were_accepted_and_stand_once_in_each_family(quickstart_corpus):
+    programs = "family IN ('generation', 'reasoned', 'repair')"
+    rows = ask(quickstart_corpus, f"SELECT family, candidate_id, completion FROM {{sft}} WHERE {programs}")
+    rows += ask(quickstart_corpus, "SELECT 'rft', candidate_id, completion FROM {rft}")
+    sources = dict(ask(quickstart_corpus, "SELECT candidate_id, source FROM {candidates} WHERE accepted"))
+    assert {family for family, _, _ in rows} == {"generation", "reasoned", "repair", "rft"}
+    for _, candidate_id, completion in rows:
+        assert sources[candidate_id].strip() in completion[-1]["content"]
+    assert len({(family, sources[candidate_id]) for family, candidate_id, _ in rows}) == len(rows)
+
+
+def test_reviews_of_right_and_wrong_programs_are_in_balance(quickstart_corpus):
+    rows = ask(quickstart_corpus, "SELECT task_id, evidence FROM {sft} WHERE family = 'review'")
+    verdicts = Counter((task_id, json.loads(evidence)["accepted"]) for task_id, evidence in rows)
+    assert rows and all(verdicts[task_id, True] == verdicts[task_id, False] for task_id, _ in verdicts)
+    assert ask(quickstart_corpus, "SELECT count(*) FROM {sft} WHERE family = 'feedback'") > [(0,)]
+
+
+def test_questions_and_unit_tests_are_rows_of_sft_with_their_checks(quickstart_corpus):
+    for dataset, key, family in (("questions", "question_id", "question"), ("unit_tests", "unit_test_id", "unit_test")):
+        made = ask(quickstart_corpus, f"SELECT {key} FROM {{{dataset}}} ORDER BY 1")
+        shown = ask(quickstart_corpus, f"SELECT evidence FROM {{sft}} WHERE family = '{family}'")
+        assert made and sorted((json.loads(evidence)[key],) for (evidence,) in shown) == made
 
 
 def test_everything_dropped_is_in_rejects_with_a_reason(quickstart_corpus):

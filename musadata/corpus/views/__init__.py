@@ -6,6 +6,7 @@ from typing import Any
 
 from musadata.corpus.views.answers import chat
 from musadata.corpus.views.diagnoses import diagnosis_rows
+from musadata.corpus.views.knowledge import question_row, unit_test_row
 from musadata.corpus.views.optimisation import optimisation_rows
 from musadata.corpus.views.preferences import preference_rows
 from musadata.corpus.views.prompts import ground_truth, rl_rows, shape_sets_of, task_of
@@ -40,9 +41,11 @@ __all__ = [
     "chat",
     "ground_truth",
     "preference_rows",
+    "question_row",
     "rft_rows",
     "rl_rows",
     "sft_rows",
     "shape_sets_of",
     "task_of",
+    "unit_test_row",
 ]
