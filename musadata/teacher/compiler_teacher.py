@@ -126,7 +126,8 @@ class CompilerTeacher:
         if "unsupported" in outcome.value:
             return str(outcome.value["unsupported"])
         try:
-            candidate_set = CandidateSet(read_graph(outcome.value), key, {spec.name: spec.shape for spec in measure})
+            measured = {spec.name: spec.shape for spec in measure}
+            candidate_set = CandidateSet(read_graph(outcome.value), key, measured, reference)
             candidate_set.candidate(0)
         except Unsupported as reason:
             return str(reason)

@@ -65,12 +65,14 @@ class CandidateSet:
         Unsupported: at those shapes the reference does something else than what the graph holds.
     """
 
-    def __init__(self, graph: Graph, key: str, measured: Mapping[str, Sequence[int]] | None = None):
+    def __init__(
+        self, graph: Graph, key: str, measured: Mapping[str, Sequence[int]] | None = None, reference: str = ""
+    ):
         self._graph = graph
         self._sizes = graph.sizes_for(measured) if measured else None
         if self._sizes and not all(condition.holds(self._sizes) for condition in graph.conditions):
             raise Unsupported("the graph depends on the input's sizes")
-        self._key = key
+        self._key, self._reference = key, reference
         turn = _random(key, "plans").randrange(len(PLANS))
         self._plans = iter([*PLANS[turn:], *PLANS[:turn]])
         self._built: list[Candidate] = []
@@ -97,21 +99,23 @@ class CandidateSet:
         for kind in kinds:
             for number in range(len(PLANS)):
                 candidate = self.candidate(number)
-                source = insert(kind, candidate, random)
+                source = insert(kind, candidate, random, self._reference)
                 if source is None:
                     continue
                 single = [Attempt(candidate, source, (kind,)), Attempt(candidate, candidate.source)]
-                return self._doubled(single, kinds, random) if wants_two and kind.compiles else single
+                shows_late = kind.compiles and not kind.cheats  # a fault that does not compile can hide it
+                return self._doubled(single, kinds, random) if wants_two and shows_late else single
         raise Unsupported("no fault matters here")
 
     def mutants(self) -> Iterator[tuple[str, FaultKind]]:
-        """Programs with one fault that compiles, each kind at most once, in a seeded order.
+        """Programs with one fault that running them can show, each kind at most once, in a seeded order.
 
         Raises:
             Unsupported: as `candidate`.
         """
         random = _random(self._key, "mutants")
-        for kind in sorted((kind for kind in KINDS.values() if kind.compiles), key=lambda kind: self._rank(kind, -1)):
+        shown = [kind for kind in KINDS.values() if kind.compiles and not kind.cheats]
+        for kind in sorted(shown, key=lambda kind: self._rank(kind, -1)):
             for number in range(len(PLANS)):
                 source = insert(kind, self.candidate(number), random)
                 if source is not None:
@@ -133,9 +137,9 @@ class CandidateSet:
         return single
 
 
-def insert(kind: FaultKind, candidate: Candidate, random: Random) -> str | None:
+def insert(kind: FaultKind, candidate: Candidate, random: Random, reference: str = "") -> str | None:
     """The source with a fault of this kind, or None where it would change nothing."""
-    source = kind.insert(FaultContext(candidate, random))
+    source = kind.insert(FaultContext(candidate, random, reference))
     return None if source == candidate.source else source
 
 

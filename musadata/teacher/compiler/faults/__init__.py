@@ -4,11 +4,17 @@
 modules register the others with `catalogue.fault`. `FaultContext` has the edits that they are made of.
 """
 
-from musadata.teacher.compiler.faults import arithmetic_faults, cooperation_faults, indexing_faults, language_faults
+from musadata.teacher.compiler.faults import (
+    arithmetic_faults,
+    cheating_faults,
+    cooperation_faults,
+    indexing_faults,
+    language_faults,
+)
 from musadata.teacher.compiler.faults.catalogue import KINDS, FaultKind
 from musadata.teacher.compiler.faults.fault_context import FaultContext
 
 # The kinds are registered when their modules are imported.
-MODULES = (arithmetic_faults, cooperation_faults, indexing_faults, language_faults)
+MODULES = (arithmetic_faults, cheating_faults, cooperation_faults, indexing_faults, language_faults)
 
 __all__ = ["KINDS", "FaultContext", "FaultKind"]

@@ -24,6 +24,7 @@ class FaultKind:
         compiles: the mistake gets past the compiler.
         weight: how often it is drawn, compared with others that fit the task.
         toy: it is a slip that language models hardly make.
+        cheats: the results are right, but PyTorch computes them.
     """
 
     name: str
@@ -33,6 +34,7 @@ class FaultKind:
     compiles: bool = True
     weight: float = 1.0
     toy: bool = False
+    cheats: bool = False
 
 
 _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kinds.yaml").read_text(encoding="utf-8"))
@@ -40,11 +42,11 @@ _TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("kin
 
 def _kind(name: str, insert: Insert) -> FaultKind:
     entry = _TABLE[name]
-    given = {key: entry[key] for key in ("compiles", "weight", "toy") if key in entry}
+    given = {key: entry[key] for key in ("compiles", "cheats", "weight", "toy") if key in entry}
     return FaultKind(name, insert, entry["cause"], entry["mend"], **given)
 
 
-WORDS: dict[str, dict[str, str]] = {name: entry["words"] for name, entry in _TABLE.items() if "words" in entry}
+WORDS: dict[str, Any] = {name: entry["words"] for name, entry in _TABLE.items() if "words" in entry}
 
 _CONDITIONS: dict[str, Condition] = {
     "": lambda site: True,
@@ -67,8 +69,8 @@ def _replacing(entry: dict[str, Any]) -> Insert | None:
     match entry:
         case {"replace": [pattern, new]}:
             return lambda context: context.replace_in_kernel(pattern, new, where)
-        case {"replace_in_source": [pattern, new]}:
-            return lambda context: context.replace_one(context.source, pattern, new)
+        case {"replace_in_source": [pattern, *choices]}:
+            return lambda context: context.replace_one(context.source, pattern, context.random.choice(choices))
         case {"replace_text": [old, new]}:
             return lambda context: context.in_some_kernel(lambda text: text.replace(old, new, 1), where)
         case {"replace_in_helper": [old, new]}:

@@ -50,10 +50,14 @@ Replacement = str | Callable[[re.Match[str]], str]  # of a match: a template, or
 
 @dataclass(frozen=True)
 class FaultContext:
-    """A candidate to put a fault into. Choices are drawn from `random`, so they repeat."""
+    """A candidate to put a fault into. Choices are drawn from `random`, so they repeat.
+
+    `reference` is the module that the candidate replaces; without it no fault can use what PyTorch would compute.
+    """
 
     candidate: Candidate
     random: Random
+    reference: str = ""
 
     @property
     def source(self) -> str:

@@ -5,6 +5,8 @@ import re
 from musadata.teacher.compiler.faults.catalogue import fault
 from musadata.teacher.compiler.faults.fault_context import FaultContext, KernelSite, first
 
+_TOO_MANY = (1056, 1280, 1536, 2048)  # threads of a block
+
 
 @fault
 def missing_bounds_check(context: FaultContext) -> str | None:
@@ -35,7 +37,8 @@ def wrong_launch_geometry(context: FaultContext) -> str | None:
 def too_many_threads(context: FaultContext) -> str | None:
     declaration = "const int threads = {};"
     return first(
-        context.in_launch(site, declaration.format(site.threads), declaration.format(2048)) for site in context.sites()
+        context.in_launch(site, declaration.format(site.threads), declaration.format(context.random.choice(_TOO_MANY)))
+        for site in context.sites()
     )
 
 

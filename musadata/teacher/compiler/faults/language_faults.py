@@ -8,8 +8,14 @@ from musadata.teacher.compiler.faults.fault_context import FaultContext, KernelS
 
 @fault
 def undeclared_name(context: FaultContext) -> str | None:
-    names = {r"(?<=[<>=] )total(?=[;)])": "num_elements", r"\bblockIdx\.x\b": "block_idx.x"}
-    return context.in_some_kernel(lambda text: first(context.replace_one(text, old, new) for old, new in names.items()))
+    declared = re.findall(r"^    const (?:int|dim3) (\w+)\b", context.source, re.M)
+
+    def replaced(text: str) -> str | None:
+        foreign = sorted({name for name in declared if not re.search(rf"\b{name}\b", text)})
+        names = {r"(?<=[<>=] )total(?=[;)])": context.pick(foreign) or "num_elements", r"\bblockIdx\.x\b": "blockId.x"}
+        return first(context.replace_one(text, old, new) for old, new in names.items())
+
+    return context.in_some_kernel(replaced)
 
 
 @fault
@@ -26,7 +32,9 @@ def wrong_signature(context: FaultContext) -> str | None:
     last = context.source.find(");", start)
     if start < 0 or last < 0:
         return None
-    return f"{context.source[:last]}, int64_t num_elements{context.source[last:]}"
+    declared = context.source[start:last]
+    added = [one for one in WORDS["wrong_signature"] if not re.search(rf"\b{one.split()[1]}\b", declared)]
+    return f"{context.source[:last]}, {context.random.choice(added)}{context.source[last:]}" if added else None
 
 
 @fault

@@ -1,6 +1,7 @@
 """Faults are small edits that matter for the task's sizes."""
 
 import difflib
+import re
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.explanation import explain_repair
 from musadata.teacher.compiler.faults import KINDS, FaultContext
 from musadata.teacher.compiler.faults.catalogue import FaultKind
+from musadata.verifier.rules.python.legality import check_legality
 from tests.teacher.compiler.references import FIXTURES
 
 MOST_LINES = 16  # changed, counting removed and added ones
@@ -17,10 +19,11 @@ PLACES = (
     *("softmax", "linear", "convolution", "chain", "layer norm", "max pool", "gelu", "transpose", "group norm"),
     *("running results", "added to rows", "activations"),
 )
+RULES = {"legality.compute", "legality.module_call", "legality.fallback"}  # that PyTorch in the forward breaks
 
 
-def inserted(kind, candidate):
-    return candidate.source, KINDS[kind].insert(FaultContext(candidate, Random(1)))
+def inserted(kind, candidate, reference="", seed=1):
+    return candidate.source, KINDS[kind].insert(FaultContext(candidate, Random(seed), reference))
 
 
 def test_there_are_at_least_a_dozen_kinds():
@@ -29,7 +32,7 @@ def test_there_are_at_least_a_dozen_kinds():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_finds_a_place_and_changes_little(kind, candidate_of):
-    found = [inserted(kind, candidate_of(name, plan)) for name in PLACES for plan in PLANS]
+    found = [inserted(kind, candidate_of(name, plan), FIXTURES[name].source) for name in PLACES for plan in PLANS]
     changed = [(honest, faulty) for honest, faulty in found if faulty is not None]
     assert changed
     for honest, faulty in changed:
@@ -70,6 +73,30 @@ def test_a_softmax_that_overflows_leaves_its_maximum_unused(candidate_of):
         assert source is not None
         assert " - softmax_max" not in source
     assert inserted("unstable_softmax", candidate_of("log softmax", PLANS[0]))[1] is None
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.cheats])
+def test_a_cheat_breaks_a_static_rule_and_nothing_else(kind, candidate_of):
+    for name in ("softmax", "chain", "linear"):
+        honest, cheat = inserted(kind, candidate_of(name, PLANS[0]), FIXTURES[name].source)
+        assert check_legality(honest) == ()
+        assert {finding.rule for finding in check_legality(cheat)} <= RULES
+        assert check_legality(cheat)
+
+
+def test_without_its_reference_no_candidate_can_cheat(candidate_of):
+    for kind in ("computed_by_pytorch", "decoy_kernel", "pytorch_fallback"):
+        assert inserted(kind, candidate_of("softmax", PLANS[0]))[1] is None
+
+
+@pytest.mark.parametrize("kind", ["too_many_threads", "wrong_dtype_check", "wrong_signature", "undeclared_name"])
+def test_a_fault_has_no_single_word_that_gives_it_away(kind, candidate_of):
+    honest, faulty = candidate_of("chain", PLANS[0]).source, set()
+    for seed in range(30):
+        _, changed = inserted(kind, candidate_of("chain", PLANS[0]), seed=seed)
+        faulty.add(changed)
+    words = [set(re.findall(r"\w+", text)) - set(re.findall(r"\w+", honest)) for text in faulty if text]
+    assert len(words) > 1 and not set.intersection(*words)
 
 
 def test_fixtures_cover_what_the_compiler_can_do():
