@@ -1,6 +1,5 @@
 """Reading the claims of a text and judging them against the traces."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 
 from musadata.records import ReasoningStep, Trace
@@ -11,7 +10,9 @@ from musadata.teacher.grounding.facts import Facts, base_name
 from musadata.teacher.grounding.figures import judge_figures
 from musadata.teacher.grounding.geometry import block_sizes, judge_geometry, tile_sizes
 from musadata.teacher.grounding.indexing import judge_formulas, judge_ranges
+from musadata.teacher.grounding.lexicon import pattern
 from musadata.teacher.grounding.normalise import normalise
+from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.reading import Sentence, read_sentence, split_sentences
 from musadata.teacher.grounding.shapes import judge_tuples
 from musadata.teacher.grounding.statements import judge_statements
@@ -40,7 +41,8 @@ _WITHOUT_FIGURES = frozenset((ClaimKind.DTYPE, ClaimKind.BOUND, ClaimKind.OPERAT
 STEPS_OF_FIGURES = ("shape calculation", "index mapping", "boundary handling")
 LEAST_FIGURES = 3  # in a step, one of which has to be confirmed
 LEAST_CONFIRMED = 4  # different specific claims of an analysis
-_SECOND = re.compile(r"\b(?:second|other|set Q\d+)\b")
+_SECOND, _SEVERAL, _FIRST = (pattern(name) for name in ("second_set", "several_sets", "first_set"))
+_FEW = 3
 
 
 def check_grounding(steps: Sequence[ReasoningStep], traces: Sequence[Trace]) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ def check_grounding(steps: Sequence[ReasoningStep], traces: Sequence[Trace]) -> 
     facts = [Facts(trace) for trace in traces]
     texts = [(step.step, _read(step.text, traces)) for step in steps]
     stated = _stated([sentence for _, sentences in texts for sentence in sentences], facts)
-    claims = [(step, [c for s in sentences for c in judge_sentence(s, facts, stated)]) for step, sentences in texts]
+    claims = [(step, judge_sentences(sentences, facts, stated)) for step, sentences in texts]
     wrong = [
         f'{step}: "{claim.text}": {claim.wrong}'
         for step, found in claims
@@ -83,7 +85,7 @@ def check_text(text: str, traces: Sequence[Trace]) -> list[Claim]:
     facts = [Facts(trace) for trace in traces]
     sentences = _read(text, traces)
     stated = _stated(sentences, facts)
-    return [claim for sentence in sentences for claim in judge_sentence(sentence, facts, stated)]
+    return judge_sentences(sentences, facts, stated)
 
 
 def _read(text: str, traces: Sequence[Trace]) -> list[Sentence]:
@@ -105,24 +107,51 @@ def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts]) -> list[State
     return [Stated(frozenset(blocks), frozenset(tiles)) for _ in facts]
 
 
-def judge_sentence(sentence: Sentence, facts: Sequence[Facts], stated: Sequence[Stated]) -> list[Claim]:
-    """The claims of a sentence, by the trace that contradicts the fewest of them; the second where it says so."""
-    several = bool(_SECOND.search(sentence.skeleton))
-    order = range(len(facts))[::-1] if several else range(len(facts))
-    best: list[Claim] = []
-    confirmed: set[tuple[ClaimKind, str]] = set()
-    for number in order:
-        view = View(sentence, facts[number], stated[number])
-        claims = [claim for judge in _JUDGES for claim in judge(view)]
-        confirmed |= {(claim.kind, claim.text) for claim in claims if claim.outcome is Outcome.CONFIRMED}
-        if number == order[0] or _wrong(claims) < _wrong(best):
-            best = claims
-        if not _wrong(claims):
-            break
-    if several and _wrong(best):  # it speaks of both sets: each claim may be about either
-        either = {claim for claim in best if claim.outcome is not Outcome.CONTRADICTED}
-        return [c if c in either or (c.kind, c.text) not in confirmed else _confirm(c) for c in best]
+def judge_sentences(sentences: Sequence[Sentence], facts: Sequence[Facts], stated: Sequence[Stated]) -> list[Claim]:
+    """The claims of a text, each sentence by the set of shapes that it is about: the first, unless the text says so."""
+    found: list[Claim] = []
+    numbers: Sequence[int] = (0,)
+    is_part = False
+    for sentence in sentences:
+        said = _sets_of(sentence, len(facts))
+        numbers = said or (numbers if is_part else sorted({0, *numbers}))
+        found += judge_sentence(sentence, [(facts[number], stated[number]) for number in numbers])
+        is_part = sentence.text.endswith(";")
+    return found
+
+
+def judge_sentence(sentence: Sentence, sets: Sequence[tuple[Facts, Stated]]) -> list[Claim]:
+    """The claims of a sentence, by the set of shapes that contradicts the fewest of them."""
+    readings = [_judge(View(sentence, facts, stated)) for facts, stated in sets]
+    best = min(readings, key=_wrong)
+    if len(readings) > 1 and _wrong(best):  # it speaks of several sets: each claim may be about any
+        confirmed = {
+            (claim.kind, claim.text) for claims in readings for claim in claims if claim.outcome is Outcome.CONFIRMED
+        }
+        return [_confirm(claim) if (claim.kind, claim.text) in confirmed else claim for claim in best]
     return best
+
+
+def _judge(view: View) -> list[Claim]:
+    return [claim for judge in _JUDGES for claim in judge(view)]
+
+
+def _sets_of(sentence: Sentence, count: int) -> Sequence[int]:
+    """The numbers of the sets of shapes that a sentence names, none if it names none."""
+    second = _SECOND.search(sentence.skeleton)
+    if _SEVERAL.search(sentence.skeleton):
+        return range(count)
+    if not second or count < 2:
+        return (0,) if _FIRST.search(sentence.skeleton) else ()
+    return range(1, count) if second.start() < _first_figure(sentence) else range(count)[::-1]
+
+
+def _first_figure(sentence: Sentence) -> int:
+    """Where the first figure stands that may be one of a set of shapes."""
+    for at, item in enumerate(sentence.items):
+        if isinstance(item.value, tuple) or (isinstance(item.value, Quantity) and item.value.value > _FEW):
+            return sentence.start(at)
+    return len(sentence.skeleton)
 
 
 def _wrong(claims: Sequence[Claim]) -> int:

@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from musadata.records import TensorFact
-from musadata.teacher.grounding.facts import Facts
-from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, OPERATOR_WORDS, pattern
+from musadata.teacher.grounding.facts import RESHAPES, Facts, base_name
+from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, pattern
 from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.reading import Item, ItemKind, Sentence
 
@@ -18,6 +18,7 @@ _LINKS = frozenset(LEXICON["links"].split())
 _OPERANDS = frozenset(LEXICON["of_operands"].split())
 _OF = frozenset(LEXICON["of"].split())
 _BREAK = frozenset(LEXICON["breaks"].split())
+_ORDINALS: dict[str, int] = LEXICON["ordinals"]
 _MOST_LINKS = 9
 _APPROXIMATE, _OTHER_THAN, _OF_OPERAND, _COUNTABLE, _INDEFINITE, _NOUN_ONLY, _WHOLE = (
     pattern(name)
@@ -193,8 +194,7 @@ class View:
         if item.kind is ItemKind.OPERATOR and _NOUN_ONLY.search(self.before(at, 24)):
             return ()  # "`t` is a view"
         if item.kind is ItemKind.OPERATOR:
-            word = str(item.value)
-            return facts.views_of(facts.made_by(OPERATOR_WORDS.get(word, (word, f"_{word}", f"native_{word}"))))
+            return self._ordinal(at, facts.of_word(str(item.value)))
         if item.kind is not ItemKind.WORD:
             return ()
         role = _ROLES.get(word)
@@ -216,6 +216,15 @@ class View:
         if word in ("bias", "weight"):
             return tuple(f for f in facts.tensors if f.name.rpartition(".")[2].startswith(word))
         return ()
+
+    def _ordinal(self, at: int, facts: tuple[TensorFact, ...]) -> tuple[TensorFact, ...]:
+        """Of several results the one in "the second softmax"."""
+        place = _ORDINALS.get(self.items[at - 1].text.lower()) if at else None
+        made = [fact for fact in facts if base_name(fact.operator) not in RESHAPES]
+        several = sum(item.text.lower() in _ORDINALS for item in self.items) > 1  # "the first …, the second one"
+        if place is None or several or len(made) < 2 or not -len(made) <= place < len(made):
+            return facts
+        return self.facts.views_of((made[place],))
 
     def subject(self, at: int) -> Subject:
         """The tensors that a figure or tuple is about."""

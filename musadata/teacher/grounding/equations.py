@@ -7,10 +7,11 @@ from fractions import Fraction
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import WARP, View
 from musadata.teacher.grounding.expressions import evaluate, numbers_in
-from musadata.teacher.grounding.quantities import Quantity
+from musadata.teacher.grounding.quantities import Quantity, half_digit
 
 _CEILING = re.compile(r"\b(?:ceil\w*|round\w*|floor\w*|remainder|integer|whole|div)\b")
 _SHORT = Fraction(1, 10**6)
+_ESTIMATE = Fraction(6, 100)
 _MULTIPLE = re.compile(
     r"\bQ(\d+) (?P<is>(?:[\w']+ ){1,4}?)(?:an? )?(?:(?:exact|integer|whole) )?"
     r"(?:multiple of|divisible by|evenly divisible by) Q(\d+)\b"
@@ -52,26 +53,28 @@ def is_derived(view: View, at: int, known: Collection[int]) -> bool:
 def _is_true(view: View, quantity: Quantity) -> bool:
     """Whether all sides are the same number, as far as each is written out; a division may be rounded to either side
     where the words say so."""
-    scales = [value / quantity.value for value, _ in quantity.options] if quantity.value else [Fraction(1)]
-    first = None
-    for side in quantity.sides:
-        value = evaluate(side.removeprefix("~ "))
-        if value is None:
+    values = [(side, evaluate(side.removeprefix("~ "))) for side in quantity.sides]
+    known = [(side, value) for side, value in values if value is not None]
+    first = known[0][1] if known else None
+    is_rounded = "/" in quantity.sides[0] and _CEILING.search(view.skeleton)
+    for side, value in known[1:]:
+        assert first is not None
+        options = quantity.options if side is quantity.sides[-1] else ((value, half_digit(side.removeprefix("~ "))),)
+        if side.startswith("~"):
+            options = tuple((option, max(half, _near(side, option))) for option, half in options)
+        if any(abs(first - option) <= max(half, _SHORT) for option, half in options):
             continue
-        if first is None:
-            first = value
+        if is_rounded and value.denominator == 1 and abs(first - value) < 1:
             continue
-        places = re.fullmatch(r"(?:~ )?\d+(?:\.(\d+))?", side)
-        half = Fraction(1, 2) / 10 ** len(places[1]) if places and places[1] else Fraction(0)
-        tolerance = max(half, abs(value) * Fraction(6, 100) if side.startswith("~") else Fraction(0), _SHORT)
-        last = side is quantity.sides[-1]
-        options = [(value * scale, tolerance * scale) for scale in scales] if last else [(value, tolerance)]
-        is_rounded = "/" in quantity.sides[0] and _CEILING.search(view.skeleton)
-        if any(abs(first - option) <= span for option, span in options) or (
-            is_rounded and value.denominator == 1 and abs(first - value) < 1
-        ):
-            continue
-        if last and quantity.unit == "percent" and abs(first - value / 100) <= half / 100 + _SHORT:
+        if quantity.unit == "percent" and any(abs(first / 100 - option) <= half + _SHORT for option, half in options):
             continue
         return False
     return True
+
+
+def _near(side: str, value: Fraction) -> Fraction:
+    """How far "~ 4.123" and "~ 1000" may be off: figures with many digits are rounded, others are estimates."""
+    digits = side.removeprefix("~ ").replace("- ", "-")
+    if len(digits.strip("-0").replace(".", "").rstrip("0")) > 2 or "." in digits:
+        return 2 * half_digit(digits)
+    return abs(value) * _ESTIMATE

@@ -11,6 +11,12 @@ _LONGEST = 400
 _LARGEST_POWER = 64
 _MOST_DIGITS = 10**40
 _ROUNDED_UP = ("ceil", "ceil_div", "ceildiv", "cdiv", "div_up")
+IRRATIONAL: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt,
+    "ln": math.log,
+    "log2": math.log2,
+    "exp": math.exp,
+}
 _OPERATIONS: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -65,6 +71,8 @@ def _value(node: ast.expr, names: Mapping[str, Fraction]) -> Fraction:
             return _small(_OPERATIONS[type(operator)](_value(left, names), _value(right, names)))
         case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name in ("ceil", "floor"):
             return Fraction(getattr(math, name)(_value(inner, names)))
+        case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name in IRRATIONAL:
+            return _irrational(name, _value(inner, names))
         case ast.Call(func=ast.Name(id=name), args=[first, second], keywords=[]):
             a, b = _value(first, names), _value(second, names)
             if name in _ROUNDED_UP and b:
@@ -72,6 +80,15 @@ def _value(node: ast.expr, names: Mapping[str, Fraction]) -> Fraction:
             if name in ("min", "max"):
                 return min(a, b) if name == "min" else max(a, b)
     raise NoValue
+
+
+def _irrational(name: str, value: Fraction) -> Fraction:
+    if abs(value) > 10**15:
+        raise NoValue
+    try:
+        return Fraction(IRRATIONAL[name](float(value)))
+    except ValueError:
+        raise NoValue from None
 
 
 def _small(value: Fraction) -> Fraction:

@@ -12,6 +12,7 @@ import yaml
 
 from musadata import tracing
 from musadata.records import TensorFact, Trace
+from musadata.teacher.grounding.lexicon import OPERATOR_WORDS
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
 _COSTS = yaml.safe_load(Path(tracing.__file__).with_name("operator_costs.yaml").read_text("utf-8"))
@@ -35,7 +36,7 @@ _VIEWS = frozenset(
         "unbind",
     ]
 )
-_RESHAPES = frozenset(["view", "_unsafe_view", "squeeze", "unsqueeze", "clone"])
+RESHAPES = frozenset(["view", "_unsafe_view", "squeeze", "unsqueeze", "clone"])
 _MOST_AXES = 6
 
 
@@ -81,11 +82,16 @@ class Facts:
         wanted = set(names)
         return tuple(fact for fact in self.tensors if fact.operator and base_name(fact.operator).rstrip("_") in wanted)
 
+    def of_word(self, word: str) -> tuple[TensorFact, ...]:
+        """The results of what a word calls, and their views; views of a view are not what it is about."""
+        made = self.made_by(OPERATOR_WORDS.get(word, (word, f"_{word}", f"native_{word}")))
+        return made if all(base_name(fact.operator) in _VIEWS for fact in made) else self.views_of(made)
+
     def views_of(self, facts: tuple[TensorFact, ...]) -> tuple[TensorFact, ...]:
         """These tensors, and what is only another view of one."""
         names = {fact.name for fact in facts}
         views = [
-            f for f in self.tensors if f.operands[:1] and f.operands[0] in names and base_name(f.operator) in _RESHAPES
+            f for f in self.tensors if f.operands[:1] and f.operands[0] in names and base_name(f.operator) in RESHAPES
         ]
         return (*facts, *views)
 
@@ -129,6 +135,17 @@ class Facts:
     def counts(self) -> frozenset[int]:
         """Elements of whole tensors."""
         return frozenset(math.prod(shape) for shape in self.shapes)
+
+    @cached_property
+    def scores(self) -> frozenset[int]:
+        """Elements of the scores that a fused attention never stores: of one matrix, and of more."""
+        found = set()
+        for fact in self.tensors:
+            if "_attention" in fact.operator and len(fact.operands) > 1:
+                query, key, *_ = (operand.shape for operand in self.operands(fact))
+                if len(query) > 1 and len(key) > 1:
+                    found.update(products((*query[:-1], key[-2])))
+        return frozenset(found)
 
     @cached_property
     def partial(self) -> frozenset[int]:

@@ -58,8 +58,9 @@ def _judge(figure: Figure, kind: ClaimKind, allowed: set[float] | None, wrong: s
         return unchecked(kind, text)
     if view.holds(at, allowed):
         return judged(kind, text, True, "")
-    is_whole = kind is ClaimKind.FLOPS and re.search(r"\btotal\b", view.skeleton)
-    if not figure.subject.is_strict and not is_whole and is_derived(view, at, view.facts.known):
+    sides = view.quantity(at).sides
+    is_split = "/" in sides[0] or sides[0].isdigit()  # what a thread or block gets
+    if is_split and not figure.subject.is_strict and is_derived(view, at, view.facts.known):
         return unchecked(kind, text)
     return judged(kind, text, False, wrong)
 

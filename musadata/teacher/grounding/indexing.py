@@ -25,8 +25,11 @@ _USUAL_FACTORS = frozenset((2, 4, 8, 16, 32))
 
 
 def judge_formulas(view: View) -> Iterator[Claim]:
+    blocks = view.stated.blocks
     for at, item in view.of_kind(ItemKind.FORMULA):
         text = str(item.value)
+        if any(int(number) in blocks for number in re.findall(r"\b\d{2,4}\b", text)):
+            continue  # a thread's own place
         if re.search(r"lane|warp|tid|thread|block|pid|grid", text, re.IGNORECASE):
             continue  # a thread's own place
         steps, split = linear_steps(text), split_steps(text)

@@ -23,6 +23,7 @@ _LARGE_AFTER_DIGITS = re.compile(
     r"(?<![\w.])(\d+(?:\.\d+)?)[ -]?(thousand|million|billion|trillion|k)\b(?!\w)", re.IGNORECASE
 )
 _JOINED = [(re.compile(rf"\b{words}\b", re.IGNORECASE), joined) for words, joined in NOTATION["joined"].items()]
+_UNITS = r"(?:(?!(?:and|or|is|of|to|in|by|with|for|at|a|the|plus|minus|times|are|so|if) )[A-Za-z][\w-]* ){1,3}"
 _DIGITS = 18  # longer numbers are no figure of a trace
 
 _REWRITES = tuple(
@@ -34,6 +35,8 @@ _REWRITES = tuple(
             r"\1",
             0,
         ),
+        (r"\\sqrt\s?\{([^{}]{1,40})\}|√\s?(\d+(?:\.\d+)?)", r"sqrt(\1\2)", 0),
+        (r"√\s?(?=\()", "sqrt", 0),
         (r"\\[,;:! ]", " ", 0),
         (r"\{,\}", ",", 0),
         (r"\\([_%#&${}])", r"\1", 0),
@@ -47,12 +50,19 @@ _REWRITES = tuple(
         (r"(?m)^[ \t]*(?:#{1,6}|[-*+•]|\d{1,2}[.)]|>)[ \t]+", "", 0),
         (r"(?<=\d)[ _](?=\d{3}(?:[ _]\d{3})*\b(?![\w.]*[×x*]))(?<=\b\d[ _])", "", 0),
         (r"(?<=\d)_(?=\d)", "", 0),
-        (r"(?<![\w.,(\[])(\d{1,3}(?:,\d{3})+)(?![\w,]|\.\d)", None, 0),  # thousands, not in tuples
+        (r"(?<![\w.,(\[])(\d{1,3}(?:,\d{3})+)(?!\w|,\d|\.\d)", None, 0),  # thousands, not in tuples
         (r"(?<=[(\[])(\d{1,3}(?:,\d{3})+)(?=\s?(?:[A-Za-z*/+=<>~%-]|\d))", None, 0),
         (r"\bby\b(?=\s\d)(?<=\d\sby)", "*", 0),
         (r"(?<=\d)\s?x\s?(?=\d)", " * ", re.IGNORECASE),
     )
 )
+# Words in a product, "64 outputs * 27 taps * 2 = 3456", when all figures are in digits; a count of floats and their
+# bytes are no equation.
+_IN_PRODUCT = re.compile(rf"(?<=\d) {_UNITS}(?=\* ?[\d(])")
+_BEFORE_RESULT = re.compile(
+    rf"(?P<last>\* ?\d+(?:\.\d+)?) {_UNITS}(?==\s?[\d.]+)(?!=\s?[\d.]+(?:e\d+)?\s?(?:[kKMG]i?)?(?:B\b|[bB]ytes))"
+)
+_TIMES = re.compile(r"(?<=\d) (?:times|multiplied by) (?=\d)")
 
 
 def normalise(text: str) -> str:
@@ -62,7 +72,7 @@ def normalise(text: str) -> str:
     text = text.translate(_CHARACTERS)
     text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
     text = re.sub(r"\d{19,}", "9" * _DIGITS, text)
-    text = re.sub(r"(?<=\d)\s?–\s?(?=\d)", " to ", text).replace("–", " - ")
+    text = re.sub(r"(?<=\d)\s?(?:–|\.{2,3})\s?(?=\d)", " to ", text).replace("–", " - ")
     for pattern, replacement in _REWRITES:
         text = pattern.sub(_join_digits if replacement is None else replacement, text)
     text = re.sub(r"(?<=\w)'s\b", "", text)
@@ -70,7 +80,8 @@ def normalise(text: str) -> str:
         text = words.sub(joined, text)
     text = re.sub(r"\\([A-Za-z]+)", lambda match: NOTATION["latex"].get(match[1], " "), text)
     text = _NUMBER_WORDS.sub(lambda match: _digits(match[0]), text)
-    return _LARGE_AFTER_DIGITS.sub(_scaled, text)
+    text = _TIMES.sub(" * ", _LARGE_AFTER_DIGITS.sub(_scaled, text))
+    return _BEFORE_RESULT.sub(r"\g<last> ", _IN_PRODUCT.sub(" ", text))
 
 
 def _join_digits(match: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from musadata.teacher.grounding.expressions import evaluate
+from musadata.teacher.grounding.expressions import IRRATIONAL, evaluate
 from musadata.teacher.grounding.lexicon import DTYPES, FORMULA_NAMES, OPERATOR_WORDS, STOP_WORDS
 from musadata.teacher.grounding.quantities import UNIT, Quantity, half_digit, unit_word, with_unit
 
@@ -22,7 +22,7 @@ _MATRICES = re.compile(r"(?P<one>\( \d+(?: \* \d+)+ \)) \* (?P<two>\( \d+(?: \* 
 _BINARY = frozenset(["+", "-", "*", "/", "//", "%", "^", "mod"])
 _OPEN, _CLOSED = {"(": ")", "⌈": "⌉", "⌊": "⌋"}, {")", "⌉", "⌋"}
 _SAID_OF = ("is", "has", "=", ":", "and", ",", "in", "in ", ")")  # behind a matrix A, not behind an article
-_FUNCTIONS = frozenset(["ceil", "floor", "min", "max", "cdiv", "ceil_div", "ceildiv", "div_up"])
+_FUNCTIONS = frozenset(["ceil", "floor", "min", "max", "cdiv", "ceil_div", "ceildiv", "div_up", *IRRATIONAL])
 
 
 class ItemKind(StrEnum):
@@ -142,9 +142,8 @@ class _Reader:
         lower = word.lower()
         if lower.removeprefix("torch.") in DTYPES and not self._is(at + 1, "("):
             return Item(ItemKind.DTYPE, word, DTYPES[lower.removeprefix("torch.")])
-        if word in self.tensors and (
-            quoted or self._is(at + 1, "[") or (word not in STOP_WORDS and lower not in OPERATOR_WORDS)
-        ):
+        indexed = self._is(at + 1, "[") and self._touches(at + 1)
+        if word in self.tensors and (quoted or indexed or (word not in STOP_WORDS and lower not in OPERATOR_WORDS)):
             return Item(ItemKind.TENSOR, word, word)
         if len(word) == 1 and word != lower and lower in self.tensors and (word != "A" or self._is(at + 1, *_SAID_OF)):
             return Item(ItemKind.TENSOR, lower, lower)
@@ -222,7 +221,7 @@ class _Reader:
                     word == "-"
                     and here + 1 < len(self.tokens)
                     and self._touches(here + 1)
-                    and (here == at or brackets or self.tokens[here - 1][1] in _BINARY or self._is(here - 1, "="))
+                    and (here == at or brackets or self.tokens[here - 1][1] in _BINARY or self._is(here - 1, "=", "~"))
                 ):
                     pass
                 elif self._is_variable(here):
@@ -271,6 +270,8 @@ class _Reader:
         if word == "-":
             left, right = self._touches(here), self._touches(here + 1)
             before = self.tokens[here - 1]
+            if left and before[0] == "number" and names and len(following[1]) > 2:  # "1-block-per-row"
+                return False
             return left == right and (
                 not left or before[0] == "number" or len(before[1]) <= 3 or before[1] in FORMULA_NAMES
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from musadata.records import Bound
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import Mention, View
-from musadata.teacher.grounding.facts import is_contiguous
+from musadata.teacher.grounding.facts import RESHAPES, base_name, is_contiguous
 from musadata.teacher.grounding.lexicon import LEXICON, pattern
 from musadata.teacher.grounding.reading import ItemKind
 from musadata.tracing.roofline import tensor_bytes
@@ -129,7 +129,9 @@ def _axes(view: View) -> Iterator[Claim]:
     for match in _OVER_AXIS.finditer(view.skeleton):
         place = _item_at(view, match.start())
         made = [m for m in view.mentions if m.at <= place and all(fact.operator for fact in m.facts)]
-        ranks = {(fact, len((view.facts.operands(fact) or (fact,))[0].shape)) for m in made[-1:] for fact in m.facts}
+        chosen = [fact for m in made[-1:] for fact in m.facts]
+        chosen = [fact for fact in chosen if base_name(fact.operator) not in RESHAPES] or chosen
+        ranks = {(fact, len((view.facts.operands(fact) or (fact,))[0].shape)) for fact in chosen}
         known = {axis % rank for fact, rank in ranks if rank for axis in view.facts.argument([fact], "dim")}
         if not known or _HYPOTHETICAL.search(view.skeleton) or _NEGATED.search(view.skeleton[: match.start()][-50:]):
             continue

@@ -65,6 +65,8 @@ def _elements(figure: Figure) -> set[float] | None:
         subject = Subject(facts.outputs, True) if not figure.is_per else subject
     if figure.noun in ("parameter", "parameters", "weight", "weights", "coefficients"):
         return _parameters(figure)
+    if facts.scores and re.match(r"scores?|logits?|weights", figure.noun):
+        return set(map(float, facts.scores))
     counts = {math.prod(fact.shape) for fact in subject.facts}
     if _TOGETHER.search(figure.window) and figure.view.mentions:
         named = {fact.name: math.prod(fact.shape) for m in figure.view.mentions for fact in m.facts}
@@ -120,7 +122,7 @@ def _results(figure: Figure) -> set[float] | None:
     return set(map(float, counts | ({n for f in chosen for n in products(f.shape)} if figure.is_per else set())))
 
 
-def _reduced(figure: Figure) -> set[float]:
+def _reduced(figure: Figure) -> set[float] | None:
     facts, subject = figure.facts, figure.subject
     chosen = subject.made or facts.tensors
     allowed = {n for fact in chosen for n in (*facts.reduced(fact), facts.depth(fact), facts.window(fact))} - {0}
@@ -129,6 +131,8 @@ def _reduced(figure: Figure) -> set[float]:
         allowed |= {n for fact in facts.tensors for n in products(fact.shape)}
     if "divi" in figure.before:
         allowed |= facts.arguments | facts.sizes | {n - 1 for n in allowed}
+    if "add" in figure.before and figure.view.quantity(figure.at).value <= _FEW:  # "adds one zero on either side"
+        return None
     if "sum" in figure.before or "add" in figure.before or "combin" in figure.before:
         allowed |= {n for fact in chosen for n in products(fact.shape)} if not subject.made else set()
     return set(map(float, allowed))
@@ -273,8 +277,11 @@ def _flops(figure: Figure) -> set[float] | None:
         return None
     of_operators = facts.flops_of_operators
     if figure.subject.made and figure.subject.is_certain:
+        made = {fact for mention in figure.view.mentions if mention.by_operator for fact in mention.facts}
+        together = float(sum(of_operators.get(fact.name, 0) for fact in made))
         named = {float(of_operators.get(fact.name, 0)) for fact in figure.tensors}
-        return named | {sum(named)} | ({total} if len(set(facts.trace.operators)) == 1 else set())
+        is_whole = len(made) > 1 or len(set(facts.trace.operators)) == 1
+        return named | {sum(named), together} | ({total} if is_whole else set())
     values = [float(value) for value in of_operators.values() if value][:_MOST_OPERATORS]
     sums = {sum(some) for length in range(1, len(values) + 1) for some in combinations(values, length)}
     if re.search(r"\b(?:in total|total|altogether|overall|in all|trace reports|work|together|all)\b", figure.window):
@@ -286,11 +293,12 @@ def _flops_of_one(figure: Figure) -> set[float]:
     facts = figure.facts
     counts = [count for count in facts.counts if count]
     values = {facts.trace.flops, *facts.flops_of_operators.values()}
+    named = {facts.flops_of_operators.get(fact.name, 0) for fact in figure.subject.made}  # "both cost 20 FLOPs each"
     depths = {
         n * depth for fact in facts.tensors for depth in (facts.depth(fact), *facts.reduced(fact)) for n in (1, 2)
     }
     whole = {value / count for value in values for count in counts}
-    return {float(n) for n in depths} | whole | {float(n) for n in range(1, len(facts.trace.operators) + 3)}
+    return {float(n) for n in depths | named} | whole | {float(n) for n in range(1, len(facts.trace.operators) + 3)}
 
 
 def _macs(figure: Figure) -> set[float] | None:
