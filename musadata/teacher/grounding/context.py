@@ -199,7 +199,8 @@ class View:
             return ()
         role = _ROLES.get(word)
         counted = at and self.items[at - 1].kind is ItemKind.QUANTITY and not _COUNTABLE.match(self.after(at, 20))
-        if role and (counted or _INDEFINITE.search(self.before(at, 12))):
+        is_part = at < 2 and self.sentence.text[:1].islower()  # "…; the result is (4, 8)": of what stands before
+        if role and (counted or is_part or _INDEFINITE.search(self.before(at, 12))):
             return ()  # "16 results", "per output"
         if word == "returns" and _WHOLE.search(self.before(at, 20)):
             return facts.outputs

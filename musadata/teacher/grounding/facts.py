@@ -235,6 +235,8 @@ class Facts:
         found |= {math.prod(int(number) for number in match[1].split(","))} if match else set()
         if "batch_norm" in fact.operator and len(operands[0].shape) > 1:
             found |= {whole // max(1, operands[0].shape[1])}
+        if "nll_loss" in fact.operator and len(operands) > 1:
+            found |= {math.prod(operands[1].shape)}
         c, plane, groups = (max(self.argument([fact], name), default=0) for name in ("C", "HxW", "group"))
         found |= {c // groups * plane} if groups else set()
         return (found - {0}) | ({math.prod(picked)} if picked else set()) | ({whole} if left == 1 else set())

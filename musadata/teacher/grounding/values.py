@@ -128,7 +128,7 @@ def _reduced(figure: Figure) -> set[float] | None:
     allowed = {n for fact in chosen for n in (*facts.reduced(fact), facts.depth(fact), facts.window(fact))} - {0}
     allowed = allowed or reduced_by(figure.view, facts.tensors)
     if re.match(r"\w+ (?:that|of)\b", figure.after):  # "the 14 elements of a group"
-        allowed |= {n for fact in facts.tensors for n in products(fact.shape)}
+        allowed |= {n for fact in facts.tensors for n in products(fact.shape)} | reduced_by(figure.view, facts.tensors)
     if "divi" in figure.before:
         allowed |= facts.arguments | facts.sizes | {n - 1 for n in allowed}
     if "add" in figure.before and figure.view.quantity(figure.at).value <= _FEW:  # "adds one zero on either side"
@@ -286,7 +286,7 @@ def _flops(figure: Figure) -> set[float] | None:
     sums = {sum(some) for length in range(1, len(values) + 1) for some in combinations(values, length)}
     if re.search(r"\b(?:in total|total|altogether|overall|in all|trace reports|work|together|all)\b", figure.window):
         return {total}
-    return {total, *sums, *(float(math.prod(fact.shape)) for fact in facts.outputs)}
+    return {total, *sums, *map(float, of_operators.values()), *(float(math.prod(fact.shape)) for fact in facts.outputs)}
 
 
 def _flops_of_one(figure: Figure) -> set[float]:
