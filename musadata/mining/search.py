@@ -29,6 +29,8 @@ from musadata.mining.slicing.imports import without_imports
 
 MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
+MAX_SHOWN = 1 << 15  # elements of an example's inputs that are taken as they are
+CEILINGS_AS_SHOWN = (MAX_SHOWN, 256, 128, 64, 32)
 PER_GUESS = 40  # attempts at one family of guesses
 MAX_REPAIRED = 600  # corrections that wait to be tried
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
@@ -58,6 +60,18 @@ def search_arguments(
     if attempt is None or _runs(source, attempt):
         return found
     return _search(source, examples, salt, hints or {})[0]  # its parameters matter
+
+
+def search_pair(source: str, class_name: str, examples: list[dict[str, Any]], salt: str) -> dict[str, Any]:
+    """`search_arguments` for a kernel's plain version, with the sizes and types of the examples as they are.
+
+    A kernel refuses many sizes that its plain version takes: those that are no multiple of a warp, for one.
+    """
+    with cheap_filling():
+        found, attempt = _search(source, examples, salt, {}, as_shown=True)
+    if attempt is None or _runs(source, attempt):
+        return found
+    return _search(source, examples, salt, {}, as_shown=True)[0]
 
 
 def search_and_prune(
@@ -94,9 +108,9 @@ def _runs(source: str, attempt: Attempt) -> bool:
 
 
 def _search(
-    source: str, examples: list[dict[str, Any]], salt: str, hints: Hints
+    source: str, examples: list[dict[str, Any]], salt: str, hints: Hints, *, as_shown: bool = False
 ) -> tuple[dict[str, Any], Attempt | None]:
-    """The result of `search_arguments`, and its attempt."""
+    """The result of `search_arguments`, and its attempt. `as_shown`: prefer examples without changes."""
     runner = AttemptRunner(source, MAX_TRIES)
     try:
         model = runner.load()
@@ -104,12 +118,13 @@ def _search(
         return {"reason": "import_fails", "detail": f"{type(error).__name__}: {error}"[:300]}, None
     furthest = Result(False, "nothing to try")
     known = _parameters(runner.source, model, hints)
-    for family in _families(runner, known, examples):
+    for family in _families(runner, known, examples, as_shown):
         found, furthest = _try_family(runner, family, furthest, known)
         if found is not None:
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
             found = fill_identities(runner, _disable_dropout(runner, found, model))
-            found = improve_sizes(runner, found, names, salt)
+            if not as_shown or found.evidence != "test":
+                found = improve_sizes(runner, found, names, salt)
             texts = [draw.text() for draw in found.draws]
             result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
             return result, found
@@ -130,14 +145,20 @@ def _parameters(source: str, model: type, hints: Hints) -> Parameters:
     return Parameters(own, list(forward.parameters.values())[1:], facts, source)
 
 
-def _families(runner: AttemptRunner, known: Parameters, examples: list[dict[str, Any]]) -> Iterator[list[Attempt]]:
+def _families(
+    runner: AttemptRunner, known: Parameters, examples: list[dict[str, Any]], as_shown: bool
+) -> Iterator[list[Attempt]]:
     """Groups of attempts, best evidence first."""
     signature, forward = inspect.Signature(known.init), inspect.Signature(known.forward)
     partial: list[tuple[str, ...]] = []
     for example in examples:
-        attempt = normalize_example(runner, example, signature, forward)
+        attempt = normalize_example(runner, example, signature, forward, half=as_shown)
         if attempt is not None and attempt.draws:
-            yield list(dict.fromkeys([shrunk(attempt, 48), shrunk(attempt, 24), attempt]))
+            ceilings = CEILINGS_AS_SHOWN if as_shown else (48, 24)
+            smaller = [shrunk(attempt, ceiling) for ceiling in ceilings]
+            if as_shown:
+                smaller = [one for one in smaller if sum(draw.elements for draw in one.draws) <= MAX_SHOWN]
+            yield list(dict.fromkeys([*smaller, attempt]))
         elif attempt is not None:
             partial.append(attempt.init)
     for init in dict.fromkeys([*partial, *guess_arguments(signature, known.facts)]):

@@ -9,13 +9,22 @@ import torch
 from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw
 
+HALF = ("float16", "bfloat16")
 PLAIN = (int, float, str, bool, type(None))
 
 
 def normalize_example(
-    runner: AttemptRunner, example: dict[str, Any], signature: inspect.Signature, forward: inspect.Signature
+    runner: AttemptRunner,
+    example: dict[str, Any],
+    signature: inspect.Signature,
+    forward: inspect.Signature,
+    *,
+    half: bool = False,
 ) -> Attempt | None:
-    """The attempt that an example shows; without draws if it shows no call, None if its arguments do not fit."""
+    """The attempt that an example shows; without draws if it shows no call, None if its arguments do not fit.
+
+    `half`: keep half types; else all floating inputs are in single precision.
+    """
     init = _in_position(example["init"], example["init_keywords"], signature)
     if init is None:
         return None
@@ -26,7 +35,7 @@ def normalize_example(
     inputs = _in_position(example["inputs"], example["input_keywords"], forward)
     draws: list[Draw] = []
     for text in inputs or ():
-        draw = _as_draw(runner, text)
+        draw = _as_draw(runner, text, half)
         if draw is None:
             break
         draws.append(draw)
@@ -85,7 +94,7 @@ def _plain_text(runner: AttemptRunner, text: str) -> str:
     return text.replace("torch.nn.functional.", "F.").replace("torch.nn.", "nn.")
 
 
-def _as_draw(runner: AttemptRunner, text: str) -> Draw | None:
+def _as_draw(runner: AttemptRunner, text: str, half: bool) -> Draw | None:
     """A draw with the same shape and kind as an input's expression; None if there is none."""
     try:
         torch.manual_seed(0)
@@ -97,6 +106,8 @@ def _as_draw(runner: AttemptRunner, text: str) -> Draw | None:
     if not isinstance(value, torch.Tensor) or value.is_complex() or value.layout != torch.strided:
         return None
     shape = tuple(value.shape)
+    if half and not value.numel():  # a loop whose values are not known
+        return None
     if value.dtype == torch.bool:
         return Draw("bool", shape, dtype="bool")
     value = value.detach()
@@ -111,7 +122,8 @@ def _as_draw(runner: AttemptRunner, text: str) -> Draw | None:
         if "arange" in text and low < 0:
             return Draw("randn", shape)
         return Draw("randint", shape, _bound(text) or int(high) + 1, dtype)
-    return Draw("rand" if low >= 0 and high <= 1 and value.numel() > 1 else "randn", shape)
+    kept = dtype if half and dtype in HALF else "float32"
+    return Draw("rand" if low >= 0 and high <= 1 and value.numel() > 1 else "randn", shape, dtype=kept)
 
 
 def _bound(text: str) -> int:

@@ -49,7 +49,7 @@ def _in_test(
     place: ast.FunctionDef,
     statements: list[ast.stmt],
 ) -> Iterator[Equivalent]:
-    test = _Test(path, place, repository.module(path))
+    test = TestCode(path, place, repository.module(path))
     calls = [item for statement in statements for item in ast.walk(statement) if isinstance(item, ast.Call)]
     if not any(called_name(call) in COMPARERS for call in calls):
         return
@@ -149,7 +149,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 @dataclass(frozen=True)
-class _Test:
+class TestCode:
     """A function of a test file in which a wrapper is compared."""
 
     path: str
@@ -176,7 +176,7 @@ class _Test:
         return "".join(f"\n\n{ast.unparse(node)}\n" for node in kept)
 
 
-class _Unbound(ast.NodeTransformer):
+class Unbound(ast.NodeTransformer):
     """`self.plain(x)` and `TestCase.plain(x)` as `plain(x)`, where that is a method of a test's class."""
 
     def __init__(self, module: ast.Module | None):
@@ -192,7 +192,7 @@ class _Unbound(ast.NodeTransformer):
 
 
 def _equivalent(
-    fast: Definition, wrapper_path: str, given: dict[str, str], expected: ast.expr, test: _Test, wrapper_text: str
+    fast: Definition, wrapper_path: str, given: dict[str, str], expected: ast.expr, test: TestCode, wrapper_text: str
 ) -> Equivalent:
     variables = {argument: variable for variable, argument in given.items()}
     order = [name for name, _ in arguments_of(fast) or [] if name in variables]
@@ -201,7 +201,7 @@ def _equivalent(
         expected, names = _Renamed(given).visit(copy.deepcopy(expected)), tuple(order)
     else:  # a name of the test would mean an argument
         names = tuple(variables[name] for name in order)
-    expression = _Unbound(test.module).visit(copy.deepcopy(expected))
+    expression = Unbound(test.module).visit(copy.deepcopy(expected))
     text = f"\n\ndef expected_{fast.name}({', '.join(names)}):\n    return {ast.unparse(expression)}\n"
     plain = ast.parse(text).body[0]
     assert isinstance(plain, ast.FunctionDef)

@@ -18,6 +18,9 @@ LOADERS = frozenset({"load", "load_inline"})
 NAMES = ("name", "module_name")
 PATHS = frozenset(("join", "joinpath", "Path", "glob", "iglob", "rglob", "abspath", "relpath", "realpath", "dirname"))
 PLAIN = PATHS | {"resolve", "str", "list", "sorted", "set", "append", "extend"}
+# Macros that a build defines: `("WITH_CUDA", None)` of `define_macros`, or the flag "-DWITH_CUDA".
+MACRO = re.compile(r"""["']-D([A-Z]\w*)(?:=1)?["']|\(\s*["']([A-Z]\w*)["']\s*,\s*(?:None|["']?1["']?)\s*\)""")
+FOR_DEVICE = re.compile(r"^(?!.*(?:NO_|HIP|ROCM)).*(?:CUDA|GPU)")
 UNKNOWN = "?"  # a part of an expression that only a run of the script would tell
 Bound = Mapping[str, list[ast.expr]]  # the expressions that a file binds to a name
 
@@ -56,6 +59,12 @@ def find_extensions(path: str, tree: ast.Module, files: frozenset[str]) -> Itera
             described = _is_builder(node.func, bound)
             if extension is not None and (id(node) in found or last_name(node.func) not in LOADERS):
                 yield "" if described else found.get(id(node), ""), extension
+
+
+def device_macros(text: str) -> frozenset[str]:
+    """The macros by which a build script compiles device code into an extension."""
+    names = {first or second for first, second in MACRO.findall(text)}
+    return frozenset(name for name in names if FOR_DEVICE.search(name))
 
 
 def _builds(call: ast.Call, bound: Bound) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 from musadata.errors import Rejection
+from musadata.mining.kernels.compared_slices import find_sliced
 from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.dispatching import find_dispatched
 from musadata.mining.kernels.equivalents import Equivalent, defined_names, find_equivalents
@@ -49,8 +50,12 @@ class KernelMiner:
             find_equivalents(self._repository),
             find_compared(self._repository, defined_names(self._repository)),
         )
+        others = [*named, *compared, *find_dispatched(self._repository)]
+        linked = [link for path in self._repository.python_paths for link in self._linker.links(path)]
+        wrappers = frozenset(link.use.wrapper.name for link in linked if not link.use.wrapper.name.startswith("test"))
+        known = frozenset(item.wrapper.name.removeprefix("call_") for item in others)
         found: dict[str, list[Equivalent]] = {}
-        for item in [*named, *compared, *find_dispatched(self._repository)]:
+        for item in [*others, *find_sliced(self._repository, wrappers, known)]:
             found.setdefault(item.wrapper_path, []).append(item)
         return found
 
@@ -138,10 +143,12 @@ class KernelMiner:
         called = name if equivalent.is_module else PAIR
         examples, salt = find_examples(self._repository, equivalent), f"{self._source.seed}/pair/{name}"
         try:
-            search = "musadata.mining.search:search_arguments"
+            search = "musadata.mining.search:search_pair"
             found = find_arguments(sandbox, search, definitions, called, examples, salt)
         except Rejection as error:
             return _reject("tasks", error.reason, error.detail, where)
+        if equivalent.wrapper_text and equivalent.inputs and found["evidence"] != "test":
+            return _reject("tasks", "example_fails", equivalent.evidence, where)  # guesses do not fit a bare kernel
         reference = write_reference(definitions, found["init"], found["inputs"])
         place = self._source.provenance(equivalent.plain_path, _lines(equivalent.plain))
         return Draft(SourceKind.PAIRED, name, reference, place)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
@@ -26,6 +26,7 @@ REGISTERED = re.compile(r"\bREGISTER_\w*(?:DEVICE_IMPL|DISPATCH)\s*\(\s*(\w+)\s*
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 PASTED = re.compile(r"(\w*)\s*##\s*(\w+)(?:\s*##\s*(\w*))?")
 BODY = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+MAX_GENERATED = 400  # uses of macros in one file
 DISPATCHED = re.compile(r"\bDISPATCH_\w*IMPL\s*\(\s*(\w+)")
 
 
@@ -79,7 +80,7 @@ def parse_native(path: str, data: bytes, marks: frozenset[str] = frozenset()) ->
     """
     text = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), data.decode("utf-8", "replace"))
     root = parse_tree(text.encode())
-    functions = tuple(_functions(path, root, marks))
+    functions = (*_functions(path, root, marks), *_generated(path, text, marks))
     registrations = tuple((found[1], found[2]) for found in REGISTERED.finditer(text))
     includes = tuple(found[1].lstrip("./") for found in INCLUDE.finditer(text))
     scopes = list(binding_blocks(path, text))
@@ -144,6 +145,22 @@ def _functions(path: str, root: Node, marks: frozenset[str]) -> Iterator[NativeF
                 parameters=_template_parameters(node),
                 launches=_launches(body),
             )
+
+
+def _generated(path: str, text: str, marks: frozenset[str]) -> Iterator[NativeFunction]:
+    """The functions that macros define where they are used at the beginning of a line."""
+    macros = {name: macro for name, macro in read_macros(text).items() if "{" in macro.body and macro.parameters}
+    if not macros:
+        return
+    used = re.compile(rf"^({'|'.join(map(re.escape, macros))})[ \t]*\(([^(){{}};]*)\)", re.MULTILINE)
+    for found in list(used.finditer(text))[:MAX_GENERATED]:
+        arguments = [item.strip() for item in found[2].split(",")]
+        if len(arguments) == len(macros[found[1]].parameters):
+            line = text.count("\n", 0, found.start())
+            for function in _functions(path, parse_tree(macros[found[1]].expand(arguments).encode()), marks):
+                words = frozenset(re.findall(r"[A-Za-z_]\w+", found.group()))
+                last = line + 1 + found.group().count("\n")
+                yield replace(function, mentions=function.mentions | words, first=line + 1, last=last)
 
 
 def declared_name(node: Node) -> str:

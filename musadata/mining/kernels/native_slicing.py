@@ -3,7 +3,9 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import yaml
 from tree_sitter import Node
 
 from musadata.mining.kernels.native_bindings import BindingBlock
@@ -11,13 +13,16 @@ from musadata.mining.kernels.native_parsing import declared_name, parse_tree
 from musadata.mining.kernels.pairs import Link
 from musadata.mining.kernels.repository import Repository
 
+REMOVED: dict[str, str] = yaml.safe_load(Path(__file__).with_name("removed_names.yaml").read_text(encoding="utf-8"))
 MAX_CHARACTERS = 200_000  # of native code of one wrapper; more is a library
 HEADERS = (".h", ".hpp", ".cuh", ".muh", ".inl")
 DEVICE = (".cu", ".cuh", ".mu", ".muh")
 TYPES = ("struct_specifier", "class_specifier", "enum_specifier", "union_specifier")
 WORD = re.compile(r"[A-Za-z_]\w*")
 INCLUDE_LINE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"].*$", re.MULTILINE)
+PYTHON_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<Python\.h>[^\n]*\n", re.MULTILINE)
 CONDITIONAL = re.compile(r"^[ \t]*#[ \t]*if", re.MULTILINE)
+CONDITION_LINE = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)[^\n]*", re.MULTILINE)
 OPERATOR = "operator()"  # stands for all overloaded operators; no word of a text
 PROVIDED = re.compile(
     r"#[ \t]*define[ \t]+(\w+)|\b(?:struct|class|union|enum(?:[ \t]+class)?|namespace|using)\s+(\w+)"
@@ -278,7 +283,17 @@ class _Flattener:
 
     def text(self) -> str:
         text = "\n\n".join(part.strip() for part in self._parts if part.strip())
-        return text if CONDITIONAL.search(text) else _included_once(text)
+        without = PYTHON_INCLUDE.sub("", text)  # often only for Windows, which wants an entry point
+        text = text if re.search(r"\b_?Py[A-Z]\w*_\w+", without) else without
+        for removed, successor in REMOVED.items():
+            text = re.sub(removed, successor, text)
+        return self._defined(text) + (text if CONDITIONAL.search(text) else _included_once(text))
+
+    def _defined(self, text: str) -> str:
+        """Definitions of the macros by which the repository's build compiles device code, where the text asks."""
+        asked = " ".join(CONDITION_LINE.findall(text))
+        names = [name for name in sorted(self._repository.macros) if re.search(rf"\b{name}\b", asked)]
+        return "".join(f"#define {name} 1\n" for name in names if f"#define {name}" not in text)
 
     def _expanded(self, path: str) -> str:
         """A file's text with the repository's own headers expanded, each once."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from musadata.mining.kernels.extension_names import OPERATORS, Alias, ExtensionNames
-from musadata.mining.kernels.extensions import Extension, find_extensions
+from musadata.mining.kernels.extensions import Extension, device_macros, find_extensions
 from musadata.mining.kernels.native_bindings import EXTENSION, Binding
 from musadata.mining.kernels.native_parsing import SUFFIXES, NativeFile, kernel_marks, parse_native
 from musadata.sources.protocol import Tree, UnreadableFile
@@ -37,6 +37,7 @@ class Repository:
         self.python_paths = [path for path in self._paths if path.endswith(".py")]
         self._parsed: OrderedDict[str, ast.Module | None] = OrderedDict()
         self.extensions: list[Extension] = []
+        self.macros: set[str] = set()  # that builds define for device code
         self._loaded: dict[tuple[str, str], Extension] = {}  # by file and name
         for path in self.python_paths:
             self._find_extensions(path)
@@ -52,6 +53,7 @@ class Repository:
         text = self.text(path)
         module = self.module(path) if text and BUILDS.search(text) else None
         if module is not None:
+            self.macros |= device_macros(text)
             for variable, extension in find_extensions(path, module, self._files):
                 self.extensions.append(extension)
                 if variable:

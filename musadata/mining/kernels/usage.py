@@ -2,15 +2,19 @@
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
 
 from musadata.mining.kernels.equivalents import Equivalent, arguments_of
+from musadata.mining.kernels.helper_inlining import write_out_helpers
 from musadata.mining.kernels.repository import Repository, folder_distance
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, call_examples, read_examples
 
 MAX_FILES = 12
 MAX_FIXTURES = 3  # fixtures that use fixtures
-ON_DEVICE = frozenset({"cuda", "to", "requires_grad_", "contiguous", "half", "float", "double", "bfloat16", "detach"})
+ON_DEVICE = frozenset({"cuda", "cpu", "requires_grad_", "contiguous", "double", "detach"})
+DTYPE = re.compile(r"\bdtype\b|\btorch\.(?:b?float\d*|half|double|u?int\d*|long|bool)\b")
 PLACES = frozenset({"device", "requires_grad", "generator", "pin_memory"})
 
 
@@ -43,9 +47,16 @@ def straight_lines(
 
     `is_read`: whether a function, or the file, is worth reading.
     """
+    functions = {node.name: node for node in (module.body if module else ()) if isinstance(node, ast.FunctionDef)}
+
+    def read(statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+        written = write_out_helpers(map(copy.deepcopy, statements), functions)
+        return [ast.fix_missing_locations(_OnHost().visit(statement)) for statement in written]
+
     if module and is_read(module):
-        top = [node for node in module.body if isinstance(node, (ast.Assign, ast.Expr, ast.With, ast.For, ast.Assert))]
-        yield _main(module), [_OnHost().visit(copy.deepcopy(statement)) for statement in top]
+        top = [item for node in module.body for item in (node.body if _is_main(node) else [node])]
+        top = [node for node in top if isinstance(node, (ast.Assign, ast.Expr, ast.With, ast.For, ast.Assert))]
+        yield _main(module), read(top)
     owners = (
         {id(item): node for node in ast.walk(module) if isinstance(node, ast.ClassDef) for item in node.body}
         if module
@@ -54,8 +65,11 @@ def straight_lines(
     for node in ast.walk(module) if module else ():
         if isinstance(node, ast.FunctionDef) and is_read(node):
             given = _given(node, module, owners.get(id(node)), MAX_FIXTURES)
-            body = [_OnHost().visit(copy.deepcopy(statement)) for statement in [*given, *node.body]]
-            yield node, [ast.fix_missing_locations(statement) for statement in body]
+            yield node, read([*given, *node.body])
+
+
+def _is_main(node: ast.stmt) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
 
 
 def _main(module: ast.Module) -> ast.FunctionDef:
@@ -137,10 +151,11 @@ class _OnHost(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ON_DEVICE:
-            return node.func.value
         node.keywords = [item for item in node.keywords if item.arg not in PLACES]
-        return node
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+            node.args = [item for item in node.args if DTYPE.search(ast.unparse(item))]
+            return node if node.args or node.keywords else node.func.value
+        return node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in ON_DEVICE else node
 
 
 def _example(call: ast.Call, equivalent: Equivalent) -> Example | None:

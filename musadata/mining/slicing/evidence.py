@@ -84,17 +84,33 @@ def _calls(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.Call]:
             _assign(statement, scene)
 
 
-def _unrolled(statements: Iterable[ast.stmt], scene: _Scene) -> Iterator[ast.stmt]:
-    """The statements, with each loop replaced by its first iteration, and each condition by the branch it takes."""
+def flat_statements(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.expr | None]]:
+    """The statements that run, loops for one iteration; with each assignment its value, known variables inlined."""
+    scene = _Scene("")
+    for statement in _unrolled(statements, scene, binding=True):
+        value = _inline(statement.value, scene) if isinstance(statement, ast.Assign) else None
+        yield statement, value
+        if isinstance(statement, ast.Assign):
+            _assign(statement, scene)
+
+
+def _unrolled(statements: Iterable[ast.stmt], scene: _Scene, *, binding: bool = False) -> Iterator[ast.stmt]:
+    """The statements, with each loop replaced by its first iteration, and each condition by the branch it takes.
+
+    `binding`: assign a loop's variables in a statement of their own.
+    """
     for statement in statements:
         if isinstance(statement, ast.For):
-            _bind(statement.target, first_item(_inline(statement.iter, scene)), scene)
-            yield from _unrolled(statement.body, scene)
+            first = first_item(_inline(statement.iter, scene))
+            _bind(statement.target, first, scene)
+            if binding:
+                yield ast.copy_location(ast.Assign([statement.target], first), statement)
+            yield from _unrolled(statement.body, scene, binding=binding)
         elif isinstance(statement, ast.If):
             taken = _is_true(_inline(statement.test, scene))
-            yield from _unrolled(statement.body if taken else statement.orelse, scene)
+            yield from _unrolled(statement.body if taken else statement.orelse, scene, binding=binding)
         elif isinstance(statement, ast.With):
-            yield from _unrolled(statement.body, scene)
+            yield from _unrolled(statement.body, scene, binding=binding)
         else:
             yield statement
 

@@ -5,6 +5,7 @@ import ast
 import pytest
 import torch
 
+from musadata.mining.kernels.compared_slices import find_sliced
 from musadata.mining.kernels.comparisons import find_compared
 from musadata.mining.kernels.dispatching import find_dispatched
 from musadata.mining.kernels.equivalents import defined_names, find_equivalents
@@ -12,6 +13,7 @@ from musadata.mining.kernels.extension_candidates import cut_candidate, cut_refe
 from musadata.mining.kernels.pairs import Linker
 from musadata.mining.kernels.repository import Repository
 from musadata.mining.kernels.usage import straight_lines
+from musadata.mining.search import search_pair
 from musadata.mining.slicing.class_slicing import Unsliceable
 from musadata.mining.slicing.evidence import call_examples
 from musadata.sources.trees import MemoryTree
@@ -29,15 +31,26 @@ IN_TEST = "import torch\nfrom pkg.op import add\n\ndef test_add():\n    x = torc
 CLOSE = "    torch.testing.assert_close(add(x), "
 
 
+def opened(files):
+    """The tree of some files, and its linker."""
+    tree = MemoryTree({path: text.encode() for path, text in {"a.cu": NATIVE, "setup.py": SETUP, **files}.items()})
+    return tree, Linker(Repository(tree))
+
+
+def sliced(files):
+    """The comparisons in tests."""
+    return find_sliced(opened(files)[1].repository, frozenset({"add"}), frozenset())
+
+
 def pairs(files):
     """Reference and candidate of each wrapper for which both can be cut."""
-    tree = MemoryTree({path: text.encode() for path, text in {"a.cu": NATIVE, "setup.py": SETUP, **files}.items()})
-    linker = Linker(Repository(tree))
+    tree, linker = opened(files)
     found = {}
     for equivalent in [
         *find_equivalents(linker.repository),
         *find_compared(linker.repository, defined_names(linker.repository)),
         *find_dispatched(linker.repository),
+        *find_sliced(linker.repository, frozenset({"add"}), frozenset()),
     ]:
         try:
             candidate, reference = cut_candidate(tree, linker, equivalent), cut_reference(tree, linker, equivalent)
@@ -177,3 +190,76 @@ def test_a_variable_that_doubles_in_every_line_is_not_written_out():
     (_, body), *_ = reversed(list(straight_lines(ast.parse(f"def test(x0):\n{lines}    add(x200)"))))
     (call,) = call_examples(body, frozenset({"add"}))
     assert len(ast.unparse(call)) < 10_000
+
+
+TIMED = (
+    'import torch\nfrom torch.utils.cpp_extension import load\nlib = load(name="fast", sources=["a.cu"])\n\n'
+    "def make_inputs(n):\n    x = torch.rand(n).half()\n    return x, torch.empty_like(x)\n\n"
+    "def time(op, *args):\n    return op(*args)\n\n"
+    "def timed(op, a, out=None):\n    return op(a) if out is None else op(a, out)\n\n"
+    "def check(a, b):\n    assert (a - b).abs().max() < 1e-3\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "    x = torch.ones(4) * torch.rand(4)\n    y = torch.empty(4)\n    lib.add(x, y)\n    expected = x + 1\n"
+        "    assert torch.allclose(y, expected)\n",
+        "    x, y = make_inputs(4)\n    expected = x + 1\n    timed(lib.add, x, y)\n    check(expected, y)\n",
+        "    n = 4\n    x = torch.rand(n).cuda().half()\n    x.requires_grad = True\n    y = torch.zeros(n)\n"
+        "    for op in [lib.add]:\n        op(x, y)\n    one = torch.ones(n)\n    lib.add(x, y)\n"
+        "    torch.testing.assert_close(y.float(), (x + one).float())\n",
+    ],
+)
+def test_both_sides_of_a_comparison_are_cut_out_of_a_test(test):
+    for place in (f"def test_add():\n{test}", f'if __name__ == "__main__":\n{test}'):
+        reference, candidate = pairs({"test_add.py": TIMED + place})["call_add"]
+        scope = {}
+        exec(reference, scope)
+        assert torch.equal(scope["Model"]()(torch.ones(6)), torch.full((6,), 2.0))
+        assert "add_kernel<<<" in candidate
+        assert "x + " not in candidate
+
+
+def test_inputs_of_a_comparison_keep_the_types_and_sizes_of_the_test():
+    place = (
+        "def test_add():\n    x, y = make_inputs(8)\n    timed(lib.add, x, y)\n    assert torch.allclose(y, x + 1)\n"
+    )
+    (found,) = sliced({"test_add.py": TIMED + place})
+    assert found.shared == ("make_inputs_x",)
+    shown = {"init": [], "init_keywords": [], "inputs": found.inputs, "input_keywords": [], "evidence": "test"}
+    model = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    assert search_pair(model, "Model", [shown], "")["inputs"] == ["torch.rand(8, dtype=torch.float16)"]
+
+
+def test_a_comparison_of_two_kernels_is_no_pair():
+    place = "def test_add():\n    x, y = make_inputs(8)\n    assert torch.allclose(lib.add(x, y), lib.add(x, x))\n"
+    assert not sliced({"test_add.py": TIMED + place})
+
+
+def test_a_comparison_of_different_inputs_is_no_pair():
+    place = "def test_add():\n    x, z = torch.rand(3), torch.rand(3)\n    y = torch.rand(3)\n"
+    assert not sliced({"test_add.py": TIMED + place + "    assert torch.allclose(lib.add(x, y), z + 1)\n"})
+
+
+def test_functions_that_a_macro_defines_are_bound_and_linked():
+    generated = NATIVE.replace(
+        "torch::Tensor add(torch::Tensor x) { add_kernel<<<1, 1>>>(nullptr); return x; }",
+        "#define HOST(name, size)           \\\n    torch::Tensor name(torch::Tensor x) { \\\n"
+        "        name##_kernel<<<1, size>>>(nullptr); \\\n        return x; \\\n    }\nHOST(add, 32);",
+    )
+    found = pairs({"a.cu": generated, "pkg/op.py": WRAPPER + "\n\ndef add_ref(x):\n    return x + 1\n"})["add"]
+    assert "HOST(add, 32)" in found[1]
+
+
+def test_a_candidate_is_compiled_as_its_build_script_compiles_it():
+    guarded = NATIVE.replace("return x;", "\n#ifdef WITH_CUDA\n    return x;\n#endif\n    AT_ERROR();")
+    native = "#include <Python.h>\n#include <THC/THCAtomics.cuh>\n" + guarded.replace("<<<1, 1>>>", "<<<1, 2>>>")
+    setup = SETUP.replace('["a.cu"]', '["a.cu"], define_macros=[("WITH_CUDA", None), ("WITH_HIP", None)]')
+    files = {"setup.py": setup, "a.cu": native, "pkg/op.py": WRAPPER + "\n\ndef add_ref(x):\n    return x + 1\n"}
+    _, candidate = pairs(files)["add"]
+    assert "#define WITH_CUDA 1" in candidate
+    assert "WITH_HIP" not in candidate
+    assert "Python.h" not in candidate
+    assert "<ATen/cuda/Atomic.cuh>" in candidate

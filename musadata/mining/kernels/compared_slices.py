@@ -1,0 +1,340 @@
+"""Finding equivalents in tests by slicing: both sides of a comparison as functions of the tensors that the test draws.
+
+`comparisons` needs a plain call of a wrapper; here a side may be any straight-line code: several statements, results
+written to an argument, calls through a helper that times them.
+"""
+
+import ast
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from musadata.mining.kernels.comparisons import COMPARERS, MAX_TESTS, TESTS, TestCode, Unbound
+from musadata.mining.kernels.equivalents import Equivalent
+from musadata.mining.kernels.extension_names import chain_of
+from musadata.mining.kernels.helper_inlining import RANDOM
+from musadata.mining.kernels.repository import Repository
+from musadata.mining.kernels.usage import straight_lines
+from musadata.mining.slicing.evidence import called_name, flat_statements
+
+FACTORIES = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace", "tensor", "eye"})
+DIFFERENCES = frozenset({"abs", "norm"})
+KEEPS_SHAPE = RANDOM | {"float", "half", "bfloat16", "to", "type", "clone", "abs", "exp", "sigmoid", "mul", "clamp"}
+MAX_STATEMENTS = 40  # of one side
+
+MAX_ORIGINS = 6  # assignments that are followed back
+
+Flat = Sequence[tuple[ast.stmt, ast.expr | None]]
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one side of a comparison needs: its statements, and the places of those that draw its inputs."""
+
+    statements: tuple[ast.stmt, ...]
+    drawn: tuple[int, ...]
+    result: ast.expr
+
+    def calls(self) -> list[ast.Call]:
+        return [
+            item for node in (*self.statements, self.result) for item in ast.walk(node) if isinstance(item, ast.Call)
+        ]
+
+
+def find_sliced(repository: Repository, wrappers: frozenset[str], known: frozenset[str]) -> list[Equivalent]:
+    """Comparisons of code that calls a kernel with code that does not, in the order of the tests.
+
+    Args:
+        wrappers: names of functions and classes that call a kernel.
+        known: those of them that have an equivalent already.
+    """
+    found: dict[str, Equivalent] = {}
+    tests = [path for path in repository.python_paths if TESTS.search(path.lower())]
+    for path in tests[:MAX_TESTS]:
+        text = repository.text(path)
+        if not any(name in text for name in (*COMPARERS, *DIFFERENCES)):
+            continue
+        reader = _Reader(repository, path, wrappers)
+        for place, statements in straight_lines(repository.module(path), reader.is_read):
+            for item in reader.pairs(place, statements):
+                if item.wrapper.name.removeprefix("call_") not in known:
+                    found.setdefault(item.plain_text + item.wrapper_text, item)
+    return list(found.values())
+
+
+class _Reader:
+    """Reads the comparisons of one test file."""
+
+    def __init__(self, repository: Repository, path: str, wrappers: frozenset[str]):
+        self._repository, self._path = repository, path
+        self._module = repository.module(path)
+        self._functions = {
+            node.name: node for node in (self._module.body if self._module else ()) if isinstance(node, ast.FunctionDef)
+        }
+        self._bound = {name.partition(".")[0].removesuffix("()") for name in repository.names.of(path)}
+        self._wrappers = wrappers
+        self._comparers = COMPARERS | {name for name, node in self._functions.items() if _compares(node)}
+
+    def is_read(self, node: ast.AST) -> bool:
+        words = {getattr(item, "attr", getattr(item, "id", "")) for item in ast.walk(node)}
+        return not words.isdisjoint(self._comparers | DIFFERENCES) and not words.isdisjoint(
+            self._wrappers | self._bound
+        )
+
+    def pairs(self, place: ast.FunctionDef, statements: list[ast.stmt]) -> Iterator[Equivalent]:
+        unbound, direct = Unbound(self._module), _Direct(self._functions)
+        prepared = [unbound.visit(direct.visit(copy.deepcopy(item))) for item in statements]
+        flat = list(flat_statements(map(ast.fix_missing_locations, prepared)))
+        for number, (statement, _) in enumerate(flat):
+            for first, second in self._sides(statement):
+                sides = [self._slice(flat, number, side) for side in (first, second)]
+                for fast, plain in (sides, sides[::-1]):
+                    item = self._equivalent(place, flat, fast, plain)
+                    if item is not None:
+                        yield item
+
+    def _sides(self, statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+        """The pairs of expressions that a statement compares."""
+        for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
+            if called_name(call) in self._comparers and len(call.args) > 1:
+                yield call.args[0], call.args[1]
+            elif called_name(call) in DIFFERENCES and isinstance(statement, (ast.Assert, ast.Assign, ast.Expr)):
+                whole = call.args[0] if call.args else getattr(call.func, "value", None)
+                if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Sub):
+                    yield whole.left, whole.right
+
+    def _slice(self, flat: Flat, end: int, result: ast.expr) -> Side | None:
+        """The statements before `end` that `result` depends on; None if there are too many, or an object is needed."""
+        needed, kept, drawn = self._names(result), list[ast.stmt](), list[int]()
+        written, sizes, sized = set[str](), dict[str, str](), set[str]()
+        for number in range(end - 1, -1, -1):
+            statement, _ = flat[number]
+            bound, changed = _bound(statement), self._changed(flat, number)
+            if (not bound & needed and not (changed & needed) - written) or _tracks_gradients(statement):
+                continue
+            if len(bound) == 1 and _draws(statement) and not self._is_fast(statement):
+                drawn.append(number)
+                needed -= bound
+                sizes |= dict(_sizes(statement))
+                continue
+            if bound & needed <= sizes.keys() and not changed:
+                sized |= bound & needed
+                needed -= bound
+                continue
+            kept.append(_rebinding(statement))
+            written |= changed if isinstance(statement, ast.Expr) else set()
+            loaded = self._names(statement, loaded=True)
+            written |= (loaded - needed) if _likens(statement) else set()  # only shape and type are read
+            needed = (needed - bound) | loaded
+        if len(kept) > MAX_STATEMENTS or "self" in needed or not drawn:
+            return None
+        stated = [f"{name} = {sizes[name]}" for name in sorted(sized | (needed & sizes.keys()))]
+        return Side((*ast.parse("\n".join(stated)).body, *kept[::-1]), tuple(sorted(drawn)), result)
+
+    def _names(self, node: ast.AST, *, loaded: bool = False) -> set[str]:
+        found = {
+            item.id
+            for item in ast.walk(node)
+            if isinstance(item, ast.Name) and not (loaded and isinstance(item.ctx, ast.Store))
+        }
+        return found - self._bound - self._functions.keys()
+
+    def _is_fast(self, node: ast.AST) -> bool:
+        return any(self._fast_name(item) for item in ast.walk(node) if isinstance(item, ast.Call))
+
+    def _fast_name(self, call: ast.Call) -> str:
+        """The wrapper or binding that a call means; "" if none."""
+        if called_name(call) in self._wrappers:
+            return called_name(call)
+        chain = chain_of(call.func)
+        meant = self._repository.names.meaning(self._path, chain) if chain else None
+        return chain[-1].removesuffix("()") if meant is not None and (meant[1] or ":" in meant[0].target) else ""
+
+    def _changed(self, flat: Flat, number: int) -> set[str]:
+        """The variables that a statement changes without binding them.
+
+        A call of a kernel changes what was allocated for it, and reads what was drawn or computed.
+        """
+        statement, _ = flat[number]
+        if isinstance(statement, (ast.AugAssign, ast.Assign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            parts = [item for item in targets if isinstance(item, (ast.Subscript, ast.Attribute))]
+            return {item.id for part in parts for item in ast.walk(part) if isinstance(item, ast.Name)}
+        if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+            return set()
+        found: set[str] = set()
+        for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
+            given = [item.value for item in call.keywords if item.arg == "out"]
+            if self._fast_name(call):
+                given += [item for item in call.args if not self._is_drawn(flat, number, getattr(item, "id", ""))]
+            if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
+                given.append(call.func.value)
+            found |= {item.id for item in given if isinstance(item, ast.Name)}
+        return found
+
+    def _is_drawn(self, flat: Flat, end: int, name: str, depth: int = MAX_ORIGINS) -> bool:
+        """Whether a variable holds random numbers before `end`, or what is computed of them."""
+        for number in range(end - 1, -1, -1):
+            statement, _ = flat[number]
+            if name in _bound(statement):
+                read = self._names(statement, loaded=True) if depth and not _likens(statement) else ()
+                return _draws(statement) or any(self._is_drawn(flat, number, one, depth - 1) for one in sorted(read))
+        return False
+
+    def _equivalent(
+        self, place: ast.FunctionDef, flat: Flat, fast: Side | None, plain: Side | None
+    ) -> Equivalent | None:
+        if fast is None or plain is None or fast.drawn != plain.drawn:
+            return None
+        names = [name for call in fast.calls() if (name := self._fast_name(call))]
+        if not names or any(self._fast_name(call) == names[-1] for call in plain.calls()):
+            return None
+        inputs = {name: value for number in fast.drawn for name, value in self._drawn(flat[number])}
+        if len(inputs) < len(fast.drawn):
+            return None
+        code = TestCode(self._path, place, self._module)
+        made = [
+            _function(name, tuple(inputs), side)
+            for name, side in ((f"call_{names[-1]}", fast), (f"expected_{names[-1]}", plain))
+        ]
+        texts = [code.local_code(node) + f"\n\n{ast.unparse(node)}\n" for node in made]
+        for node in made:
+            node.lineno, node.end_lineno = place.lineno, place.end_lineno
+        return Equivalent(
+            made[0],
+            self._path,
+            made[1],
+            self._path,
+            tuple(inputs),
+            f"the comparison in {place.name} of {self._path}",
+            texts[1],
+            texts[0],
+            inputs=tuple(map(ast.unparse, inputs.values())),
+        )
+
+    def _drawn(self, item: tuple[ast.stmt, ast.expr | None]) -> Iterator[tuple[str, ast.expr]]:
+        statement, value = item
+        for name in _bound(statement):
+            if value is not None:
+                yield name, value
+
+
+def _compares(node: ast.FunctionDef) -> bool:
+    """Whether a function compares its first two arguments."""
+    first = [item.arg for item in node.args.args[:2]]
+    for call in [item for item in ast.walk(node) if isinstance(item, ast.Call)]:
+        if called_name(call) in COMPARERS | DIFFERENCES:
+            named = {item.id for item in ast.walk(call) if isinstance(item, ast.Name)}
+            if len(first) == 2 and named >= set(first):
+                return True
+    return False
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The variables that a statement binds."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets += [statement.target] if isinstance(statement, (ast.AugAssign, ast.AnnAssign)) else []
+    plain = [item for target in targets for item in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return {item.id for item in plain if isinstance(item, ast.Name)}
+
+
+def _draws(statement: ast.stmt) -> bool:
+    """Whether a statement assigns random numbers."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    return any(isinstance(item, ast.Call) and called_name(item) in RANDOM for item in ast.walk(statement.value))
+
+
+def _sizes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    """The variables that are sizes of a drawn tensor, each with the expression that reads it from the tensor."""
+    calls = [item for item in ast.walk(statement) if isinstance(item, ast.Call)]
+    drawing = [item for item in calls if called_name(item) in RANDOM]
+    if not isinstance(statement, ast.Assign) or len(drawing) != 1 or not {*map(called_name, calls)} <= KEEPS_SHAPE:
+        return
+    listed = [item for item in drawing[0].args if isinstance(item, (ast.Tuple, ast.List))]
+    sizes = listed[0].elts if listed else [] if called_name(drawing[0]) == "randint" else drawing[0].args
+    for name in _bound(statement):
+        for place, item in enumerate(sizes):
+            if isinstance(item, ast.Name):
+                yield item.id, f"{name}.shape[{place}]"
+
+
+def _likens(statement: ast.stmt) -> bool:
+    """Whether a statement makes a tensor like another one."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Call) and called_name(value).endswith("_like")
+
+
+def _tracks_gradients(statement: ast.stmt) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in targets)
+
+
+def _rebinding(statement: ast.stmt) -> ast.stmt:
+    """`x += y` as `x = x + y`: an input stays what it is."""
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        value = ast.BinOp(ast.Name(statement.target.id, ast.Load()), statement.op, statement.value)
+        return ast.fix_missing_locations(ast.copy_location(ast.Assign([statement.target], value), statement))
+    return statement
+
+
+def _function(name: str, inputs: tuple[str, ...], side: Side) -> ast.FunctionDef:
+    """A side of a comparison as a function; tensors that it makes itself are where its first input is."""
+    made = ast.parse(f"def {name}({', '.join(inputs)}):\n    pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    placed = _Placed(inputs[0])
+    made.body = [placed.visit(copy.deepcopy(item)) for item in (*side.statements, ast.Return(side.result))]
+    ast.fix_missing_locations(made)
+    return made
+
+
+class _Placed(ast.NodeTransformer):
+    """Tensors that are made without a device are made where a given one is."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        made = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "torch"
+        if made and called_name(node) in FACTORIES:
+            node.keywords.append(ast.keyword("device", ast.parse(f"{self._name}.device", mode="eval").body))
+        return node
+
+
+class _Direct(ast.NodeTransformer):
+    """Calls of a function of the test that calls its argument, `time(f, x)`, as what it calls, `f(x)`."""
+
+    def __init__(self, functions: Mapping[str, ast.FunctionDef]):
+        self._functions = functions
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        function = self._functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        if function is None or not node.args or not function.args.args or not self._is_function(node.args[0]):
+            return node
+        names = [item.arg for item in function.args.args]
+        given = {name: [value] for name, value in zip(names, node.args, strict=False)}
+        given |= {item.arg: [item.value] for item in node.keywords if item.arg}
+        if function.args.vararg:
+            given[function.args.vararg.arg] = node.args[len(names) :]
+        calls = [item for item in ast.walk(function) if isinstance(item, ast.Call)]
+        direct = [item for item in calls if isinstance(item.func, ast.Name) and item.func.id == names[0]]
+        shown = [[getattr(getattr(item, "value", item), "id", "") for item in call.args] for call in direct]
+        fitting = [words for words in shown if given.keys() >= set(words)]
+        if fitting:
+            return ast.Call(node.args[0], [value for word in max(fitting, key=len) for value in given[word]], [])
+        handed = {
+            getattr(value, "id", "")
+            for item in calls
+            for value in (*item.args, *(keyword.value for keyword in item.keywords))
+        }  # to a library that calls it
+        if direct or names[0] not in handed:
+            return node
+        return ast.Call(node.args[0], [item for item in node.args[1:] if not isinstance(item, ast.Constant)], [])
+
+    def _is_function(self, node: ast.expr) -> bool:
+        """Whether an expression looks like a function: `lib.f`, `partial(f, dim=1)`, or one of the test."""
+        if isinstance(node, ast.Call):
+            return called_name(node) == "partial"
+        return isinstance(node, ast.Attribute) or (isinstance(node, ast.Name) and node.id in self._functions)
