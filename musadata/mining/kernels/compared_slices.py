@@ -72,6 +72,9 @@ class _Reader:
             node.name: node for node in (self._module.body if self._module else ()) if isinstance(node, ast.FunctionDef)
         }
         self._bound = {name.partition(".")[0].removesuffix("()") for name in repository.names.of(path)}
+        assigned = [node for node in (self._module.body if self._module else ()) if isinstance(node, ast.Assign)]
+        calling = [node for node in assigned if any(isinstance(item, ast.Call) for item in ast.walk(node))]
+        self._constants = [node for node in assigned if node not in calling]
         self._wrappers = wrappers
         self._comparers = COMPARERS | {name for name, node in self._functions.items() if _compares(node)}
 
@@ -83,7 +86,8 @@ class _Reader:
 
     def pairs(self, place: ast.FunctionDef, statements: list[ast.stmt]) -> Iterator[Equivalent]:
         unbound, direct = Unbound(self._module), _Direct(self._functions)
-        prepared = [unbound.visit(direct.visit(copy.deepcopy(item))) for item in statements]
+        known = self._constants if place.name in self._functions or place.name != "main" else ()
+        prepared = [unbound.visit(direct.visit(copy.deepcopy(item))) for item in (*known, *statements)]
         flat = list(flat_statements(map(ast.fix_missing_locations, prepared)))
         for number, (statement, _) in enumerate(flat):
             for first, second in self._sides(statement):

@@ -193,7 +193,7 @@ def test_a_variable_that_doubles_in_every_line_is_not_written_out():
 
 
 TIMED = (
-    'import torch\nfrom torch.utils.cpp_extension import load\nlib = load(name="fast", sources=["a.cu"])\n\n'
+    'import torch\nfrom torch.utils.cpp_extension import load\nlib = load(name="fast", sources=["a.cu"])\nONE = 1\n\n'
     "def make_inputs(n):\n    x = torch.rand(n).half()\n    return x, torch.empty_like(x)\n\n"
     "def time(op, *args):\n    return op(*args)\n\n"
     "def timed(op, a, out=None):\n    return op(a) if out is None else op(a, out)\n\n"
@@ -208,7 +208,7 @@ TIMED = (
         "    assert torch.allclose(y, expected)\n",
         "    x, y = make_inputs(4)\n    expected = x + 1\n    timed(lib.add, x, y)\n    check(expected, y)\n",
         "    n = 4\n    x = torch.rand(n).cuda().half()\n    x.requires_grad = True\n    y = torch.zeros(n)\n"
-        "    for op in [lib.add]:\n        op(x, y)\n    one = torch.ones(n)\n    lib.add(x, y)\n"
+        "    for op in [lib.add]:\n        op(x, y)\n    one = torch.ones(n) * ONE\n    lib.add(x, y)\n"
         "    torch.testing.assert_close(y.float(), (x + one).float())\n",
     ],
 )
