@@ -30,8 +30,9 @@ _TEMPLATE_VALUE = re.compile(r"(?<!typename)(?<!class)\s(\w+)\s*(?:=[^,]*)?(?:,|
 _TEMPLATE_TYPE = re.compile(r"\b(?:typename|class)\s+(\w+)")
 _NAME_OF = re.compile(r"(\w+)\s*\(")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\([^)]*\)")
+_AXIS = re.compile(r"(Idx|Dim)\s*\.\s*([xyz])")  # of threadIdx and its like: one token
 _TOKEN = re.compile(
-    r"\.\s*[A-Za-z_]\w*|->\s*\w+|[A-Za-z_]\w*(?:(?<=Idx)\s*\.\s*[xyz]|(?<=Dim)\s*\.\s*[xyz])?|\.?\d[\w.]*(?:(?<=[eE])[-+]\d+f?)?"
+    r"\.\s*[A-Za-z_]\w*|->\s*\w+|[A-Za-z_]\w*|\.?\d[\w.]*(?:(?<=[eE])[-+]\d+f?)?"
     r"|<<=|>>=|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|::|[^\s\w]"
 )
 _QUALIFIERS, _TYPES = (frozenset(WORDS[key].split()) for key in ("qualifiers", "types"))
@@ -156,7 +157,7 @@ def _read_function(before: str, header: str, body: str, constants: set[str], typ
 
 
 def _words(text: str) -> list[str]:
-    return [token for token in _TOKEN.findall(text) if token not in _QUALIFIERS]
+    return [token for token in _TOKEN.findall(_AXIS.sub(r"\1_\2", text)) if token not in _QUALIFIERS]
 
 
 def _statements(tokens: list[str]) -> Iterator[Statement]:
@@ -196,7 +197,7 @@ def _statements(tokens: list[str]) -> Iterator[Statement]:
                 continue
         elif token in _TYPES and (after[0].isalpha() or after[0] == "_"):
             continue
-        current.append("".join(token.split()) if "." in token or token[:2] == "->" else token)
+        current.append(token if token[0] not in ".-" else "".join(token.split()))
     if current:
         yield _in_one_form(current)
 

@@ -85,7 +85,7 @@ def describe_structure(source: str) -> Structure:
 
 
 def _techniques(functions: list[Function], flows: list[Flow], code: str) -> set[str]:
-    tokens = {token for flow in flows for token in flow.roles}
+    tokens = set().union(*(flow.roles for flow in flows), *(function.header for function in functions))
     found = set().union(*map(_features_of, tokens))
     for name, texts in _TECHNIQUES["texts"].items():
         if any(text in code for text in texts) and any(text in _COMMENT.sub(" ", code) for text in texts):

@@ -12,8 +12,8 @@ from musadata.sampling.device_code import WORDS, Function, Statement
 
 # Where a value comes from, as bits; loops of a function are counted from LOOP on.
 THREAD, LATER_THREAD, BLOCK, QUOTIENT, DATA, COMPUTED, LOOP = 1, 2, 4, 8, 16, 32, 64
-_SOURCES = {"threadIdx.x": THREAD, "thread_rank": THREAD, "threadIdx.y": LATER_THREAD, "threadIdx.z": LATER_THREAD}
-_SOURCES |= {f"blockIdx.{axis}": BLOCK for axis in "xyz"}
+_SOURCES = {"threadIdx_x": THREAD, "thread_rank": THREAD, "threadIdx_y": LATER_THREAD, "threadIdx_z": LATER_THREAD}
+_SOURCES |= {f"blockIdx_{axis}": BLOCK for axis in "xyz"}
 _ASSIGNING = frozenset({"=", "+=", "-=", "*=", "/=", "|=", "^=", "&=", "%=", "<<=", ">>="})
 _KEPT, _LIMITS, _MATH = (frozenset(WORDS[key].split()) for key in ("kept", "limits", "math"))
 _SAME_CALL = {"fmaxf": "max", "fmax": "max", "fminf": "min", "fmin": "min", "fabsf": "abs", "fabs": "abs"}
@@ -230,7 +230,7 @@ def _name_roles(flow: Flow, function: Function, functions: frozenset[str], param
 
 
 def _role(flow: Flow, function: Function, functions: frozenset[str], parameters: frozenset[str], token: str) -> str:
-    if "." in token or token in _KEPT:
+    if token in _KEPT or token in _SOURCES or token[:-2] in ("blockDim", "gridDim"):
         return token
     for role, names in (("0", function.constants), ("0", _LIMITS), ("M", flow.shared), ("P", flow.pointers)):
         if token in names:
