@@ -39,6 +39,7 @@ class WriteQuestions(ShardStep):
     def process(self, shard: Shard, out: Writers) -> None:
         threads = resources.requests_at_once(self.config)
         with resources.request_cache(self.config, self.corpus, "stage3") as cache:
+            shown: set[str] = set()  # many tasks have the same answer, such as the names that a port to MUSA changes
             tasks = {task.task_id: task for task, _ in annotated_tasks(self.config, self.corpus, shard)}
             work, shared = self._work(shard, cache), resources.asking_threads(threads)
             for rows in concurrently(lambda ask: ask(), work, threads, shared):
@@ -49,7 +50,9 @@ class WriteQuestions(ShardStep):
                     else:
                         out.funnel.went_on("question")
                         out.keep("questions", row)
-                        out.keep("sft", question_row(tasks[row.task_id], row))
+                        if row.answer not in shown:
+                            shown.add(row.answer)
+                            out.keep("sft", question_row(tasks[row.task_id], row))
 
     def _work(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], list[Any]]]:
         """One for each task."""

@@ -52,7 +52,8 @@ def _right_pairs(asked: Sequence[Sampled], mended: dict[str, str]) -> Iterator[_
             continue
         cheats = worse.candidate.error_class is ErrorClass.CHEATING
         for better in accepted:
-            if cheats or not _is_poorer(better.candidate, worse.candidate):
+            is_mended = mended.get(worse.candidate.candidate_id) == better.candidate.source
+            if cheats or is_mended or not _is_poorer(better.candidate, worse.candidate):
                 kind = PreferenceKind.HONEST if cheats else PreferenceKind.RIGHT
                 yield _Pair(kind, better, worse, _count_decisions(better.candidate, worse.candidate, mended))
 
