@@ -18,6 +18,7 @@ import yaml
 
 from musadata.config import (
     Config,
+    MixingConfig,
     QuestionsConfig,
     RequestsConfig,
     RewardsConfig,
@@ -56,6 +57,7 @@ _SECTION_KINDS = {
     "unit_tests": UnitTestsConfig,
     "questions": QuestionsConfig,
     "rewards": RewardsConfig,
+    "mixing": MixingConfig,
 }
 SECTIONS: dict[str, tuple[Any, str]] = {
     name: (kind, _GUIDES["sections"][name]) for name, kind in _SECTION_KINDS.items()

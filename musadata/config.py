@@ -19,7 +19,7 @@ from musadata.asking_config import (
     UnitTestsConfig,
 )
 from musadata.errors import MusadataError
-from musadata.training_config import RewardsConfig, SamplingConfig
+from musadata.training_config import MixingConfig, RewardsConfig, SamplingConfig
 
 
 class SourceType(StrEnum):
@@ -199,6 +199,7 @@ class Config:
     unit_tests: UnitTestsConfig = field(default_factory=UnitTestsConfig)
     questions: QuestionsConfig = field(default_factory=QuestionsConfig)
     rewards: RewardsConfig = field(default_factory=RewardsConfig)
+    mixing: MixingConfig = field(default_factory=MixingConfig)
 
 
 def load_config(path: str | Path) -> Config:
@@ -273,11 +274,17 @@ _BOUNDS = {
     "sampling.speedup_weight": (0, math.inf),
     "sampling.speedup_cap": (0, math.inf),
     "sampling.first_turn_weight": (0, 1),
+    "sampling.retry_size": (0, math.inf),
+    "sampling.retry_probability": (0, 1),
+    "sampling.retry_tries": (1, 1000),
     "unit_tests.samples": (0, 100),
     "unit_tests.honest": (1, 100),
     "unit_tests.mutants": (1, 100),
     "unit_tests.least_caught": (0, 1),
     "questions.per_task": (0, 100),
+    "mixing.strength": (0, 10),
+    "mixing.least": (0.01, 1),
+    "mixing.most": (1, 100),
     "rewards.at_once": (0, 4096),
     "rewards.seconds": (0.1, math.inf),
     "rewards.batch_seconds": (0.1, math.inf),

@@ -1,6 +1,6 @@
 """The part of the configuration that says what trainers are given. It is read as a part of `musadata.config`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -22,6 +22,10 @@ class SamplingConfig:
         speedup_cap: the paper's nu_max: the most units of speedup that count.
         first_turn_weight: PrimeEcho's alpha.
         early_bonus: bonus for success, per turn, earliest first.
+        retry_size: tasks that may wait for a retry in a corpus, because no answer to them passed; the ones that came
+            first leave for those that come last. 0 for none.
+        retry_probability: that a waiting task is tried again in a round that `--retry-buffer` begins.
+        retry_tries: rounds after which a task leaves that was not solved in them.
     """
 
     turns: int = 3
@@ -31,6 +35,9 @@ class SamplingConfig:
     speedup_cap: float = 4.0
     first_turn_weight: float = 0.75
     early_bonus: tuple[float, ...] = (0.2, 0.1, 0.0)
+    retry_size: int = 1024
+    retry_probability: float = 1.0
+    retry_tries: int = 2
 
 
 @dataclass(frozen=True)
@@ -46,3 +53,22 @@ class RewardsConfig:
     at_once: int = 0
     seconds: float = 300.0
     batch_seconds: float = 1800.0
+
+
+@dataclass(frozen=True)
+class MixingConfig:
+    """How often a trainer should see a row, see `musadata.sampling.mixing`. Rows do not depend on these keys.
+
+    Attributes:
+        strength: how much operator families count in which fewer answers pass; 0 for not at all.
+        least: smallest weight of a row; 1 is the average.
+        most: largest weight of a row.
+        families: target shares of the families of `sft`.
+        operator_families: target shares of operator families, in place of measured weakness.
+    """
+
+    strength: float = 1.0
+    least: float = 0.25
+    most: float = 4.0
+    families: dict[str, float] = field(default_factory=dict, hash=False)
+    operator_families: dict[str, float] = field(default_factory=dict, hash=False)

@@ -134,3 +134,30 @@ class RlRow:
     passed: int = 0  # of them accepted
     avg_at_k: float | None = None  # passed / samples; None without samples
     pass_at_k: tuple[float, ...] = ()  # pass@1, pass@2, … pass@samples, see `musadata.sampling.pass_rate`
+
+
+class RetryState(StrEnum):
+    """Where a task is whose answers all failed."""
+
+    WAITING = "waiting"
+    SOLVED = "solved"
+    GIVEN_UP = "given up"  # after `sampling.retry_tries` rounds, or because the teacher has no answer
+    PUSHED_OUT = "pushed out"  # by later tasks: `sampling.retry_size` is reached
+
+
+@dataclass(frozen=True)
+class RetryRow:
+    """A task whose answers all failed, as a repair task: Buffered Dynamic Retry."""
+
+    retry_id: str
+    schema_version: int
+    task_id: str
+    candidate_id: str  # the failed answer that got furthest
+    state: RetryState
+    tries: int  # rounds in which it came back
+    prompt: tuple[ChatMessage, ...]  # the task, the failed answer and what the verifier said of it
+    error_class: ErrorClass
+    feedback: str
+    operator_family: OperatorFamily
+    license: str
+    split: str

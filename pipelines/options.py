@@ -34,6 +34,7 @@ class RunOptions:
         arguments: Beam's own options.
         dry_run: say what would be asked and what it would cost, and do nothing else.
         retry_failed: send requests again that failed in earlier runs.
+        retry_buffer: begin a round of retries of tasks whose answers all failed.
         preflight: look for server and device before anything is done.
     """
 
@@ -42,6 +43,7 @@ class RunOptions:
     arguments: tuple[str, ...]
     dry_run: bool = False
     retry_failed: bool = False
+    retry_buffer: bool = False
     preflight: bool = True
 
 
@@ -59,6 +61,7 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
     parser.add_argument("--dry-run", action="store_true", help="estimate requests, tokens and cost; do nothing else")
     parser.add_argument("--limit", type=int, metavar="N", help="ask the teacher about N tasks only, for a trial")
     parser.add_argument("--retry-failed", action="store_true", help="send again the requests that failed before")
+    parser.add_argument("--retry-buffer", action="store_true", help="try again the tasks whose answers all failed")
     parser.add_argument("--skip-preflight", action="store_true", help="do not look for server and device first")
     known, rest = parser.parse_known_args(argv)
     if known.unsandboxed:
@@ -72,7 +75,7 @@ def parse_options(argv: Sequence[str] | None, description: str) -> RunOptions:
         if known.limit < 1:
             raise MusadataError(f"is {known.limit}", where="--limit", remedy="give 1 or more, or leave it out")
         config = dataclasses.replace(config, limit=known.limit)
-    flags = known.dry_run, known.retry_failed, not known.skip_preflight
+    flags = known.dry_run, known.retry_failed, known.retry_buffer, not known.skip_preflight
     return RunOptions(config, absolute(known.corpus), tuple(rest), *flags)
 
 

@@ -15,6 +15,7 @@ from pipelines.estimates import print_estimates
 from pipelines.options import RunOptions
 from pipelines.outcome import check_disks, remarks_on_failures, reopen_failed, require_rows
 from pipelines.progress import JournalCounter, Watch, Watched
+from pipelines.retries import begin_round
 from pipelines.stage import Stage
 
 
@@ -45,6 +46,8 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
             if options.retry_failed:
                 reopen_failed(corpus, asking)
             done = all(stage.is_done() for stage in stages)
+            if options.retry_buffer and "stage3" in asking:
+                done = not _begin_round(corpus, done) and done
             if done:
                 for stage in stages:
                     print(f"{stage.name}: up to date", file=sys.stderr)
@@ -54,6 +57,14 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
             _run(stages, options)
             with survey(corpus, _is_record):
                 _finish(stages, options)
+
+
+def _begin_round(corpus: str, done: bool) -> bool:
+    """Begin a round of retries, unless there is work left from before."""
+    waiting = begin_round(corpus) if done else 0
+    said = f"{waiting} tasks wait for a retry" if done else "what was begun is completed first: --retry-buffer again"
+    print(f"stage3: {said}", file=sys.stderr)
+    return waiting > 0
 
 
 def _is_record(path: str) -> bool:

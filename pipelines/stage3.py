@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from musadata.config import Config
 from musadata.corpus.datasets import DATASETS
+from musadata.corpus.mixture import check_mixing
 from musadata.corpus.views import VIEWS
 from musadata.records import (
     HUMAN,
@@ -26,15 +27,18 @@ from musadata.records import (
     Trajectory,
     Verdict,
 )
-from musadata.sampling.assembly import KEEP, assemble, keep_different
+from musadata.sampling.assembly import KEEP, Conversation, assemble, keep_different
 from musadata.sampling.request_cache import RequestCache
+from musadata.sampling.retry import RetryBuffer, find_failure
 from musadata.sampling.rollout import Ask, CutShort, Judge, NotKnownYet, judge_program, run_rollout
 from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, Teacher
+from musadata.training_rows import RetryRow
 from pipelines import resources
 from pipelines.options import parse_options, run_command
 from pipelines.questions import WriteQuestions
+from pipelines.retries import count_rounds, fill_buffer, replay, retries_of_round
 from pipelines.run import run_stages
 from pipelines.stage import Stage
 from pipelines.steps import (
@@ -63,6 +67,7 @@ class Assemble(ShardStep):
     writes: ClassVar[dict[str, type]] = {
         "candidates": Candidate,
         "trajectories": Trajectory,
+        "retries": RetryRow,
         **{name: DATASETS[name].kind for name in VIEWS},
         "rejects": Reject,
     }
@@ -72,7 +77,13 @@ class Assemble(ShardStep):
         return assembly_version(self.config)
 
     def settings(self, shard: Shard) -> Any:
-        return [self.config.verifier, self.config.sampling, *asking_settings(self.config)]
+        rounds = count_rounds(self.corpus)
+        return [
+            self.config.verifier,
+            self.config.sampling,
+            *asking_settings(self.config),
+            *([{"rounds": rounds}] if rounds else []),
+        ]
 
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
@@ -85,9 +96,14 @@ class Assemble(ShardStep):
         asked = resources.teacher(self.config, self.corpus)
         teacher = asked.name
         ask, judge = cache.recall_answers(asked), cache.recall_verdicts(self.config.verifier)
-        programs = human_programs(self.corpus, shard)
-        for task, annotation in annotated_tasks(self.config, self.corpus, shard):
-            candidates, trajectories = self._assemble(task, annotation, ask, judge, teacher, out)
+        programs, tasks = human_programs(self.corpus, shard), annotated_tasks(self.config, self.corpus, shard)
+        buffer, again = self._retry(shard, tasks, ask, judge, out)
+        for task, annotation in tasks:
+            conversations = self._converse(task, annotation, ask, judge, out)
+            if again is None and (failure := find_failure(task, annotation, conversations)):
+                buffer.add(failure)
+            conversations += (again or {}).get(task.task_id, [])
+            candidates, trajectories = assemble(task, conversations, teacher, self.config.sampling)
             for sample, program in enumerate(programs.get(task.task_id, ()), start=self.config.teacher.samples):
                 attempts = judge_program(task, annotation, sample, program, self.config.seed, judge)
                 more = assemble(task, [attempts], HUMAN, self.config.sampling)
@@ -97,11 +113,29 @@ class Assemble(ShardStep):
             for reject in rejects:
                 out.reject(reject)
             _keep(task, annotation, candidates, trajectories, out)
+        for row in buffer.rows(teacher):
+            out.keep("retries", row)
 
-    def _assemble(
-        self, task: Task, annotation: Annotation, ask: Ask, judge: Judge, teacher: str, out: Writers
-    ) -> tuple[list[Candidate], list[Trajectory]]:
-        config, conversations = self.config, []
+    def _retry(
+        self, shard: Shard, tasks: Sequence[tuple[Task, Annotation]], ask: Ask, judge: Judge, out: Writers
+    ) -> tuple[RetryBuffer, dict[str, list[Conversation]] | None]:
+        """The buffer of failed tasks after all rounds, and their conversations. Without a round the buffer is empty and
+        there is None: it is filled as tasks go by."""
+        rounds = count_rounds(self.corpus)
+        if not rounds:
+            return RetryBuffer(self.config.sampling, self.config.seed, shard), None
+
+        def report(task: Task, sample: int, why: CannotAnswer, turn: int) -> None:
+            if isinstance(why, RequestFailed):
+                out.reject(_failed(task, sample, why, turn))
+            else:
+                out.reject(_unanswered(task, sample, str(why)))
+
+        buffer = fill_buffer(self.config, shard, tasks, ask, judge)
+        return buffer, replay(buffer, rounds, self.config.sampling.turns, self.config.seed, ask, judge, report)
+
+    def _converse(self, task: Task, annotation: Annotation, ask: Ask, judge: Judge, out: Writers) -> list[Conversation]:
+        config, conversations = self.config, list[Conversation]()
         for sample in range(config.teacher.samples):
             out.funnel.came_in("generate")
             try:
@@ -117,7 +151,7 @@ class Assemble(ShardStep):
                 continue
             out.funnel.went_on("generate")
             conversations.append(attempts)
-        return assemble(task, conversations, teacher, config.sampling)
+        return conversations
 
 
 def _keep(
@@ -193,7 +227,16 @@ class RolloutStep(ABC):
             with resources.request_cache(self.config, self.corpus, Assemble.stage) as cache:
                 for _ in concurrently(_as_far_as_known, self._conversations(shard, cache), threads, shared):
                     pass
+                for number in range(1, count_rounds(self.corpus) + 1):
+                    again = self._retries(shard, number, cache)
+                    for _ in concurrently(_as_far_as_known, again, threads, shared):
+                        pass
         return shard
+
+    def _retries(self, shard: Shard, number: int, cache: RequestCache) -> Sequence[Callable[[], object]]:
+        tasks = annotated_tasks(self.config, self.corpus, shard)
+        recall = cache.recall_answers(self.teacher()), cache.recall_verdicts(self.config.verifier)
+        return retries_of_round(self.config, shard, tasks, number, recall, self.abilities(cache))
 
     def threads(self) -> ThreadPoolExecutor | None:
         """The threads that all shards of this process share; None for some of each shard's own."""
@@ -290,6 +333,9 @@ class Stage3(Stage):
     makes = "candidates"
     asks = True
 
+    def check(self) -> None:
+        check_mixing(self.config)
+
     def expand(self, shards: "beam.PCollection[Shard | Undone]") -> "beam.PCollection[Commit | Undone]":
         import apache_beam as beam
 
@@ -302,7 +348,7 @@ class Stage3(Stage):
             shards |= "Converse" >> EachShard(Converse(config, corpus, workers).run, together)
             return self._finish(shards, together)
         on_device = config.verifier.backend in resources.DEVICE_BACKENDS
-        for turn in range(1, config.sampling.turns + 1):
+        for turn in range(1, config.sampling.turns * (1 + count_rounds(corpus)) + 1):
             shards |= f"Ask {turn}" >> EachShard(AskTeacher(config, corpus).run, together)
             execute: beam.PTransform = EachShard(Execute(config, corpus).run)
             if on_device:

@@ -16,12 +16,13 @@ from musadata.corpus.manifest import (
     describe_splits,
     write_manifest,
 )
+from musadata.corpus.mixture import MIXTURE, describe_mixture
 from musadata.corpus.report import REPORT, render_report
 from musadata.corpus.spending import describe_spending
 from musadata.storage import files
 
-PAGES = (CARD, DATASET_INFO, CROISSANT, REPORT)
-COUNTED = ("balance", "splits", "pass_rates")  # what of a manifest is counted over rows
+PAGES = (CARD, DATASET_INFO, CROISSANT, REPORT, MIXTURE)
+COUNTED = ("balance", "splits", "pass_rates", "mixing")  # what of a manifest is counted over rows
 
 
 def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def publish(corpus: str, config: Any, *, shards: int | None = None) -> dict[str,
     manifest["balance"] = describe_balance(opened.paths("tasks"), config)
     manifest["splits"] = describe_splits(opened.paths("tasks"))
     manifest["pass_rates"] = describe_pass_rates(opened.paths("tasks"), opened.paths("candidates"))
-    for name, data in _render_pages(opened, manifest).items():
+    for name, data in _render_pages(opened, manifest, config).items():
         files.write_if_changed(files.join(corpus, name), data)
     write_manifest(corpus, manifest)  # last, so that it never speaks for older pages
     return manifest
@@ -60,12 +61,16 @@ def _published(corpus: str) -> dict[str, Any]:
     return manifest if isinstance(manifest, dict) and set(COUNTED) <= set(manifest) else {}
 
 
-def _render_pages(corpus: Corpus, manifest: dict[str, Any]) -> dict[str, bytes]:
+def _render_pages(corpus: Corpus, manifest: dict[str, Any], config: Any) -> dict[str, bytes]:
+    """All pages; what they say of the mixture goes into the manifest too."""
     from musadata.corpus.query import connect  # its import takes long, and where nothing has changed it is not needed
 
     connection = connect(corpus.path)
     facts = collect_facts(connection)
+    mixture = describe_mixture(connection, config)
+    manifest["mixing"] = {name: mixture[name] for name in ("measured", "achieved")}
     return {
+        MIXTURE: json.dumps(mixture, indent=1).encode() + b"\n",
         CARD: render_card(manifest, facts).encode(),
         DATASET_INFO: render_dataset_info(manifest).encode(),
         CROISSANT: render_croissant(manifest, [license for license, _ in facts.licenses]),

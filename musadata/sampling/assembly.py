@@ -28,12 +28,14 @@ def assemble(
     defaults. No candidate is kept yet, see `keep_different`.
     """
     chains = [_chain(task, conversation, teacher, config) for conversation in conversations]
-    candidates = [candidate for chain in chains for candidate in chain]
+    candidates: dict[str, Candidate] = {}
+    for candidate in (one for chain in chains for one in chain):
+        candidates.setdefault(candidate.candidate_id, candidate)  # a retry begins with one of an earlier conversation
     trajectories = [
         _trajectory(task, conversation, chain, teacher, config)
         for conversation, chain in zip(conversations, chains, strict=True)
     ]
-    return candidates, trajectories
+    return list(candidates.values()), trajectories
 
 
 def keep_different(candidates: Sequence[Candidate], config: SamplingConfig) -> tuple[list[Candidate], list[Reject]]:
@@ -70,6 +72,14 @@ def _chain(task: Task, conversation: Conversation, teacher: str, config: Samplin
     return chain
 
 
+def candidate_id(task: Task, attempt: Attempt, teacher: str) -> str:
+    """The id of an attempt's candidate; `teacher` holds where the answer does not say who gave it."""
+    request, answer = attempt.request, attempt.answer
+    source = extract(answer.text).source or answer.text
+    about = task.task_id, answer.teacher or teacher, request.sample, request.turn, source
+    return content_id("candidate", *about)
+
+
 def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, config: SamplingConfig) -> Candidate:
     request, answer, verdict = attempt.request, attempt.answer, attempt.verdict
     source = extract(answer.text).source or answer.text
@@ -77,7 +87,7 @@ def _candidate(task: Task, attempt: Attempt, parent_id: str, teacher: str, confi
     teacher = answer.teacher or teacher
     parts = reward_parts(verdict.error_class, verdict.test_share, verdict.speedup, config)
     return Candidate(
-        candidate_id=content_id("candidate", task.task_id, teacher, request.sample, request.turn, source),
+        candidate_id=candidate_id(task, attempt, teacher),
         schema_version=SCHEMA_VERSION,
         task_id=task.task_id,
         sample=request.sample,

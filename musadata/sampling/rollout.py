@@ -1,10 +1,11 @@
 """One conversation with a teacher: ask, judge, and ask again with the verifier's feedback."""
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from musadata.records import Annotation, ErrorClass, Task, Verdict
+from musadata.records import Annotation, ErrorClass, ReasoningStep, Task, Verdict
 from musadata.teacher.prompts import render_generation, render_repair
 from musadata.teacher.protocol import Answer, Request, RequestFailed, RequestKind
 from musadata.training_rows import ChatMessage
@@ -47,16 +48,55 @@ def run_rollout(
         CutShort: the request of a later turn failed.
         NotKnownYet: passed on from `ask` and `judge`.
     """
-    reasoning = annotation.reasoning if annotation.grounded else ()  # a contradicted analysis misleads
-    messages = render_generation(task, annotation.traces, reasoning)
-    attempts: list[Attempt] = []
-    for turn in range(1, turns + 1):
+    messages = render_generation(task, annotation.traces, _reasoning(annotation))
+    return _go_on(task, annotation, sample, range(1, turns + 1), seed, messages, [], ask, judge)
+
+
+def retry_rollout(
+    task: Task, annotation: Annotation, failed: Attempt, sample: int, turns: int, seed: int, ask: Ask, judge: Judge
+) -> list[Attempt]:
+    """A conversation that begins with an answer that failed in another one, and goes on with its repair.
+
+    The failed answer counts as the first turn, whatever was said before it, and at least one more is asked for.
+
+    Raises:
+        CannotAnswer, CutShort, NotKnownYet: see `run_rollout`.
+    """
+    question = tuple(takewhile(lambda message: message.role != "assistant", failed.request.messages))
+    first = replace(failed, request=replace(failed.request, messages=question))
+    more = range(2, max(2, turns) + 1)
+    return _go_on(task, annotation, sample, more, seed, repair_prompt(first), [first], ask, judge)
+
+
+def repair_prompt(failed: Attempt) -> tuple[ChatMessage, ...]:
+    """The request to repair an answer, from what the verifier said of it."""
+    answer = ChatMessage("assistant", failed.answer.text)
+    return (*failed.request.messages, answer, *render_repair(failed.verdict.feedback))
+
+
+def _reasoning(annotation: Annotation) -> tuple[ReasoningStep, ...]:
+    return annotation.reasoning if annotation.grounded else ()  # a contradicted analysis misleads
+
+
+def _go_on(
+    task: Task,
+    annotation: Annotation,
+    sample: int,
+    turns: Iterable[int],
+    seed: int,
+    messages: tuple[ChatMessage, ...],
+    attempts: list[Attempt],
+    ask: Ask,
+    judge: Judge,
+) -> list[Attempt]:
+    """`attempts` with those of these turns."""
+    for turn in turns:
         request = Request(
             kind=RequestKind.GENERATE if turn == 1 else RequestKind.REPAIR,
             task=task,
             traces=annotation.traces,
             messages=messages,
-            reasoning=reasoning,
+            reasoning=_reasoning(annotation),
             sample=sample,
             turn=turn,
             seed=request_seed(seed, task.task_id, sample, turn),
@@ -71,7 +111,7 @@ def run_rollout(
         attempts.append(Attempt(request, answer, verdict))
         if verdict.accepted or verdict.error_class is ErrorClass.INFRA:  # nothing was said that could be repaired
             break
-        messages = (*messages, ChatMessage("assistant", answer.text), *render_repair(verdict.feedback))
+        messages = repair_prompt(attempts[-1])
     return attempts
 
 

@@ -47,6 +47,7 @@ from musadata.rows import content_id
 from musadata.storage.commits import ensure_commit, input_hashes, require_commit
 from musadata.storage.shards import Shard, ShardWriter, SplitWriter, deal
 from musadata.teacher.prompts import STEPS
+from musadata.training_rows import ChatMessage, RetryRow, RetryState
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 PLAIN = {str: st.text(max_size=40), int: INT64, float: st.floats(allow_nan=False), bool: st.booleans()}
@@ -301,7 +302,7 @@ def build_corpus(path: str, tasks: int = 14) -> None:
 
 
 def _sampled(tasks: list[Task], annotations: list[Annotation]) -> dict[str, list]:
-    made = ("candidates", "trajectories", "unit_tests", "questions", "sft", "rft", "preferences", "rl")
+    made = ("candidates", "trajectories", "unit_tests", "questions", "retries", "sft", "rft", "preferences", "rl")
     rows: dict[str, list] = {name: [] for name in made}
     for task, annotation in zip(tasks, annotations, strict=True):
         played = [converse(task, sample, outcomes) for sample, outcomes in enumerate(CONVERSATIONS)]
@@ -311,6 +312,7 @@ def _sampled(tasks: list[Task], annotations: list[Annotation]) -> dict[str, list
         rows["trajectories"] += trajectories
         rows["unit_tests"].append(_unit_test(task, candidates))
         rows["questions"].append(_question(task))
+        rows["retries"].append(_retry(task, candidates))
         rows["sft"] += sft_rows(task, annotation, candidates, trajectories)
         rows["rft"] += rft_rows(task, annotation, candidates, trajectories)
         rows["preferences"] += preference_rows(task, annotation, candidates, trajectories)
@@ -324,6 +326,18 @@ def _unit_test(task: Task, candidates: list[Candidate]) -> UnitTest:
     source, names = "def test_values(reference, candidate): ...\n", ("test_values",)
     about = (f"unit_test-{task.task_id}", 1, task.task_id, 0, source, names, (right.candidate_id,), (mutant,), 1.0)
     return UnitTest(*about, "emulated", task.operator_family, "compiler", task.split)
+
+
+def _retry(task: Task, candidates: list[Candidate]) -> RetryRow:
+    wrong = next(one for one in candidates if not one.accepted)
+    prompt = (
+        ChatMessage("user", "Write it."),
+        ChatMessage("assistant", wrong.source),
+        ChatMessage("user", "Repair it."),
+    )
+    about = (f"retry-{task.task_id}", 1, task.task_id, wrong.candidate_id, RetryState.SOLVED, 1, prompt)
+    rest = (ErrorClass.CORRECTNESS, wrong.feedback, task.operator_family, task.provenance.license, task.split)
+    return RetryRow(*about, *rest)
 
 
 def _question(task: Task) -> Question:
