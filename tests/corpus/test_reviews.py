@@ -10,7 +10,7 @@ from musadata.corpus.views.diagnoses import diagnosis_rows
 from musadata.corpus.views.optimisation import optimisation_rows
 from musadata.corpus.views.reviews import review_rows
 from musadata.corpus.views.symptoms import describe_symptom
-from musadata.records import Finding, Timing
+from musadata.records import ErrorClass, Finding, Timing
 from musadata.teacher.compiler.faults import KINDS
 from musadata.teacher.fault_words import describe_fault
 
@@ -143,6 +143,27 @@ def test_places_are_named_by_their_function(line, place):
 
 def test_comments_and_layout_are_no_change():
     assert list_changes(RIGHT, RIGHT.replace(GUARD, f"    // past the end\n\n    {GUARD}")) == ()
+
+
+def test_a_call_that_a_try_encloses_is_one_change():
+    call = "        return extension.twice_cuda(x)\n"
+    guarded = f"        try:\n    {call}        except RuntimeError:\n            return 2 * x\n"
+    (change,) = list_changes(RIGHT.replace(call, guarded), RIGHT)
+    assert [line.text for line in change.old] == [line.strip() for line in guarded.splitlines()]
+    assert [line.text for line in change.new] == [call.strip()]
+
+
+def test_an_import_that_a_cheat_needs_is_not_its_place(mended):
+    task, annotation, candidates, trajectories = mended
+    cheat = RIGHT.replace("extension.twice_cuda(x)", "F.relu(x)").replace("import torch\n", "import torch\nimport F\n")
+    wrong = dataclasses.replace(candidates[1], source=cheat, fault="", error_class=ErrorClass.CHEATING)
+    (row,) = diagnosis_rows(task, annotation, [candidates[0], wrong, candidates[2]], _last_two(trajectories))
+    assert "`return F.relu(x)`" in row.completion[0].content and "import F" not in row.completion[0].content
+
+
+def _last_two(trajectories):
+    (whole,) = trajectories
+    return [dataclasses.replace(whole, candidates=whole.candidates[1:], turns=whole.turns[1:])]
 
 
 def test_every_kind_of_fault_has_words_for_a_review():

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from musadata.syntax import parse
 
 _HEAD = re.compile(r"^(?!#|//|using |namespace |return\b)[\w:<>,&*\s]*?\b(\w+)\s*\(")
+_GAP = 1  # common lines between two changes that are one, such as a call that a try encloses
 _BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
 _COMMENT = re.compile(r"^\s*(//|#(?!include|define|pragma|if|endif|else))")
 
@@ -34,10 +35,16 @@ def list_changes(old: str, new: str) -> tuple[Change, ...]:
     """The places in which two programs differ, without comments, empty lines and indentation."""
     left, right = _lines(old), _lines(new)
     matcher = SequenceMatcher(a=[one.text for one in left], b=[one.text for one in right], autojunk=False)
+    spans: list[tuple[int, int, int, int]] = []
+    for kind, first, last, start, end in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        if spans and first - spans[-1][1] <= _GAP:
+            first, _, start, _ = spans.pop()
+        spans.append((first, last, start, end))
     return tuple(
         Change(tuple(left[first:last]), tuple(right[start:end]), left[first - 1] if first else Line(0, ""))
-        for kind, first, last, start, end in matcher.get_opcodes()
-        if kind != "equal"
+        for first, last, start, end in spans
     )
 
 

@@ -43,7 +43,17 @@ def list_steps(answers: Sequence[Sampled]) -> list[Step]:
 def _step(one: Candidate, other: Candidate) -> Step:
     left = other.fault.split("+") if other.fault else []
     mended = [name for name in one.fault.split("+") if name and name not in left]
-    return Step(one, other, list_changes(one.source, other.source), mended[0] if len(mended) == 1 else "")
+    return Step(one, other, _telling_changes(one.source, other.source), mended[0] if len(mended) == 1 else "")
+
+
+def _telling_changes(wrong: str, right: str) -> tuple[Change, ...]:
+    """Without those of imports, where there are others: what is imported only follows from them."""
+    changes = list_changes(wrong, right)
+    return tuple(change for change in changes if not _only_imports(change)) or changes
+
+
+def _only_imports(change: Change) -> bool:
+    return all(line.text.startswith(("import ", "from ")) for line in (*change.old, *change.new))
 
 
 def _is_small(step: Step) -> bool:
@@ -54,7 +64,7 @@ def _is_small(step: Step) -> bool:
 
 def lines_at_fault(wrong: str, right: str) -> list[int]:
     """1-based, in the wrong program: the lines that were replaced, or the line after which something is missing."""
-    return [line.number for change in list_changes(wrong, right) for line in change.old or (change.before,)]
+    return [line.number for change in _telling_changes(wrong, right) for line in change.old or (change.before,)]
 
 
 def place_of(change: Change, step: Step) -> str:
