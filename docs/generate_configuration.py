@@ -19,6 +19,8 @@ import yaml
 from musadata.config import (
     Config,
     MixingConfig,
+    PortsConfig,
+    ProfilingConfig,
     QuestionsConfig,
     RequestsConfig,
     RewardsConfig,
@@ -58,6 +60,8 @@ _SECTION_KINDS = {
     "questions": QuestionsConfig,
     "rewards": RewardsConfig,
     "mixing": MixingConfig,
+    "profiling": ProfilingConfig,
+    "ports": PortsConfig,
 }
 SECTIONS: dict[str, tuple[Any, str]] = {
     name: (kind, _GUIDES["sections"][name]) for name, kind in _SECTION_KINDS.items()

@@ -19,7 +19,7 @@ from musadata.asking_config import (
     UnitTestsConfig,
 )
 from musadata.errors import MusadataError
-from musadata.training_config import MixingConfig, RewardsConfig, SamplingConfig
+from musadata.training_config import MixingConfig, PortsConfig, ProfilingConfig, RewardsConfig, SamplingConfig
 
 
 class SourceType(StrEnum):
@@ -200,6 +200,8 @@ class Config:
     questions: QuestionsConfig = field(default_factory=QuestionsConfig)
     rewards: RewardsConfig = field(default_factory=RewardsConfig)
     mixing: MixingConfig = field(default_factory=MixingConfig)
+    profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
+    ports: PortsConfig = field(default_factory=PortsConfig)
 
 
 def load_config(path: str | Path) -> Config:
@@ -286,6 +288,9 @@ _BOUNDS = {
     "mixing.least": (0.01, 1),
     "mixing.most": (1, 100),
     "rewards.at_once": (0, 4096),
+    "profiling.share": (0.0, 1.0),
+    "profiling.accesses": (1, 10**9),
+    "ports.per_task": (0, 100),
     "rewards.seconds": (0.1, math.inf),
     "rewards.batch_seconds": (0.1, math.inf),
 }

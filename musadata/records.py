@@ -469,6 +469,30 @@ class Trajectory:
     turns: tuple[Turn, ...] = ()
 
 
+class PortVerdict(StrEnum):
+    """What is known of a ported program."""
+
+    NOT_RUN = "not run"  # no device of that platform judged it
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True)
+class Port:
+    """An accepted candidate in the form for MUSA. `changes`: each name that became another one, as "cuda → musa"."""
+
+    port_id: str
+    schema_version: int
+    task_id: str
+    candidate_id: str
+    source: str
+    changes: tuple[str, ...]
+    verdict: PortVerdict
+    operator_family: OperatorFamily
+    license: str
+    teacher: str  # of the candidate
+    split: str
+
+
 @dataclass(frozen=True)
 class Reject:
     """What a step dropped, and why. Nothing disappears."""

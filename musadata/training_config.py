@@ -41,6 +41,30 @@ class SamplingConfig:
 
 
 @dataclass(frozen=True)
+class ProfilingConfig:
+    """Rows that teach to read a kernel's counters. The emulated backend counts them; others make no such rows.
+
+    Attributes:
+        share: of the tasks, of which one accepted candidate is profiled; 0 for none.
+        accesses: of threads that are counted in a call at the most; launches beyond them are not profiled.
+    """
+
+    share: float = 0.5
+    accesses: int = 2_000_000
+
+
+@dataclass(frozen=True)
+class PortsConfig:
+    """Accepted candidates in the form for MUSA.
+
+    Attributes:
+        per_task: how many are ported at the most, those first that were kept; 0 for none.
+    """
+
+    per_task: int = 16
+
+
+@dataclass(frozen=True)
 class RewardsConfig:
     """How the reward function judges answers during training, see `musadata.rewards`. Rows do not depend on these keys.
 

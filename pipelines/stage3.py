@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from musadata.config import Config
+from musadata.config import BackendType, Config
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.mixture import check_mixing
 from musadata.corpus.views import VIEWS
@@ -37,6 +37,8 @@ from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Requ
 from musadata.training_rows import RetryRow
 from pipelines import resources
 from pipelines.options import parse_options, run_command
+from pipelines.ports import PortKernels
+from pipelines.profiling import ProfileKernels
 from pipelines.questions import WriteQuestions
 from pipelines.retries import count_rounds, fill_buffer, replay, retries_of_round
 from pipelines.run import run_stages
@@ -385,6 +387,10 @@ class Stage3(Stage):
             steps.append(TestKernels(self.config, self.corpus, workers))
         if self.config.questions.per_task:
             steps.append(WriteQuestions(self.config, self.corpus))
+        if self.config.ports.per_task:
+            steps.append(PortKernels(self.config, self.corpus))
+        if self.config.profiling.share and self.config.verifier.backend is BackendType.EMULATED:
+            steps.append(ProfileKernels(self.config, self.corpus, workers))
         return steps
 
     def is_done(self) -> bool:

@@ -53,6 +53,19 @@ def tests_version(config: Config) -> str:
     return "-".join((made, annotation_version(config.teacher), verdicts_version(config.verifier)))
 
 
+def profiles_version(config: Config) -> str:
+    """Of profiles: how accesses are counted, and what is said about them."""
+    made = code_version(("musadata.sampling.profiling.profiles", "musadata.corpus.views.supervised"))
+    return "-".join((made, verdicts_version(config.verifier)))
+
+
+def ports_version() -> str:
+    """Of ports to MUSA, and of the rows that teach them."""
+    return code_version(
+        ("musadata.sampling.ports", "musadata.corpus.views.supervised", "musadata.corpus.views.translation")
+    )
+
+
 def questions_version(config: Config) -> str:
     """Of questions and answers, and of their check."""
     made = code_version(("musadata.sampling.questions", "musadata.corpus.views.knowledge"))

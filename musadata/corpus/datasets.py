@@ -33,6 +33,7 @@ DATASETS: dict[str, Dataset] = {
         Dataset("unit_tests", records.UnitTest, "unit_test_id", "tests that pass right kernels and fail wrong ones"),
         Dataset("questions", records.Question, "question_id", "questions about tasks and kernels, with their facts"),
         Dataset("retries", training_rows.RetryRow, "retry_id", "tasks whose answers all failed, as repair tasks"),
+        Dataset("ports", records.Port, "port_id", "accepted candidates in the form for MUSA"),
         Dataset("sft", training_rows.SftRow, "sft_id", "supervised fine-tuning: prompt and completion", True),
         Dataset("rft", training_rows.RftRow, "rft_id", "rejection-sampled fine-tuning: accepted answers", True),
         Dataset("preferences", training_rows.PreferenceRow, "preference_id", "accepted against failed answers", True),

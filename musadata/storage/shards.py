@@ -287,6 +287,7 @@ _STAGE_OF = {
     "trajectories": "stage3",
     "unit_tests": "stage3",
     "questions": "stage3",
+    "ports": "stage3",
     "sft": "stage3",
     "rft": "stage3",
     "preferences": "stage3",

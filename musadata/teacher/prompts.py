@@ -97,6 +97,27 @@ def _render_question(template: str, task: Task, traces: Sequence[Trace], **more:
     return ChatMessage("system", _fill("system")), ChatMessage("user", question)
 
 
+def render_profile(
+    code: str, launch: str, inputs: Sequence[InputSpec], device: str, origin: str, table: str
+) -> tuple[ChatMessage, ...]:
+    """The request for a diagnosis of one launch from its counters; `origin` says how they were counted."""
+    arguments = ", ".join(map(_describe_input, inputs)) or "no arguments"
+    facts = {"launch": launch, "arguments": arguments, "device": device, "origin": origin, "table": table}
+    question = _fill("profile", code=code.strip(), fence=_fence(code), **facts)
+    return ChatMessage("system", _fill("system")), ChatMessage("user", question)
+
+
+def render_port(program: str) -> tuple[ChatMessage, ...]:
+    """The request for a program's port to MUSA."""
+    question = _fill("port", program=program.strip(), fence=_fence(program))
+    return ChatMessage("system", _fill("system")), ChatMessage("user", question)
+
+
+def render_port_of_files(files: str) -> tuple[ChatMessage, ...]:
+    """The request for the port of some files, each with its path."""
+    return ChatMessage("system", _fill("system")), ChatMessage("user", _fill("port_files", files=files))
+
+
 def render_repair(feedback: str) -> tuple[ChatMessage, ...]:
     """The next question of a conversation whose last answer was not accepted."""
     return (ChatMessage("user", _fill("repair", feedback=feedback.strip())),)

@@ -44,6 +44,7 @@ from musadata.records import (
     VerifyStage,
 )
 from musadata.rows import content_id
+from musadata.sampling.ports import port_candidates
 from musadata.storage.commits import ensure_commit, input_hashes, require_commit
 from musadata.storage.shards import Shard, ShardWriter, SplitWriter, deal
 from musadata.teacher.prompts import STEPS
@@ -302,7 +303,18 @@ def build_corpus(path: str, tasks: int = 14) -> None:
 
 
 def _sampled(tasks: list[Task], annotations: list[Annotation]) -> dict[str, list]:
-    made = ("candidates", "trajectories", "unit_tests", "questions", "retries", "sft", "rft", "preferences", "rl")
+    made = (
+        "candidates",
+        "trajectories",
+        "unit_tests",
+        "questions",
+        "retries",
+        "ports",
+        "sft",
+        "rft",
+        "preferences",
+        "rl",
+    )
     rows: dict[str, list] = {name: [] for name in made}
     for task, annotation in zip(tasks, annotations, strict=True):
         played = [converse(task, sample, outcomes) for sample, outcomes in enumerate(CONVERSATIONS)]
@@ -313,6 +325,7 @@ def _sampled(tasks: list[Task], annotations: list[Annotation]) -> dict[str, list
         rows["unit_tests"].append(_unit_test(task, candidates))
         rows["questions"].append(_question(task))
         rows["retries"].append(_retry(task, candidates))
+        rows["ports"] += port_candidates(task, candidates, 1)
         rows["sft"] += sft_rows(task, annotation, candidates, trajectories)
         rows["rft"] += rft_rows(task, annotation, candidates, trajectories)
         rows["preferences"] += preference_rows(task, annotation, candidates, trajectories)

@@ -1,0 +1,1 @@
+"""Profiling rows: counters of a kernel, and a diagnosis whose every figure follows from them."""

@@ -1,0 +1,180 @@
+"""What limits a kernel, by its counters: every problem with the figures that show it, the costliest first.
+
+Costs are in sectors of 32 bytes. A wavefront of shared memory takes the time of four, since a multiprocessor moves 128
+bytes of either a cycle. Shares that are not moved but waited for (idle lanes) count as half of what they idle through.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from musadata.sampling.profiling import metrics as names
+from musadata.sampling.profiling.kernel_code import KernelCode
+from musadata.sampling.profiling.metrics import Counters, Pointer
+
+WAVEFRONT = 4  # sectors
+LEAST_SHARE = 0.15  # of the launch's whole cost, below which a problem is not worth a word
+SCATTERED = 1.5  # times as many sectors as the bytes would fit in
+CACHED = 128  # sectors that the first cache holds whatever else a block reads
+BROADCAST = 3  # sectors a request, below which lanes mostly read the same
+REPEATED = 4.0  # times that the same sector is asked for
+TURNS = 4  # accesses of a thread from which on it walks along a row
+_TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that costs time. `kind` names its wording; `values` are what that says."""
+
+    kind: str
+    cost: float
+    values: dict[str, Any]
+
+
+def total_cost(counters: Counters) -> float:
+    """What all accesses of a launch cost."""
+    wavefronts = sum(counters.get(names.wavefronts_name(operation)) for operation in ("load", "store"))
+    return counters.get(names.SECTORS) + WAVEFRONT * wavefronts
+
+
+def find_problems(counters: Counters, code: KernelCode) -> list[Problem]:
+    """The problems that are worth a word; none if the kernel does what it has to."""
+    found = [problem for find in _FINDERS for problem in find(counters, code)]
+    least = LEAST_SHARE * total_cost(counters)
+    return sorted((one for one in found if one.cost >= least), key=lambda one: (-one.cost, one.kind))
+
+
+def _scattered(counters: Counters, code: KernelCode) -> list[Problem]:
+    found = []
+    for one in counters.pointers:
+        is_broadcast = one.sectors < BROADCAST * one.requests
+        if one.name and not is_broadcast and one.sectors >= SCATTERED * one.least_sectors > 0:
+            kind = "strided" if one.sectors < 8 * one.requests else _how_scattered(one, counters)
+            found.append(Problem(kind, one.sectors - one.least_sectors, _describe(counters, one)))
+    if not counters.pointers and counters.get(names.SECTORS) >= SCATTERED * counters.get(names.LEAST_SECTORS) > 0:
+        sectors, least = counters.get(names.SECTORS), counters.get(names.LEAST_SECTORS)
+        found.append(Problem("scattered", sectors - least, {"sectors": sectors, "least": least}))
+    return found
+
+
+def _how_scattered(one: Pointer, counters: Counters) -> str:
+    """Whether a lane walks along the memory that it begins at, or each access of the warp is somewhere else."""
+    if one.operation == "store":
+        return "scattered_stores"
+    busy = counters.get(names.THREADS) - counters.get(names.IDLE)
+    return "rows" if one.sectors >= 2 * one.different_sectors and one.lanes >= TURNS * busy else "transposed"
+
+
+def _describe(counters: Counters, one: Pointer) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "operations": "loads from" if one.operation == "load" else "stores to",
+        "requests": one.requests,
+        "sectors": one.sectors,
+        "least": one.least_sectors,
+        "different": one.different_sectors,
+        "all_sectors": counters.get(names.SECTORS),
+    }
+
+
+def _repeated(counters: Counters, code: KernelCode) -> list[Problem]:
+    """Loads that ask for the same sectors again, beyond what caches hold for certain."""
+    found = []
+    tiles = "__shared__" in code.text
+    for one in counters.pointers:
+        is_load = one.operation == "load" and bool(one.name) and one.different_sectors > CACHED
+        is_scattered = one.sectors >= SCATTERED * one.least_sectors
+        if is_load and not is_scattered and one.sectors >= REPEATED * one.different_sectors:
+            kind = "tiles" if tiles else "repeated"
+            found.append(Problem(kind, (one.sectors - one.different_sectors) / 2, _describe(counters, one)))
+    return found
+
+
+def _conflicts(counters: Counters, code: KernelCode) -> list[Problem]:
+    found = []
+    for operation in ("load", "store"):
+        wavefronts = counters.get(names.wavefronts_name(operation))
+        conflicts = counters.get(names.conflicts_name(operation))
+        if conflicts >= 0.25 * wavefronts > 0:
+            tile = _TILE.search(code.text)
+            kind = "conflicts_tile" if tile and _NUMBER.fullmatch(tile[3].strip()) else "conflicts"
+            values = {"operation": operation, "wavefronts": wavefronts, "conflicts": conflicts}
+            if tile and kind == "conflicts_tile":
+                values |= {"tile": tile[0].split(None, 2)[2], "padded": f"{tile[1]}[{tile[2]}][{int(tile[3]) + 1}]"}
+            found.append(Problem(kind, WAVEFRONT * conflicts, values))
+    return found
+
+
+def _exchange(counters: Counters, code: KernelCode) -> list[Problem]:
+    """Reductions of a block whose threads have little to reduce."""
+    requests, loads = counters.get(names.REQUESTS), counters.get(names.requests_name("load"))
+    collectives, barriers = counters.get(names.COLLECTIVES), counters.get(names.BARRIERS)
+    if not (collectives and barriers) or 2 * loads > requests:
+        return []
+    wavefronts = sum(counters.get(names.wavefronts_name(operation)) for operation in ("load", "store"))
+    values = {"requests": requests, "loads": loads, "barriers": barriers, "collectives": collectives}
+    values |= {"lanes": counters.get(names.LANES), "threads": counters.get(names.THREADS)}
+    return [Problem("exchange", WAVEFRONT * wavefronts, values)]
+
+
+def _divergent(counters: Counters, code: KernelCode) -> list[Problem]:
+    if _exchange(counters, code):
+        return []  # of which most of it comes
+    requests, divergent = counters.get(names.REQUESTS), counters.get(names.DIVERGENT)
+    lanes = counters.get(names.LANES)
+    if not requests or divergent < 0.25 * requests:
+        return []
+    lost = 1 - lanes / (names.WARP * requests)
+    values = {"requests": requests, "divergent": divergent, "lanes": lanes}
+    return [Problem("divergent", lost * divergent / requests * total_cost(counters) / 2, values)]
+
+
+def _idle(counters: Counters, code: KernelCode) -> list[Problem]:
+    threads, idle = counters.get(names.THREADS), counters.get(names.IDLE)
+    if not threads or idle < 0.25 * threads:
+        return []
+    kind = "idle_in_one_block" if counters.blocks == 1 else "idle"
+    values = {"threads": threads, "idle": idle, "blocks": counters.blocks, "block": counters.threads}
+    return [Problem(kind, idle / threads * total_cost(counters) / 2, values)]
+
+
+def _atomics(counters: Counters, code: KernelCode) -> list[Problem]:
+    requests, turns = counters.get(names.ATOMICS), counters.get(names.TURNS)
+    if not requests or turns < 2 * requests:
+        return []
+    return [Problem("atomics", float(turns), {"requests": requests, "turns": turns})]
+
+
+def _occupancy(counters: Counters, code: KernelCode) -> list[Problem]:
+    warps = -(-counters.threads // names.WARP)
+    shared, blocks = counters.get(names.LIMIT_SHARED), counters.get(names.LIMIT_BLOCKS)
+    resident = int(min(shared, blocks, counters.get(names.LIMIT_WARPS)))
+    if not resident or resident * warps > names.SM_WARPS / 2:
+        return []
+    kind = "occupancy_shared" if shared < blocks else "occupancy_blocks"
+    values = {"resident": resident, "warps": warps, "most": names.SM_WARPS}
+    return [Problem(kind, (1 - resident * warps / names.SM_WARPS) * total_cost(counters) / 3, values)]
+
+
+def _serial(counters: Counters, code: KernelCode) -> list[Problem]:
+    """Long work in few blocks."""
+    threads, lanes = counters.get(names.THREADS), counters.get(names.LANES)
+    if not threads or counters.blocks >= names.MULTIPROCESSORS or lanes < 128 * threads:
+        return []
+    values = {"blocks": counters.blocks, "most": names.MULTIPROCESSORS, "threads": threads, "lanes": lanes}
+    return [Problem("serial", (1 - counters.blocks / names.MULTIPROCESSORS) * total_cost(counters) / 3, values)]
+
+
+_FINDERS: tuple[Callable[[Counters, KernelCode], list[Problem]], ...] = (
+    _scattered,
+    _repeated,
+    _conflicts,
+    _exchange,
+    _divergent,
+    _idle,
+    _atomics,
+    _occupancy,
+    _serial,
+)

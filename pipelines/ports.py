@@ -1,0 +1,65 @@
+"""A step of stage 3: accepted candidates in the form for MUSA, and the rows that teach to translate."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from musadata.corpus.views.supervised import make_sft
+from musadata.corpus.views.translation import translate_kernel
+from musadata.records import Candidate, Kernel, Port, Reject, Task
+from musadata.sampling.ports import FAMILY, STEP, describe_port, port_candidates
+from musadata.storage.commits import Commit, require_commit
+from musadata.storage.shards import Shard, read_shard
+from musadata.teacher.prompts import render_port
+from musadata.training_rows import SftRow
+from pipelines.steps import ShardStep, Writers, annotated_tasks, candidates_by_task
+from pipelines.versions import ports_version
+
+
+@dataclass(frozen=True)
+class PortKernels(ShardStep):
+    """Ports every accepted candidate of a task; the first port is a row to learn from."""
+
+    stage: ClassVar[str] = "stage3.ports"
+    part: ClassVar[str] = "ports"
+    writes: ClassVar[dict[str, type]] = {"ports": Port, "sft": SftRow, "rejects": Reject}
+    funnel: ClassVar[tuple[str, ...]] = (STEP,)
+
+    def code(self) -> str:
+        return ports_version()
+
+    def settings(self, shard: Shard) -> Any:
+        return [self.config.ports, self.config.limit]
+
+    def inputs(self, shard: Shard) -> list[Commit]:
+        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2", "stage3")]
+
+    def process(self, shard: Shard, out: Writers) -> None:
+        candidates = candidates_by_task(self.corpus, shard)
+        for task, _ in annotated_tasks(self.config, self.corpus, shard):
+            mine = candidates.get(task.task_id, [])
+            ports = list(self._port(task, mine, out))
+            if ports:
+                first = next(one for one in mine if one.candidate_id == ports[0].candidate_id)
+                out.keep("sft", _to_learn(task, first, ports[0]))
+        for kernel in read_shard(self.corpus, "kernels", shard, Kernel):
+            row = translate_kernel(kernel)
+            if row is not None:
+                out.keep("sft", row)
+
+    def _port(self, task: Task, candidates: list[Candidate], out: Writers) -> Iterator[Port]:
+        for port in port_candidates(task, candidates, self.config.ports.per_task):
+            out.funnel.came_in(STEP)
+            if isinstance(port, Reject):
+                out.reject(port)
+            else:
+                out.funnel.went_on(STEP)
+                out.keep("ports", port)
+                yield port
+
+
+def _to_learn(task: Task, candidate: Candidate, port: Port) -> SftRow:
+    evidence = json.dumps({"port_id": port.port_id, "verdict": port.verdict.value, "changes": port.changes})
+    prompt, answer = render_port(candidate.source), describe_port(port)
+    return make_sft(task, FAMILY, prompt, answer, candidate.teacher, candidate, evidence)

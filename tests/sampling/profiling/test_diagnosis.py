@@ -1,0 +1,128 @@
+"""Diagnoses name the problem that the counters show, and no figure of theirs is made up."""
+
+import re
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from musadata.sampling.profiling.check import check_diagnosis
+from musadata.sampling.profiling.countable import choose_launch, why_not
+from musadata.sampling.profiling.diagnosis import fill, wordings, write_diagnosis
+from musadata.sampling.profiling.kernel_code import read_cuda
+from musadata.sampling.profiling.metrics import read_launch
+from musadata.verifier.protocol.access_counts import (
+    GlobalCounts,
+    LaunchCounts,
+    SharedCounts,
+    TouchedMemory,
+    read_counts,
+)
+
+CODE = read_cuda(
+    "__global__ void k(const float* x, float* y) { __shared__ float tile[32][32];"
+    " for (int r = 0; r < 8; ++r) y[r] = x[r]; }"
+)["k"]
+LOADS = GlobalCounts("load", 0, 32, 1024, 4096, 128, 128, 32, 0)
+STORES = GlobalCounts("store", 1, 32, 1024, 4096, 128, 128, 32, 0)
+TOUCHED = TouchedMemory(0, 4096, 128, 0, 0), TouchedMemory(1, 0, 0, 4096, 128)
+COPY = LaunchCounts(
+    *("k", (8, 1, 1), (128, 1, 1), 0, 0, 0, 0, 64, 2048, 0, 0, 32, 0, 0, False, False, False),
+    global_memory=(LOADS, STORES),
+    touched=TOUCHED,
+)
+CONFLICTS = SharedCounts("load", 32, 1024, 1024, 992, 32, 0)
+ROWS = GlobalCounts("load", 0, 256, 8192, 32768, 8192, 1024, 8192, 0)
+EXCHANGE = SharedCounts("load", 300, 2400, 300, 0, 1, 0)
+ATOMICS = GlobalCounts("atomic", 1, 32, 1024, 4096, 32, 32, 32, 1024)
+LAUNCHES = {
+    "clean": COPY,
+    "transposed": replace(COPY, global_memory=(replace(LOADS, sectors=1024), STORES)),
+    "strided": replace(COPY, global_memory=(replace(LOADS, sectors=224), STORES)),
+    "scattered_stores": replace(COPY, global_memory=(LOADS, replace(STORES, sectors=1024))),
+    "rows": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, STORES)),
+    "conflicts_tile": replace(COPY, shared_memory=(CONFLICTS,)),
+    "divergent": replace(COPY, requests=200, lanes=2048, divergent_requests=180),
+    "idle": replace(COPY, idle_threads=900),
+    "atomics": replace(COPY, global_memory=(LOADS, ATOMICS)),
+    "occupancy_shared": replace(COPY, dynamic_shared=100_000),
+    "serial": replace(COPY, lanes=1024 * 500),
+    "exchange": replace(COPY, requests=400, barriers=16, collectives=320, shared_memory=(EXCHANGE,)),
+}
+
+
+@pytest.mark.parametrize("kind", LAUNCHES)
+def test_the_costliest_problem_comes_first_and_every_figure_agrees(kind):
+    counters = read_launch(LAUNCHES[kind], CODE.pointers)
+    for seed in range(8):  # all wordings
+        found, text = write_diagnosis(counters, CODE, Random(seed))
+        assert found == kind
+        assert not check_diagnosis(text, counters), text
+
+
+@pytest.mark.parametrize("kind", LAUNCHES)
+def test_a_changed_figure_is_seen(kind):
+    """Each figure of each text in turn, by one."""
+    counters = read_launch(LAUNCHES[kind], CODE.pointers)
+    _, text = write_diagnosis(counters, CODE, Random(0))
+    prose = re.sub(r"`[^`]*`", lambda code: "#" * len(code[0]), text)
+    figures = list(re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", prose))
+    assert figures
+    for figure in figures:
+        changed = text[: figure.start()] + f"{float(figure[0]) + 7919:g}" + text[figure.end() :]
+        assert check_diagnosis(changed, counters), changed
+
+
+def test_wrong_arithmetic_and_another_pointers_figures_are_seen():
+    counters = read_launch(LAUNCHES["transposed"], CODE.pointers)
+    assert not check_diagnosis("The loads from `x` touch 1024 / 32 = 32 sectors.", counters)
+    assert check_diagnosis("The loads from `x` touch 1024 / 32 = 33 sectors.", counters)
+    assert check_diagnosis("The stores to `y` touch 32 / 0 = 0 sectors.", counters)
+    assert not check_diagnosis("The launch has 1152 sectors.", counters)
+    assert check_diagnosis("The stores to `y` touch 1025 sectors.", counters)
+
+
+def test_padding_is_suggested_for_the_tile_that_the_code_declares():
+    _, text = write_diagnosis(read_launch(LAUNCHES["conflicts_tile"], CODE.pointers), CODE, Random(0))
+    assert "`tile[32][33]`" in text
+
+
+def test_every_wording_can_be_filled():
+    for kind, parts in wordings().items():
+        for wording in (one for some in parts.values() for one in some):
+            assert "{" not in fill(wording, dict.fromkeys(re.findall(r"\w+", wording), 2)), kind
+
+
+@pytest.mark.parametrize(
+    ("launch", "why"),
+    [
+        (COPY, ""),
+        (replace(COPY, incomplete=True), "too many accesses"),
+        (replace(COPY, module_accesses=3), "it accesses variables of the module"),
+        (replace(COPY, global_memory=(replace(LOADS, argument=7),)), "its pointers are not found"),
+    ],
+)
+def test_a_launch_whose_counts_are_not_exact_is_left_out(launch, why):
+    assert why_not(launch, CODE) == why
+    chosen = choose_launch([launch], {"k": CODE})
+    assert chosen == why if why else not isinstance(chosen, str)
+
+
+def test_loops_with_skipped_turns_are_left_out_only_where_turns_repeat():
+    code = replace(CODE, skips=True, nested=True)
+    assert not why_not(COPY, code)
+    assert why_not(replace(COPY, repeated=True), code)
+    assert why_not(replace(COPY, repeated=True, uneven=True), replace(code, skips=False))
+    assert not why_not(replace(COPY, repeated=True), replace(code, skips=False))
+
+
+def test_the_costliest_launch_is_chosen():
+    big = replace(COPY, kernel="big", global_memory=(replace(LOADS, sectors=999),))
+    counters, _ = choose_launch([COPY, big], {"k": CODE, "big": CODE})
+    assert counters.kernel == "big"
+
+
+@pytest.mark.parametrize("text", ["launch\tk\t1", "global\tload\t0", "launch\t" + "k\t" * 21, "what\t1"])
+def test_counts_of_another_form_are_refused(text):
+    with pytest.raises(ValueError):
+        read_counts(text)

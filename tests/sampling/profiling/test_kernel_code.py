@@ -1,0 +1,63 @@
+"""What is read from a kernel's code, and when its threads cannot be put together into warps."""
+
+import pytest
+
+from musadata.sampling.profiling.kernel_code import read_cuda
+
+LOOP = (
+    "__global__ void k(const float* x, float* y, int n) {{ const int i = threadIdx.x; float s = 0; {body} y[i] = s; }}"
+)
+
+
+def read(body: str, more: str = ""):
+    return read_cuda(more + LOOP.format(body=body))["k"]
+
+
+def test_pointers_and_vectors_are_read_from_the_code():
+    code = "__global__ void k(const float* __restrict__ x, int n, float y[], const float4* z) { float4 v = z[0]; }"
+    kernel = read_cuda(code)["k"]
+    assert kernel.pointers == ("x", "y", "z") and kernel.window == 16
+    assert read("s += x[i];").window == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "skips", "nested"),
+    [
+        ("s += x[i];", False, False),
+        ("if (i < n) s += x[i];", False, False),
+        ("for (int k = 0; k < n; ++k) s += x[k];", False, False),
+        ("for (int k = 0; k < n; ++k) { if (k + i < n) s += x[k + i]; }", True, False),
+        ("for (int k = 0; k < n; ++k) s += k + i < n ? x[k + i] : 0.0f;", True, False),
+        ("for (int k = 0; k < n && x[k] > 0; ++k) s += 1;", True, False),
+        ("for (int k = 0; k < n; ++k) { if (k > i) break; s += x[k]; }", True, False),
+        ("for (int k = 0; k < n; ++k) { if (k < i) s += x[k]; __syncthreads(); }", False, False),
+        ("for (int k = 0; k < n; ++k) for (int j = 0; j < i; ++j) s += x[k + j];", False, True),
+        ("for (int k = 0; k < n; ++k) { for (int j = 0; j < i; ++j) s += x[j]; __syncwarp(); }", False, False),
+        ("float own[4]; for (int k = 0; k < 4; ++k) if (i) own[k] = 1; s = own[0];", False, False),
+    ],
+)
+def test_accesses_that_lanes_may_skip_are_seen(body, skips, nested):
+    kernel = read(body)
+    assert (kernel.skips, kernel.nested) == (skips, nested)
+
+
+def test_an_access_in_a_called_function_stands_where_the_call_does():
+    called = "__device__ float at(const float* x, int i) { return x[i]; }\n"
+    assert read("for (int k = 0; k < n; ++k) { if (k < i) s += at(x, k); }", called).skips
+    kernel = read("s += at(x, i);", called)
+    assert not kernel.skips and "at" in kernel.called[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'asm("bar.sync 0;");',
+        "wmma::load_matrix_sync(a, x, 16);",
+        "unsigned m = __activemask();",
+        "if (i < 16) s += __shfl_down_sync(0xffff, s, 8);",
+        "__pipeline_memcpy_async(y, x, 16);",
+    ],
+)
+def test_what_accesses_do_not_show_is_named(body):
+    assert read(body).unseen
+    assert not read("s += __shfl_down_sync(0xffffffffu, s, 8);").unseen
