@@ -98,7 +98,8 @@ def _inner(name: str, facts: Facts, depth: int) -> str:
         parameter = parameter.replace(name=name)
     except ValueError:  # a keyword of Python
         return "24"
-    return guess_value(parameter, 0, facts, depth + 1)
+    text = guess_value(parameter, 0, facts, depth + 1)
+    return "'gelu'" if text.startswith("nn.") and "act" in name else text  # configurations hold names
 
 
 def guess_by_name(name: str, variant: int = 0) -> str:

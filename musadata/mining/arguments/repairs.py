@@ -201,6 +201,8 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield "nn.Identity()"
     elif text.startswith("'"):
         yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
+        if "'str' object is not callable" in error:
+            yield from ("nn.GELU", "nn.GELU()")
         if "str" in error:
             yield "24"
     elif re.fullmatch(r"\d*\.\d+", text):
@@ -214,7 +216,7 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
 def _stated_options(error: str) -> list[str]:
     """The values that a message lists: "must be one of ['add', 'cat']", "should be sum/mean/none"."""
     listed = OPTIONS.search(error)
-    if listed is None or "supported between instances" in error:  # which names types
+    if listed is None or "supported between instances" in error or "): argument '" in error:  # which name types
         return []
     quoted = re.findall(r"['\"`]([\w.-]+)['\"`]", listed[1])
     plain = re.findall(r"[A-Za-z]\w*(?=\s*[/|,])|(?<=[/|])\s*[A-Za-z]\w*", listed[1])
