@@ -62,6 +62,9 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=3, help="files with modules that are read of each of these")
     parser.add_argument("--drafts", type=Path, help="folder for the references that run, to read them")
     parser.add_argument("--jobs", type=int, default=1, help="repositories at a time")
+    parser.add_argument(
+        "--resume", type=Path, help="what an interrupted run printed; its repositories are not repeated"
+    )
     parser.add_argument("--part", default="slicing,running,losses,pruning,memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks/mining.json"))
     options = parser.parse_args()
@@ -156,9 +159,11 @@ def measure_running(repositories: dict[str, str], options: argparse.Namespace) -
     """Modules that run, ours and the rival's, and the CPU seconds that each takes per module found."""
     details: dict[str, Any] = {}
     with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-        waiting = {name: pool.submit(run_both, path, options) for name, path in repositories.items()}
-        for name, future in waiting.items():
-            details[name] = future.result()
+        done = printed(options.resume)
+        missing = {name: path for name, path in repositories.items() if "ours" not in done.get(name, {})}
+        waiting = {name: pool.submit(run_both, path, options) for name, path in missing.items()}
+        for name in repositories:
+            details[name] = waiting[name].result() if name in waiting else done[name]
             print(json.dumps({name: details[name]}), flush=True)
     if not options.paritybench:
         ours = sum(item["ours"]["run"] for item in details.values())
@@ -177,6 +182,15 @@ def measure_running(repositories: dict[str, str], options: argparse.Namespace) -
         unrun_row([item["ours"] for item in details.values()]),
         ("CPU s per module found", "no more", f"{pace:.3f} against {rival_pace:.3f}", pace <= rival_pace),
     ], {"rival_commit": commit_of(str(options.paritybench)), "torch": torch.__version__, **details}
+
+
+def printed(log: Path | None) -> dict[str, Any]:
+    """The results of single repositories in what a run printed."""
+    found: dict[str, Any] = {}
+    for line in log.read_text(encoding="utf-8").splitlines() if log else ():
+        if line.startswith('{"'):
+            found |= json.loads(line)
+    return found
 
 
 def run_both(path: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -199,8 +213,9 @@ def measure_losses(
 ) -> tuple[list[Row], dict[str, Any]]:
     """What becomes of every module of many repositories: those of the part before, and some files of others."""
     runs = {name: item["ours"] for name, item in running.items() if isinstance(item, dict) and "ours" in item}
+    done = printed(options.resume)
     for name, path in also.items():
-        runs[name] = run_ours(path, files=options.files)[0]
+        runs[name] = done[name] if "run" in done.get(name, {}) else run_ours(path, files=options.files)[0]
         print(json.dumps({name: runs[name]}), flush=True)
     reasons: Counter[str] = Counter()
     for item in runs.values():
