@@ -98,6 +98,8 @@ def _inner(name: str, facts: Facts, depth: int) -> str:
         parameter = parameter.replace(name=name)
     except ValueError:  # a keyword of Python
         return "24"
+    if name == "block_size":  # of a language model: how many tokens it takes
+        return "18"
     text = guess_value(parameter, 0, facts, depth + 1)
     return "'gelu'" if text.startswith("nn.") and "act" in name else text  # configurations hold names
 

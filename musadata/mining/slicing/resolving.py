@@ -13,6 +13,7 @@ from musadata.mining.slicing.naming import CUSTOMARY
 from musadata.mining.slicing.parsing import Definition, ParsedModule, usage
 
 WITHOUT_FORWARD = frozenset({"Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
+SPREADING = "torch.nn.parallel."  # wrappers that spread another module over devices, and compute nothing
 MAX_REMEMBERED = 20_000  # answers of each kind before the cache is cleared
 Key = tuple[str, int]
 K = TypeVar("K")
@@ -167,6 +168,8 @@ def trace_lineage(index: PackageIndex, definition: Definition, seen: frozenset[t
         elif isinstance(meaning, External):
             full = ".".join([meaning.dotted, *base.split(".")[used:]])
             # A base class of a package that is not installed is taken for a module if the class has a `forward`.
+            if full.startswith(SPREADING):
+                return Lineage(False, False)
             is_module = is_module or full.startswith("torch.nn.") or (own and not full.startswith("torch."))
             is_module = is_module or full.rpartition(".")[2] in MODULE_BASES
             runs = runs or (full.startswith("torch.nn.") and full.rpartition(".")[2] not in WITHOUT_FORWARD)
