@@ -90,6 +90,10 @@ FIXTURES = {
     "softmax": Fixture("return torch.softmax(x, dim=-1)", ROWS),
     "softmax over channels": Fixture("return torch.softmax(x, dim=1)", two(tensor(2, 5, 4, 3), tensor(3, 17, 2, 2))),
     "log softmax": Fixture("return F.log_softmax(x, dim=0)", ROWS),
+    "long rows": Fixture(
+        "return torch.softmax(x.masked_fill(x > 1.5, float('-inf')), 1), F.log_softmax(x * 2, 1)",
+        two(tensor(3, 2100), tensor(2, 1500)),
+    ),
     "layer norm": Fixture("return self.n(x)", two(tensor(4, 37), tensor(5, 37)), "self.n = nn.LayerNorm(37)"),
     "group norm": Fixture("return F.relu(self.n(x))", IMAGES, "self.n = nn.GroupNorm(2, 6)"),
     "batch norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6); self.eval()"),
@@ -191,7 +195,7 @@ FIXTURES = {
     "normalised rows": Fixture("return x / x.norm(dim=1, keepdim=True)", ROWS),
     "running sum": Fixture("return torch.cumsum(x, 1)", ROWS),
     "running results": Fixture(
-        "v, i = torch.cummax(x, 1); return torch.cumsum(F.relu(x), 1).exp(), torch.cumprod(x, 0), v, i",
+        "v, i = torch.cummax(x, 1); return torch.cumsum(F.relu(x), 1).sqrt(), torch.cumprod(x, 0), v, i",
         two(tensor(3, 300), tensor(2, 517)),
     ),
     "running logsumexp": Fixture("return torch.logcumsumexp(x, 1), torch.cumsum(x > 0, 1)", IMAGES),
@@ -234,6 +238,16 @@ FIXTURES = {
         'self.e = nn.EmbeddingBag(20, 6, mode="mean")',
     ),
     "random leaks": Fixture("return F.rrelu(x, 0.1, 0.3)", ROWS),
+    "logits": Fixture(
+        "return F.binary_cross_entropy_with_logits(x, y), "
+        "F.binary_cross_entropy_with_logits(x, y, pos_weight=self.w, reduction='none')",
+        tuple((tensor(b, 37), tensor(b, 37, name="y")) for b in (4, 7)),
+        "self.w = nn.Parameter(torch.rand(37) + 1)",
+    ),
+    "masked attention": Fixture(
+        "return F.scaled_dot_product_attention(x, x, x, attn_mask=x[0, :, :5] > 1.0)",
+        two(tensor(2, 5, 8), tensor(3, 5, 8)),
+    ),
     "likelihood": Fixture(
         "return F.gaussian_nll_loss(x, y, torch.exp(x), full=True)",
         tuple((tensor(b, 37), tensor(b, 37, name="y")) for b in (4, 7)),

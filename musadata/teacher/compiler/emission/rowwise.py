@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, REDUCTIONS, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, Variable, of
-from musadata.teacher.compiler.ir.scalar import Local
-from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Store
+from musadata.teacher.compiler.ir.scalar import Call, Load, Local, Named, Scalar
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 
 WARP = 32
 COLLECTIVE = ("sum", "prod", "max", "min", "fast_max")  # reductions that several threads can share
@@ -26,6 +27,7 @@ class Team:
         leader: the condition under which a member stores the result of a point.
         collective: prefix of the functions that combine the members' partial results.
         memory: whether those functions need shared memory, and how many elements.
+        online: whether a maximum and the sum of exponentials below it are found in one loop.
     """
 
     first: str = ""
@@ -33,21 +35,24 @@ class Team:
     leader: str = ""
     collective: str = ""
     memory: int = 0
+    online: bool = False
 
 
-def emit_thread(kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False) -> EmittedKernel:
+def emit_thread(
+    kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False, online: bool = False
+) -> EmittedKernel:
     """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
     block, point = _new_block(kernel, size_names), point_name(kernel)
-    block.write_thread_loop(point, stride, lambda: _work(kernel, block, Team(), point))
+    block.write_thread_loop(point, stride, lambda: _work(kernel, block, Team(online=online), point))
     setup = linear_setup(block, kernel.axes, min(128, threads_for(points)), stride=stride)
     schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
     return finish(kernel, schedule, block, setup, size_names, counts=("total",))
 
 
-def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> EmittedKernel:
+def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online: bool) -> EmittedKernel:
     """One warp per point, partial results combined by shuffles."""
     block, point = _new_block(kernel, size_names), point_name(kernel)
-    team = Team("lane", str(WARP), "lane == 0", "warp")
+    team = Team("lane", str(WARP), "lane == 0", "warp", online=online)
     warps = 4 if points >= 4 else 1
     if warps == 1:
         block.write(f"const {INDEX} {point} = blockIdx.x;")
@@ -62,11 +67,13 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int) -> Emitted
     return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=helpers)
 
 
-def emit_block(kernel: Kernel, size_names: Sequence[str], threads: int, *, shuffle: bool) -> EmittedKernel:
+def emit_block(
+    kernel: Kernel, size_names: Sequence[str], threads: int, *, shuffle: bool, online: bool
+) -> EmittedKernel:
     """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory."""
     block, point = _new_block(kernel, size_names), point_name(kernel)
     memory = threads // WARP if shuffle else threads
-    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory)
+    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online)
     for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
         name = "partial" if dtype == kernel.reductions[0].dtype else f"partial_{dtype}"
         block.write(f"__shared__ {C_TYPES[dtype]} {name}[{memory}];")
@@ -104,9 +111,18 @@ def _work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     fixed = frozenset(kernel.axes)
     known: set[str] = set()
     names = _register_names(kernel, block)
+    sums = {one: other for one, other in pairwise(kernel.stages) if team.online and is_softmax(one, other)}
     for stage in kernel.stages:
         assert not isinstance(stage, Scan)
-        if isinstance(stage, Reduce):
+        if stage in sums:
+            below = sums[stage]
+            assert isinstance(stage, Reduce) and isinstance(below, Reduce)
+            block.write()
+            _reduce_online(block, stage, below, team, fixed, frozenset(known), names, kernel)
+            known |= {stage.local, below.local}
+        elif stage in sums.values():
+            continue
+        elif isinstance(stage, Reduce):
             block.write()
             _reduce(block, stage, team, fixed, frozenset(known), names[stage.local], kernel)
             known.add(stage.local)
@@ -214,6 +230,75 @@ def _reduce(
             function = _helper_name(team.collective, stage.kind)
             block.write(f"{name} = {function}({name}{memory});")
     _store_result(block, stage, team)
+
+
+def is_softmax(one: Stage, other: Stage) -> bool:
+    """Whether a stage finds the maximum of some values, and the next sums up their exponentials below it."""
+    if not (isinstance(one, Reduce) and isinstance(other, Reduce)):
+        return False
+    if (one.kind, other.kind, one.axes) != ("fast_max", "sum", other.axes) or not one.axes:
+        return False
+    match _plain(other.value):
+        case Call(operation="exp", arguments=(exponent,)):
+            match _plain(exponent):
+                case Call(operation="sub", arguments=(value, largest)):
+                    return _is_local(largest, one.local) and _is_same(value, one.value)
+    return False
+
+
+def _plain(value: Scalar) -> Scalar:
+    """What a name stands for."""
+    while isinstance(value, Named):
+        value = value.value
+    return value
+
+
+def _is_local(value: Scalar, name: str) -> bool:
+    value = _plain(value)
+    return isinstance(value, Local) and value.name == name
+
+
+def _is_same(one: Scalar, other: Scalar) -> bool:
+    """Whether two values are loads of one element, or one value."""
+    one, other = _plain(one), _plain(other)
+    if isinstance(one, Load) and isinstance(other, Load):
+        return one.buffer is other.buffer and one.index == other.index
+    return one is other
+
+
+def _reduce_online(
+    block: Block,
+    largest: Reduce,
+    below: Reduce,
+    team: Team,
+    fixed: frozenset[Variable],
+    known: frozenset[str],
+    names: dict[str, str],
+    kernel: Kernel,
+) -> None:
+    """Maximum and sum of exponentials in one loop: the sum is scaled whenever the maximum grows."""
+    kind, top, total = C_TYPES[largest.dtype], names[largest.local], names[below.local]
+    exp = "expf" if largest.dtype == "float32" else "exp"
+    block.hoist(largest.value, fixed, known)
+    block.write(f"{kind} {top} = -INFINITY;")
+    block.write(f"{kind} {total} = {identity('sum', largest.dtype)};")
+    one = number_text(1, largest.dtype)
+    with _loops(block, _bounded(block, largest.axes), team):
+        current = block.fresh("current")
+        block.write(f"const {kind} {current} = {block.value(largest.value)};")
+        with block.scope(f"if ({current} > {top})"):
+            block.write(f"{total} = {total} * {exp}({top} - {current}) + {one};")
+            block.write(f"{top} = {current};")
+        with block.scope("else"):
+            block.write(f"{total} += {current} == {top} ? {one} : {exp}({current} - {top});")
+    if team.collective:
+        memory = ", partial" if team.memory else ""
+        own = block.fresh("own_max")
+        block.write(f"const {kind} {own} = {top};")
+        block.write(f"{top} = {_helper_name(team.collective, 'fast_max')}({own}{memory});")
+        block.write(f"{total} = {_helper_name(team.collective, 'sum')}({total} * {exp}({own} - {top}){memory});")
+    for stage in (largest, below):
+        _store_result(block, stage, team)
 
 
 def _store_result(block: Block, stage: Reduce, team: Team) -> None:

@@ -15,6 +15,7 @@ SHORT_SUM = 256  # ... unless what a team adds up is long
 BUSY_BLOCKS = 128  # with fewer large tiles most of a GPU is idle
 FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
 MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
+ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it is read again
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
@@ -88,7 +89,7 @@ def _scan(kernel: Kernel, plan: Plan, size_names: Sequence[str], rows: int, hint
     """Threads of their own for many rows, above all if neighbours of a row are far apart and those of rows are not."""
     length = extent_hint(kernel.scans[0].axes, hints)
     serial = plan.points in ("thread", "stride")
-    if length <= rowwise.WARP or rows > FULL or (serial and length <= SERIAL_LIMIT):
+    if length <= rowwise.WARP or rows > FULL or (serial and length <= SHORT_SUM):
         return scan.emit_serial_scan(kernel, size_names, rows)
     return scan.emit_block_scan(kernel, size_names, _threads(length, rows))
 
@@ -112,13 +113,16 @@ def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, 
     longest = SERIAL_LIMIT if total > FULL else SHORT_SUM
     if points not in ("thread", "stride") and total * team > BUSY and inner <= longest:
         points = "thread" if points == "shared" else "stride"
+    online = inner > ONLINE
     if points == "warp":
-        return rowwise.emit_warp(kernel, size_names, total)
+        return rowwise.emit_warp(kernel, size_names, total, online=online)
     if points in ("shared", "shuffle"):
         if inner <= 8 and total > 64:  # a block for a handful of elements would be mostly idle
             return rowwise.emit_thread(kernel, size_names, total, stride=points == "shuffle")
-        return rowwise.emit_block(kernel, size_names, _threads(inner, total), shuffle=points == "shuffle")
-    return rowwise.emit_thread(kernel, size_names, total, stride=points == "stride")
+        return rowwise.emit_block(
+            kernel, size_names, _threads(inner, total), shuffle=points == "shuffle", online=online
+        )
+    return rowwise.emit_thread(kernel, size_names, total, stride=points == "stride", online=online)
 
 
 def _threads(inner: int, blocks: int) -> int:

@@ -8,6 +8,7 @@ from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer, reshaped
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
 from musadata.teacher.compiler.ir.program import axis_names
 from musadata.teacher.compiler.ir.scalar import (
+    MATH_FUNCTIONS,
     RESERVED_NAMES,
     Call,
     Cast,
@@ -108,11 +109,13 @@ class Block:
         """Compute ahead of a loop what its value needs and what does not change inside of the loop."""
         self._count(value)
         for node in self._unguarded(value):
-            movable = isinstance(node, (Named, Load)) and node.variables <= fixed and node.locals <= locals_known
+            costly = isinstance(node, Call) and node.operation in MATH_FUNCTIONS
+            movable = costly or isinstance(node, (Named, Load))
+            movable = movable and node.variables <= fixed and node.locals <= locals_known
             if movable and id(node) not in self.printer.named:
                 self._prepare(node, root=False)
-                if isinstance(node, Load) and id(node) not in self.printer.named:
-                    self._declare(node, self._name_for(node))
+                if not isinstance(node, Named) and id(node) not in self.printer.named:
+                    self._declare(node, f"row_{node.operation}" if isinstance(node, Call) else self._name_for(node))
 
     def _unguarded(self, value: Scalar) -> list[Scalar]:
         """Nodes that are computed whatever the conditions are, outermost first."""

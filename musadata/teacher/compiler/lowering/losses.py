@@ -38,6 +38,20 @@ def _cross_entropy(self: Scalar, target: Scalar, weight: Scalar | None) -> Scala
     return loss if weight is None else loss * weight
 
 
+def _cross_entropy_with_logits(
+    self: Scalar, target: Scalar, weight: Scalar | None, pos_weight: Scalar | None
+) -> Scalar:
+    """The exponential of a number that is never positive does not overflow."""
+    rest = apply("log1p", apply("exp", apply("neg", apply("abs", self))))
+    if pos_weight is None:
+        loss = choose(self < 0, 0, self) - self * target + rest
+    else:
+        below = apply("neg", self)
+        scale = (pos_weight - 1) * target + literal(1, self.dtype)
+        loss = (literal(1, self.dtype) - target) * self + scale * (rest + choose(below < 0, 0, below))
+    return loss if weight is None else loss * weight
+
+
 def _squared(self: Scalar, target: Scalar) -> Scalar:
     distance = self - target
     return distance * distance
@@ -50,6 +64,7 @@ _LOSSES: dict[str, tuple[int, Callable[..., Scalar]]] = {
     "smooth_l1_loss": (6, _smooth_l1),
     "soft_margin_loss": (2 * HEAVY, lambda self, target: apply("log1p", apply("exp", apply("neg", self) * target))),
     "binary_cross_entropy": (2 * HEAVY, _cross_entropy),
+    "binary_cross_entropy_with_logits": (2 * HEAVY, _cross_entropy_with_logits),
 }
 
 

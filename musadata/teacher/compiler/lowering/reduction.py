@@ -165,13 +165,15 @@ def _var(c: Call) -> Results:
     return (spread, restored(c, mean, dims, cost=1)) if "mean" in c.operator else spread
 
 
-@rule("_softmax", "_log_softmax")
+@rule("_softmax", "_log_softmax", "_safe_softmax")
 def _softmax(c: Call) -> Results:
+    """A safe softmax is 0 where a row holds nothing but minus infinity, so its maximum keeps NaN."""
+    safe = c.operator == "_safe_softmax"
     if not c.value("self").shape:
         raise Unsupported("softmax of a single number")
     source, dtype, name = c.operand("self", INLINE_COST), c.dtype, c.node.name.strip("_")
     dim = c.dimension("dim", len(source.shape))
-    largest = reduce_over(c, source, (dim,), "fast_max", f"{name}_max", dtype)
+    largest = reduce_over(c, source, (dim,), "max" if safe else "fast_max", f"{name}_max", dtype)
 
     def without(index: Indices) -> Indices:
         return (*index[:dim], *index[dim + 1 :])
@@ -187,7 +189,10 @@ def _softmax(c: Call) -> Results:
         value, sum_ = shifted(source.load(index), index), total.load(without(index))
         if "log" in c.operator:
             return value - call("log", dtype, sum_)
-        return call("exp", dtype, value) / sum_
+        result = call("exp", dtype, value) / sum_
+        if not safe:
+            return result
+        return choose(call("eq", "bool", largest.load(without(index)), literal(-math.inf, dtype)), 0, result)
 
     return c.new(body, 2 * HEAVY + source.cost)
 

@@ -155,7 +155,7 @@ def test_a_scan_reads_each_element_once(graph_of):
 def test_pointwise_work_on_a_scan_and_the_place_of_a_maximum_join_its_kernel(graph_of):
     kernels = build_candidate(graph_of("running results"), PLANS[0]).kernels
     assert [len(one.kernel.scans) for one in kernels] == [2, 1, 1]
-    assert "expf(" in "".join(one.source for one in kernels if one.kernel.stores)
+    assert "sqrtf(" in "".join(one.source for one in kernels if one.kernel.stores)
 
 
 def test_values_are_added_to_places_by_atomics_and_zeros_are_not_added(graph_of):
@@ -163,3 +163,18 @@ def test_values_are_added_to_places_by_atomics_and_zeros_are_not_added(graph_of)
     assert source.count("atomicAdd(") == 2
     assert "torch::zeros" in source
     assert "0.0f +" not in source
+
+
+def test_the_maximum_and_the_sum_of_a_long_softmax_are_found_in_one_pass(graph_of):
+    for plan in PLANS:
+        for emitted in build_candidate(graph_of("long rows"), plan).kernels:
+            assert emitted.source.count("for (int col") == 2, emitted.source
+    short = build_candidate(graph_of("softmax"), PLANS[0]).kernels[0].source
+    assert short.count("for (int col") == 3
+
+
+def test_a_function_of_a_whole_row_is_computed_once_and_not_for_each_element(graph_of):
+    for name in ("log softmax", "long rows"):
+        for emitted in build_candidate(graph_of(name), PLANS[0]).kernels:
+            inner = emitted.source[emitted.source.rindex("for (int ") :]
+            assert "logf(" not in inner
