@@ -159,5 +159,21 @@ def render_table(counters: Counters) -> str:
     return "\n".join(lines)
 
 
+def read_table(text: str, kernel: str = "") -> Counters:
+    """The counters back from `render_table`.
+
+    Raises:
+        ValueError: the text is not of its form.
+    """
+    first, _, second = text.partition("\n\n")
+    metrics = {name: float(value) for name, _, value in (line.partition(",") for line in first.splitlines()[1:])}
+    pointers = []
+    for line in second.splitlines()[1:]:
+        name, operation, *figures = line.split(",")
+        requests, lanes, sectors, least, different = map(int, figures)
+        pointers.append(Pointer(name, operation, requests, lanes, sectors, least, different))
+    return Counters(kernel, (1, 1, 1), (1, 1, 1), metrics, tuple(pointers))
+
+
 def _number(value: float) -> str:
     return f"{value:g}" if value != int(value) else str(int(value))

@@ -10,7 +10,7 @@ from musadata.sampling.profiling.check import check_diagnosis
 from musadata.sampling.profiling.countable import choose_launch, why_not
 from musadata.sampling.profiling.diagnosis import fill, wordings, write_diagnosis
 from musadata.sampling.profiling.kernel_code import read_cuda
-from musadata.sampling.profiling.metrics import read_launch
+from musadata.sampling.profiling.metrics import read_launch, read_table, render_table
 from musadata.verifier.protocol.access_counts import (
     GlobalCounts,
     LaunchCounts,
@@ -126,3 +126,12 @@ def test_the_costliest_launch_is_chosen():
 def test_counts_of_another_form_are_refused(text):
     with pytest.raises(ValueError):
         read_counts(text)
+
+
+@pytest.mark.parametrize("kind", LAUNCHES)
+def test_the_table_of_a_prompt_is_read_back(kind):
+    counters = read_launch(LAUNCHES[kind], CODE.pointers)
+    read = read_table(render_table(counters))
+    assert (read.metrics, read.pointers) == (counters.metrics, counters.pointers)
+    _, text = write_diagnosis(counters, CODE, Random(0))
+    assert not check_diagnosis(text, read)
