@@ -21,8 +21,10 @@ _UNSEEN = (
     (re.compile(r"__pipeline_|memcpy_async|\bmemcpy\b"), "copies that are not accesses of threads"),
     (re.compile(r"coalesced_threads|__activemask|tiled_partition|cooperative_groups"), "groups of some lanes"),
     (re.compile(r"\bgoto\b"), "jumps"),
+    (re.compile(r"\[[&=][^\]]*\]\s*[({]"), "lambdas"),
+    (re.compile(r"\b[A-Z][A-Z0-9_]{3,}\s*\([^;{}]*\)\s*\{"), "macros with loops or conditions"),
 )
-_MASKED = re.compile(r"_sync\(\s*([^,()]+)[,)]")
+_MASKED = re.compile(r"(?:_sync|__syncwarp)\(\s*([^,()]+)[,)]")
 _WHOLE_WARP = re.compile(r"(0[xX][fF]{8}[uU]?|~0[uU]?|-1|FULL_MASK|FULL_WARP|WARP_MASK)")
 
 

@@ -22,10 +22,10 @@ FAMILY = "profiling"
 STEP = "profile"
 _ORIGINS = {
     "emulator": (
-        "the kernel was executed on the CPU and every access of every thread was counted. Sectors and wavefronts "
-        "follow from the addresses by the rules above and are exact. A request is one instruction of a warp. Ideal "
-        "sectors would hold the bytes of each request; different sectors are counted once over the launch. Times, "
-        "caches and registers are not known."
+        "the kernel was compiled for the CPU and executed there, with every access of every thread counted. Sectors "
+        "and wavefronts follow from the addresses by the rules above and are exact. A request is one instruction of a "
+        "warp. Ideal sectors would hold the bytes of each request; different sectors are counted once over the launch. "
+        "Times, caches and registers are not known."
     ),
     "ncu": "Nsight Compute measured them on a device.",
 }

@@ -56,6 +56,9 @@ def test_an_access_in_a_called_function_stands_where_the_call_does():
         "unsigned m = __activemask();",
         "if (i < 16) s += __shfl_down_sync(0xffff, s, 8);",
         "__pipeline_memcpy_async(y, x, 16);",
+        "CUDA_KERNEL_LOOP(k, n) { if (k < i) s += x[k]; }",
+        "auto read = [&](int k) { return x[k]; };",
+        "__syncwarp(0xffff);",
     ],
 )
 def test_what_accesses_do_not_show_is_named(body):
