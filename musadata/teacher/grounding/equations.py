@@ -13,7 +13,7 @@ _CEILING = re.compile(r"\b(?:ceil\w*|round\w*|floor\w*|remainder|integer|whole|d
 _SHORT = Fraction(1, 10**6)
 _ESTIMATE = Fraction(6, 100)
 _MULTIPLE = re.compile(
-    r"\bQ(\d+) (?P<is>(?:[\w']+ ){1,4}?)(?:an? )?(?:(?:exact|integer|whole) )?"
+    r"\bQ(\d+) (?P<is>(?:[\w']+ ){0,2}(?:, (?:which is )?|(?:[\w']+ ){0,2}))(?:an? )?(?:(?:exact|integer|whole) )?"
     r"(?:multiple of|divisible by|evenly divisible by) Q(\d+)\b"
 )
 _DENIED = re.compile(r"\b(?:not|never|no|neither|cannot|if|were|would)\b|n't")

@@ -147,6 +147,10 @@ class _Reader:
             return Item(ItemKind.TENSOR, word, word)
         if len(word) == 1 and word != lower and lower in self.tensors and (word != "A" or self._is(at + 1, *_SAID_OF)):
             return Item(ItemKind.TENSOR, lower, lower)
+        method = lower.rpartition(".")[2]  # `weight.t()`, `weight.T`
+        is_called = self._is(at + 1, "(") or method == "t"
+        if method in self.operators and "." in lower + "." * self._is(at - 1, ".") and is_called:
+            return Item(ItemKind.OPERATOR, word, method)
         if lower in OPERATOR_WORDS or (lower in self.operators and (quoted or lower not in STOP_WORDS)):
             return Item(ItemKind.OPERATOR, word, lower)
         if word in "`\"'" or (word == "-" and (self._touches(at) or self._touches(at + 1))):

@@ -81,9 +81,21 @@ def _products(view: View) -> Iterator[Claim]:
 
 def _strides(view: View, at: int, numbers: Shape) -> Claim:
     subject = view.subject(at)
-    known = {fact.stride for fact in subject.mentioned or subject.facts}
+    chosen: Iterable[TensorFact] = subject.mentioned or subject.facts
+    shape = _shape_before(view, at, len(numbers))
+    if shape:  # "(64, 32) with strides (1, 64)"
+        of_shape = [fact for fact in chosen if fact.shape == shape]
+        chosen = of_shape or [fact for fact in view.facts.tensors if fact.shape == shape] or chosen
+    known = {fact.stride for fact in chosen}
     good = numbers in known or (len(numbers) <= 3 and numbers in view.facts.tuples)  # of a convolution or pool
     return judged(ClaimKind.STRIDE, f"strides {view.items[at].text}", good, "no such strides")
+
+
+def _shape_before(view: View, at: int, length: int) -> Shape | None:
+    """The only shape of so many axes that stands before an item."""
+    shapes = {item.value for place, item in view.of_kind(ItemKind.TUPLE) if place < at}
+    found = [shape for shape in shapes if isinstance(shape, tuple) and len(shape) == length]
+    return found[0] if len(found) == 1 and found[0] in view.facts.shapes else None
 
 
 def _interval(view: View, at: int, numbers: Shape) -> Claim:

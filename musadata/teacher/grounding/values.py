@@ -11,6 +11,7 @@ from musadata.teacher.grounding.claims import ClaimKind
 from musadata.teacher.grounding.context import Subject, View
 from musadata.teacher.grounding.facts import base_name, products, strides_of
 from musadata.teacher.grounding.lexicon import LEXICON, OPERATOR_WORDS, axes_in, pattern
+from musadata.teacher.grounding.quantities import Quantity
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
 _PER, _EACH_AFTER, _TOGETHER, _TOTAL = (pattern(name) for name in ("per", "each_after", "together", "total"))
@@ -74,7 +75,7 @@ def _elements(figure: Figure) -> set[float] | None:
     if _OF_SAMPLE.search(figure.window):
         return {float(math.prod(fact.shape[1:])) for fact in subject.facts}
     if figure.unit == "row" and subject.is_named:
-        counts |= {n for fact in subject.facts for n in (*strides_of(fact.shape), *fact.shape[-1:])}
+        counts |= {n for fact in subject.facts for n in fact.shape[-1:]}
         return set(map(float, counts | reduced_by(figure.view, subject.facts)))
     if figure.is_per or not subject.is_named or _PARTIAL.search(figure.before):
         counts |= {n for fact in subject.facts for n in products(fact.shape)}
@@ -289,6 +290,18 @@ def _flops(figure: Figure) -> set[float] | None:
     return {total, *sums, *map(float, of_operators.values()), *(float(math.prod(fact.shape)) for fact in facts.outputs)}
 
 
+def _total(figure: Figure) -> set[float] | None:
+    """A total without a unit: of what the sentence counted before."""
+    units = [item.value.unit for item in figure.view.items[: figure.at] if isinstance(item.value, Quantity)]
+    unit = next((unit for unit in reversed(units) if unit in ("flops", "bytes")), "")
+    if not unit:
+        return None
+    facts = figure.facts
+    if unit == "flops":
+        return {float(facts.trace.flops), *map(float, facts.flops_of_operators.values())}
+    return set(map(float, facts.bytes_of_groups | facts.bytes_of_tensors))
+
+
 def _flops_of_one(figure: Figure) -> set[float]:
     facts = figure.facts
     counts = [count for count in facts.counts if count]
@@ -329,6 +342,7 @@ ALLOWED: dict[str, tuple[ClaimKind, Callable[[Figure], set[float] | None], str]]
     "intensity": (ClaimKind.INTENSITY, _intensity, "not the trace's intensity"),
     "flops_of_one": (ClaimKind.FLOPS, _flops_of_one, "no such figure of FLOPs"),
     "flops": (ClaimKind.FLOPS, _flops, "no such figure of FLOPs"),
+    "total": (ClaimKind.NUMBER, _total, "not such a total"),
     "macs": (ClaimKind.FLOPS, _macs, "not the number of these"),
     "bytes": (ClaimKind.BYTES, _bytes, "no such figure of bytes"),
     "bytes_apart": (ClaimKind.STRIDE, _bytes_apart, "not such a stride"),
