@@ -113,7 +113,7 @@ def judge_sentences(sentences: Sequence[Sentence], facts: Sequence[Facts], state
     numbers: Sequence[int] = (0,)
     is_part = False
     for sentence in sentences:
-        said = _sets_of(sentence, len(facts))
+        said = _sets_of(sentence, facts)
         numbers = said or (numbers if is_part else sorted({0, *numbers}))
         found += judge_sentence(sentence, [(facts[number], stated[number]) for number in numbers])
         is_part = sentence.text.endswith(";")
@@ -136,22 +136,21 @@ def _judge(view: View) -> list[Claim]:
     return [claim for judge in _JUDGES for claim in judge(view)]
 
 
-def _sets_of(sentence: Sentence, count: int) -> Sequence[int]:
+def _sets_of(sentence: Sentence, facts: Sequence[Facts]) -> Sequence[int]:
     """The numbers of the sets of shapes that a sentence names, none if it names none."""
+    count = len(facts)
     second = _SECOND.search(sentence.skeleton)
     if _SEVERAL.search(sentence.skeleton):
         return range(count)
     if not second or count < 2:
         return (0,) if _FIRST.search(sentence.skeleton) else ()
-    return range(1, count) if second.start() < _first_figure(sentence) else range(count)[::-1]
-
-
-def _first_figure(sentence: Sentence) -> int:
-    """Where the first figure stands that may be one of a set of shapes."""
-    for at, item in enumerate(sentence.items):
-        if isinstance(item.value, tuple) or (isinstance(item.value, Quantity) and item.value.value > _FEW):
-            return sentence.start(at)
-    return len(sentence.skeleton)
+    values = [item.value for at, item in enumerate(sentence.items) if sentence.start(at) < second.start()]
+    figures = {value.value for value in values if isinstance(value, Quantity) and value.value > _FEW}
+    shapes = {value for value in values if isinstance(value, tuple)}
+    first, other = facts[:2]
+    of_first = (figures & first.known) - other.known or (shapes & first.shapes) - other.shapes
+    of_first = of_first or any(figure.denominator > 1 for figure in figures)
+    return range(count)[::-1] if of_first else range(1, count)
 
 
 def _wrong(claims: Sequence[Claim]) -> int:

@@ -16,6 +16,7 @@ _TILES = frozenset((4, 8, 16, 32, 64, 128))
 _OF_BLOCK, _BLOCK_IS, _NOUN, _GRID_IS, _ELIDED = (
     pattern(name) for name in ("of_block", "block_is", "geometry_noun", "grid_is", "elided_blocks")
 )
+_FILLS, _GROUPED, _EXACTLY = (pattern(name) for name in ("fills", "grouped", "exactly"))
 _IDLE, _LIVE, _FULL, _VECTOR, _OTHER = (
     pattern(name) for name in ("idle", "live", "full", "vectorised", "all_but_last")
 )
@@ -50,6 +51,7 @@ def judge_geometry(view: View) -> Iterator[Claim]:
     here = block_sizes(view)
     blocks = frozenset(here or view.stated.blocks or _USUAL)
     tiles = tile_sizes(view) | set(view.stated.tiles)
+    yield from _exact(view, blocks)
     for at, quantity in view.open_figures():
         if _is_tile(view, at):
             claim: Claim | None = _tile(view, at, tiles)
@@ -62,6 +64,14 @@ def judge_geometry(view: View) -> Iterator[Claim]:
         if claim:
             view.taken.add(at)
             yield claim
+
+
+def _exact(view: View, blocks: frozenset[int]) -> Iterator[Claim]:
+    """ "12 blocks of 256 threads cover them exactly": no thread is left over."""
+    match = _EXACTLY.search(view.skeleton)
+    if match and len(blocks) == 1:
+        threads = view.quantity(int(match["blocks"])).value * next(iter(blocks))
+        yield judged(ClaimKind.GEOMETRY, match[0], threads in view.facts.partial, "threads are left over")
 
 
 def _tile(view: View, at: int, tiles: set[int]) -> Claim:
@@ -81,7 +91,9 @@ def _tile(view: View, at: int, tiles: set[int]) -> Claim:
 def _counted(view: View, at: int, blocks: frozenset[int], tiles: set[int], is_told: bool) -> Claim | None:
     """The judgement of a number of blocks, threads, warps, tiles or passes; None for another figure."""
     match, before = _NOUN.match(view.after(at, 70)), view.before(at, 60)
-    elided = _GRID_IS.search(before) or (_ELIDED.match(view.after(at, 40)) and "blocks" in view.before(at, 200))
+    fills = _FILLS.search(before) and _GROUPED.search(view.before(at, 200))  # "…, and 11700 outputs fill 46"
+    follows = _ELIDED.match(view.after(at, 40)) and "blocks" in view.before(at, 200)
+    elided = fills or follows or _GRID_IS.search(before)
     if match is None and not elided:
         return None
     noun, words = (match["noun"], match[0]) if match else ("blocks", "")

@@ -18,6 +18,7 @@ _HYPOTHETICAL, _NEGATED, _ADVICE, _NOT_DTYPE = (
 _ALL, _CONTIGUOUS, _NOT_ASKED, _SAME, _NO_FLOPS = (
     pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "same", "no_flops")
 )
+_ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
 _OVER_AXIS, _ADJACENT, _AXES = pattern("over_axis"), pattern("adjacent"), LEXICON["axes"]
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
 _BITS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
@@ -28,6 +29,7 @@ def judge_statements(view: View) -> Iterator[Claim]:
     yield from _dtypes(view)
     yield from _contiguity(view)
     yield from _same(view)
+    yield from _scale(view)
     yield from _axes(view)
     for match in _ADJACENT.finditer(view.skeleton):
         axis, chosen = (-1 if match["unit"] == "row" else -2), view.subject(_item_at(view, match.start())).facts
@@ -41,6 +43,16 @@ def judge_statements(view: View) -> Iterator[Claim]:
             yield judged(ClaimKind.OPERATOR, item.text, known, "no such operator was dispatched")
     if (none := _NO_FLOPS.search(view.skeleton)) and not _HYPOTHETICAL.search(view.skeleton):
         yield judged(ClaimKind.FLOPS, none[0], view.facts.trace.flops == 0, f"{view.facts.trace.flops} FLOPs are made")
+
+
+def _scale(view: View) -> Iterator[Claim]:
+    """ "Scores are multiplied by 1 / √32": attention takes the root of the size of a head."""
+    heads = {operand.shape[-1] for fact in view.facts.tensors if "_attention" in fact.operator
+             for operand in view.facts.operands(fact)[:1] if operand.shape}  # fmt: skip
+    for _, quantity in view.all_figures() if heads else ():
+        root = _ROOT.search(quantity.sides[0])
+        if root and int(root["size"]) in view.facts.sizes:
+            yield judged(ClaimKind.ARGUMENT, quantity.sides[0], int(root["size"]) in heads, "not the size of a head")
 
 
 def _bound(view: View) -> Iterator[Claim]:
@@ -65,7 +77,12 @@ def _dtypes(view: View) -> Iterator[Claim]:
         if is_advice and not (subject.is_certain and not _ADVICE.search(before[-30:])):
             continue
         here = {fact.dtype for fact in subject.facts} if subject.is_strict else known
-        if _ALL.search(before + after) and not subject.is_certain:
+        shapes = [item.value for place, item in view.of_kind(ItemKind.TUPLE) if place == at - 2]
+        if shapes and shapes[0] in view.facts.shapes and not subject.is_strict:  # "of shape (8, 2) is int64"
+            here = {fact.dtype for fact in view.facts.tensors if fact.shape == shapes[0]}
+        if _ALL_RESULTS.search(view.skeleton) and subject.made:
+            holds = {fact.dtype for fact in subject.made} <= dtypes
+        elif _ALL.search(before + after) and not subject.is_certain:
             floating = {dtype for dtype in known if "int" not in dtype and dtype != "bool"}
             holds = floating <= dtypes or (not floating and known <= dtypes)
         else:

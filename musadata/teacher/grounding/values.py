@@ -278,7 +278,7 @@ def _flops(figure: Figure) -> set[float] | None:
         return None
     of_operators = facts.flops_of_operators
     if figure.subject.made and figure.subject.is_certain:
-        made = {fact for mention in figure.view.mentions if mention.by_operator for fact in mention.facts}
+        made = {fact for mention in figure.view.mentions for fact in mention.facts if fact.operator}
         together = float(sum(of_operators.get(fact.name, 0) for fact in made))
         named = {float(of_operators.get(fact.name, 0)) for fact in figure.tensors}
         is_whole = len(made) > 1 or len(set(facts.trace.operators)) == 1
@@ -288,6 +288,23 @@ def _flops(figure: Figure) -> set[float] | None:
     if re.search(r"\b(?:in total|total|altogether|overall|in all|trace reports|work|together|all)\b", figure.window):
         return {total}
     return {total, *sums, *map(float, of_operators.values()), *(float(math.prod(fact.shape)) for fact in facts.outputs)}
+
+
+def _times(figure: Figure) -> set[float] | None:
+    """How often an operator is evaluated: once for each of its results."""
+    return {float(math.prod(fact.shape)) for fact in figure.subject.made} or None
+
+
+def _divisor(figure: Figure) -> set[float] | None:
+    """What a variance is divided by; other divisors are arguments or counts."""
+    found = set()
+    for fact in figure.facts.tensors:
+        if base_name(fact.operator).startswith("var") and (corrections := figure.facts.argument([fact], "correction")):
+            found |= {float(n - min(corrections)) for n in figure.facts.reduced(fact)}
+    is_variance = re.search(r"\b(?:variances?|var|deviations?|torch\.var|unbiased|squares)\b", figure.view.skeleton)
+    if is_variance:
+        return found
+    return _reduced(figure) if re.search(r"\b(?:means?|averages?|averaged)\b", figure.view.skeleton) else None
 
 
 def _total(figure: Figure) -> set[float] | None:
@@ -342,6 +359,8 @@ ALLOWED: dict[str, tuple[ClaimKind, Callable[[Figure], set[float] | None], str]]
     "intensity": (ClaimKind.INTENSITY, _intensity, "not the trace's intensity"),
     "flops_of_one": (ClaimKind.FLOPS, _flops_of_one, "no such figure of FLOPs"),
     "flops": (ClaimKind.FLOPS, _flops, "no such figure of FLOPs"),
+    "times": (ClaimKind.COUNT, _times, "not how often it is evaluated"),
+    "divisor": (ClaimKind.COUNT, _divisor, "not the divisor"),
     "total": (ClaimKind.NUMBER, _total, "not such a total"),
     "macs": (ClaimKind.FLOPS, _macs, "not the number of these"),
     "bytes": (ClaimKind.BYTES, _bytes, "no such figure of bytes"),
