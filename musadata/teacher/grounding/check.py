@@ -148,7 +148,7 @@ def _sets_of(sentence: Sentence, facts: Sequence[Facts]) -> Sequence[int]:
     figures = {value.value for value in values if isinstance(value, Quantity) and value.value > _FEW}
     shapes = {value for value in values if isinstance(value, tuple)}
     first, other = facts[:2]
-    of_first = (figures & first.known) - other.known or (shapes & first.shapes) - other.shapes
+    of_first = bool((figures & first.known) - other.known or (shapes & first.shapes) - other.shapes)
     of_first = of_first or any(figure.denominator > 1 for figure in figures)
     return range(count)[::-1] if of_first else range(1, count)
 

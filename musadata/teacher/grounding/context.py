@@ -102,14 +102,13 @@ class View:
 
     def open_figures(self) -> list[tuple[int, Quantity]]:
         """Figures that no judge has taken yet."""
-        items = enumerate(self.items)
-        return [(at, item.value) for at, item in items if at not in self.taken and isinstance(item.value, Quantity)]
+        return [(at, quantity) for at, quantity in self.sentence.figures if at not in self.taken]
 
     def all_figures(self) -> list[tuple[int, Quantity]]:
-        return [(at, item.value) for at, item in enumerate(self.items) if isinstance(item.value, Quantity)]
+        return self.sentence.figures
 
     def of_kind(self, kind: ItemKind) -> list[tuple[int, Item]]:
-        return [(at, item) for at, item in enumerate(self.items) if item.kind is kind]
+        return self.sentence.by_kind.get(kind, [])
 
     def quantity(self, at: int) -> Quantity:
         value = self.items[at].value

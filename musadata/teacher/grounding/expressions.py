@@ -4,6 +4,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 from musadata.syntax import parse_expression
 
@@ -31,6 +32,7 @@ class NoValue(ValueError):
     """The text is no arithmetic, or too large."""
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> ast.expr | None:
     """The syntax tree of an expression; None if the text is not one."""
     if len(text) > _LONGEST:
@@ -45,6 +47,8 @@ def parse(text: str) -> ast.expr | None:
 
 def evaluate(text: str, names: Mapping[str, Fraction] | None = None) -> Fraction | None:
     """The exact value of an expression; None if the text is not one or a name in it has no value."""
+    if text.isdecimal() and len(text) < _LONGEST:  # most are
+        return Fraction(int(text))
     tree = parse(text)
     try:
         return _value(tree, names or {}) if tree is not None else None

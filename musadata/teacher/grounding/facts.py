@@ -118,12 +118,20 @@ class Facts:
         found = {abs(int(number)) for number in re.findall(r"(?<![\w.])-?[0-9]{1,18}(?![\w.])", words)}
         return frozenset(found | {factor**2 for factor in self.argument(self.tensors, "(?:up|down)scale_factor")})
 
+    @cached_property
+    def _arguments(self) -> dict[tuple[str, str], frozenset[int]]:
+        return {}
+
     def argument(self, facts: Iterable[TensorFact], name: str) -> set[int]:
         """Whole numbers in the arguments of that name."""
         found: set[int] = set()
-        for fact in facts:
-            for match in re.findall(rf"\b{name}\w*=(\[[-0-9, ]+\]|-?[0-9]+)(?![.\w])", fact.arguments):
-                found.update(int(number) for number in re.findall(r"-?[0-9]+", match))
+        for words in {fact.arguments for fact in facts if fact.arguments}:
+            known = self._arguments.get((words, name))
+            if known is None:
+                values = re.findall(rf"\b{name}\w*=(\[[-0-9, ]+\]|-?[0-9]+)(?![.\w])", words)
+                known = frozenset(int(number) for value in values for number in re.findall(r"-?[0-9]+", value))
+                self._arguments[words, name] = known
+            found |= known
         return found
 
     @cached_property
@@ -218,8 +226,15 @@ class Facts:
         match = re.search(r"kernel_size=\[([0-9, ]+)\]", fact.arguments)
         return math.prod(int(number) for number in match[1].split(",")) if match else 0
 
+    @cached_property
+    def _reductions(self) -> dict[str, set[int]]:
+        return {fact.name: self._reduced(fact) for fact in self.tensors}
+
     def reduced(self, fact: TensorFact) -> set[int]:
         """How many elements go into one of a reduction's results."""
+        return self._reductions[fact.name]
+
+    def _reduced(self, fact: TensorFact) -> set[int]:
         operands = self.operands(fact)
         if not operands or not fact.operator:
             return set()

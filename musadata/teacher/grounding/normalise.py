@@ -26,8 +26,14 @@ _JOINED = [(re.compile(rf"\b{words}\b", re.IGNORECASE), joined) for words, joine
 _UNITS = r"(?:(?!(?:and|or|is|of|to|in|by|with|for|at|a|the|plus|minus|times|are|so|if) )[A-Za-z][\w-]* ){1,3}"
 _DIGITS = 18  # longer numbers are no figure of a trace
 
+# How a pattern begins, and the character without which it matches nothing.
+_SIGNS = {r"\\": "\\", "√": "√", r"\$": "$", r"\{": "{", r"\^": "^"}
 _REWRITES = tuple(
-    (re.compile(pattern, flags), replacement)
+    (
+        re.compile(pattern, flags),
+        replacement,
+        next((sign for beginning, sign in _SIGNS.items() if pattern.startswith(beginning)), ""),
+    )
     for pattern, replacement, flags in (
         (r"\\[dt]?frac\s?\{([^{}]{1,80})\}\s?\{([^{}]{1,80})\}", r"(\1)/(\2)", 0),
         (
@@ -35,7 +41,8 @@ _REWRITES = tuple(
             r"\1",
             0,
         ),
-        (r"\\sqrt\s?\{([^{}]{1,40})\}|√\s?(\d+(?:\.\d+)?)", r"sqrt(\1\2)", 0),
+        (r"\\sqrt\s?\{([^{}]{1,40})\}", r"sqrt(\1)", 0),
+        (r"√\s?(\d+(?:\.\d+)?)", r"sqrt(\1)", 0),
         (r"√\s?(?=\()", "sqrt", 0),
         (r"\\[,;:! ]", " ", 0),
         (r"\{,\}", ",", 0),
@@ -73,7 +80,9 @@ def normalise(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
     text = re.sub(r"\d{19,}", "9" * _DIGITS, text)
     text = re.sub(r"(?<=\d)\s?(?:–|\.{2,3})\s?(?=\d)", " to ", text).replace("–", " - ")
-    for pattern, replacement in _REWRITES:
+    for pattern, replacement, sign in _REWRITES:
+        if sign and sign not in text:
+            continue
         text = pattern.sub(_join_digits if replacement is None else replacement, text)
     text = re.sub(r"(?<=\w)'s\b", "", text)
     for words, joined in _JOINED:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from musadata.teacher.grounding.expressions import IRRATIONAL, evaluate
 from musadata.teacher.grounding.lexicon import DTYPES, FORMULA_NAMES, OPERATOR_WORDS, STOP_WORDS
@@ -20,6 +21,7 @@ _LONGEST_SENTENCE = 500
 _LONGEST_RUN = 120  # tokens of one expression
 _MATRICES = re.compile(r"(?P<one>\( \d+(?: \* \d+)+ \)) \* (?P<two>\( \d+(?: \* \d+)+ \))")
 _BINARY = frozenset(["+", "-", "*", "/", "//", "%", "^", "mod"])
+_SIGNS = _BINARY | {"=", "~"}
 _OPEN, _CLOSED = {"(": ")", "⌈": "⌉", "⌊": "⌋"}, {")", "⌉", "⌋"}
 _SAID_OF = ("is", "has", "=", ":", "and", ",", "in", "in ", ")")  # behind a matrix A, not behind an article
 _FUNCTIONS = frozenset(["ceil", "floor", "min", "max", "cdiv", "ceil_div", "ceildiv", "div_up", *IRRATIONAL])
@@ -64,6 +66,17 @@ class Sentence:
             self._starts.append(at)
             at += len(word) + 1
         self.skeleton = " ".join(words)
+
+    @cached_property
+    def figures(self) -> list[tuple[int, Quantity]]:
+        return [(at, item.value) for at, item in enumerate(self.items) if isinstance(item.value, Quantity)]
+
+    @cached_property
+    def by_kind(self) -> dict[ItemKind, list[tuple[int, Item]]]:
+        found: dict[ItemKind, list[tuple[int, Item]]] = {}
+        for at, item in enumerate(self.items):
+            found.setdefault(item.kind, []).append((at, item))
+        return found
 
     def before(self, item: int, length: int = 80) -> str:
         end = self._starts[item]
@@ -115,7 +128,7 @@ class _Reader:
     def items(self) -> Iterable[Item]:
         at = 0
         while at < len(self.tokens):
-            for read in (self._tuple, self._arithmetic):
+            for read in () if self._is_plain(at) else (self._tuple, self._arithmetic):
                 found, after = read(at)
                 if after > at:
                     yield from found
@@ -127,6 +140,13 @@ class _Reader:
                 if item:
                     yield item
                 at += 1
+
+    def _is_plain(self, at: int) -> bool:
+        """Whether a token is a word beside which no sign of arithmetic stands."""
+        kind, word, *_ = self.tokens[at]
+        if kind != "word" or word in _FUNCTIONS:
+            return False
+        return at + 1 >= len(self.tokens) or self.tokens[at + 1][1] not in _SIGNS
 
     def _is(self, at: int, *words: str) -> bool:
         return 0 <= at < len(self.tokens) and self.tokens[at][1] in words

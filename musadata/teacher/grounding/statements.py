@@ -18,6 +18,7 @@ _HYPOTHETICAL, _NEGATED, _ADVICE, _NOT_DTYPE = (
 _ALL, _CONTIGUOUS, _NOT_ASKED, _SAME, _NO_FLOPS = (
     pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "same", "no_flops")
 )
+_OF_BOUNDS = pattern("of_bounds")
 _ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
 _OVER_AXIS, _ADJACENT, _AXES = pattern("over_axis"), pattern("adjacent"), LEXICON["axes"]
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
@@ -57,6 +58,8 @@ def _scale(view: View) -> Iterator[Claim]:
 
 def _bound(view: View) -> Iterator[Claim]:
     text, here = view.skeleton, view.facts.trace.bound
+    if not _OF_BOUNDS.search(text):
+        return
     for found, bound in ((_MEMORY, Bound.MEMORY), (_COMPUTE, Bound.COMPUTE)):
         for match in found.finditer(text):
             lead = text[max(0, match.start() - 60) : match.start()]
