@@ -122,9 +122,14 @@ def judge_sentences(sentences: Sequence[Sentence], facts: Sequence[Facts], state
 
 def judge_sentence(sentence: Sentence, sets: Sequence[tuple[Facts, Stated]]) -> list[Claim]:
     """The claims of a sentence, by the set of shapes that contradicts the fewest of them."""
-    readings = [_judge(View(sentence, facts, stated)) for facts, stated in sets]
+    readings: list[list[Claim]] = []
+    for facts, stated in sets:
+        claims = _judge(View(sentence, facts, stated))
+        if not _wrong(claims):
+            return claims
+        readings.append(claims)
     best = min(readings, key=_wrong)
-    if len(readings) > 1 and _wrong(best):  # it speaks of several sets: each claim may be about any
+    if len(readings) > 1:  # it speaks of several sets: each claim may be about any
         confirmed = {
             (claim.kind, claim.text) for claims in readings for claim in claims if claim.outcome is Outcome.CONFIRMED
         }

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import yaml
@@ -40,6 +40,7 @@ RESHAPES = frozenset(["view", "_unsafe_view", "squeeze", "unsqueeze", "clone"])
 _MOST_AXES = 6
 
 
+@lru_cache(maxsize=1024)
 def base_name(operator: str) -> str:
     """`_softmax` of `aten._softmax.default`."""
     parts = operator.split(".")
@@ -95,8 +96,13 @@ class Facts:
         ]
         return (*facts, *views)
 
+    @cached_property
+    def _operands(self) -> dict[str, tuple[TensorFact, ...]]:
+        names = self.by_name
+        return {fact.name: tuple(names[name] for name in fact.operands if name in names) for fact in self.tensors}
+
     def operands(self, fact: TensorFact) -> tuple[TensorFact, ...]:
-        return tuple(self.by_name[name] for name in fact.operands if name in self.by_name)
+        return self._operands[fact.name]
 
     @cached_property
     def shapes(self) -> frozenset[tuple[int, ...]]:
