@@ -11,7 +11,7 @@ from musadata.records import Candidate, ErrorClass
 from musadata.teacher.fault_words import FaultWords, describe_fault
 
 _MOST_CHANGES = 2  # more of them are another program, which says nothing of the fault
-_MOST_LINES = 8
+_MOST_LINES = 12
 
 
 @dataclass(frozen=True)
