@@ -180,6 +180,7 @@ EXPECTED = "error: expected ';' before 'if'"
     ("rule", "message", "said"),
     [
         ("compile.error", f"cuda_source:17: {EXPECTED}\n    if (x)", f"“{EXPECTED}”."),
+        ("compile.error", f"cuda_source:1: {EXPECTED}; did you mean 'lockf'?", f"“{EXPECTED}”."),
         ("correctness.values", "The output is wrong in 9 of 9 elements.", "but all elements of the output are wrong."),
         ("correctness.values", "It is wrong in 1 of 1 elements: 2 instead of 3.", "but the result is wrong."),
         ("correctness.values", "wrong in 1 of 9 elements. The output is all zeros.", "wrong. The output is all zeros."),

@@ -77,7 +77,9 @@ def word(name: str, change: Change, step: Step, **values: str) -> str:
     kind = "missing" if not change.old else "replaced" if change.new else "superfluous"
     shown = {"old": _show(change.old or (change.before,)), "new": _show(change.new), "place": place_of(change, step)}
     bare = "_bare" if "rule" in values and not values["rule"] else ""
-    return choose(f"{name}_{kind}{bare}", step.candidate.candidate_id, **{**shown, **values})
+    return choose(
+        f"{name}_{kind}{bare}", step.candidate.candidate_id, step.changes.index(change), **{**shown, **values}
+    )
 
 
 def name_fault(step: Step) -> str:

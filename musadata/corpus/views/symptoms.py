@@ -40,10 +40,10 @@ def describe_symptom(candidate: Candidate) -> str:
 
 
 def quote(finding: Finding) -> str:
-    """The tool's own words, on one line, without the place that they begin with."""
+    """The tool's own words, on one line, without the place that they begin with and the advice that they end with."""
     line = finding.message.splitlines()[0] if finding.message else ""
     line = re.sub(r"^(?:\w+:(?:\d+:)* )?(?=error|fatal)", "", line)
-    line = line.partition(" (cpp_sources must")[0].partition(". The following argument")[0]
+    line = re.split(r"; did you mean|[ .]+\(cpp_sources must|\. The following argument", line, maxsplit=1)[0]
     return line if len(line) <= _LONGEST_QUOTE else line[:_LONGEST_QUOTE].rsplit(" ", 1)[0] + " …"
 
 

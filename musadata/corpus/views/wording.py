@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 
 
-def choose(name: str, key: str, **values: str) -> str:
-    """The same name, key and values give the same text."""
+def choose(name: str, key: str, turn: int = 0, **values: str) -> str:
+    """The same arguments give the same text; another `turn` gives another wording, as far as there are several."""
     wordings = _wordings()[name]
-    return str(wordings[_draw(f"{name}:{key}") % len(wordings)].format(**values))
+    return str(wordings[(_draw(f"{name}:{key}") + turn) % len(wordings)].format(**values))
 
 
 def as_sentence(text: str) -> str:
