@@ -248,6 +248,7 @@ FIXTURES = {
         "return F.scaled_dot_product_attention(x, x, x, attn_mask=x[0, :, :5] > 1.0)",
         two(tensor(2, 5, 8), tensor(3, 5, 8)),
     ),
+    "sizes of values": Fixture("return F.relu(x.abs()) + torch.abs(torch.sigmoid(x)) - F.relu(F.relu(x * x))", ROWS),
     "likelihood": Fixture(
         "return F.gaussian_nll_loss(x, y, torch.exp(x), full=True)",
         tuple((tensor(b, 37), tensor(b, 37, name="y")) for b in (4, 7)),

@@ -28,6 +28,7 @@ QUICK = {
     "added to rows": 3,
     "largest few": 2,
     "long rows": 3,
+    "sizes of values": 0,
     "logits": 0,
     "masked attention": 2,
     "running results": 0,

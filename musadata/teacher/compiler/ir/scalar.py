@@ -257,6 +257,23 @@ def count_as(count: Index, dtype: str) -> Scalar:
     return cast(Formula("int64", count), dtype)
 
 
+def is_never_negative(x: Scalar) -> bool:
+    """Whether no value of it is below 0, by the operation that makes it."""
+    match x:
+        case Named():
+            return is_never_negative(x.value)
+        case Call(operation="mul", arguments=(one, other)):
+            return one is other
+        case Call():
+            return x.operation in _NEVER_NEGATIVE
+        case Choose(condition=Call(operation="lt", arguments=(one, Literal(value=0))), yes=Literal(value=0)):
+            return one is x.no
+    return False
+
+
+_NEVER_NEGATIVE = frozenset({"abs", "exp", "exp2", "sigmoid", "sqrt"})
+
+
 def opaque(value: Scalar) -> Index:
     """A computed integer as an atom of index formulas."""
     return of(Opaque(value, value.variables))

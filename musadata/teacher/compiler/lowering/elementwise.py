@@ -20,6 +20,7 @@ from musadata.teacher.compiler.ir.scalar import (
     choose,
     compute_type,
     count_as,
+    is_never_negative,
     literal,
 )
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, cost_of, promote, replaced, rule
@@ -55,6 +56,8 @@ def pointwise(c: Call, names: tuple[str, ...], compute: Callable[..., Scalar], c
 @rule(*_DEVICE_OPERATIONS)
 def _device_operation(c: Call) -> Results:
     cost, names = _DEVICE_OPERATIONS[c.operator]
+    if c.operator == "abs":
+        return pointwise(c, names, lambda x: x if is_never_negative(x) else apply("abs", x), cost)
     return pointwise(c, names, lambda *xs: call(c.operator, c.dtype, *xs), cost)
 
 
@@ -131,6 +134,11 @@ def _clamped(x: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
     return x if high is None else choose(x > high, high, x)
 
 
+def _relu(x: Scalar) -> Scalar:
+    """Written so that a NaN stays one, as PyTorch's does; fmaxf(x, 0) would turn it into 0."""
+    return x if is_never_negative(x) else choose(x < 0, 0, x)
+
+
 def _hardsigmoid(x: Scalar, factor: Scalar | None = None) -> Scalar:
     zero, six = literal(0, x.dtype), literal(6, x.dtype)
     shifted = x + 3
@@ -163,8 +171,7 @@ _FORMULAS: dict[str, tuple[int, Callable[..., Scalar]]] = {
     "rsub": (1, lambda self, other: other - self),
     "round": (1, lambda self, *, decimals: apply("round", self * 10.0**decimals) / 10.0**decimals),
     "bitwise_not": (1, lambda self: apply("not" if self.dtype == "bool" else "bitwise_not", self)),
-    # Written so that a NaN stays one, as PyTorch's does; fmaxf(x, 0) would turn it into 0.
-    "relu": (1, lambda self: choose(self < 0, 0, self)),
+    "relu": (1, lambda self: _relu(self)),
     "leaky_relu": (2, lambda self, *, negative_slope: choose(self > 0, self, self * negative_slope)),
     **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), (2, lambda self, min, max: _clamped(self, min, max))),
     "hardtanh": (2, lambda self, min_val, max_val: _clamped(self, min_val, max_val)),

@@ -178,3 +178,9 @@ def test_a_function_of_a_whole_row_is_computed_once_and_not_for_each_element(gra
         for emitted in build_candidate(graph_of(name), PLANS[0]).kernels:
             inner = emitted.source[emitted.source.rindex("for (int ") :]
             assert "logf(" not in inner
+
+
+def test_what_is_never_negative_is_not_cut_off_at_zero(graph_of):
+    source = build_candidate(graph_of("sizes of values"), PLANS[0]).source
+    assert "< 0.0f" not in source
+    assert source.count("fabsf(") == 1
