@@ -13,9 +13,10 @@ MAX_CHARACTERS = 1_000_000
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$")
 _PYTHON = {"python", "py", "python3", ""}
 _MOST_FENCES = 24
-_OPEN_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>", re.IGNORECASE)  # once whole ones are blanked
+_MOST_PARSED = 4 * MAX_CHARACTERS  # characters of all runs between two fences that are tried
+_OPEN_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>", re.IGNORECASE)
+_CLOSED_THOUGHTS = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
 _LAST_LINES = 5
-_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def extract(reply: str) -> Extraction:
     reply = reply.replace("\r\n", "\n").lstrip("\ufeff")
     if _defines_candidate(reply):
         return Extraction(reply)
-    text = _THOUGHTS.sub(lambda match: "\n" * match[0].count("\n"), reply)
+    text = _without_thoughts(reply)
     blocks = _blocks(text)
     python = [block for block in blocks if block.language.lower() in _PYTHON]
     whole = [block for block in python if _defines_candidate(block.text)]
@@ -73,6 +74,21 @@ def _unreadable(reply: str) -> str:
     return ""
 
 
+def _without_thoughts(text: str) -> str:
+    """The text with newlines alone in place of whole thoughts. A regular expression for both tags would take a time
+    that grows with the square of their number where none is closed."""
+    kept, copied, position, unclosed = [], 0, 0, set()
+    while opening := _OPEN_THOUGHTS.search(text, position):
+        tag, position = opening[1].lower(), opening.end()
+        closing = None if tag in unclosed else _CLOSED_THOUGHTS[tag].search(text, position)
+        if closing is None:
+            unclosed.add(tag)
+            continue
+        kept += [text[copied : opening.start()], "\n" * text.count("\n", opening.start(), closing.end())]
+        copied = position = closing.end()
+    return "".join([*kept, text[copied:]])
+
+
 def _blocks(text: str) -> list[_Block]:
     """Fenced blocks, outermost fences only: a fence closes with as many characters as it opened with, or more."""
     blocks: list[_Block] = []
@@ -97,9 +113,13 @@ def _outer_block(text: str) -> Extraction | None:
     """The longest run between two fences that is a program: its strings may hold fences of their own."""
     lines = text.split("\n")
     fences = [index for index, line in enumerate(lines) if _FENCE.match(line)][:_MOST_FENCES]
+    left = _MOST_PARSED
     for start in fences:
         for end in reversed([index for index in fences if index > start]):
             body = "\n".join(lines[start + 1 : end]) + "\n"
+            left -= len(body)
+            if left < 0:
+                return None
             if _defines_candidate(body):
                 return Extraction(body, line=start + 2)
     return None

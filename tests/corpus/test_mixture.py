@@ -4,10 +4,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import duckdb
 import pytest
 from datasets import interleave_datasets, load_dataset
 
-from musadata.corpus.mixture import draw, parts_of, read_mixture, weights_of
+from musadata.corpus.mixture import _MEASURED, draw, parts_of, read_mixture, weights_of
 from musadata.corpus.query import connect
 from musadata.errors import MusadataError
 
@@ -39,6 +40,16 @@ def test_the_manifest_says_what_was_measured_and_achieved(whole_corpus):
     for achieved in manifest["achieved"].values():
         for axis in achieved.values():
             assert sum(one["achieved"] for one in axis) == pytest.approx(1.0, abs=0.01)
+
+
+def test_only_first_answers_that_were_judged_are_measured():
+    connection = duckdb.connect()
+    connection.sql("CREATE TABLE tasks AS SELECT 't' AS task_id, 'softmax' AS operator_family")
+    connection.sql("""CREATE TABLE candidates AS SELECT 't' AS task_id, * FROM (VALUES
+        (1, true, NULL, '', 'model'), (1, false, 'compile', '', 'model'),
+        (1, false, 'infra', '', 'model'), (2, true, NULL, '', 'model'), (1, false, 'runtime', 'off by one', 'compiler'),
+        (1, true, NULL, '', 'human')) AS some(turn, accepted, error_class, fault, teacher)""")
+    assert connection.sql(_MEASURED).fetchall() == [("softmax", 2, 1)]
 
 
 def test_a_draw_takes_no_row_twice_and_heavy_rows_first():
