@@ -19,6 +19,8 @@ SCATTERED = 1.5  # times as many sectors as the bytes would fit in
 CACHED = 128  # sectors that the first cache holds whatever else a block reads
 BROADCAST = 3  # sectors a request, below which lanes mostly read the same
 REPEATED = 4.0  # times that the same sector is asked for
+REUSED = 6  # times that each element is read, from which on many threads want it
+SECTOR_FLOATS = 8
 TURNS = 4  # accesses of a thread from which on it walks along a row
 _TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
 _NUMBER = re.compile(r"\d+")
@@ -49,8 +51,7 @@ def find_problems(counters: Counters, code: KernelCode) -> list[Problem]:
 def _scattered(counters: Counters, code: KernelCode) -> list[Problem]:
     found = []
     for one in counters.pointers:
-        is_broadcast = one.sectors < BROADCAST * one.requests
-        if one.name and not is_broadcast and one.sectors >= SCATTERED * one.least_sectors > 0:
+        if one.name and not _is_served_by_cache(one) and one.sectors >= SCATTERED * one.least_sectors > 0:
             kind = "strided" if one.sectors < 8 * one.requests else _how_scattered(one, counters)
             found.append(Problem(kind, one.sectors - one.least_sectors, _describe(counters, one)))
     if not counters.pointers and counters.get(names.SECTORS) >= SCATTERED * counters.get(names.LEAST_SECTORS) > 0:
@@ -59,12 +60,20 @@ def _scattered(counters: Counters, code: KernelCode) -> list[Problem]:
     return found
 
 
+def _is_served_by_cache(one: Pointer) -> bool:
+    """Lanes that mostly read the same, and small tables: the cache has them, in whatever order they are read."""
+    few_each = one.sectors < BROADCAST * one.requests
+    return few_each or (one.sectors < 8 * one.requests and one.different_sectors <= CACHED)
+
+
 def _how_scattered(one: Pointer, counters: Counters) -> str:
     """Whether a lane walks along the memory that it begins at, or each access of the warp is somewhere else."""
     if one.operation == "store":
         return "scattered_stores"
     busy = counters.get(names.THREADS) - counters.get(names.IDLE)
-    return "rows" if one.sectors >= 2 * one.different_sectors and one.lanes >= TURNS * busy else "transposed"
+    if one.sectors < 2 * one.different_sectors or one.lanes < TURNS * busy:
+        return "transposed"
+    return "rows_reused" if one.lanes >= REUSED * SECTOR_FLOATS * one.different_sectors else "rows"
 
 
 def _describe(counters: Counters, one: Pointer) -> dict[str, Any]:
@@ -107,6 +116,17 @@ def _conflicts(counters: Counters, code: KernelCode) -> list[Problem]:
     return found
 
 
+def _tree(counters: Counters, code: KernelCode) -> list[Problem]:
+    """Reductions in shared memory alone, with fewer threads in every step."""
+    requests, loads = counters.get(names.REQUESTS), counters.get(names.requests_name("load"))
+    barriers, divergent = counters.get(names.BARRIERS), counters.get(names.DIVERGENT)
+    if not barriers or counters.get(names.COLLECTIVES) or 2 * loads > requests or divergent < 0.1 * requests:
+        return []
+    wavefronts = sum(counters.get(names.wavefronts_name(operation)) for operation in ("load", "store"))
+    values = {"requests": requests, "loads": loads, "barriers": barriers, "divergent": divergent}
+    return [Problem("tree", WAVEFRONT * wavefronts, values)]
+
+
 def _exchange(counters: Counters, code: KernelCode) -> list[Problem]:
     """Reductions of a block whose threads have little to reduce."""
     requests, loads = counters.get(names.REQUESTS), counters.get(names.requests_name("load"))
@@ -120,7 +140,7 @@ def _exchange(counters: Counters, code: KernelCode) -> list[Problem]:
 
 
 def _divergent(counters: Counters, code: KernelCode) -> list[Problem]:
-    if _exchange(counters, code):
+    if _exchange(counters, code) or _tree(counters, code):
         return []  # of which most of it comes
     requests, divergent = counters.get(names.REQUESTS), counters.get(names.DIVERGENT)
     lanes = counters.get(names.LANES)
@@ -172,6 +192,7 @@ _FINDERS: tuple[Callable[[Counters, KernelCode], list[Problem]], ...] = (
     _repeated,
     _conflicts,
     _exchange,
+    _tree,
     _divergent,
     _idle,
     _atomics,

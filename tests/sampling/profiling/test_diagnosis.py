@@ -31,14 +31,15 @@ COPY = LaunchCounts(
     global_memory=(LOADS, STORES),
     touched=TOUCHED,
 )
+WIDE = replace(TOUCHED[0], read_sectors=224), TOUCHED[1]
 CONFLICTS = SharedCounts("load", 32, 1024, 1024, 992, 32, 0)
-ROWS = GlobalCounts("load", 0, 256, 8192, 32768, 8192, 1024, 8192, 0)
+ROWS = GlobalCounts("load", 0, 256, 4096, 16384, 8192, 1024, 8192, 0)
 EXCHANGE = SharedCounts("load", 300, 2400, 300, 0, 1, 0)
 ATOMICS = GlobalCounts("atomic", 1, 32, 1024, 4096, 32, 32, 32, 1024)
 LAUNCHES = {
     "clean": COPY,
     "transposed": replace(COPY, global_memory=(replace(LOADS, sectors=1024), STORES)),
-    "strided": replace(COPY, global_memory=(replace(LOADS, sectors=224), STORES)),
+    "strided": replace(COPY, touched=WIDE, global_memory=(replace(LOADS, sectors=224), STORES)),
     "scattered_stores": replace(COPY, global_memory=(LOADS, replace(STORES, sectors=1024))),
     "rows": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, STORES)),
     "conflicts_tile": replace(COPY, shared_memory=(CONFLICTS,)),
@@ -47,6 +48,8 @@ LAUNCHES = {
     "atomics": replace(COPY, global_memory=(LOADS, ATOMICS)),
     "occupancy_shared": replace(COPY, dynamic_shared=100_000),
     "serial": replace(COPY, lanes=1024 * 500),
+    "rows_reused": replace(COPY, lanes=9216, requests=288, global_memory=(replace(ROWS, lanes=8000), STORES)),
+    "tree": replace(COPY, requests=400, barriers=72, divergent_requests=100, shared_memory=(EXCHANGE,)),
     "exchange": replace(COPY, requests=400, barriers=16, collectives=320, shared_memory=(EXCHANGE,)),
 }
 
