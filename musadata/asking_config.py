@@ -25,7 +25,7 @@ class TeacherConfig:
 
     Attributes:
         kind: which teacher.
-        samples: answers asked for per task.
+        samples: answers asked for per task; `sampling` says where it may be fewer or more.
         faults: answers per task in which the compiler teacher seeds a fault, so that there is something to repair.
         model: the model's name on the server, for `openai` and `batch`; its name or folder, for `vllm`.
         base_url: where the server is, up to and with `/v1`, for `openai` and `batch`. Its key is read from
@@ -50,7 +50,7 @@ class TeacherConfig:
     """
 
     kind: TeacherType = TeacherType.COMPILER
-    samples: int = 3
+    samples: int = 8
     faults: int = 1
     model: str = ""
     base_url: str = ""

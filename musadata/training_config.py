@@ -15,6 +15,11 @@ class SamplingConfig:
 
     Attributes:
         turns: answers per conversation at the most.
+        agree: samples after which a task is asked no more if all were accepted and are nearly identical; 0 never stops.
+            The compiler teacher and `batch` always give all `teacher.samples`, and no more.
+        most_samples: samples per task at the most, where few pass. Tasks with fewer than four `teacher.samples` get no
+            more.
+        few_passed: share of accepted samples below which twice as many are asked for; 0 never asks for more.
         keep: accepted candidates kept per task; nearly identical ones count once.
         keep_by: what the choice goes by.
         speedup_weight: the paper's lambda: what each unit of speedup over eager PyTorch adds to an accepted answer's
@@ -29,6 +34,9 @@ class SamplingConfig:
     """
 
     turns: int = 3
+    agree: int = 4
+    most_samples: int = 16
+    few_passed: float = 0.25
     keep: int = 4
     keep_by: KeepBy = KeepBy.STRUCTURE
     speedup_weight: float = 0.5

@@ -7,6 +7,7 @@ from itertools import islice
 from musadata.config import Config, TeacherRole
 from musadata.corpus.manifest import open_corpus
 from musadata.records import NO_USAGE, Annotation, ReasoningStep, Reject, Task, Usage
+from musadata.sampling.sample_plan import SamplePlan
 from musadata.storage.commits import read_commit
 from musadata.storage.files import is_folder, join
 from musadata.storage.shards import Shard, deal, read_shard
@@ -65,7 +66,7 @@ def estimate(config: Config, corpus: str, stage: str) -> Estimate:
     """What one stage would send, answers that a journal already holds included."""
     tasks = sum(_tasks_of(config, corpus, shard) for shard in deal(config.shards))
     turns = config.sampling.turns if stage == "stage3" else _ANALYSES
-    requests = tasks * turns * (config.teacher.samples if stage == "stage3" else 1)
+    requests = tasks * turns * (SamplePlan.of(config).most if stage == "stage3" else 1)
     lengths = [_tokens(prompt) for prompt in _prompts(config, corpus, stage)]
     prompt = sum(lengths) / len(lengths) if lengths else 0.0
     completion, measured = _completion(config, corpus, stage)

@@ -15,6 +15,7 @@ from musadata.records import Annotation, Task
 from musadata.sampling.assembly import Conversation
 from musadata.sampling.retry import FIRST_SAMPLE, Failure, RetryBuffer, find_failure, retry
 from musadata.sampling.rollout import Ask, Attempt, CutShort, Judge, NotKnownYet, run_rollout
+from musadata.sampling.sample_plan import SamplePlan
 from musadata.storage import files
 from musadata.storage.commits import COMMITS
 from musadata.storage.shards import Shard, read_shard
@@ -103,14 +104,16 @@ def failures_of(config: Config, tasks: Sequence[tuple[Task, Annotation]], ask: A
     """
     turns, seed = config.sampling.turns, config.seed
     for task, annotation in tasks:
-        held: list[Conversation] = []
-        for sample in range(config.teacher.samples):
+
+        def converse(sample: int, task: Task = task, annotation: Annotation = annotation) -> list[Attempt]:
             try:
-                held.append(run_rollout(task, annotation, sample, turns, seed, ask, judge))
+                return run_rollout(task, annotation, sample, turns, seed, ask, judge)
             except CutShort as cut:
-                held.append(cut.attempts)
+                return cut.attempts
             except CannotAnswer:
-                continue
+                return []
+
+        held = SamplePlan.of(config).hold(converse)
         if failure := find_failure(task, annotation, held):
             yield failure
 

@@ -5,202 +5,49 @@ python -m pipelines.stage3 --config configs/quickstart.yaml --corpus build/quick
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from musadata.config import BackendType, Config
-from musadata.corpus.datasets import DATASETS
 from musadata.corpus.mixture import check_mixing
-from musadata.corpus.views import VIEWS
 from musadata.records import (
-    HUMAN,
-    SCHEMA_VERSION,
     Annotation,
-    Candidate,
-    Kernel,
-    Reject,
     Task,
-    Trajectory,
     Verdict,
 )
-from musadata.sampling.assembly import KEEP, Conversation, assemble, keep_different
 from musadata.sampling.request_cache import RequestCache
-from musadata.sampling.retry import RetryBuffer, find_failure
-from musadata.sampling.rollout import Ask, CutShort, Judge, NotKnownYet, judge_program, run_rollout
-from musadata.storage.commits import Commit, require_commit
-from musadata.storage.shards import Shard, read_shard
-from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, Teacher
-from musadata.training_rows import RetryRow
+from musadata.sampling.rollout import Ask, Attempt, Judge, NotKnownYet, judge_program, run_rollout
+from musadata.sampling.sample_plan import SamplePlan
+from musadata.storage.commits import Commit
+from musadata.storage.shards import Shard
+from musadata.teacher.protocol import Answer, CannotAnswer, RequestFailed, Teacher
 from pipelines import resources
+from pipelines.assembly import Assemble, human_programs
 from pipelines.options import parse_options, run_command
 from pipelines.ports import PortKernels
 from pipelines.profiling import ProfileKernels
 from pipelines.questions import WriteQuestions
-from pipelines.retries import count_rounds, fill_buffer, replay, retries_of_round
+from pipelines.retries import count_rounds, retries_of_round
 from pipelines.run import run_stages
 from pipelines.stage import Stage
 from pipelines.steps import (
     ShardStep,
     Undone,
-    Writers,
     all_found,
     annotated_tasks,
-    asking_settings,
     concurrently,
 )
 from pipelines.unit_tests import TestKernels
-from pipelines.versions import assembly_version
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
 DEVICE = {"accelerator": "type:nvidia-h100;count:1;install-nvidia-driver"}
-
-
-@dataclass(frozen=True)
-class Assemble(ShardStep):
-    """Writes what the conversations of a shard came to. The journal already holds every answer and verdict."""
-
-    stage: ClassVar[str] = "stage3"
-    writes: ClassVar[dict[str, type]] = {
-        "candidates": Candidate,
-        "trajectories": Trajectory,
-        "retries": RetryRow,
-        **{name: DATASETS[name].kind for name in VIEWS},
-        "rejects": Reject,
-    }
-    funnel: ClassVar[tuple[str, ...]] = ("generate", "verify", "keep")
-
-    def code(self) -> str:
-        return assembly_version(self.config)
-
-    def settings(self, shard: Shard) -> Any:
-        rounds = count_rounds(self.corpus)
-        return [
-            self.config.verifier,
-            self.config.sampling,
-            *asking_settings(self.config),
-            *([{"rounds": rounds}] if rounds else []),
-        ]
-
-    def inputs(self, shard: Shard) -> list[Commit]:
-        return [require_commit(self.corpus, stage, shard) for stage in ("stage1", "stage2")]
-
-    def process(self, shard: Shard, out: Writers) -> None:
-        with resources.request_cache(self.config, self.corpus, self.stage) as cache:
-            self._process(shard, cache, out)
-
-    def _process(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
-        asked = resources.teacher(self.config, self.corpus)
-        teacher = asked.name
-        ask, judge = cache.recall_answers(asked), cache.recall_verdicts(self.config.verifier)
-        programs, tasks = human_programs(self.corpus, shard), annotated_tasks(self.config, self.corpus, shard)
-        buffer, again = self._retry(shard, tasks, ask, judge, out)
-        for task, annotation in tasks:
-            conversations = self._converse(task, annotation, ask, judge, out)
-            if again is None and (failure := find_failure(task, annotation, conversations)):
-                buffer.add(failure)
-            conversations += (again or {}).get(task.task_id, [])
-            candidates, trajectories = assemble(task, conversations, teacher, self.config.sampling)
-            for sample, program in enumerate(programs.get(task.task_id, ()), start=self.config.teacher.samples):
-                attempts = judge_program(task, annotation, sample, program, self.config.seed, judge)
-                more = assemble(task, [attempts], HUMAN, self.config.sampling)
-                candidates, trajectories = candidates + more[0], trajectories + more[1]
-            candidates, rejects = keep_different(candidates, self.config.sampling)
-            _count(candidates, out)
-            for reject in rejects:
-                out.reject(reject)
-            _keep(task, annotation, candidates, trajectories, out)
-        for row in buffer.rows(teacher):
-            out.keep("retries", row)
-
-    def _retry(
-        self, shard: Shard, tasks: Sequence[tuple[Task, Annotation]], ask: Ask, judge: Judge, out: Writers
-    ) -> tuple[RetryBuffer, dict[str, list[Conversation]] | None]:
-        """The buffer of failed tasks after all rounds, and their conversations. Without a round the buffer is empty and
-        there is None: it is filled as tasks go by."""
-        rounds = count_rounds(self.corpus)
-        if not rounds:
-            return RetryBuffer(self.config.sampling, self.config.seed, shard), None
-
-        def report(task: Task, sample: int, why: CannotAnswer, turn: int) -> None:
-            if isinstance(why, RequestFailed):
-                out.reject(_failed(task, sample, why, turn))
-            else:
-                out.reject(_unanswered(task, sample, str(why)))
-
-        buffer = fill_buffer(self.config, shard, tasks, ask, judge)
-        return buffer, replay(buffer, rounds, self.config.sampling.turns, self.config.seed, ask, judge, report)
-
-    def _converse(self, task: Task, annotation: Annotation, ask: Ask, judge: Judge, out: Writers) -> list[Conversation]:
-        config, conversations = self.config, list[Conversation]()
-        for sample in range(config.teacher.samples):
-            out.funnel.came_in("generate")
-            try:
-                attempts = run_rollout(task, annotation, sample, config.sampling.turns, config.seed, ask, judge)
-            except CutShort as cut:
-                out.reject(_failed(task, sample, cut, len(cut.attempts) + 1))
-                attempts = cut.attempts
-            except RequestFailed as failure:
-                out.reject(_failed(task, sample, failure, 1))
-                continue
-            except CannotAnswer as refusal:
-                out.reject(_unanswered(task, sample, str(refusal)))
-                continue
-            out.funnel.went_on("generate")
-            conversations.append(attempts)
-        return conversations
-
-
-def _keep(
-    task: Task,
-    annotation: Annotation,
-    candidates: Sequence[Candidate],
-    trajectories: Sequence[Trajectory],
-    out: Writers,
-) -> None:
-    rows: dict[str, Sequence[Any]] = {
-        "candidates": candidates,
-        "trajectories": trajectories,
-        **{name: view(task, annotation, candidates, trajectories) for name, view in VIEWS.items()},
-    }
-    for dataset, some in rows.items():
-        for row in some:
-            out.keep(dataset, row)
-
-
-def _count(candidates: Sequence[Candidate], out: Writers) -> None:
-    for candidate in candidates:
-        out.funnel.came_in("verify")
-        if candidate.accepted:
-            out.funnel.went_on("verify")
-            out.funnel.came_in(KEEP)
-            if candidate.kept:
-                out.funnel.went_on(KEEP)
-        else:
-            out.funnel.dropped("verify", candidate.error_class.value if candidate.error_class else "rejected")
-
-
-def _unanswered(task: Task, sample: int, reason: str) -> Reject:
-    return Reject(SCHEMA_VERSION, "candidates", "generate", reason, f"sample {sample}", task.task_id)
-
-
-def _failed(task: Task, sample: int, failure: RequestFailed, turn: int) -> Reject:
-    detail = f"sample {sample}, turn {turn}: {failure}"
-    return Reject(SCHEMA_VERSION, "candidates", "generate", REQUEST_FAILED, detail, task.task_id)
-
-
-def human_programs(corpus: str, shard: Shard) -> dict[str, list[str]]:
-    """What people wrote for the tasks of a shard, by task id."""
-    found: dict[str, list[str]] = {}
-    for kernel in read_shard(corpus, "kernels", shard, Kernel):
-        if kernel.task_id:
-            found.setdefault(kernel.task_id, []).append(kernel.candidate)
-    return found
 
 
 @dataclass(frozen=True)
@@ -227,8 +74,9 @@ class RolloutStep(ABC):
         if Assemble(self.config, self.corpus).found(shard) is None:
             threads, shared = self.at_once(), self.threads()
             with resources.request_cache(self.config, self.corpus, Assemble.stage) as cache:
-                for _ in concurrently(_as_far_as_known, self._conversations(shard, cache), threads, shared):
-                    pass
+                for conversations in self._rounds(shard, cache):
+                    for _ in concurrently(_as_far_as_known, conversations, threads, shared):
+                        pass
                 for number in range(1, count_rounds(self.corpus) + 1):
                     again = self._retries(shard, number, cache)
                     for _ in concurrently(_as_far_as_known, again, threads, shared):
@@ -244,15 +92,54 @@ class RolloutStep(ABC):
         """The threads that all shards of this process share; None for some of each shard's own."""
         return None
 
-    def _conversations(self, shard: Shard, cache: RequestCache) -> Iterator[Callable[[], object]]:
-        samples, turns, seed = self.config.teacher.samples, self.config.sampling.turns, self.config.seed
-        ask, judge = self.abilities(cache)
-        programs = human_programs(self.corpus, shard)
-        for task, annotation in annotated_tasks(self.config, self.corpus, shard):
-            for sample in range(samples):
+    def _rounds(self, shard: Shard, cache: RequestCache) -> Iterator[Iterator[Callable[[], object]]]:
+        """The conversations of the samples that are wanted by now: at first those that every task has, then further
+        ones of the tasks whose first answers are known and ask for more."""
+        plan, abilities = SamplePlan.of(self.config), self.abilities(cache)
+        tasks = annotated_tasks(self.config, self.corpus, shard)
+        asked = [range(plan.wanted(()))] * len(tasks)
+        yield chain(self._converse(zip(tasks, asked, strict=True), *abilities), self._judge(shard, tasks, abilities[1]))
+        going = list(zip(tasks, asked, strict=True))
+        while plan.rounds > 1 and going:
+            going = [
+                (one, range(samples.stop, wanted))
+                for one, samples in going
+                if (wanted := self._count_wanted(plan, one, samples.stop, cache)) > samples.stop
+            ]
+            yield self._converse(going, *abilities)
+
+    def _converse(
+        self, going: Iterable[tuple[tuple[Task, Annotation], range]], ask: Ask, judge: Judge
+    ) -> Iterator[Callable[[], object]]:
+        turns, seed = self.config.sampling.turns, self.config.seed
+        for (task, annotation), samples in going:
+            for sample in samples:
                 yield partial(run_rollout, task, annotation, sample, turns, seed, ask, judge)
-            for sample, program in enumerate(programs.get(task.task_id, ()), start=samples):
-                yield partial(judge_program, task, annotation, sample, program, seed, judge)
+
+    def _judge(
+        self, shard: Shard, tasks: Sequence[tuple[Task, Annotation]], judge: Judge
+    ) -> Iterator[Callable[[], object]]:
+        """What people wrote for the tasks."""
+        programs, most = (
+            human_programs(self.corpus, shard),
+            SamplePlan.of(self.config).most,
+        )
+        for task, annotation in tasks:
+            for sample, program in enumerate(programs.get(task.task_id, ()), start=most):
+                yield partial(judge_program, task, annotation, sample, program, self.config.seed, judge)
+
+    def _count_wanted(self, plan: SamplePlan, one: tuple[Task, Annotation], asked: int, cache: RequestCache) -> int:
+        """How many samples of a task there should be; as many as there are while a first answer is not known."""
+        ask, judge = cache.recall_answers(self.teacher()), cache.recall_verdicts(self.config.verifier)
+        firsts: list[Attempt | None] = []
+        for sample in range(asked):
+            try:
+                firsts += run_rollout(*one, sample, 1, self.config.seed, ask, judge)
+            except NotKnownYet:
+                return asked
+            except (CannotAnswer, RequestFailed):
+                firsts.append(None)
+        return plan.wanted(firsts)
 
     def teacher(self) -> Teacher:
         return resources.teacher(self.config, self.corpus)
@@ -350,7 +237,8 @@ class Stage3(Stage):
             shards |= "Converse" >> EachShard(Converse(config, corpus, workers).run, together)
             return self._finish(shards, together)
         on_device = config.verifier.backend in resources.DEVICE_BACKENDS
-        for turn in range(1, config.sampling.turns * (1 + count_rounds(corpus)) + 1):
+        steps = config.sampling.turns * (1 + count_rounds(corpus)) + SamplePlan.of(config).rounds - 1
+        for turn in range(1, steps + 1):
             shards |= f"Ask {turn}" >> EachShard(AskTeacher(config, corpus).run, together)
             execute: beam.PTransform = EachShard(Execute(config, corpus).run)
             if on_device:

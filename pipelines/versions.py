@@ -74,5 +74,5 @@ def questions_version(config: Config) -> str:
 
 def assembly_version(config: Config) -> str:
     """Of all that conversations come to."""
-    made = code_version(("musadata.sampling.assembly", "musadata.sampling.rollout", "musadata.corpus.views"))
+    made = code_version(("musadata.sampling.assembly", "musadata.sampling.sample_plan", "musadata.corpus.views"))
     return "-".join((made, annotation_version(config.teacher), verdicts_version(config.verifier)))
