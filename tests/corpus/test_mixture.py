@@ -48,7 +48,7 @@ def test_only_first_answers_that_were_judged_are_measured():
     connection.sql("""CREATE TABLE candidates AS SELECT 't' AS task_id, * FROM (VALUES
         (1, true, NULL, '', 'model'), (1, false, 'compile', '', 'model'),
         (1, false, 'infra', '', 'model'), (2, true, NULL, '', 'model'), (1, false, 'runtime', 'off by one', 'compiler'),
-        (1, true, NULL, '', 'human')) AS some(turn, accepted, error_class, fault, teacher)""")
+        (1, true, NULL, '', 'human')) AS answers(turn, accepted, error_class, fault, teacher)""")
     assert connection.sql(_MEASURED).fetchall() == [("softmax", 2, 1)]
 
 
