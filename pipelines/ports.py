@@ -19,7 +19,7 @@ from pipelines.versions import ports_version
 
 @dataclass(frozen=True)
 class PortKernels(ShardStep):
-    """Ports every accepted candidate of a task; the first port is a row to learn from."""
+    """Ports every accepted candidate of a task; one port, of a program without a seeded fault, is a row of `sft`."""
 
     stage: ClassVar[str] = "stage3.ports"
     part: ClassVar[str] = "ports"
@@ -39,10 +39,11 @@ class PortKernels(ShardStep):
         candidates = candidates_by_task(self.corpus, shard)
         for task, _ in annotated_tasks(self.config, self.corpus, shard):
             mine = candidates.get(task.task_id, [])
-            ports = list(self._port(task, mine, out))
-            if ports:
-                first = next(one for one in mine if one.candidate_id == ports[0].candidate_id)
-                out.keep("sft", _to_learn(task, first, ports[0]))
+            ports = {port.candidate_id: port for port in self._port(task, mine, out)}
+            examples = (one for one in mine if one.candidate_id in ports and not one.fault)
+            first = min(examples, key=lambda one: not one.kept, default=None)
+            if first is not None:
+                out.keep("sft", _to_learn(task, first, ports[first.candidate_id]))
         for kernel in read_shard(self.corpus, "kernels", shard, Kernel):
             row = translate_kernel(kernel)
             if row is not None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from musadata.sampling.profiling.check import check_diagnosis
+from musadata.sampling.profiling.metrics import read_table
 from tests.conftest import CONFIG, ROOT, run_module, run_pipeline
 
 pytestmark = pytest.mark.timeout(900)
@@ -95,6 +97,25 @@ def test_questions_and_unit_tests_are_rows_of_sft_with_their_checks(quickstart_c
         rows = ask(quickstart_corpus, f"SELECT evidence, filename, completion FROM {{sft}} WHERE family = '{family}'")
         assert rows and made.issuperset(json.loads(evidence)[key] for evidence, _, _ in rows)
         assert len({(file, said[0]["content"]) for _, file, said in rows}) == len(rows)  # no answer twice in a shard
+
+
+def test_profiles_state_no_figure_that_their_counters_do_not_have(quickstart_corpus):
+    rows = ask(quickstart_corpus, "SELECT prompt, completion, split FROM {sft} WHERE family = 'profiling'")
+    assert rows
+    for prompt, completion, _ in rows:
+        table = prompt[-1]["content"].split("```csv\n")[1].split("\n```")[0]
+        assert not check_diagnosis(completion[-1]["content"], read_table(table))
+
+
+def test_every_accepted_program_has_a_port_that_no_device_has_run_or_a_reject(quickstart_corpus):
+    sources = "SELECT count(DISTINCT (task_id, source)) FROM {candidates} WHERE accepted"
+    rejects = "SELECT count(*) FROM {rejects} WHERE step = 'port'"
+    ports = ask(quickstart_corpus, "SELECT verdict, source, candidate_id FROM {ports}")
+    assert ask(quickstart_corpus, sources)[0][0] == len(ports) + ask(quickstart_corpus, rejects)[0][0]
+    assert {verdict for verdict, _, _ in ports} == {"not run"}
+    assert all("torch_musa" in source and "cuda_runtime.h" not in source for _, source, _ in ports)
+    learnt = ask(quickstart_corpus, "SELECT candidate_id FROM {sft} WHERE family = 'translation'")
+    assert {one for (one,) in learnt} <= {one for _, _, one in ports} and learnt
 
 
 def test_everything_dropped_is_in_rejects_with_a_reason(quickstart_corpus):
