@@ -132,6 +132,18 @@ def test_no_answer_that_trainers_learn_from_is_a_failed_program(story):
         assert len(spoken) <= 1 and not any(source in text for source in failed for text in spoken)
 
 
+def test_an_answer_of_ten_megabytes_is_learnt_by_nobody(story):
+    task, annotation, candidates, trajectories = story
+    text = "int i = 0;\n" * 1_000_000
+    long = dataclasses.replace(candidates[1], source=text)
+    told = dataclasses.replace(
+        trajectories[1], turns=(dataclasses.replace(trajectories[1].turns[0], answer=text), trajectories[1].turns[1])
+    )
+    rows = (task, annotation, [candidates[0], long, *candidates[2:]], [trajectories[0], told, *trajectories[2:]])
+    assert {row.family for row in sft_rows(*rows)} == {"reasoning", "generation", "reasoned"}
+    assert all(len(row.rejected[0].content) < len(text) for row in preference_rows(*rows))
+
+
 def test_transformers_masks_learn_one_accepted_answer_of_a_conversation(story):
     tokenizer = pytest.importorskip("transformers").PreTrainedTokenizerFast(tokenizer_object=_bytes_tokenizer())
     for row in (*sft_rows(*story), *rft_rows(*story)):

@@ -8,6 +8,7 @@ from musadata.records import Candidate, Message, Trajectory
 from musadata.sampling.structure import describe_structure, is_near_identical
 from musadata.training_rows import ChatMessage
 
+LONGEST_ANSWER = 100_000  # characters, about the 32 K tokens of the paper's answers
 Prompt = tuple[ChatMessage, ...]
 Item = TypeVar("Item")
 
@@ -37,9 +38,10 @@ class Sampled:
 def list_conversations(
     candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[tuple[Sampled, ...]]:
-    """The answers of each conversation, turn by turn."""
+    """The answers of each conversation, turn by turn. One with an answer that is too long to learn from is left out."""
     found = {candidate.candidate_id: candidate for candidate in candidates}
-    return [_read(trajectory, found) for trajectory in trajectories]
+    conversations = [_read(trajectory, found) for trajectory in trajectories]
+    return [answers for answers in conversations if all(len(one.text) <= LONGEST_ANSWER for one in answers)]
 
 
 def _read(trajectory: Trajectory, found: dict[str, Candidate]) -> tuple[Sampled, ...]:
