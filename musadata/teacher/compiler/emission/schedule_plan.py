@@ -11,6 +11,7 @@ from musadata.teacher.compiler.lowering.fusion import Kernel
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
+MANY_ROWS = 1 << 14  # threads that go along rows side by side keep a GPU busy
 SHORT_SUM = 256  # ... unless what a team adds up is long
 BUSY_BLOCKS = 128  # with fewer large tiles most of a GPU is idle
 FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
@@ -86,10 +87,12 @@ def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str
 
 
 def _scan(kernel: Kernel, plan: Plan, size_names: Sequence[str], rows: int, hints: dict[str, int]) -> EmittedKernel:
-    """Threads of their own for many rows, above all if neighbours of a row are far apart and those of rows are not."""
-    length = extent_hint(kernel.scans[0].axes, hints)
-    serial = plan.points in ("thread", "stride")
-    if length <= rowwise.WARP or rows > FULL or (serial and length <= SHORT_SUM):
+    """Threads of their own for short rows, and for many of which the elements of a row are far apart."""
+    stage = kernel.scans[0]
+    length = extent_hint(stage.axes, hints)
+    serial = plan.points in ("thread", "stride") and length <= SHORT_SUM
+    apart = stage.index[-1].variable != stage.axes[0] and rows >= MANY_ROWS and length <= SERIAL_LIMIT
+    if length <= rowwise.WARP or rows > FULL or serial or apart:
         return scan.emit_serial_scan(kernel, size_names, rows)
     return scan.emit_block_scan(kernel, size_names, _threads(length, rows))
 

@@ -207,16 +207,18 @@ def _logsumexp(c: Call) -> Results:
         value = largest.load(index)
         return choose(call("isinf", "bool", value), 0, value)
 
+    shifted = Value(f"{name}_shift", largest.type, shift, 1)
+
     def term(value: Scalar, index: Indices) -> Scalar:
         kept = tuple(axis for dim, axis in enumerate(index) if dim not in dims)
-        return apply("exp", cast(value, dtype) - shift(kept))
+        return apply("exp", cast(value, dtype) - shifted.load(kept))
 
     total = reduce_over(c, source, dims, "sum", f"{name}_sum", dtype, term)
     back = len(c.type.shape) != len(total.shape)
 
     def body(index: Indices) -> Scalar:
         kept = tuple(axis for dim, axis in enumerate(index) if dim not in dims) if back else index
-        return apply("log", total.load(kept)) + shift(kept)
+        return apply("log", total.load(kept)) + shifted.load(kept)
 
     return c.new(body, HEAVY)
 
