@@ -128,6 +128,10 @@ def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def _change_dtype(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    if "out of range in self" in error:  # of a table whose rows numbers are cut to
+        for number, draw in enumerate(attempt.draws):
+            if draw.kind in ("randn", "rand"):
+                yield from (with_draw(attempt, number, Draw("randint", draw.shape, high, "int64")) for high in (4, 2))
     if WANTS_SHARES.search(error):  # a small share is index 0 as well, if it is cut to a whole number
         yield replace(attempt, draws=tuple(_share(draw) for draw in attempt.draws))
     if WANTS_INTEGERS.search(error) and "embedding" in error:

@@ -449,3 +449,14 @@ def test_an_image_is_as_large_as_a_pooling_layer_needs():
     found = search_and_prune(HEAD + body, "Model", [], "salt")
     assert "reason" not in found, found
     assert found["tries"] < 30
+
+
+def test_numbers_that_are_cut_to_rows_of_a_table_are_several_rows():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.hour, self.day = nn.Embedding(4, 8), nn.Embedding(7, 8)\n\n"
+        "    def forward(self, mark):\n        mark = mark.long()\n"
+        "        return self.hour(mark[:, :, 1]) + self.day(mark[:, :, 0])\n"
+    )
+    found = search_and_prune(HEAD + body, "Model", [], "salt")
+    assert "randint" in found["inputs"][0]
