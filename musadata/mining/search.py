@@ -15,6 +15,7 @@ import torch
 from musadata.mining.arguments.absent_packages import AbsentPackage
 from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
 from musadata.mining.arguments.attempts import Attempt, shrunk
+from musadata.mining.arguments.branch_scales import open_branches
 from musadata.mining.arguments.facts import find_facts
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.guesses import guess_arguments
@@ -124,7 +125,7 @@ def _search(
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
             found = fill_identities(runner, _disable_dropout(runner, found, model))
             if not as_shown or found.evidence != "test":
-                found = improve_sizes(runner, found, names, salt)
+                found = open_branches(runner, improve_sizes(runner, found, names, salt), known.init)
             texts = [draw.text() for draw in found.draws]
             result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
             return result, found
