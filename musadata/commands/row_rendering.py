@@ -106,7 +106,7 @@ def _trajectory(row: Trajectory) -> RenderableType:
 @draw_row.register
 def _sft(row: SftRow) -> RenderableType:
     facts = {"task": row.task_id, "family": f"{row.family}, {row.operator_family}", "license": row.license}
-    facts |= {"teacher": row.teacher, "split": row.split}
+    facts |= {"teacher": row.teacher, "split": row.split, "program": row.candidate_id, "evidence": row.evidence}
     return Group(_title(row.sft_id), _facts(facts), *_chat(row.prompt), *_chat(row.completion, "trained on"))
 
 
@@ -120,8 +120,9 @@ def _rft(row: RftRow) -> RenderableType:
 @draw_row.register
 def _preference(row: PreferenceRow) -> RenderableType:
     facts = {"task": row.task_id, "family": str(row.operator_family), "license": row.license, "split": row.split}
+    facts |= {"pair": f"{row.kind}, {row.decisions} difference{'s' if row.decisions != 1 else ''}"}
     chosen = _chat(row.chosen, f"chosen, reward {row.chosen_reward:+.2f}")
-    rejected = _chat(row.rejected, f"rejected ({row.rejected_error}), reward {row.rejected_reward:+.2f}")
+    rejected = _chat(row.rejected, f"rejected ({row.rejected_error or 'slower'}), reward {row.rejected_reward:+.2f}")
     return Group(_title(row.preference_id), _facts(facts), *_chat(row.prompt), *chosen, *rejected)
 
 
