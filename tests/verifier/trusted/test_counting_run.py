@@ -1,5 +1,7 @@
 """What kernels do to memory, counted on the emulator: every expected figure is worked out by hand."""
 
+import math
+
 import pytest
 
 from musadata.verifier.protocol.access_counts import GlobalCounts, LaunchCounts, SharedCounts
@@ -73,6 +75,16 @@ __global__ void rows(const float* x, float* y) {  // thread t of the first 32 su
   for (int k = 0; k < 32; ++k) sum += x[threadIdx.x * 32 + k];
   y[threadIdx.x] = sum;
 }
+__global__ void affine(const float* x, float* y, int factor, int shift) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = x[(factor * i + shift) % 1024];
+}
+__global__ void banks(float* y, int stride) {
+  __shared__ float words[4096];
+  words[threadIdx.x * stride] = 1.0f;
+  __syncthreads();
+  y[threadIdx.x] = words[threadIdx.x * stride];
+}
 
 torch::Tensor run(torch::Tensor x) {
   auto y = torch::zeros({1024}, x.options());
@@ -91,6 +103,12 @@ torch::Tensor run(torch::Tensor x) {
   histogram<<<8, 128>>>(from, to);
   warp_sum<<<1, 128>>>(from, to);
   rows<<<1, 128>>>(from, to);
+  for (int factor = 0; factor < 40; factor += 3) {
+    affine<<<2, 96>>>(from, to, factor, 5 * factor + 1);
+  }
+  for (int stride = 0; stride < 129; stride += 3) {
+    banks<<<1, 32>>>(to, stride);
+  }
   return y;
 }
 """
@@ -134,10 +152,15 @@ def task(make_task):
 
 
 @pytest.fixture(scope="module")
-def launches(verifier, task) -> dict[str, LaunchCounts]:
+def all_launches(verifier, task) -> tuple[LaunchCounts, ...]:
     call = verifier.count_accesses(task, PROGRAM, {"copy4": 16}, MOST)
     assert not call.why
-    return {launch.kernel: launch for launch in call.launches}
+    return call.launches
+
+
+@pytest.fixture(scope="module")
+def launches(all_launches) -> dict[str, LaunchCounts]:
+    return {launch.kernel: launch for launch in all_launches}
 
 
 def loads(launch: LaunchCounts, argument: int = 0) -> GlobalCounts:
@@ -232,6 +255,27 @@ def test_a_thread_for_each_row_touches_the_same_sectors_again(launches):
     rows = launches["rows"]
     assert loads(rows) == GlobalCounts("load", 0, 32, 1024, 4096, 1024, 128, 1024, 0)
     assert (rows.idle_threads, rows.touched[0].read_sectors, rows.repeated, rows.uneven) == (96, 128, True, False)
+
+
+def test_sectors_are_those_that_the_addresses_of_a_warp_touch(all_launches):
+    """Any stride and start: counted again from the addresses, warp by warp."""
+    counted = [loads(launch) for launch in all_launches if launch.kernel == "affine"]
+    assert len(counted) == 14
+    for factor, found in zip(range(0, 40, 3), counted, strict=True):
+        warps = [range(start, start + 32) for start in range(0, 192, 32)]
+        words = [{(factor * i + 5 * factor + 1) % 1024 for i in warp} for warp in warps]
+        sectors = [{word // 8 for word in warp} for warp in words]
+        assert found.sectors == sum(map(len, sectors))
+        assert found.least_sectors == sum(-(-len(warp) // 8) for warp in words)
+        assert found.lines == sum(len({word // 32 for word in warp}) for warp in words)
+
+
+def test_a_stride_in_shared_memory_conflicts_by_its_common_divisor_with_the_banks(all_launches):
+    strides = range(0, 129, 3)
+    counted = [shared(launch, "load") for launch in all_launches if launch.kernel == "banks"]
+    ways = [math.gcd(stride, 32) if stride else 1 for stride in strides]
+    assert [one.wavefronts for one in counted] == ways
+    assert [one.conflicts for one in counted] == [way - 1 for way in ways]
 
 
 def test_counting_stops_at_the_limit_and_says_so(verifier, task):
