@@ -10,7 +10,8 @@ from musadata.sampling.device_code import Function, Statement
 from musadata.sampling.value_flow import COMPUTED, DATA, LOOP, Flow, call_name, subscript
 
 _EXPONENTIALS = frozenset({"exp", "exp2"})
-_EXTREMES = frozenset({"max", "min"})
+_EXTREMES = frozenset({"max", "min", "fmax", "fmin", "fmaxf", "fminf"})
+_CURVES = _EXPONENTIALS | {"sqrt", "rsqrt", "tanh", "log", "erf"}
 _ARITHMETIC = frozenset("+-*/%<>")
 
 
@@ -76,7 +77,7 @@ def _observe_assignment(facts: Facts, statement: Statement, target: str, at: int
         _observe_accumulation(facts, target, statement[:at], sign, value, flow)
     elif _carries(target, value, flow) and _own_loops(value, statement[:at], flow):
         facts.reduction = max(facts.reduction or 0, 1)
-    if any(call_name(token) in _EXTREMES for token in value) and _own_loops(value, statement[:at], flow):
+    if not _EXTREMES.isdisjoint(value) and _own_loops(value, statement[:at], flow):
         facts.extremes |= _takes_data(value, value, target, flow)
 
 
@@ -106,7 +107,7 @@ def _observe_store(facts: Facts, place: Sequence[str], value: Sequence[str], flo
 
 
 def _mathematics(names: Sequence[str]) -> bool:
-    return any(call_name(name) in _EXPONENTIALS | _EXTREMES | {"sqrt", "rsqrt", "tanh", "log", "erf"} for name in names)
+    return any(name in _EXTREMES or call_name(name) in _CURVES for name in names)
 
 
 def _observe_atomics(facts: Facts, statement: Statement, flow: Flow) -> None:
@@ -122,7 +123,7 @@ def _observe_accumulation(
 ) -> None:
     """A variable that takes up more with every turn of a loop, or a step of a tree in shared memory."""
     flat = list(_flatten(value))
-    extreme = any(call_name(token) in _EXTREMES for token in flat)
+    extreme = not _EXTREMES.isdisjoint(flat)
     if target in flow.shared:
         facts.tree = True
         facts.extremes |= extreme

@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import yaml
@@ -30,16 +31,15 @@ _TEMPLATE_VALUE = re.compile(r"(?<!typename)(?<!class)\s(\w+)\s*(?:=[^,]*)?(?:,|
 _TEMPLATE_TYPE = re.compile(r"\b(?:typename|class)\s+(\w+)")
 _NAME_OF = re.compile(r"(\w+)\s*\(")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\([^)]*\)")
-_AXIS = re.compile(r"(Idx|Dim)\s*\.\s*([xyz])")  # of threadIdx and its like: one token
-_TOKEN = re.compile(
-    r"\.\s*[A-Za-z_]\w*|->\s*\w+|[A-Za-z_]\w*|\.?\d[\w.]*(?:(?<=[eE])[-+]\d+f?)?"
+_TOKEN = re.compile(  # the most frequent ones first
+    r"[A-Za-z_]\w*|[;,(){}\[\]]|\.\s*[A-Za-z_]\w*|->\s*\w+|\.?\d[\w.]*(?:(?<=[eE])[-+]\d+f?)?"
     r"|<<=|>>=|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|::|[^\s\w]"
 )
 _QUALIFIERS, _TYPES = (frozenset(WORDS[key].split()) for key in ("qualifiers", "types"))
 _CONTROL = frozenset({"if", "for", "while", "switch"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Function:
     """A device function: its name, whether it is a kernel, its parameters and the statements of its body.
 
@@ -53,6 +53,10 @@ class Function:
     statements: tuple[Statement, ...]
     constants: frozenset[str]
     types: frozenset[str]
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        return frozenset().union(*self.statements)
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ def read_device_code(code: str) -> DeviceCode:
         constants.update(_DEFINED.findall(code))
         code = _DIRECTIVE.sub("", code)
     types = {name for word, pattern in _NAMED_TYPES.items() if word in code for name in pattern.findall(code)}
+    fixed, named = frozenset(constants), frozenset(types)
     functions: list[Function] = []
     host, end = [], 0
     for start in _device_functions(code):
@@ -108,7 +113,8 @@ def read_device_code(code: str) -> DeviceCode:
         close = _closing(code, body)
         before = code[end:start]
         host.append(before)
-        functions.append(_read_function(before, code[start:body], code[body + 1 : close], constants, types))
+        template = before[before.rfind(";") + 1 :] if "template" in before else ""
+        functions.append(_read_function(template, code[start:body], code[body + 1 : close], fixed, named))
         end = close + 1
     host.append(code[end:])
     return DeviceCode(tuple(functions), "".join(host))
@@ -138,8 +144,9 @@ def _closing(code: str, start: int) -> int:
         at = close + 1
 
 
-def _read_function(before: str, header: str, body: str, constants: set[str], types: set[str]) -> Function:
-    templates = _TEMPLATE.findall(before[before.rfind(";") + 1 :]) if "template" in before else []
+@lru_cache(maxsize=1024)  # helpers such as the sum of a warp are in many programs
+def _read_function(before: str, header: str, body: str, constants: frozenset[str], types: frozenset[str]) -> Function:
+    templates = _TEMPLATE.findall(before)
     values = {name for parameters in templates for name in _TEMPLATE_VALUE.findall(" " + parameters)}
     types = types | {name for parameters in templates for name in _TEMPLATE_TYPE.findall(parameters)}
     header = _BOUNDS.sub("", header) if "__launch_bounds__" in header else header
@@ -157,7 +164,7 @@ def _read_function(before: str, header: str, body: str, constants: set[str], typ
 
 
 def _words(text: str) -> list[str]:
-    return [token for token in _TOKEN.findall(_AXIS.sub(r"\1_\2", text)) if token not in _QUALIFIERS]
+    return [token for token in _TOKEN.findall(text) if token not in _QUALIFIERS]
 
 
 def _statements(tokens: list[str]) -> Iterator[Statement]:
@@ -197,11 +204,17 @@ def _statements(tokens: list[str]) -> Iterator[Statement]:
                 continue
         elif token in _TYPES and (after[0].isalpha() or after[0] == "_"):
             continue
-        current.append(token if token[0] not in ".-" else "".join(token.split()))
+        if token[0] in ".-":
+            token = "".join(token.split())
+            if current and current[-1] in _BUILT_IN:
+                current[-1] += "_" + token[1:]  # one token, since another axis is another value
+                continue
+        current.append(token)
     if current:
         yield _in_one_form(current)
 
 
+_BUILT_IN = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
 _MARKS = frozenset({"(", ")", ",", ";", "{", "}", "else", "do"})
 
 

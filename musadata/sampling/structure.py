@@ -20,6 +20,9 @@ _TECHNIQUES = yaml.safe_load(Path(__file__).with_name("techniques.yaml").read_te
 _BY_TOKEN = {name: re.compile(pattern) for name, pattern in _TECHNIQUES["tokens"].items()}
 _SOFT = frozenset(_TECHNIQUES["others"])
 _LAUNCH = re.compile(r"<<<\s*([^;]*?)>>>", re.S)
+_GRID = re.compile(r"dim3\s+(\w+)\s*\(([\s\d,]+)\)")
+_SIZE = re.compile(r"int\s+(\w+)\s*=\s*(\d+)\s*;")
+_SIZES = re.compile(r"(?:dim3\s*\()?[\s\d,]*\)?")
 _NUMBERS = re.compile(r"\d+")
 _MANY = 3  # algorithms that a label names
 SAME_STATEMENTS = 0.85  # from this similarity of statements on, kernels of the same algorithm and features are the same
@@ -73,7 +76,7 @@ def describe_structure(source: str) -> Structure:
     codes = [read_device_code(code) for code in sources]
     functions = [function for code in codes for function in code.functions]
     names = frozenset(function.name for function in functions if function.name)
-    flows = [follow_values(function, names) for function in functions]
+    flows = [follow_values(function, names & function.tokens) for function in functions]
     host = "".join(code.host for code in codes)
     return Structure(
         kernels=sum(function.is_kernel for function in functions),
@@ -150,14 +153,14 @@ def _shingles(functions: list[Function], flows: list[Flow]) -> frozenset[int]:
     return frozenset(map(hash, runs)) or frozenset(map(hash, tokens))
 
 
-def _blocks(code: str) -> Iterator[str]:
+def _blocks(host: str) -> Iterator[str]:
     """Threads per block where the launch says them in numbers, directly or by a name: "block=16x16"."""
-    for launch in _LAUNCH.findall(code):
-        block = _second(launch).strip()
-        if block.isidentifier():
-            found = re.search(rf"\b{block}\b\s*(?:=|\()\s*([^;]*)\)?;|#define\s+{block}\s+(\d+)", code)
-            block = next(filter(None, found.groups()), "") if found else ""
-        sizes = _NUMBERS.findall(block) if re.fullmatch(r"(?:dim3)?[\s\d,()]*", block) else []
+    launches = [_second(launch).strip() for launch in _LAUNCH.findall(host)] if "<<<" in host else []
+    named = (
+        dict([*_SIZE.findall(host), *_GRID.findall(host)]) if any(block.isidentifier() for block in launches) else {}
+    )
+    for block in launches:
+        sizes = _NUMBERS.findall(found) if _SIZES.fullmatch(found := named.get(block, block)) else []
         if sizes:
             yield "block=" + "x".join(sizes)
 

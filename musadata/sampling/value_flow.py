@@ -50,6 +50,7 @@ class Flow:
     assignments: dict[Statement, tuple[str, int]] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=1024)  # as functions are, by identity
 def follow_values(function: Function, functions: frozenset[str]) -> Flow:
     """The flow of a function's values; `functions` are the names of all device functions around it."""
     flow = Flow()
@@ -217,25 +218,29 @@ def subscript(statement: Sequence[str], opening: int) -> Sequence[str]:
 def _name_roles(flow: Flow, function: Function, functions: frozenset[str], parameters: frozenset[str]) -> None:
     tokens = set().union(*function.statements)
     for token in tokens:
-        if token in flow.fixed:
-            flow.roles[token] = "0"
-        elif token in flow.origins:
-            flow.roles[token] = _variable(flow.origins[token])
-        elif token[0].isalpha() or token[0] == "_":
-            flow.roles[token] = _role(flow, function, functions, parameters, token)
-        elif _is_field(token):
-            flow.roles[token] = token if token[1:] in _AXES else ".V"
+        if token in flow.origins:  # first, since a variable may be called "half"
+            flow.roles[token] = "0" if token in flow.fixed else _variable(flow.origins[token])
         else:
-            flow.roles[token] = "0" if token[-1].isalnum() or (token[-1] == "." and len(token) > 1) else token
+            flow.roles[token] = _same_everywhere(token) or _role(flow, function, functions, parameters, token)
+
+
+@lru_cache(maxsize=1 << 14)
+def _same_everywhere(token: str) -> str:
+    """The role of a token that no author chose; "" for names."""
+    if token[0].isalpha() or token[0] == "_":
+        if token in _LIMITS:
+            return "0"
+        return token if token in _KEPT or token in _SOURCES or token[:-2] in ("blockDim", "gridDim") else ""
+    if _is_field(token):
+        return token if token[1:] in _AXES else ".V"
+    return "0" if token[-1].isalnum() or (token[-1] == "." and len(token) > 1) else token
 
 
 def _role(flow: Flow, function: Function, functions: frozenset[str], parameters: frozenset[str], token: str) -> str:
-    if token in _KEPT or token in _SOURCES or token[:-2] in ("blockDim", "gridDim"):
-        return token
-    for role, names in (("0", function.constants), ("0", _LIMITS), ("M", flow.shared), ("P", flow.pointers)):
+    for role, names in (("0", function.constants), ("M", flow.shared), ("P", flow.pointers), ("A", flow.arrays)):
         if token in names:
             return role
-    for role, names in (("A", flow.arrays), ("F", functions), ("S", parameters), ("float", function.types)):
+    for role, names in (("F", functions), ("S", parameters), ("float", function.types)):
         if token in names:
             return role
     return call_name(token)
