@@ -44,6 +44,8 @@ def total_cost(counters: Counters) -> float:
 def find_problems(counters: Counters, code: KernelCode) -> list[Problem]:
     """The problems that are worth a word; none if the kernel does what it has to."""
     found = [problem for find in _FINDERS for problem in find(counters, code)]
+    if any(problem.kind == "serial" for problem in found):  # more threads are wanted, so no smaller blocks
+        found = [problem for problem in found if not problem.kind.startswith("idle")]
     least = LEAST_SHARE * total_cost(counters)
     return sorted((one for one in found if one.cost >= least), key=lambda one: (-one.cost, one.kind))
 

@@ -11,6 +11,7 @@ from musadata.sampling.profiling.countable import choose_launch, why_not
 from musadata.sampling.profiling.diagnosis import fill, wordings, write_diagnosis
 from musadata.sampling.profiling.kernel_code import read_cuda
 from musadata.sampling.profiling.metrics import read_launch, read_table, render_table
+from musadata.sampling.profiling.problems import find_problems
 from musadata.verifier.protocol.access_counts import (
     GlobalCounts,
     LaunchCounts,
@@ -83,6 +84,11 @@ def test_wrong_arithmetic_and_another_pointers_figures_are_seen():
     assert check_diagnosis("The stores to `y` touch 32 / 0 = 0 sectors.", counters)
     assert not check_diagnosis("The launch has 1152 sectors.", counters)
     assert check_diagnosis("The stores to `y` touch 1025 sectors.", counters)
+
+
+def test_a_launch_that_needs_more_threads_is_not_told_to_take_fewer():
+    launch = replace(LAUNCHES["serial"], idle_threads=900)
+    assert [one.kind for one in find_problems(read_launch(launch, CODE.pointers), CODE)] == ["serial"]
 
 
 def test_padding_is_suggested_for_the_tile_that_the_code_declares():
