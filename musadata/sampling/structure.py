@@ -156,13 +156,11 @@ def _shingles(functions: list[Function], flows: list[Flow]) -> frozenset[int]:
 def _blocks(host: str) -> Iterator[str]:
     """Threads per block where the launch says them in numbers, directly or by a name: "block=16x16"."""
     launches = [_second(launch).strip() for launch in _LAUNCH.findall(host)] if "<<<" in host else []
-    named = (
-        dict([*_SIZE.findall(host), *_GRID.findall(host)]) if any(block.isidentifier() for block in launches) else {}
-    )
+    named = [*_SIZE.findall(host), *_GRID.findall(host)] if launches else []
     for block in launches:
-        sizes = _NUMBERS.findall(found) if _SIZES.fullmatch(found := named.get(block, block)) else []
-        if sizes:
-            yield "block=" + "x".join(sizes)
+        for size in (found for name, found in [*named, (block, block)] if name == block):
+            if _SIZES.fullmatch(size) and (numbers := _NUMBERS.findall(size)):
+                yield "block=" + "x".join(numbers)
 
 
 def _second(arguments: str) -> str:

@@ -52,6 +52,8 @@ def test_techniques_and_sizes_are_named_in_the_label():
     label = describe_structure(as_python(BLOCK_SUM + launch)).label
     assert label == "kernels=1 barrier block=128 buffers=0 shared-memory"
     assert describe_structure(as_python(STRIDED)).label == "kernels=1 buffers=0 grid-stride"
+    two = "void a() { dim3 b(8, 4); k<<<n, b>>>(x); } void c() { int b = 64; k<<<n, b>>>(x); k<<<n, dim3(2)>>>(x); }"
+    assert describe_structure(NAIVE + two).sizes == {"buffers=0", "block=8x4", "block=64", "block=2"}
 
 
 def test_a_technique_in_a_comment_does_not_count():
