@@ -23,7 +23,7 @@ _LAUNCH = re.compile(r"<<<\s*([^;]*?)>>>", re.S)
 _GRID = re.compile(r"dim3\s+(\w+)\s*\(([\s\d,]+)\)")
 _SIZE = re.compile(r"int\s+(\w+)\s*=\s*(\d+)\s*;")
 _SIZES = re.compile(r"(?:dim3\s*\()?[\s\d,]*\)?")
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = re.compile(r"(?<!dim)\d+")
 _MANY = 3  # algorithms that a label names
 SAME_STATEMENTS = 0.85  # from this similarity of statements on, kernels of the same algorithm and features are the same
 _SHINGLE = 4  # tokens; long enough that common idioms do not dominate
