@@ -16,7 +16,6 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, Stage
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
 _MOST_READS = 6  # names of tensors in one sentence
 _WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
-_REDUCTIONS: dict[str, str] = _WORDS["reductions"]
 
 
 def describe(candidate: Candidate) -> str:

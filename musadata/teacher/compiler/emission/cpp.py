@@ -273,7 +273,3 @@ def _quotients(index: Index) -> int:
     """How many different quotients and remainders a formula has, what is inside of them aside."""
     atoms = {atom for monomial, _ in index.terms for atom in monomial}
     return sum(isinstance(atom, Operation) and atom.kind in ("//", "%") for atom in atoms)
-
-
-def _computed(index: Index) -> bool:
-    return any(isinstance(atom, Operation) and atom.kind in ("//", "%") for atom in index.atoms())
