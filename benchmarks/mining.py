@@ -219,7 +219,9 @@ def measure_losses(
         print(json.dumps({name: runs[name]}), flush=True)
     reasons: Counter[str] = Counter()
     for item in runs.values():
-        reasons.update({reason: count for reason, count in item["reasons"].items() if reason != "run"})
+        reasons.update(
+            {reason: count for reason, count in item["reasons"].items() if reason not in {"run", *NOT_MODULES}}
+        )
     found, run = (sum(item[name] for item in runs.values()) for name in ("found", "run"))
     lost = sum(reasons.values())
     largest, most = reasons.most_common(1)[0] if reasons else ("none", 0)

@@ -79,7 +79,13 @@ def search_and_prune(
     source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None = None
 ) -> dict[str, Any]:
     """`search_arguments`, and `definitions`: `source` without the code that these arguments never execute."""
-    source = _by_position(source)
+    try:
+        return _search_and_prune(_by_position(source), examples, salt, hints)
+    except AbsentPackage as error:  # where a signature is read, say
+        return {"reason": "needs_package", "detail": str(error)}
+
+
+def _search_and_prune(source: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None) -> dict[str, Any]:
     with cheap_filling():
         found, attempt = _search(source, examples, salt, hints or {})
         pruned = prune_and_prove(source, attempt) if attempt is not None else None

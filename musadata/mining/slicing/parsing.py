@@ -19,6 +19,7 @@ AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a re
 # Calls of these as statements are dropped: telemetry, and what a base class that is dropped would do.
 DROPPED_CALLS = frozenset({"_log_api_usage_once", "save_hyperparameters"})
 IMPORTS = (ast.Import, ast.ImportFrom)
+BLOCKS = (ast.If, ast.Try, ast.With, ast.For)
 STATEMENTS = ("body", "orelse", "finalbody", "handlers")
 
 
@@ -161,7 +162,10 @@ def _bind(module: ParsedModule, node: ast.stmt) -> None:
     definition = _definition(module, node)
     if isinstance(node, ast.Assign) and [ast.unparse(item) for item in node.targets] == [ast.unparse(node.value)]:
         return  # `name = name` keeps what is imported
-    module.bindings.update(dict.fromkeys(definition.names, definition))
+    imports = [item for item in ast.walk(node) if isinstance(item, IMPORTS)] if isinstance(node, BLOCKS) else []
+    again = {name for item in imports for name in bound_names(item)}  # such as `import torch.fft` in a branch
+    kept = {name for name in again if isinstance(module.bindings.get(name), Import)}
+    module.bindings.update({name: definition for name in definition.names if name not in kept})
 
 
 def _imports(module: ParsedModule, body: Iterable[ast.stmt]) -> Iterator[tuple[str, Import]]:

@@ -95,3 +95,14 @@ def test_a_name_that_nothing_binds_is_a_loss_only_where_it_is_reached(condition,
     found = search_and_prune(text, "Model", [], "")
     assert found.get("reason") == reason
     assert reason or "nowhere" not in found["definitions"]
+
+
+def test_a_package_that_a_branch_imports_again_is_still_that_package():
+    code = (
+        "import torch\nfrom torch import nn\nparts = torch.__version__.split('.')\nmajor = int(parts[0])\nNEW = False\n"
+        "if major > 1:\n    NEW = True\n    import torch.fft\n\n\n"
+        "class M(nn.Module):\n    def forward(self, x):\n        return torch.fft.fft(x).real if NEW else x\n"
+    )
+    space: dict = {}
+    exec(cut({"m.py": code}, "m.py", "M"), space)
+    assert space["Model"]()(torch.ones(4)).tolist() == [4, 0, 0, 0]
