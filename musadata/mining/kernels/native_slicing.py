@@ -210,7 +210,7 @@ def _span(node: Node) -> _Span | None:
 
 
 def _span_name(node: Node) -> str:
-    """What a function, a type, or a macro that registers a function, is needed for; "" for anything else."""
+    """What a function, a type, or a macro that defines or registers a function, is needed for; "" for anything else."""
     if node.type == "function_definition" and node.child_by_field_name("body") is not None:
         return declared_name(node)
     if node.type == "declaration" and _is_function_declarator(node):
@@ -221,9 +221,9 @@ def _span_name(node: Node) -> str:
     call = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
     if call is None or call.type != "call_expression":
         return ""
-    macro, given = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+    given = call.child_by_field_name("arguments")  # a call at namespace level is the use of a macro
     first = given.named_children[0] if given is not None and given.named_children else None
-    registers = macro is not None and (macro.text or b"").isupper() and first is not None and first.type == "identifier"
+    registers = first is not None and first.type == "identifier"
     return (first.text or b"").decode("utf-8", "replace") if registers and first is not None else ""
 
 

@@ -246,11 +246,14 @@ def test_a_comparison_of_different_inputs_is_no_pair():
 def test_functions_that_a_macro_defines_are_bound_and_linked():
     generated = NATIVE.replace(
         "torch::Tensor add(torch::Tensor x) { add_kernel<<<1, 1>>>(nullptr); return x; }",
-        "#define HOST(name, size)           \\\n    torch::Tensor name(torch::Tensor x) { \\\n"
-        "        name##_kernel<<<1, size>>>(nullptr); \\\n        return x; \\\n    }\nHOST(add, 32);",
+        "__global__ void other_kernel(float* x) {}\n"
+        "#define host(name, size)           \\\n    torch::Tensor name(torch::Tensor x) { \\\n"
+        "        name##_kernel<<<1, size>>>(nullptr); \\\n        return x; \\\n    }\n"
+        "host(add, 32);\nhost(other, 64);",
     )
     found = pairs({"a.cu": generated, "pkg/op.py": WRAPPER + "\n\ndef add_ref(x):\n    return x + 1\n"})["add"]
-    assert "HOST(add, 32)" in found[1]
+    assert "host(add, 32)" in found[1]
+    assert "other" not in found[1]
 
 
 def test_a_candidate_is_compiled_as_its_build_script_compiles_it():
