@@ -17,6 +17,7 @@ _OF_BLOCK, _BLOCK_IS, _NOUN, _GRID_IS, _ELIDED = (
     pattern(name) for name in ("of_block", "block_is", "geometry_noun", "grid_is", "elided_blocks")
 )
 _FILLS, _GROUPED, _EXACTLY = (pattern(name) for name in ("fills", "grouped", "exactly"))
+_OF_LAUNCH = pattern("of_launch")
 _IDLE, _LIVE, _FULL, _VECTOR, _OTHER = (
     pattern(name) for name in ("idle", "live", "full", "vectorised", "all_but_last")
 )
@@ -48,6 +49,8 @@ def _is_block_size(view: View, at: int) -> bool:
 
 
 def judge_geometry(view: View) -> Iterator[Claim]:
+    if not _OF_LAUNCH.search(view.skeleton):
+        return
     here = block_sizes(view)
     blocks = frozenset(here or view.stated.blocks or _USUAL)
     tiles = tile_sizes(view) | set(view.stated.tiles)

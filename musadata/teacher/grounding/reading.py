@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from musadata.teacher.grounding.expressions import IRRATIONAL, evaluate
 from musadata.teacher.grounding.lexicon import DTYPES, FORMULA_NAMES, OPERATOR_WORDS, STOP_WORDS
@@ -37,8 +38,7 @@ class ItemKind(StrEnum):
     DTYPE = "D"
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     kind: ItemKind
     text: str
     value: object = None
@@ -160,6 +160,8 @@ class _Reader:
         if kind == "operator":
             return Item(ItemKind.OPERATOR, word, word.replace("::", "."))
         lower = word.lower()
+        if kind == "word" and len(word) > 1 and lower.isalpha() and not self._is_name(word, lower):
+            return Item(ItemKind.WORD, lower)
         if lower.removeprefix("torch.") in DTYPES and not self._is(at + 1, "("):
             return Item(ItemKind.DTYPE, word, DTYPES[lower.removeprefix("torch.")])
         indexed = self._is(at + 1, "[") and self._touches(at + 1)
@@ -176,6 +178,9 @@ class _Reader:
         if word in "`\"'" or (word == "-" and (self._touches(at) or self._touches(at + 1))):
             return None
         return Item(ItemKind.WORD, lower)
+
+    def _is_name(self, word: str, lower: str) -> bool:
+        return lower in DTYPES or lower in OPERATOR_WORDS or word in self.tensors or lower in self.operators
 
     def _tuple(self, at: int) -> tuple[list[Item], int]:
         """A tuple of whole numbers, in either bracket; one of names is a word."""

@@ -98,6 +98,8 @@ def _named_dtypes(view: View) -> Iterator[tuple[int, str, frozenset[str]]]:
     text = view.skeleton
     for at, item in view.of_kind(ItemKind.DTYPE):
         yield at, item.text, frozenset((str(item.value),))
+    if "bit" not in text and "precision" not in text and "half" not in text:
+        return
     for found, meant in _DTYPE_PHRASES:
         for match in found.finditer(text):
             yield _item_at(view, match.start()), match[0], meant
