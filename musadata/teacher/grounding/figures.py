@@ -13,6 +13,9 @@ from musadata.teacher.grounding.lexicon import LIMITS, RULES, expand, pattern
 from musadata.teacher.grounding.values import ALLOWED, Figure, reduced_by
 
 _RATIO, _CHANGE, _ROWS_OF = (pattern(name) for name in ("ratio", "change", "rows_of"))
+_DIMENSION_NOUN = re.compile(expand("{dimension}\\b"))
+_UNREAL = pattern("unreal")
+_SIZES = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE, ClaimKind.BYTES))
 _LEAST_SUSPECT = 64  # smaller numbers may be a writer's choice or count what no fact holds
 
 
@@ -58,6 +61,8 @@ def _judge(figure: Figure, kind: ClaimKind, allowed: set[float] | None, wrong: s
         return unchecked(kind, text)
     if view.holds(at, allowed):
         return judged(kind, text, True, "")
+    if not figure.subject.is_certain and kind in _SIZES and _UNREAL.search(figure.clause):
+        return unchecked(kind, text)
     sides = view.quantity(at).sides
     is_split = "/" in sides[0] or sides[0].isdigit()  # what a thread or block gets
     if is_split and not figure.subject.is_strict and is_derived(view, at, view.facts.known):
@@ -114,6 +119,8 @@ def _rows_of(view: View) -> Iterator[Claim]:
         lengths |= reduced_by(view, facts.tensors)
         alike = sum(math.prod(fact.shape) == length for fact in facts.tensors)  # "two vectors of 257"
         text = f"{view.items[one].text} rows of {view.items[two].text}"
+        if _DIMENSION_NOUN.match(view.after(two, 30)):  # "2 groups of 7 channels"
+            lengths |= facts.sizes
         holds = rows <= alike or (length in lengths and rows * length in facts.partial)
         yield judged(ClaimKind.COUNT, text, holds, "no tensor has these rows")
 

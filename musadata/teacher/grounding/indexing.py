@@ -21,6 +21,7 @@ _AXIS_OF, _LEGAL, _CANDIDATE, _NOT_RANGED = (
     pattern(name) for name in ("axis_of", "legal", "index_value", "not_ranged")
 )
 _AXES: dict[str, list[int]] = LEXICON["axes"]
+_OF_VALUES = re.compile(r"\b(?:nibbles?|digits?|bits?|values? lies?|lies? in|probabilit\w+)\b")
 _USUAL_FACTORS = frozenset((2, 4, 8, 16, 32))
 
 
@@ -121,7 +122,7 @@ def judge_ranges(view: View) -> Iterator[Claim]:
         before, after, value = view.before(at, 80), view.after(at, 50), int(quantity.value)
         zero = _FROM_ZERO.search(before)
         first = int(view.quantity(int(zero["first"])).value) if zero else -1
-        if zero and first in (0, 1) and not _NOT_RANGED.match(after):
+        if zero and first in (0, 1) and not _OF_VALUES.search(before) and not _NOT_RANGED.match(after):
             if first == 1 and "numbered" not in before:
                 if not re.search(r"\bind(?:ex|ices)\b", before):
                     continue

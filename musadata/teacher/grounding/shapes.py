@@ -138,6 +138,8 @@ def _shape(view: View, at: int, numbers: Shape, text: str) -> Claim:
     parts = {part for shape in shapes for part in slices(shape)} if len(numbers) < _rank(shapes) else set()
     if owned and not _REARRANGED.search(view.skeleton):
         tails = {shape[-len(numbers) :] for shape in shapes} if len(numbers) >= 2 else parts
+        if subject.made:  # a convolution "is a 10 × 10 matrix"
+            tails |= {tuple(n for n in operand.shape if n != 1) for f in subject.made for operand in facts.operands(f)}
         return judged(ClaimKind.SHAPE, text, numbers in shapes | tails, "not the shape of this tensor")
     known = numbers in shapes | parts | facts.strides | facts.tuples or all(abs(n) <= 1 for n in numbers)
     known = known or any(numbers in merges(tuple(n for n in shape if n != 1)) for shape in shapes)

@@ -19,6 +19,10 @@ _OF_SAMPLE, _ON_CHIP, _PARTIAL = (pattern(name) for name in ("of_sample", "on_ch
 _DIMENSIONS: dict[str, list[int]] = LEXICON["dimensions"]
 _FLATTENED, _MOVING = frozenset(LEXICON["flattened"].split()), frozenset(LEXICON["moving"].split())
 _MOST_OPERATORS = 10
+_BESIDE = pattern("beside_others")
+_COUNTED = re.compile(
+    r"(?:floats|elements|values|entries|numbers)(?: ,)? (?:i\.e|=|or|that is|which is|thus|so)(?: ,| \.)? (?:about )?$"
+)
 _WINDOW = 70
 _FEW = 4
 _LAST_FIGURE = re.compile(r"Q\d+ ")
@@ -54,6 +58,11 @@ class Figure:
         return self.subject.facts
 
     @property
+    def clause(self) -> str:
+        """The words around, up to commas."""
+        return self.before.rpartition(" , ")[2] + "# " + self.after.partition(" , ")[0]
+
+    @property
     def window(self) -> str:
         return f"{self.before}# {self.after}"
 
@@ -66,9 +75,9 @@ def _elements(figure: Figure) -> set[float] | None:
         subject = Subject(facts.outputs, True) if not figure.is_per else subject
     if figure.noun in ("parameter", "parameters", "weight", "weights", "coefficients"):
         return _parameters(figure)
-    if facts.scores and re.match(r"scores?|logits?|weights", figure.noun):
-        return set(map(float, facts.scores))
     counts = {math.prod(fact.shape) for fact in subject.facts}
+    if facts.scores and re.search(r"\b(?:scores?|logits?|weights)\b", figure.clause):
+        return set(map(float, facts.scores))
     if _TOGETHER.search(figure.window) and figure.view.mentions:
         named = {fact.name: math.prod(fact.shape) for m in figure.view.mentions for fact in m.facts}
         return {float(sum(named.values()))} if len(named) > 1 else set(map(float, counts))
@@ -78,7 +87,8 @@ def _elements(figure: Figure) -> set[float] | None:
         counts |= {n for fact in subject.facts for n in fact.shape[-1:]}
         return set(map(float, counts | reduced_by(figure.view, subject.facts)))
     if figure.is_per or not subject.is_named or _PARTIAL.search(figure.before):
-        counts |= {n for fact in subject.facts for n in products(fact.shape)}
+        parts = subject.facts if subject.is_certain else facts.tensors
+        counts |= {n for fact in parts for n in products(fact.shape)}
         counts |= reduced_by(figure.view, subject.facts)
     if not subject.is_certain:
         counts |= _results_of(figure.view, subject.facts) | reduced_by(figure.view, facts.tensors)
@@ -249,6 +259,13 @@ def _bytes(figure: Figure) -> set[float] | None:
     single = {itemsize(fact.dtype) for fact in subject.facts}
     if re.search(r"\b(?:stride|apart|distance|jump|step|skip)", window):
         return {float(step * itemsize(fact.dtype)) for fact in subject.facts for step in fact.stride}
+    counted = _counted_before(figure)
+    if counted:
+        return {float(counted * size) for size in {itemsize(fact.dtype) for fact in facts.tensors}}
+    if figure.is_per and figure.unit == "row":
+        return {float(itemsize(fact.dtype) * n) for fact in subject.facts for n in fact.shape[-1:]} | set(
+            map(float, single)
+        )
     if figure.is_per:
         parts = {itemsize(fact.dtype) * n for fact in subject.facts for n in products(fact.shape)}
         return set(map(float, parts | single | (sizes if re.search(r"\beach\b", window) else set())))
@@ -259,13 +276,21 @@ def _bytes(figure: Figure) -> set[float] | None:
         return {float(facts.trace.bytes), *(2.0 * size for size in sizes)}
     if subject.is_certain:
         return {*map(float, sizes), float(sum(tensor_bytes(fact) for fact in subject.facts))} | (
-            {float(facts.trace.bytes)} if _TOTAL.search(figure.before) else set()
+            {float(facts.trace.bytes)} if _TOTAL.search(figure.before) or _BESIDE.search(figure.before) else set()
         )
     if _TOTAL.search(window) and not subject.is_named:
         is_traffic = re.search(r"\b(?:traffic|mov\w+|transfer\w*|least|minimum)\b", window)
         is_traffic = None if re.match(r"\w+ (?:in|out|read|written|of)\b", figure.after) else is_traffic
         return {float(facts.trace.bytes)} | (set() if is_traffic else set(map(float, facts.bytes_of_groups)))
     return {float(n) for n in sizes | facts.bytes_of_groups | {2 * size for size in sizes} | single}
+
+
+def _counted_before(figure: Figure) -> int:
+    """In "15360 floats, i.e. 61440 bytes" the number of floats; 0 if none stands directly before."""
+    if not _COUNTED.match(figure.before) or len(figure.view.quantity(figure.at).sides) > 1:
+        return 0
+    before = [quantity for at, quantity in figure.view.all_figures() if at < figure.at]
+    return int(before[-1].value) if before and before[-1].value.denominator == 1 else 0
 
 
 def _bytes_apart(figure: Figure) -> set[float]:
