@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d]\w*(?:\.\w+)*(?:'[a-z]+)?|\d\w*)"
     r"|(?P<symbol>\^|//|<=|>=|->|\.\.\.|\.\.|\S)"
 )
-_SENTENCE = re.compile(r"[.;!?](?=\s|$)|\n")
+_SENTENCE = re.compile(r"(?<!\bi\.e)(?<!\be\.g)(?<!\bcf)(?<!\bvs)[.;!?](?=\s|$)|\n")
 _LONGEST_SENTENCE = 500
 _LONGEST_RUN = 120  # tokens of one expression
 _MATRICES = re.compile(r"(?P<one>\( \d+(?: \* \d+)+ \)) \* (?P<two>\( \d+(?: \* \d+)+ \))")

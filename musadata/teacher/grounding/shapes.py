@@ -141,6 +141,8 @@ def _shape(view: View, at: int, numbers: Shape, text: str) -> Claim:
         if subject.made:  # a convolution "is a 10 × 10 matrix"
             tails |= {tuple(n for n in operand.shape if n != 1) for f in subject.made for operand in facts.operands(f)}
         return judged(ClaimKind.SHAPE, text, numbers in shapes | tails, "not the shape of this tensor")
+    if subject.made:  # operands as well
+        shapes = set(facts.shapes)
     known = numbers in shapes | parts | facts.strides | facts.tuples or all(abs(n) <= 1 for n in numbers)
     known = known or any(numbers in merges(tuple(n for n in shape if n != 1)) for shape in shapes)
     return judged(ClaimKind.SHAPE, text, known, "no such shape, stride or argument")

@@ -159,6 +159,8 @@ def _inner(figure: Figure) -> set[float]:
 def _dimension(figure: Figure) -> set[float]:
     facts, noun = figure.facts, figure.noun if figure.noun != "size" else "batch"
     chosen = figure.tensors
+    if not figure.subject.is_certain and re.search(r"\b(?:over|across|along|all) (?:all |the |its )*$", figure.before):
+        chosen = figure.facts.tensors
     found: set[int] = set()
     for fact in chosen:
         shape = fact.shape
