@@ -173,7 +173,10 @@ class View:
             return Mention(two.at, self._operands(two) if first == "input" else two.facts, first != "input")
         if one.by_operator and second and (not between or between == ["'s"]):  # "the softmax input"
             return Mention(two.at, self._operands(one) if second == "input" else one.facts, second != "input")
-        if one.by_operator and not two.by_operator and between and set(between) <= _OF:  # "the transpose of `k`"
+        is_turned = not between and self.items[one.at].text.lower().endswith("ed")  # "the transposed `k`"
+        if (
+            one.by_operator and not two.by_operator and (is_turned or (between and set(between) <= _OF))
+        ):  # "the transpose of `k`"
             names = {fact.name for fact in two.facts}
             chosen = tuple(fact for fact in one.facts if names.intersection(fact.operands))
             return Mention(two.at, chosen or one.facts, by_operator=True)

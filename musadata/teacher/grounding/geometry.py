@@ -100,6 +100,8 @@ def _counted(view: View, at: int, blocks: frozenset[int], tiles: set[int], is_to
     if match is None and not elided:
         return None
     noun, words = (match["noun"], match[0]) if match else ("blocks", "")
+    if view.quantity(at).value.denominator > 1:  # "64.3 blocks, so 65"
+        return unchecked(ClaimKind.GEOMETRY, view.words(at))
     if view.quantity(at).value <= (1 if "block" in noun else 2):
         return unchecked(ClaimKind.GEOMETRY, view.words(at))
     window = f"{_FIGURE.split(before)[-1]}# {words} {_FIGURE.split(view.after(at, 60)[len(words) :])[0]}"
@@ -133,7 +135,7 @@ def _cut(sizes: Collection[int], by: Collection[int]) -> set[int]:
 
 
 def _blocks(view: View, at: int, blocks: frozenset[int], tiles: set[int], window: str) -> set[int]:
-    of_block = re.compile(r"warps? (?:per|a|in each|to a) block")
+    of_block = re.compile(r"(?:warps?|rows?) (?:per|a|in each|to a|for each) block")
     warps = {int(quantity.value) for n, quantity in view.all_figures() if of_block.match(view.after(n, 30))}
     if warps:
         return _cut(_rows(view), warps)

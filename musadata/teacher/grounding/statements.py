@@ -19,6 +19,7 @@ _ALL, _CONTIGUOUS, _NOT_ASKED, _SAME, _NO_FLOPS = (
     pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "same", "no_flops")
 )
 _OF_BOUNDS = pattern("of_bounds")
+_EXCEPTION = pattern("exception")
 _ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
 _OVER_AXIS, _ADJACENT, _AXES = pattern("over_axis"), pattern("adjacent"), LEXICON["axes"]
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
@@ -80,12 +81,14 @@ def _dtypes(view: View) -> Iterator[Claim]:
         if is_advice and not (subject.is_certain and not _ADVICE.search(before[-30:])):
             continue
         here = {fact.dtype for fact in subject.facts} if subject.is_strict else known
+        if re.match(r"(?:mask|flags?|tensor|view|vector|matrix|input|output)\b", after):  # "and the boolean mask"
+            here = known
         shapes = [item.value for place, item in view.of_kind(ItemKind.TUPLE) if place == at - 2]
         if shapes and shapes[0] in view.facts.shapes and not subject.is_strict:  # "of shape (8, 2) is int64"
             here = {fact.dtype for fact in view.facts.tensors if fact.shape == shapes[0]}
         if _ALL_RESULTS.search(view.skeleton) and subject.made:
             holds = {fact.dtype for fact in subject.made} <= dtypes
-        elif _ALL.search(before + after) and not subject.is_certain:
+        elif _ALL.search(before + after) and not _EXCEPTION.search(view.skeleton) and not subject.is_certain:
             floating = {dtype for dtype in known if "int" not in dtype and dtype != "bool"}
             holds = floating <= dtypes or (not floating and known <= dtypes)
         else:

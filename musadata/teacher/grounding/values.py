@@ -271,7 +271,7 @@ def _bytes(figure: Figure) -> set[float] | None:
     if figure.is_per:
         parts = {itemsize(fact.dtype) * n for fact in subject.facts for n in products(fact.shape)}
         return set(map(float, parts | single | (sizes if re.search(r"\beach\b", window) else set())))
-    if _TOGETHER.search(window) and len(figure.view.mentions) > 1:
+    if _TOGETHER.search(figure.clause) and len(figure.view.mentions) > 1:
         named = {fact.name: tensor_bytes(fact) for mention in figure.view.mentions for fact in mention.facts}
         return {float(sum(named.values())), float(facts.trace.bytes)}
     if _READ_AND_WRITTEN.search(figure.view.skeleton) and _TOTAL.search(window):
@@ -319,7 +319,9 @@ def _flops(figure: Figure) -> set[float] | None:
 
 def _times(figure: Figure) -> set[float] | None:
     """How often an operator is evaluated: once for each of its results."""
-    return {float(math.prod(fact.shape)) for fact in figure.subject.made} or None
+    subject = figure.subject
+    made = subject.made or (subject.mentioned if subject.is_certain else ())
+    return {float(math.prod(fact.shape)) for fact in made if fact.operator} or None
 
 
 def _divisor(figure: Figure) -> set[float] | None:
@@ -350,7 +352,8 @@ def _flops_of_one(figure: Figure) -> set[float]:
     facts = figure.facts
     counts = [count for count in facts.counts if count]
     values = {facts.trace.flops, *facts.flops_of_operators.values()}
-    named = {facts.flops_of_operators.get(fact.name, 0) for fact in figure.subject.made}  # "both cost 20 FLOPs each"
+    made = figure.subject.made if figure.subject.is_named else facts.tensors
+    named = {facts.flops_of_operators.get(fact.name, 0) for fact in made}  # "both cost 20 FLOPs each"
     depths = {
         n * depth for fact in facts.tensors for depth in (facts.depth(fact), *facts.reduced(fact)) for n in (1, 2)
     }
