@@ -46,12 +46,23 @@ def judge_figures(view: View) -> Iterator[Claim]:
             continue
         view.taken.add(at)
         kind, noun, axis = _kind_of(view, at)
+        if _is_offset(view, at):
+            yield unchecked(ClaimKind.INDEX_FORMULA, view.words(at))
+            continue
         figure = Figure(view, at, noun, axis)
         if kind not in ALLOWED:
             yield _unknown(figure) if kind != "other" else unchecked(ClaimKind.NUMBER, view.words(at))
             continue
         claims, values_of, wrong = ALLOWED[kind]
         yield _judge(figure, claims, values_of(figure), wrong)
+
+
+def _is_offset(view: View, at: int) -> bool:
+    """Whether it is a sum of indices times strides, 2 * 144 + 38 * 1."""
+    terms = view.quantity(at).sides[0].split(" + ")
+    factors = [[int(n) for n in term.split(" * ") if n.isdigit()] for term in terms]
+    strides = {step for stride in view.facts.strides for step in stride}
+    return len(terms) > 1 and all(len(pair) == 2 and strides.intersection(pair) for pair in factors)
 
 
 def _judge(figure: Figure, kind: ClaimKind, allowed: set[float] | None, wrong: str) -> Claim:

@@ -17,6 +17,7 @@ _OF_BLOCK, _BLOCK_IS, _NOUN, _GRID_IS, _ELIDED = (
     pattern(name) for name in ("of_block", "block_is", "geometry_noun", "grid_is", "elided_blocks")
 )
 _FILLS, _GROUPED, _EXACTLY = (pattern(name) for name in ("fills", "grouped", "exactly"))
+_OF_MACHINE = pattern("of_machine")
 _OF_LAUNCH = pattern("of_launch")
 _IDLE, _LIVE, _FULL, _VECTOR, _OTHER = (
     pattern(name) for name in ("idle", "live", "full", "vectorised", "all_but_last")
@@ -50,6 +51,9 @@ def _is_block_size(view: View, at: int) -> bool:
 
 def judge_geometry(view: View) -> Iterator[Claim]:
     if not _OF_LAUNCH.search(view.skeleton):
+        return
+    if _OF_MACHINE.search(view.skeleton):  # "room for 2048 threads and 32 blocks on an SM"
+        view.taken.update(at for at, _ in view.open_figures() if _NOUN.match(view.after(at, 70)))
         return
     here = block_sizes(view)
     blocks = frozenset(here or view.stated.blocks or _USUAL)

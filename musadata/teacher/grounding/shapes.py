@@ -19,6 +19,7 @@ _INTERVAL, _MEASURED, _WINDOW, _COUNTED, _MOVED, _OFFSET, _IS_TOLD = (
     pattern(name)
     for name in ("before_interval", "measured", "window_noun", "counted", "before_moved", "before_offset", "is_shape")
 )
+_SUPPOSED = pattern("supposed")
 _REARRANGED, _EXCLUSIVE, _ENDS, _GIVING = (pattern(name) for name in ("rearranged", "exclusive", "ends", "giving"))
 _OF_THREADS = re.compile(r"\b(?:threads?|grid|launch|tiles?|tiling|cuda|kernel)\b")
 _CLAMPED = re.compile(r"\b(?:clamp\w*|clip\w*|limits?) ")
@@ -35,7 +36,7 @@ def judge_tuples(view: View) -> Iterator[Claim]:
         numbers, before = item.value, view.before(at, 60)
         assert isinstance(numbers, tuple)
         view.taken.add(at)
-        if _GEOMETRY.search(before):
+        if _GEOMETRY.search(before) or _SUPPOSED.search(before):
             yield unchecked(ClaimKind.GEOMETRY, item.text)
         elif _STRIDES.search(before):
             yield _strides(view, at, numbers)

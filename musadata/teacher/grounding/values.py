@@ -10,7 +10,7 @@ from musadata.records import TensorFact
 from musadata.teacher.grounding.claims import ClaimKind
 from musadata.teacher.grounding.context import Subject, View
 from musadata.teacher.grounding.facts import base_name, products, strides_of
-from musadata.teacher.grounding.lexicon import LEXICON, OPERATOR_WORDS, axes_in, pattern
+from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, OPERATOR_WORDS, axes_in, pattern
 from musadata.teacher.grounding.quantities import Quantity
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
@@ -19,9 +19,11 @@ _OF_SAMPLE, _ON_CHIP, _PARTIAL = (pattern(name) for name in ("of_sample", "on_ch
 _DIMENSIONS: dict[str, list[int]] = LEXICON["dimensions"]
 _FLATTENED, _MOVING = frozenset(LEXICON["flattened"].split()), frozenset(LEXICON["moving"].split())
 _MOST_OPERATORS = 10
+_SHARED = frozenset(MACHINE["limits"]["shared_memory_bytes"])
 _BESIDE = pattern("beside_others")
 _COUNTED = re.compile(
-    r"(?:floats|elements|values|entries|numbers)(?: ,)? (?:i\.e|=|or|that is|which is|thus|so)(?: ,| \.)? (?:about )?$"
+    r"(?:floats|elements|values|entries|numbers) "
+    r"(?:,|(?:, )?(?:i\.e|=|or|that is|which is|thus|so)(?: ,| \.)?) (?:about )?$"
 )
 _WINDOW = 70
 _FEW = 4
@@ -156,7 +158,9 @@ def _inner(figure: Figure) -> set[float]:
     return set(map(float, depths - {0} or reduced_by(figure.view, facts.tensors)))
 
 
-def _dimension(figure: Figure) -> set[float]:
+def _dimension(figure: Figure) -> set[float] | None:
+    if figure.view.quantity(figure.at).value == 1:  # "one row of it"
+        return None
     facts, noun = figure.facts, figure.noun if figure.noun != "size" else "batch"
     chosen = figure.tensors
     if not figure.subject.is_certain and re.search(r"\b(?:over|across|along|all) (?:all |the |its )*$", figure.before):
@@ -255,7 +259,8 @@ def _things(figure: Figure) -> set[float] | None:
 
 def _bytes(figure: Figure) -> set[float] | None:
     facts, subject, window = figure.facts, figure.subject, figure.window
-    if _ON_CHIP.search(window):
+    value = figure.view.quantity(figure.at).value
+    if _ON_CHIP.search(window) or value == 1 or (value in _SHARED and not subject.is_certain):
         return None
     sizes = {tensor_bytes(fact) for fact in subject.facts}
     single = {itemsize(fact.dtype) for fact in subject.facts}
@@ -265,9 +270,8 @@ def _bytes(figure: Figure) -> set[float] | None:
     if counted:
         return {float(counted * size) for size in {itemsize(fact.dtype) for fact in facts.tensors}}
     if figure.is_per and figure.unit == "row":
-        return {float(itemsize(fact.dtype) * n) for fact in subject.facts for n in fact.shape[-1:]} | set(
-            map(float, single)
-        )
+        rows = subject.facts if subject.is_certain else facts.tensors
+        return {float(itemsize(fact.dtype) * n) for fact in rows for n in fact.shape[-1:]} | set(map(float, single))
     if figure.is_per:
         parts = {itemsize(fact.dtype) * n for fact in subject.facts for n in products(fact.shape)}
         return set(map(float, parts | single | (sizes if re.search(r"\beach\b", window) else set())))
