@@ -208,6 +208,9 @@ FIXTURES = {
         "return x.gather(1, i)",
         ((tensor(4, 9), tensor(4, 3, name="i", high=9)), (tensor(5, 9), tensor(5, 4, name="i", high=9))),
     ),
+    "attention of any width": Fixture(
+        "return F.scaled_dot_product_attention(x, x, x)", two(tensor(2, 3, 5, 8), tensor(2, 3, 7, 12))
+    ),
     "two maxima": Fixture("return torch.softmax(x, 1).sum(1), x.amax(1)", ROWS),
     "extended rows": Fixture(
         "return torch.cat([F.normalize(x.mean(2), dim=1), y], 0)",

@@ -108,11 +108,15 @@ class Block:
     def hoist(self, value: Scalar, fixed: frozenset[Variable], locals_known: frozenset[str]) -> None:
         """Compute ahead of a loop what its value needs and what does not change inside of the loop."""
         self._count(value)
+        inside: set[int] = set()
         for node in self._unguarded(value):
+            if id(node) in inside and self._uses[id(node)] == 1:
+                continue
             costly = isinstance(node, Call) and node.operation in MATH_FUNCTIONS
             movable = costly or isinstance(node, (Named, Load))
             movable = movable and node.variables <= fixed and node.locals <= locals_known
             if movable and id(node) not in self.printer.named:
+                inside.update(map(id, node.walk()))
                 self._prepare(node, root=False)
                 if not isinstance(node, Named) and id(node) not in self.printer.named:
                     self._declare(node, f"row_{node.operation}" if isinstance(node, Call) else self._name_for(node))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from musadata.teacher.compiler.ir.captured_graph import Node, Real, Reference, TensorType
@@ -114,11 +115,16 @@ class Call:
 
 def real(argument: Any, dtype: str) -> Scalar:
     """A number, or a formula of sizes in floating point."""
-    if not isinstance(argument, Real):
-        return literal(argument, dtype)
+    return _computed(argument, dtype) if isinstance(argument, Real) else literal(argument, dtype)
+
+
+@lru_cache(1024)  # equal ones are one node, so that it is computed once
+def _computed(argument: Real, dtype: str) -> Scalar:
     if argument.sign == "int":
         return count_as(argument.parts[0], dtype)
     operation = {"+": "add", "*": "mul", "/": "div", "**": "pow"}[argument.sign]
+    if argument.sign == "**" and argument.parts[1:] == (0.5,):
+        return call("sqrt", dtype, real(argument.parts[0], dtype))
     first, *others = (real(part, dtype) for part in argument.parts)
     for other in others:
         first = call(operation, dtype, first, other)

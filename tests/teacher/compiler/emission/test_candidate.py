@@ -60,6 +60,12 @@ def test_a_long_reduction_to_one_number_is_shared_by_many_blocks(graph_of):
     assert kernels(4096) == ["mse_loss_sum_partial_kernel", "mse_loss_kernel"]
 
 
+def test_what_follows_from_sizes_alone_is_computed_once_ahead_of_the_loops(candidate_of):
+    source = candidate_of("attention of any width", PLANS[1]).source
+    scores = source[source.index("__global__") :].partition("\n}\n")[0]
+    assert scores.partition("for (")[0].count("sqrtf(1.0f / sqrtf(") == scores.count("sqrtf(1.0f") == 1
+
+
 def test_a_softmax_is_one_kernel(candidate_of):
     assert len(candidate_of("softmax", PLANS[0]).kernels) == 1
 
