@@ -111,14 +111,14 @@ def count_caught(name: str, choice: random.Random) -> tuple[int, int]:
     return caught, len(sampled)
 
 
-def test_at_least_93_percent_of_mutated_shapes_and_counts_are_caught():
-    """Of the ten that are not, four are still true ("rows of 63 are no multiple of four"). Always the same draws: so
-    near to the bound, chance would decide."""
+def test_at_least_92_percent_of_mutated_shapes_and_counts_are_caught():
+    """Of the twelve that are not, some are still true ("rows of 63 are no multiple of four", a size of the other set of
+    shapes). Always the same draws: so near to the bound, chance would decide."""
     caught, mutated = (
         sum(part) for part in zip(*(count_caught(name, random.Random(name)) for name in NAMES), strict=True)
     )
     assert mutated > 100
-    assert caught / mutated >= 0.93, f"{caught} of {mutated}"
+    assert caught / mutated >= 0.92, f"{caught} of {mutated}"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_number_in_words_or_with_separators_is_read_back(number):
 def test_a_true_sentence_with_another_count_is_contradicted(other):
     said = check_text(f"The output holds {other} elements.", traces_of("gelu_chain"))
     wrong = [claim for claim in said if claim.outcome is Outcome.CONTRADICTED]
-    assert bool(wrong) == (other != 264), said
+    assert bool(wrong) == (other not in (264, 243)), said  # of either set of shapes
 
 
 # Of x (16, 64) times weight (32, 64) with a bias (32,), then tanh: 65,536 FLOPs of products, 16 * 32 outputs.
@@ -275,12 +275,24 @@ SENTENCES = [
     ("Each output needs a dot product of length 64.", True),
     ("Each output needs a dot product of length 16.", False),
     ("A float4 load of 16 bytes covers 4 of them.", True),
+    ("With 0x80 = 128 threads per block the 512 outputs need 4 blocks.", True),
+    ("With 0x80 = 144 threads per block the 512 outputs need 4 blocks.", False),
+    ("ln 2 ≈ 0.6931.", True),
+    ("ln 2 ≈ 0.7931.", False),
+    ("`x` takes 4,096 B, the weight 8,192 B, the bias 128 B, sum 12,416 B.", True),
+    ("`x` takes 4,096 B, the weight 8,192 B, the bias 256 B, sum 12,544 B.", False),
+    ("The linear layer has 2,080 parameters, bias included.", True),
+    ("The linear layer has 2,090 parameters, bias included.", False),
+    ("Output tiles of 32 rows leave 16 rows of padding.", True),  # a tile is free to choose
+    ("`weight.transpose(0, 1)` is what the product (2,048 weights) reads.", True),
 ]
 
 
 SETS = [  # gelu_chain: x is (8, 33), and (9, 27) on the second set of shapes
     ("`x` has 264 elements.", True),
-    ("`x` has 243 elements.", False),
+    ("`x` has 243 elements.", True),
+    ("`x` has 250 elements.", False),
+    ("On the first set of shapes `x` has 243 elements.", False),
     ("On the second set `x` has 243 elements.", True),
     ("On the second set `x` has 264 elements.", False),
     ("`x` has 264 elements, 243 on the second set.", True),
@@ -290,7 +302,7 @@ SETS = [  # gelu_chain: x is (8, 33), and (9, 27) on the second set of shapes
 
 
 @pytest.mark.parametrize(("sentence", "is_true"), SETS, ids=[sentence for sentence, _ in SETS])
-def test_a_sentence_is_about_the_first_set_of_shapes_unless_it_says_so(sentence, is_true):
+def test_a_sentence_is_about_any_set_of_shapes_unless_it_names_one(sentence, is_true):
     claims = check_text(sentence, traces_of("gelu_chain"))
     assert any(claim.outcome is Outcome.CONTRADICTED for claim in claims) != is_true, claims
 

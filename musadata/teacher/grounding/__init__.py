@@ -9,7 +9,8 @@ What a figure counts follows from the words around it (`rules.yaml`), and what i
 about, if grammar ties it to them; else of all that may be meant. The words are tables (`lexicon.yaml`), constants of
 the hardware as well (`machine.yaml`).
 
-A task has several sets of shapes. A sentence is about the first, unless it or one before it names another (`check`).
+A task has several sets of shapes. A sentence may be about any, unless it names one (`check`). A claim is contradicted
+only if every reading of it is wrong: a false sentence that is spared costs less than a true one that is flagged.
 
 This check cannot judge an argument, nor words that it does not know.
 """

@@ -108,20 +108,16 @@ def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts]) -> list[State
 
 
 def judge_sentences(sentences: Sequence[Sentence], facts: Sequence[Facts], stated: Sequence[Stated]) -> list[Claim]:
-    """The claims of a text, each sentence by the set of shapes that it is about: the first, unless the text says so."""
+    """The claims of a text, each sentence by the sets of shapes that it may be about: any, unless it names one."""
     found: list[Claim] = []
-    numbers: Sequence[int] = (0,)
-    is_part = False
     for sentence in sentences:
-        said = _sets_of(sentence, facts)
-        numbers = said or (numbers if is_part else sorted({0, *numbers}))
-        found += judge_sentence(sentence, [(facts[number], stated[number]) for number in numbers])
-        is_part = sentence.text.endswith(";")
+        numbers, is_mixed = _sets_of(sentence, facts)
+        found += judge_sentence(sentence, [(facts[number], stated[number]) for number in numbers], is_mixed)
     return found
 
 
-def judge_sentence(sentence: Sentence, sets: Sequence[tuple[Facts, Stated]]) -> list[Claim]:
-    """The claims of a sentence, by the set of shapes that contradicts the fewest of them."""
+def judge_sentence(sentence: Sentence, sets: Sequence[tuple[Facts, Stated]], is_mixed: bool) -> list[Claim]:
+    """The claims of a sentence, by the set of shapes that contradicts the fewest; if mixed, each by any set."""
     readings: list[list[Claim]] = []
     for facts, stated in sets:
         claims = _judge(View(sentence, facts, stated))
@@ -129,38 +125,36 @@ def judge_sentence(sentence: Sentence, sets: Sequence[tuple[Facts, Stated]]) -> 
             return claims
         readings.append(claims)
     best = min(readings, key=_wrong)
-    if len(readings) > 1:  # it speaks of several sets: each claim may be about any
-        confirmed = {
-            (claim.kind, claim.text) for claims in readings for claim in claims if claim.outcome is Outcome.CONFIRMED
-        }
-        return [_confirm(claim) if (claim.kind, claim.text) in confirmed else claim for claim in best]
-    return best
+    if not is_mixed:
+        return best
+    spared = {
+        (claim.kind, claim.text): claim
+        for claims in readings
+        for claim in claims
+        if claim.outcome is not Outcome.CONTRADICTED
+    }
+    return [spared.get((claim.kind, claim.text), claim) for claim in best]
 
 
 def _judge(view: View) -> list[Claim]:
     return [claim for judge in _JUDGES for claim in judge(view)]
 
 
-def _sets_of(sentence: Sentence, facts: Sequence[Facts]) -> Sequence[int]:
-    """The numbers of the sets of shapes that a sentence names, none if it names none."""
-    count = len(facts)
-    second = _SECOND.search(sentence.skeleton)
-    if _SEVERAL.search(sentence.skeleton):
-        return range(count)
-    if not second or count < 2:
-        return (0,) if _FIRST.search(sentence.skeleton) else ()
+def _sets_of(sentence: Sentence, facts: Sequence[Facts]) -> tuple[Sequence[int], bool]:
+    """The numbers of the sets of shapes that a sentence may be about, and whether it is about several."""
+    count, second = len(facts), _SECOND.search(sentence.skeleton)
+    if _SEVERAL.search(sentence.skeleton) or count < 2:
+        return range(count), True
+    if not second:
+        return ((0,) if _FIRST.search(sentence.skeleton) else range(count)), False
     values = [item.value for at, item in enumerate(sentence.items) if sentence.start(at) < second.start()]
     figures = {value.value for value in values if isinstance(value, Quantity) and value.value > _FEW}
     shapes = {value for value in values if isinstance(value, tuple)}
     first, other = facts[:2]
     of_first = bool((figures & first.known) - other.known or (shapes & first.shapes) - other.shapes)
     of_first = of_first or any(figure.denominator > 1 for figure in figures)
-    return range(count)[::-1] if of_first else range(1, count)
+    return (range(count)[::-1] if of_first else range(1, count)), of_first
 
 
 def _wrong(claims: Sequence[Claim]) -> int:
     return sum(claim.outcome is Outcome.CONTRADICTED for claim in claims)
-
-
-def _confirm(claim: Claim) -> Claim:
-    return Claim(claim.kind, claim.text, Outcome.CONFIRMED)

@@ -244,16 +244,13 @@ class View:
             return Subject(self.facts.tensors)
         named = tuple(fact for mention in clause for fact in mention.facts)
         made = tuple(fact for mention in clause if mention.by_operator for fact in mention.facts)
-        around = [operand for fact in named for operand in self.facts.operands(fact)]
-        if not made:
-            names = {fact.name for fact in named}
-            around += [fact for fact in self.facts.tensors if names.intersection(fact.operands)]
-        return Subject(tuple(dict.fromkeys((*named, *around))), True, False, made, named)
+        return Subject(self.facts.tensors, True, False, made, named)
 
     def _certain(self, mention: Mention, between: list[str]) -> Subject:
         if not mention.by_operator:
             return Subject(mention.facts, True, True, (), mention.facts)
-        if _OPERANDS.intersection(between):  # "the softmax runs over 10 values"
+        verb = self.items[mention.at].text.lower()  # "averages the 32 rows"
+        if verb.endswith("ing") or _OPERANDS.intersection((verb, *between)):  # "the softmax runs over 10 values"
             operands = tuple(operand for fact in mention.facts for operand in self.facts.operands(fact))
             return Subject((*operands, *mention.facts), True, False, mention.facts, operands)
         return Subject(mention.facts, True, bool(between), mention.facts, mention.facts)

@@ -21,7 +21,7 @@ _DENIED = re.compile(r"\b(?:not|never|no|neither|cannot|if|were|would)\b|n't")
 
 def judge_equations(view: View) -> Iterator[Claim]:
     for at, quantity in view.all_figures():
-        if len(quantity.sides) > 1:
+        if len(quantity.sides) > 1 and " + " not in view.before(at, 60):  # "4 (a table) + 3 = 7" begins before
             holds = _is_true(view, quantity)
             yield judged(ClaimKind.ARITHMETIC, view.items[at].text, holds, "is false")
             if holds and quantity.value.denominator == 1 and is_derived(view, at, view.facts.known):

@@ -151,6 +151,16 @@ class Facts:
         return frozenset(math.prod(shape) for shape in self.shapes)
 
     @cached_property
+    def of_modules(self) -> frozenset[int]:
+        """Parameters of each module, its bias included."""
+        parameters = self.of_role("parameter")
+        modules = {fact.name.rpartition(".")[0] for fact in parameters}
+        return frozenset(
+            sum(math.prod(fact.shape) for fact in parameters if fact.name.rpartition(".")[0] == module)
+            for module in modules
+        )
+
+    @cached_property
     def scores(self) -> frozenset[int]:
         """Elements of the scores that a fused attention never stores: of one matrix, and of more."""
         found = set()

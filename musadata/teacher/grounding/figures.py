@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome, judged, unchecked
 from musadata.teacher.grounding.context import WARP, View
 from musadata.teacher.grounding.equations import is_derived
+from musadata.teacher.grounding.expressions import numbers_in
 from musadata.teacher.grounding.facts import products, strides_of
 from musadata.teacher.grounding.lexicon import LIMITS, RULES, expand, pattern
 from musadata.teacher.grounding.values import ALLOWED, Figure, reduced_by
 
-_RATIO, _CHANGE, _ROWS_OF = (pattern(name) for name in ("ratio", "change", "rows_of"))
+_CHANGE, _ROWS_OF = pattern("change"), pattern("rows_of")
 _DIMENSION_NOUN = re.compile(expand("{dimension}\\b"))
 _UNREAL = pattern("unreal")
 _SIZES = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE, ClaimKind.BYTES))
@@ -39,7 +40,6 @@ _RULES = [
 
 def judge_figures(view: View) -> Iterator[Claim]:
     yield from _rows_of(view)
-    yield from _ratios(view)
     yield from _changes(view)
     for at, _ in view.open_figures():
         if at in view.taken:
@@ -106,6 +106,9 @@ def _unknown(figure: Figure) -> Claim:
         return Claim(ClaimKind.NUMBER, text, Outcome.CONFIRMED)
     others = {int(one.value) for n, one in view.all_figures() if n != at and one.value.denominator == 1}
     others |= view.stated.blocks | view.stated.tiles | {1, 2, 4, 8, WARP}
+    terms = numbers_in(quantity.sides[0])
+    if len(terms) > 1 and all(term in known for term in terms):
+        return unchecked(ClaimKind.NUMBER, text)
     if value < _LEAST_SUSPECT or any(_follows(value, other, known | others) for other in others - {0}):
         return unchecked(ClaimKind.NUMBER, text)
     return judged(ClaimKind.NUMBER, text, False, "no such figure in the facts")
@@ -134,20 +137,6 @@ def _rows_of(view: View) -> Iterator[Claim]:
             lengths |= facts.sizes
         holds = rows <= alike or (length in lengths and rows * length in facts.partial)
         yield judged(ClaimKind.COUNT, text, holds, "no tensor has these rows")
-
-
-def _ratios(view: View) -> Iterator[Claim]:
-    """ "One FLOP for every six bytes"."""
-    for match in _RATIO.finditer(view.skeleton):
-        one, two = int(match["flops"]), int(match["bytes"])
-        if {one, two} & view.taken or not view.quantity(two).value:
-            continue
-        view.taken.update((one, two))
-        ratio, known = float(view.quantity(one).value / view.quantity(two).value), view.facts.trace.intensity
-        text = f"{view.items[one].text} per {view.items[two].text}"
-        yield judged(
-            ClaimKind.INTENSITY, text, abs(ratio - known) <= 0.06 * max(ratio, known), "not the trace's intensity"
-        )
 
 
 def _changes(view: View) -> Iterator[Claim]:

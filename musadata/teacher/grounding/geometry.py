@@ -91,7 +91,8 @@ def _tile(view: View, at: int, tiles: set[int]) -> Claim:
         good = factors in parts or factors[::-1] in parts
         good = good or any(math.prod(factors) == -(-count // size) for count in view.facts.counts for size in others)
         return judged(ClaimKind.GEOMETRY, view.words(at), good, "not a grid over a tensor")
-    whole = math.prod(factors) <= MOST_THREADS or re.match(r"(?:output )?tiles?", view.after(at, 20)) is not None
+    around = view.before(at, 20) + view.after(at, 20)
+    whole = math.prod(factors) <= MOST_THREADS or re.search(r"\btiles?\b", around) is not None
     return judged(ClaimKind.GEOMETRY, view.words(at), whole, "a block has at most 1024 threads")
 
 
@@ -117,7 +118,7 @@ def _counted(view: View, at: int, blocks: frozenset[int], tiles: set[int], is_to
         allowed = _blocks(view, at, blocks, tiles, window)
     elif noun.startswith("tile"):
         tiles = tiles or {int(n) for _, q in view.all_figures() for side in q.sides for n in numbers_in(side)} & _TILES
-        allowed = _cut(view.facts.sizes, tiles) | _grids(view, tiles)
+        allowed = _cut(view.facts.partial, tiles) | _grids(view, tiles)
     else:
         sizes = set(blocks) if is_told else set()
         sizes |= {WARP} if re.search(r"\b(?:warps?|lanes?)\b", view.skeleton) else set()
@@ -200,9 +201,9 @@ def _work(view: View, at: int) -> set[int]:
         int(quantity.value)
         for n, quantity in view.all_figures()
         if n != at and quantity.value.denominator == 1 and _WORK.match(view.after(n, 40))
-    } & facts.partial
-    if named:
-        return named
+    }
+    if named & facts.partial:
+        return named & facts.partial
     outputs = {math.prod(fact.shape) for fact in facts.outputs}
     return (
         outputs if re.search(r"\b(?:cover|for|of) the output\b|\bper output\b", view.skeleton) else set(facts.partial)

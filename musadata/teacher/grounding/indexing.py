@@ -17,9 +17,7 @@ _ORDER = [tuple(names.split()) for names in LEXICON["orders"]]
 _LAST, _FROM_ZERO, _RANGED, _EXCLUSIVE = (
     pattern(name) for name in ("last_index", "from_zero", "to_range", "exclusive")
 )
-_AXIS_OF, _LEGAL, _CANDIDATE, _NOT_RANGED = (
-    pattern(name) for name in ("axis_of", "legal", "index_value", "not_ranged")
-)
+_AXIS_OF, _NOT_RANGED = pattern("axis_of"), pattern("not_ranged")
 _AXES: dict[str, list[int]] = LEXICON["axes"]
 _OF_VALUES = re.compile(r"\b(?:nibbles?|digits?|bits?|values? lies?|lies? in|probabilit\w+)\b")
 _USUAL_FACTORS = frozenset((2, 4, 8, 16, 32))
@@ -54,6 +52,9 @@ def _offset(view: View, at: int, text: str, steps: tuple[dict[str, Fraction], Fr
 
 def _fits(factors: dict[str, int], fact: TensorFact, view: View) -> bool:
     names = sorted(factors, key=lambda name: -factors[name])
+    moved = {step * n for step in (*fact.stride, 1) for n in view.facts.argument(view.facts.tensors, "stride") | {1}}
+    if set(factors.values()) <= moved:  # windows that move by their stride
+        return _is_canonical(names)
     for strides in (fact.stride, strides_of(fact.shape)):
         is_sorted = list(strides) == sorted(strides, reverse=True)
         if set(factors.values()) <= set(strides) and (not is_sorted or _is_canonical(names)):
@@ -133,10 +134,6 @@ def judge_ranges(view: View) -> Iterator[Claim]:
         elif _LAST.search(before) and not _NOT_RANGED.match(after):
             view.taken.add(at)
             yield _last_index(view, at, value)
-        elif _CANDIDATE.search(before) and (legal := _LEGAL.search(after)):
-            view.taken.add(at)
-            inside = any(value <= last for last in _lasts(view, at))
-            yield judged(ClaimKind.INDEX_RANGE, view.words(at), inside == (not legal["not"]), "not so by the sizes")
 
 
 def _last_index(view: View, at: int, last: int) -> Claim:

@@ -59,7 +59,8 @@ _REWRITES = tuple(
         (r"(?<=\d)_(?=\d)", "", 0),
         (r"(?<![\w.,(\[])(\d{1,3}(?:,\d{3})+)(?!\w|,\d|\.\d)", None, 0),  # thousands, not in tuples
         (r"(?<=[(\[])(\d{1,3}(?:,\d{3})+)(?=\s?(?:[A-Za-z*/+=<>~%-]|\d))", None, 0),
-        (r"\bby\b(?=\s\d)(?<=\d\sby)", "*", 0),
+        (r"(?<![=+*/-] )\b(\d+) by (?=\d)", r"\1 * ", 0),  # not of two results, "96/16 = 6 by 2"
+        (r"\b(ln|log2|sqrt|exp) (\d+(?:\.\d+)?)\b", r"\1(\2)", 0),
         (r"(?<=\d)\s?x\s?(?=\d)", " * ", re.IGNORECASE),
     )
 )
@@ -78,6 +79,7 @@ def normalise(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text)
     text = text.translate(_CHARACTERS)
     text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
+    text = re.sub(r"\b0x([0-9a-fA-F]{1,12})\b", lambda match: str(int(match[1], 16)), text)
     text = re.sub(r"\d{19,}", "9" * _DIGITS, text)
     text = re.sub(r"(?<=\d)\s?(?:–|\.{2,3})\s?(?=\d)", " to ", text).replace("–", " - ")
     for pattern, replacement, sign in _REWRITES:

@@ -18,6 +18,7 @@ _TOKEN = re.compile(
     r"|(?P<symbol>\^|//|<=|>=|->|\.\.\.|\.\.|\S)"
 )
 _SENTENCE = re.compile(r"(?<!\bi\.e)(?<!\be\.g)(?<!\bcf)(?<!\bvs)[.;!?](?=\s|$)|\n")
+_THOUSANDS = re.compile(r"\(\d{1,3}(?:,\d{3})+\)")  # a remark as well as a tuple
 _LONGEST_SENTENCE = 500
 _LONGEST_RUN = 120  # tokens of one expression
 _MATRICES = re.compile(r"(?P<one>\( \d+(?: \* \d+)+ \)) \* (?P<two>\( \d+(?: \* \d+)+ \))")
@@ -207,6 +208,9 @@ class _Reader:
             return [], at
         whole = all(re.fullmatch(r"-?\d+", part) for part in parts)
         text = self.text[self.tokens[at][2] : self.tokens[here][3]]
+        is_call = self._touches(at) and self.tokens[at - 1][0] == "word"
+        if is_call or _THOUSANDS.fullmatch(text):
+            return [Item(ItemKind.WORD, "(mixed)")], here + 1
         if not whole:
             named = all(not part.lstrip("-")[0].isdigit() for part in parts)
             return [Item(ItemKind.WORD, "(names)" if named else "(mixed)")], here + 1

@@ -5,24 +5,24 @@ from collections.abc import Iterator
 
 from musadata.records import Bound
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
-from musadata.teacher.grounding.context import Mention, View
+from musadata.teacher.grounding.context import View
 from musadata.teacher.grounding.facts import RESHAPES, base_name, is_contiguous
 from musadata.teacher.grounding.lexicon import LEXICON, pattern
 from musadata.teacher.grounding.reading import ItemKind
-from musadata.tracing.roofline import tensor_bytes
 
 _MEMORY, _COMPUTE = pattern("memory_bound"), pattern("compute_bound")
 _HYPOTHETICAL, _NEGATED, _ADVICE, _NOT_DTYPE = (
     pattern(name) for name in ("hypothetical", "negated", "advice", "not_dtype")
 )
-_ALL, _CONTIGUOUS, _NOT_ASKED, _SAME, _NO_FLOPS = (
-    pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "same", "no_flops")
+_ALL, _CONTIGUOUS, _NOT_ASKED, _NO_FLOPS = (
+    pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "no_flops")
 )
 _OF_BOUNDS = pattern("of_bounds")
 _EXCEPTION = pattern("exception")
 _ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
 _OVER_AXIS, _ADJACENT, _AXES = pattern("over_axis"), pattern("adjacent"), LEXICON["axes"]
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
+_OF_SCORES = re.compile(r"\b(?:scales?|scaled|scores?|query|queries)\b")
 _BITS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
 
 
@@ -30,7 +30,6 @@ def judge_statements(view: View) -> Iterator[Claim]:
     yield from _bound(view)
     yield from _dtypes(view)
     yield from _contiguity(view)
-    yield from _same(view)
     yield from _scale(view)
     yield from _axes(view)
     for match in _ADJACENT.finditer(view.skeleton):
@@ -49,11 +48,13 @@ def judge_statements(view: View) -> Iterator[Claim]:
 
 def _scale(view: View) -> Iterator[Claim]:
     """ "Scores are multiplied by 1 / √32": attention takes the root of the size of a head."""
-    heads = {operand.shape[-1] for fact in view.facts.tensors if "_attention" in fact.operator
+    if not _OF_SCORES.search(view.skeleton):
+        return
+    heads = {operand.shape[-1] for fact in view.facts.tensors if "_attention" in fact.operator or "bmm" in fact.operator
              for operand in view.facts.operands(fact)[:1] if operand.shape}  # fmt: skip
     for _, quantity in view.all_figures() if heads else ():
         root = _ROOT.search(quantity.sides[0])
-        if root and int(root["size"]) in view.facts.sizes:
+        if root:
             yield judged(ClaimKind.ARGUMENT, quantity.sides[0], int(root["size"]) in heads, "not the size of a head")
 
 
@@ -84,6 +85,7 @@ def _dtypes(view: View) -> Iterator[Claim]:
         if re.match(r"(?:mask|flags?|tensor|view|vector|matrix|input|output)\b", after):  # "and the boolean mask"
             here = known
         shapes = [item.value for place, item in view.of_kind(ItemKind.TUPLE) if place == at - 2]
+        here |= {"int64"} if re.search(r"\b(?:index|indices)\b", before) else set()  # a result that nothing reads
         if shapes and shapes[0] in view.facts.shapes and not subject.is_strict:  # "of shape (8, 2) is int64"
             here = {fact.dtype for fact in view.facts.tensors if fact.shape == shapes[0]}
         if _ALL_RESULTS.search(view.skeleton) and subject.made:
@@ -130,25 +132,6 @@ def _contiguity(view: View) -> Iterator[Claim]:
         yield judged(ClaimKind.STRIDE, match[0], holds, "its strides say otherwise")
 
 
-def _same(view: View) -> Iterator[Claim]:
-    """ "`index` and `x` are the same size in bytes"; sizes of tensors of which both are named."""
-    match = _SAME.search(view.skeleton)
-    if match is None or re.search(r"\b(?:not|n't|different|never|second set|every|sets|as in|if)\b", view.skeleton):
-        return
-    place = _item_at(view, match.start())
-    left = [mention for mention in view.mentions if mention.at < place]
-    right = [mention for mention in view.mentions if mention.at > place]
-    if match["as"] and left and right:
-        pair = (left[-1], right[0])
-    elif len(left) > 1 and not match["as"]:
-        pair = (left[-2], left[-1])
-    else:
-        return
-    if not (pair[0].by_operator and pair[1].by_operator):
-        one, two = (_measures(mention, match["what"] + view.skeleton[match.end() :][:12]) for mention in pair)
-        yield judged(ClaimKind.SHAPE, match[0], bool(one & two), "they differ")
-
-
 def _axes(view: View) -> Iterator[Claim]:
     """ "The softmax runs over the last axis": the operator's argument says which."""
     for match in _OVER_AXIS.finditer(view.skeleton):
@@ -168,11 +151,3 @@ def _axes(view: View) -> Iterator[Claim]:
             named = _AXES[match["word"]]
         holds = any(axis % rank in known for _, rank in ranks if rank for axis in named)
         yield judged(ClaimKind.DIMENSION, match[0], holds, "another axis in the trace")
-
-
-def _measures(mention: Mention, what: str) -> set[object]:
-    if "byte" in what:
-        return {tensor_bytes(fact) for fact in mention.facts}
-    if "dtype" in what or "type" in what:
-        return {fact.dtype for fact in mention.facts}
-    return {fact.shape for fact in mention.facts}

@@ -2,20 +2,22 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 from musadata.records import TensorFact
 from musadata.teacher.grounding.claims import ClaimKind
 from musadata.teacher.grounding.context import Subject, View
+from musadata.teacher.grounding.expressions import evaluate
 from musadata.teacher.grounding.facts import base_name, products, strides_of
 from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, OPERATOR_WORDS, axes_in, pattern
 from musadata.teacher.grounding.quantities import Quantity
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
-_PER, _EACH_AFTER, _TOGETHER, _TOTAL = (pattern(name) for name in ("per", "each_after", "together", "total"))
-_OF_SAMPLE, _ON_CHIP, _PARTIAL = (pattern(name) for name in ("of_sample", "on_chip", "partial"))
+_PER, _EACH_AFTER, _TOTAL = (pattern(name) for name in ("per", "each_after", "total"))
+_ON_CHIP, _PARTIAL = pattern("on_chip"), pattern("partial")
 _DIMENSIONS: dict[str, list[int]] = LEXICON["dimensions"]
 _FLATTENED, _MOVING = frozenset(LEXICON["flattened"].split()), frozenset(LEXICON["moving"].split())
 _MOST_OPERATORS = 10
@@ -27,8 +29,12 @@ _COUNTED = re.compile(
 )
 _WINDOW = 70
 _FEW = 4
+_ONE = 16  # bytes of one element or vector
+_PER_ELEMENT = 64  # FLOPs of one element
 _LAST_FIGURE = re.compile(r"Q\d+ ")
 _MACHINE = re.compile(r"\b(?:needs?|balance|ridge|machine|device|gpu|[ah][12]00|threshold|knee)\b")
+_WITH_BIAS = re.compile(r"\bbias(?:es)? included\b|\bincluding (?:its |the )?bias")
+_OF_TILE = re.compile(r"\btiles?\b")
 _READ_AND_WRITTEN = re.compile(r"\bread.*\b(?:writ|stor)|\b(?:writ|stor).*\bread")
 
 
@@ -73,28 +79,37 @@ def _elements(figure: Figure) -> set[float] | None:
     subject, facts = figure.subject, figure.facts
     if figure.view.quantity(figure.at).value <= (1 if subject.is_certain else _FEW):  # "two elements of padding"
         return None
-    if figure.noun in ("output", "outputs") and not subject.is_certain:
-        subject = Subject(facts.outputs, True) if not figure.is_per else subject
     if figure.noun in ("parameter", "parameters", "weight", "weights", "coefficients"):
         return _parameters(figure)
     counts = {math.prod(fact.shape) for fact in subject.facts}
     if facts.scores and re.search(r"\b(?:scores?|logits?|weights)\b", figure.clause):
         return set(map(float, facts.scores))
-    if _TOGETHER.search(figure.window) and figure.view.mentions:
-        named = {fact.name: math.prod(fact.shape) for m in figure.view.mentions for fact in m.facts}
-        return {float(sum(named.values()))} if len(named) > 1 else set(map(float, counts))
-    if _OF_SAMPLE.search(figure.window):
-        return {float(math.prod(fact.shape[1:])) for fact in subject.facts}
-    if figure.unit == "row" and subject.is_named:
-        counts |= {n for fact in subject.facts for n in fact.shape[-1:]}
-        return set(map(float, counts | reduced_by(figure.view, subject.facts)))
     if figure.is_per or not subject.is_named or _PARTIAL.search(figure.before):
         parts = subject.facts if subject.is_certain else facts.tensors
         counts |= {n for fact in parts for n in products(fact.shape)}
         counts |= reduced_by(figure.view, subject.facts)
     if not subject.is_certain:
         counts |= _results_of(figure.view, subject.facts) | reduced_by(figure.view, facts.tensors)
+        counts |= facts.of_modules
+        counts |= _sum_of(figure, counts)
     return set(map(float, counts))
+
+
+def _sum_of(figure: Figure, parts: Collection[float]) -> set[int]:
+    """The figure itself if it adds up such parts, as written: "1 + 4 + 16 = 21 averages"."""
+    quantity = figure.view.quantity(figure.at)
+    terms = [evaluate(term) for term in quantity.sides[0].split(" + ")]
+    return {int(quantity.value)} if len(terms) > 1 and all(term in parts for term in terms) else set()
+
+
+def _adds_up(figure: Figure) -> bool:
+    """Whether it is the sum of other figures of its sentence."""
+    value = figure.view.quantity(figure.at).value
+    others = [one.value for at, one in figure.view.all_figures() if at != figure.at and one.value < value]
+    sums = {Fraction(0)}
+    for other in others[:_MOST_OPERATORS]:
+        sums |= {one + other for one in sums}
+    return value in sums
 
 
 def _parameters(figure: Figure) -> set[float]:
@@ -105,6 +120,9 @@ def _parameters(figure: Figure) -> set[float]:
     if figure.is_per:
         sizes |= {n for fact in chosen for n in products(fact.shape)} | set(range(1, len(chosen) + 1))
     groups = [math.prod(fact.shape) for fact in facts.of_role("parameter")]
+    sizes |= _sum_of(figure, sizes) | facts.of_modules
+    if _WITH_BIAS.search(figure.after) and not figure.subject.is_certain:
+        return set(map(float, facts.of_modules | {sum(groups)}))
     return set(map(float, sizes | {sum(sizes), sum(groups)} | ({len(groups)} if figure.is_per else set())))
 
 
@@ -127,12 +145,13 @@ def _results_of(view: View, tensors: Iterable[TensorFact]) -> set[int]:
 
 def _results(figure: Figure) -> set[float] | None:
     facts, word = figure.facts, figure.noun
-    if figure.view.quantity(figure.at).value == 1:
+    if figure.view.quantity(figure.at).value <= _FEW:  # "two norms": what a module is called
         return None
     made = facts.made_by(OPERATOR_WORDS.get(word, ()))
     chosen = made or tuple(fact for fact in facts.tensors if facts.reduced(fact))
     counts = {math.prod(fact.shape) for fact in chosen} | _results_of(figure.view, chosen)
-    return set(map(float, counts | ({n for f in chosen for n in products(f.shape)} if figure.is_per else set())))
+    counts |= {n for f in chosen for n in products(f.shape)} if figure.is_per else set()
+    return set(map(float, counts | _sum_of(figure, facts.partial)))
 
 
 def _reduced(figure: Figure) -> set[float] | None:
@@ -144,6 +163,8 @@ def _reduced(figure: Figure) -> set[float] | None:
         allowed |= {n for fact in facts.tensors for n in products(fact.shape)} | reduced_by(figure.view, facts.tensors)
     if "divi" in figure.before:
         allowed |= facts.arguments | facts.sizes | {n - 1 for n in allowed}
+    if "divi" in figure.before and figure.view.quantity(figure.at).value.denominator != 1:  # by a root
+        return None
     if "add" in figure.before and figure.view.quantity(figure.at).value <= _FEW:  # "adds one zero on either side"
         return None
     if "sum" in figure.before or "add" in figure.before or "combin" in figure.before:
@@ -155,31 +176,26 @@ def _inner(figure: Figure) -> set[float]:
     facts, subject = figure.facts, figure.subject
     chosen = subject.made if subject.is_certain and subject.made and "terms" not in figure.after else facts.tensors
     depths = {n for fact in chosen for n in (facts.depth(fact), *facts.reduced(fact))}
+    if re.match(r"add|comparisons", figure.after):  # these are FLOPs as well
+        depths |= {*facts.flops_of_operators.values(), *facts.counts}
     return set(map(float, depths - {0} or reduced_by(figure.view, facts.tensors)))
 
 
 def _dimension(figure: Figure) -> set[float] | None:
-    if figure.view.quantity(figure.at).value == 1:  # "one row of it"
+    if figure.view.quantity(figure.at).value == 1 or _OF_TILE.search(figure.view.skeleton):  # "one row of it"
         return None
     facts, noun = figure.facts, figure.noun if figure.noun != "size" else "batch"
     chosen = figure.tensors
-    if not figure.subject.is_certain and re.search(r"\b(?:over|across|along|all) (?:all |the |its )*$", figure.before):
-        chosen = figure.facts.tensors
     found: set[int] = set()
     for fact in chosen:
         shape = fact.shape
         found.update(shape[axis] for axis in _DIMENSIONS[noun] if -len(shape) <= axis < len(shape))
-        if noun in _FLATTENED and not figure.subject.is_certain:
-            found.update(math.prod(shape[:axis]) for axis in range(1, len(shape) + 1))
-            found.update(math.prod(shape[axis:-1]) for axis in range(len(shape)))
-        elif noun in _FLATTENED:
+        if noun in _FLATTENED:
             found.add(math.prod(shape[:-1]))
         if noun in ("columns", "column", "features", "width", "row", "feature"):
             found.update(math.prod(shape[axis:]) for axis in range(1, len(shape)))
     if not figure.subject.is_certain:
-        found |= _results_of(figure.view, chosen) if noun in _FLATTENED else set()
-        found |= facts.arguments
-        found |= {size for fact in chosen for size in fact.shape} if noun in ("slices", "length", "maps") else set()
+        found |= facts.arguments | facts.partial | _results_of(figure.view, chosen)
         groups = facts.argument(facts.tensors, "group")
         found |= {size // n for fact in chosen for size in fact.shape for n in groups if n}
     if noun == "classes":
@@ -260,7 +276,7 @@ def _things(figure: Figure) -> set[float] | None:
 def _bytes(figure: Figure) -> set[float] | None:
     facts, subject, window = figure.facts, figure.subject, figure.window
     value = figure.view.quantity(figure.at).value
-    if _ON_CHIP.search(window) or value == 1 or (value in _SHARED and not subject.is_certain):
+    if _ON_CHIP.search(window) or value <= _ONE or _adds_up(figure) or (value in _SHARED and not subject.is_certain):
         return None
     sizes = {tensor_bytes(fact) for fact in subject.facts}
     single = {itemsize(fact.dtype) for fact in subject.facts}
@@ -269,15 +285,9 @@ def _bytes(figure: Figure) -> set[float] | None:
     counted = _counted_before(figure)
     if counted:
         return {float(counted * size) for size in {itemsize(fact.dtype) for fact in facts.tensors}}
-    if figure.is_per and figure.unit == "row":
-        rows = subject.facts if subject.is_certain else facts.tensors
-        return {float(itemsize(fact.dtype) * n) for fact in rows for n in fact.shape[-1:]} | set(map(float, single))
     if figure.is_per:
         parts = {itemsize(fact.dtype) * n for fact in subject.facts for n in products(fact.shape)}
         return set(map(float, parts | single | (sizes if re.search(r"\beach\b", window) else set())))
-    if _TOGETHER.search(figure.clause) and len(figure.view.mentions) > 1:
-        named = {fact.name: tensor_bytes(fact) for mention in figure.view.mentions for fact in mention.facts}
-        return {float(sum(named.values())), float(facts.trace.bytes)}
     if _READ_AND_WRITTEN.search(figure.view.skeleton) and _TOTAL.search(window):
         return {float(facts.trace.bytes), *(2.0 * size for size in sizes)}
     if subject.is_certain:
@@ -305,7 +315,8 @@ def _bytes_apart(figure: Figure) -> set[float]:
 
 def _flops(figure: Figure) -> set[float] | None:
     facts, total = figure.facts, float(figure.facts.trace.flops)
-    if figure.view.quantity(figure.at).value <= len(facts.trace.operators):  # "as one operation"
+    few = max(len(facts.trace.operators), min(_PER_ELEMENT, total / 8))  # "as one operation", or of one element
+    if figure.view.quantity(figure.at).value <= few or _adds_up(figure):
         return None
     of_operators = facts.flops_of_operators
     if figure.subject.made and figure.subject.is_certain:
@@ -313,11 +324,11 @@ def _flops(figure: Figure) -> set[float] | None:
         together = float(sum(of_operators.get(fact.name, 0) for fact in made))
         named = {float(of_operators.get(fact.name, 0)) for fact in figure.tensors}
         is_whole = len(made) > 1 or len(set(facts.trace.operators)) == 1
+        named |= {n * value for value in named for n in range(2, len(made) + 1)}  # "three projections"
         return named | {sum(named), together} | ({total} if is_whole else set())
     values = [float(value) for value in of_operators.values() if value][:_MOST_OPERATORS]
     sums = {sum(some) for length in range(1, len(values) + 1) for some in combinations(values, length)}
-    if re.search(r"\b(?:in total|total|altogether|overall|in all|trace reports|work|together|all)\b", figure.window):
-        return {total}
+    sums |= {n * value for value in values for n in range(2, len(facts.trace.operators) + 1)}
     return {total, *sums, *map(float, of_operators.values()), *(float(math.prod(fact.shape)) for fact in facts.outputs)}
 
 
@@ -344,7 +355,8 @@ def _total(figure: Figure) -> set[float] | None:
     """A total without a unit: of what the sentence counted before."""
     units = [item.value.unit for item in figure.view.items[: figure.at] if isinstance(item.value, Quantity)]
     unit = next((unit for unit in reversed(units) if unit in ("flops", "bytes")), "")
-    if not unit:
+    value, figures = figure.view.quantity(figure.at).value, [one.value for _, one in figure.view.all_figures()]
+    if not unit or any(one > 1 and value / one in figures for one in figures):
         return None
     facts = figure.facts
     if unit == "flops":
