@@ -283,6 +283,8 @@ SENTENCES = [
     ("`x` takes 4,096 B, the weight 8,192 B, the bias 256 B, sum 12,544 B.", False),
     ("The linear layer has 2,080 parameters, bias included.", True),
     ("The linear layer has 2,090 parameters, bias included.", False),
+    ("Of some lanes, the 52 bytes would fit into 2 sectors.", True),  # lanes are as well
+    ("512 additions in a tree have depth ⌈log2 512⌉ = 9.", True),
     ("Output tiles of 32 rows leave 16 rows of padding.", True),  # a tile is free to choose
     ("`weight.transpose(0, 1)` is what the product (2,048 weights) reads.", True),
 ]

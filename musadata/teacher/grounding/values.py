@@ -29,7 +29,7 @@ _COUNTED = re.compile(
 )
 _WINDOW = 70
 _FEW = 4
-_ONE = 16  # bytes of one element or vector
+_ONE = 128  # bytes that a thread or a warp may access at once
 _PER_ELEMENT = 64  # FLOPs of one element
 _LAST_FIGURE = re.compile(r"Q\d+ ")
 _MACHINE = re.compile(r"\b(?:needs?|balance|ridge|machine|device|gpu|[ah][12]00|threshold|knee)\b")
