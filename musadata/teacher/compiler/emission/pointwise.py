@@ -93,12 +93,15 @@ def stored(text: str, dtype: str) -> str:
 
 
 def emit_rows(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedKernel:
-    """A two-dimensional grid: threads along x for the last axis, along y for all others together."""
+    """A two-dimensional grid: threads along x for the last axis, along y for all others together.
+
+    Blocks go the other way round, since the rows may be many and only a grid's x has more than 65,535 blocks.
+    """
     block = Block([*names_in(kernel, size_names), "rows", "outer"])
     *outer, last = kernel.axes
-    block.write(f"const {INDEX} {last.name} = blockIdx.x * blockDim.x + threadIdx.x;")
+    block.write(f"const {INDEX} {last.name} = blockIdx.y * blockDim.x + threadIdx.x;")
     row = outer[0].name if len(outer) == 1 else "outer"
-    block.write(f"const {INDEX} {row} = blockIdx.y * blockDim.y + threadIdx.y;")
+    block.write(f"const {INDEX} {row} = blockIdx.x * blockDim.y + threadIdx.y;")
     block.write(f"if ({row} >= outer_size || {last.name} >= {block.index(last.extent)}) return;")
     if len(outer) > 1:
         decode(block, "outer", tuple(outer), frozenset(outer))
@@ -108,7 +111,7 @@ def emit_rows(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedK
         f"const int outer_size = {count_text(block, outer)};",
         "const dim3 threads(32, 8);",
         f"const int width_blocks = ({block.printer.index(last.extent, 70)} + threads.x - 1) / threads.x;",
-        "const dim3 blocks(width_blocks, (outer_size + threads.y - 1) / threads.y);",
+        "const dim3 blocks((outer_size + threads.y - 1) / threads.y, width_blocks);",
     )
     return finish(kernel, "two-dimensional grid", block, setup, size_names, counts=("outer_size",))
 

@@ -13,7 +13,13 @@ from musadata.teacher.compiler.emission.cpp import LOAD_FOUR
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block
-from musadata.teacher.compiler.emission.tiled import decode_used, partition, tile_count, write_batch
+from musadata.teacher.compiler.emission.tiled import (
+    decode_used,
+    longest_first,
+    partition,
+    tile_count,
+    write_batch,
+)
 from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Size, Variable, divide, of, product
 from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
@@ -135,7 +141,9 @@ def _walks(value: Scalar, axes: Sequence[Variable]) -> bool:
     return any(((axis,), 1) in offset.terms for offset in offsets for axis in axes)
 
 
-def emit_register_tiled(kernel: Kernel, size_names: Sequence[str], tile: TileShape) -> EmittedKernel:
+def emit_register_tiled(
+    kernel: Kernel, size_names: Sequence[str], tile: TileShape, rows_hint: int, cols_hint: int
+) -> EmittedKernel:
     """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
     stage = kernel.reductions[0]
     parts = partition(kernel)
@@ -157,7 +165,8 @@ def emit_register_tiled(kernel: Kernel, size_names: Sequence[str], tile: TileSha
     )
     if left.base is None or right.base is None:
         tile = _ELEMENTWISE[tile]
-    _write_positions(block, tile, (left, right))
+    row_block, col_block = longest_first(rows_hint, cols_hint)
+    _write_positions(block, tile, (left, right), row_block, col_block)
     write_batch(block, batch)
     moved_in_fours = [operand for operand in (left, right) if operand.base is not None]
     if moved_in_fours:
@@ -171,6 +180,7 @@ def emit_register_tiled(kernel: Kernel, size_names: Sequence[str], tile: TileSha
     block.write()
     _write_results(block, kernel, stage, tile, (left, right))
     blocks = [tile_count(right.count, tile.cols), tile_count(left.count, tile.rows)]
+    blocks = blocks[:: -1 if row_block == "blockIdx.x" else 1]
     blocks += [count_text(block, batch)] if batch else []
     setup = (f"const int threads = {tile.threads};", f"const dim3 blocks({', '.join(blocks)});")
     helpers = LOAD_FOUR if moved_in_fours else ""
@@ -190,12 +200,14 @@ def _alignment(block: Block, operands: Sequence[_Operand]) -> str:
     return " && ".join(tests)
 
 
-def _write_positions(block: Block, tile: TileShape, operands: Sequence[_Operand]) -> None:
+def _write_positions(
+    block: Block, tile: TileShape, operands: Sequence[_Operand], row_block: str, col_block: str
+) -> None:
     for operand in operands:
         size = f"[2][{tile.depth}][{operand.extent(tile) + _PADDING}]"
         block.write(f"__shared__ __align__(16) float {operand.side}_tile{size};")
-    block.write(f"const {INDEX} first_row = blockIdx.y * {tile.rows};")
-    block.write(f"const {INDEX} first_col = blockIdx.x * {tile.cols};")
+    block.write(f"const {INDEX} first_row = {row_block} * {tile.rows};")
+    block.write(f"const {INDEX} first_col = {col_block} * {tile.cols};")
     across = tile.cols // tile.thread_cols // 8
     block.write("// A warp computes 4 x 8 rectangles, so that its reads from shared memory are few.")
     block.write(f"const {INDEX} thread_row = (threadIdx.x / {32 * across} * 4 + threadIdx.x % 32 / 8) * 4;")

@@ -13,6 +13,7 @@ BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, 
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
 MANY_ROWS = 1 << 14  # threads that go along rows side by side keep a GPU busy
 SHORT_SUM = 256  # ... unless what a team adds up is long
+MOST_BLOCKS = 65_535  # of a grid along y and z
 BUSY_BLOCKS = 128  # with fewer large tiles most of a GPU is idle
 FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
 MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
@@ -58,31 +59,37 @@ def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[
     if kernel.scans:
         return _scan(kernel, plan, size_names, total, hints)
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
-        return _elements(kernel, plan, size_names, total)
-    if plan.tile and tiled.can_tile(kernel):
-        return _tile(kernel, plan, size_names, hints)
+        return _elements(kernel, plan, size_names, total, hints)
+    if plan.tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, plan, size_names, hints)):
+        return tiles
     return _points(kernel, plan.points, size_names, total, hints)
 
 
-def _elements(kernel: Kernel, plan: Plan, size_names: Sequence[str], total: int) -> EmittedKernel:
+def _elements(
+    kernel: Kernel, plan: Plan, size_names: Sequence[str], total: int, hints: dict[str, int]
+) -> EmittedKernel:
     if plan.elements == "vector" and pointwise.can_vectorise(kernel):
         return pointwise.emit_vectorised(kernel, size_names, total)
-    if plan.elements == "rows" and len(kernel.axes) >= 2:
+    width = extent_hint(kernel.axes[-1:], hints)
+    if plan.elements == "rows" and len(kernel.axes) >= 2 and width <= MOST_BLOCKS * rowwise.WARP:
         return pointwise.emit_rows(kernel, size_names, total)
     return pointwise.emit_elements(kernel, size_names, total, stride=plan.elements in ("stride", "vector"))
 
 
-def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
+def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel | None:
+    """Tiles, unless there are more of them than a grid has blocks along y and z."""
     stage = kernel.reductions[0]
     assert stage.contraction is not None
     batch, rows, cols = (
         extent_hint(_axes_in(part, kernel.axes), hints) for part in stage.contraction.parts(stage.index)
     )
     side = min(rows, cols)
+    if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
+        return None
     if plan.tile == "registers" and stage.dtype == "float32" and side >= MEDIUM.rows:
         blocks = batch * -(-rows // LARGE.rows) * -(-cols // LARGE.cols)
         large = side >= LARGE.rows and blocks >= BUSY_BLOCKS
-        return register_tiled.emit_register_tiled(kernel, size_names, LARGE if large else MEDIUM)
+        return register_tiled.emit_register_tiled(kernel, size_names, LARGE if large else MEDIUM, rows, cols)
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 
 

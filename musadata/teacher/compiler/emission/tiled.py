@@ -13,6 +13,7 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
 
 TILE = 16
+SMALL_TILE = 8
 
 
 def can_tile(kernel: Kernel) -> bool:
@@ -39,7 +40,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     parts = partition(kernel)
     assert parts is not None and stage.contraction is not None
     batch, rows, cols = parts
-    tile = TILE if min(rows_hint, cols_hint) > 8 else 8
+    tile = TILE if min(rows_hint, cols_hint) > SMALL_TILE else SMALL_TILE
     inner_names = [v.name for v in stage.axes]
     block = Block([*names_in(kernel, size_names), *inner_names, "tile_row", "tile_col", "k", "start", stage.local])
     row = rows[0].name if len(rows) == 1 else "tile_row"
@@ -47,8 +48,9 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     kind = C_TYPES[stage.dtype]
     block.write(f"__shared__ {kind} left_tile[{tile}][{tile}];")
     block.write(f"__shared__ {kind} right_tile[{tile}][{tile}];")
-    block.write(f"const {INDEX} {row} = blockIdx.y * {tile} + threadIdx.y;")
-    block.write(f"const {INDEX} {col} = blockIdx.x * {tile} + threadIdx.x;")
+    row_block, col_block = longest_first(rows_hint, cols_hint)
+    block.write(f"const {INDEX} {row} = {row_block} * {tile} + threadIdx.y;")
+    block.write(f"const {INDEX} {col} = {col_block} * {tile} + threadIdx.x;")
     write_batch(block, batch)
     rows_text, cols_text = count_text(block, rows), count_text(block, cols)
     for flat, axes in ((row, rows), (col, cols)):
@@ -78,9 +80,15 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
         for store in kernel.stores:
             write_store(block, store)
     decode_used(block, head, (row, rows), (col, cols))
-    blocks = [tile_count(cols_text, tile), tile_count(rows_text, tile), *([count_text(block, batch)] if batch else [])]
+    blocks = [tile_count(cols_text, tile), tile_count(rows_text, tile)][:: -1 if row_block == "blockIdx.x" else 1]
+    blocks += [count_text(block, batch)] if batch else []
     setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({', '.join(blocks)});")
     return finish(kernel, "shared-memory tiles", block, setup, size_names)
+
+
+def longest_first(rows: int, cols: int) -> tuple[str, str]:
+    """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535."""
+    return ("blockIdx.x", "blockIdx.y") if rows > cols else ("blockIdx.y", "blockIdx.x")
 
 
 def write_batch(block: Block, batch: tuple[Variable, ...]) -> None:

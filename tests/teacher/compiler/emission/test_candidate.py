@@ -66,6 +66,15 @@ def test_what_follows_from_sizes_alone_is_computed_once_ahead_of_the_loops(candi
     assert scores.partition("for (")[0].count("sqrtf(1.0f / sqrtf(") == scores.count("sqrtf(1.0f") == 1
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_many_rows_go_along_the_axis_of_a_grid_that_has_enough_blocks(plan, graph_of):
+    graph = graph_of("linear")
+    many = {size.name: 1 << 22 for size in graph.sizes}
+    source = build_candidate(graph, plan, many).source
+    for along_y in re.findall(r"dim3 blocks\([^;]*?\) / [\w.]+, ([^;]*)\);", source):
+        assert not any(name in along_y for name in (*many, "outer_size"))
+
+
 def test_a_softmax_is_one_kernel(candidate_of):
     assert len(candidate_of("softmax", PLANS[0]).kernels) == 1
 
