@@ -1,7 +1,7 @@
 """Plans, and the schedule that each kernel of a candidate gets by its plan."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.emission import pointwise, register_tiled, rowwise, scan, tiled
 from musadata.teacher.compiler.emission.launch import EmittedKernel
@@ -55,6 +55,7 @@ def extent_hint(axes: Sequence[Variable], hints: dict[str, int]) -> int:
 
 def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
     """Emit a kernel by the plan, or by the nearest schedule that it allows."""
+    kernel = _spread(kernel)
     total = extent_hint(kernel.axes, hints)
     if kernel.scans:
         return _scan(kernel, plan, size_names, total, hints)
@@ -63,6 +64,19 @@ def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[
     if plan.tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, plan, size_names, hints)):
         return tiles
     return _points(kernel, plan.points, size_names, total, hints)
+
+
+def _spread(kernel: Kernel) -> Kernel:
+    """A kernel that only stores, over axes beside its own: all become its own, in the order in which they are stored,
+    so that neighbouring threads store side by side."""
+    if len(kernel.stages) != 1 or not kernel.stores or not kernel.stores[0].axes:
+        return kernel
+    (store,) = kernel.stores
+    axes = [index.variable for index in store.index]
+    if sorted(map(id, axes)) != sorted(map(id, (*kernel.axes, *store.axes))):
+        return kernel
+    ordered = tuple(axis for axis in axes if axis is not None)
+    return replace(kernel, axes=ordered, stages=(replace(store, axes=()),))
 
 
 def _elements(

@@ -66,6 +66,12 @@ def test_what_follows_from_sizes_alone_is_computed_once_ahead_of_the_loops(candi
     assert scores.partition("for (")[0].count("sqrtf(1.0f / sqrtf(") == scores.count("sqrtf(1.0f") == 1
 
 
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_block_works_together_only_where_it_has_something_to_combine(name, candidate_of):
+    for emitted in (emitted for plan in PLANS for emitted in candidate_of(name, plan).kernels):
+        assert emitted.schedule.startswith("one block per") <= ("__shared__" in emitted.source)
+
+
 @pytest.mark.parametrize("plan", PLANS)
 def test_many_rows_go_along_the_axis_of_a_grid_that_has_enough_blocks(plan, graph_of):
     graph = graph_of("linear")
