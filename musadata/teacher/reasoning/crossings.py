@@ -10,13 +10,13 @@ from musadata.teacher.reasoning.sentences import say
 def crossing(kernel: Kernel, kernels: Sequence[Kernel]) -> str:
     """Which kernels read what a kernel stores, and why that is not computed in them; empty for results."""
     later = kernels[kernels.index(kernel) + 1 :]
-    parts = []
+    reasons: dict[str, str] = {}  # one for each kernel, though it reads several of the results
     for buffer in kernel.outputs:
         readers = [other for other in later if buffer in other.inputs]
         if readers:
             names = ", ".join(f"`{other.name}`" for other in readers[:3]) + (" and others" if len(readers) > 3 else "")
-            parts.append(say("crossing", names=names, reason=_reason(buffer, kernel, readers)))
-    return "".join(dict.fromkeys(parts))
+            reasons.setdefault(names, _reason(buffer, kernel, readers))
+    return "".join(say("crossing", names=names, reason=reason) for names, reason in reasons.items())
 
 
 def _reason(buffer: Buffer, kernel: Kernel, readers: Sequence[Kernel]) -> str:
