@@ -50,7 +50,9 @@ def main() -> None:
         ("area under the curve, guessing verdicts of reviews", f"<= {MOST_AREA}", f"{area:.3f}", area <= MOST_AREA),
     ]
     classes = Counter(json.loads(row["evidence"])["error_class"] or "right" for row in reviews)
-    report("families", table, {"rows": dict(counts), "reviews": dict(classes), "pairs": options.pairs}, options.output)
+    report(
+        "families", table, {"rows_of": dict(counts), "reviews": dict(classes), "pairs": options.pairs}, options.output
+    )
 
 
 def read_rows(corpus: str) -> list[dict[str, Any]]:
