@@ -56,6 +56,8 @@ def _probe(draft: Draft, config: TasksConfig, sandbox: Caller, seed: int) -> Tas
     match = contamination(draft.reference, outcome.value["graph_fingerprint"], config.decontaminate)
     if match:
         return _reject(draft, "benchmark", match)
+    if draft.source_kind in _GENERATED and not outcome.value["measure"]:  # another graph can be drawn instead
+        return _reject(draft, "no_measure_size", outcome.value["note"])
     return _task(draft, outcome.value)
 
 
@@ -93,6 +95,7 @@ def _seed(seed: int, draft: Draft) -> int:
     return int(sha256(f"probe/{seed}/{draft.reference}".encode()).hexdigest()[:8], 16) >> 1
 
 
+_GENERATED = frozenset({SourceKind.NNSMITH, SourceKind.COMPOSED, SourceKind.OPERATOR})
 _FAILURES = {"timeout": "timeout", "memory": "memory", "crash": "crash", "output": "too_much_output"}
 
 

@@ -6,9 +6,11 @@ import dataclasses
 import pytest
 import torch
 
-from musadata.records import OperatorFamily, Reject, Task
+from musadata.records import Draft, OperatorFamily, Reject, SourceKind, Task
+from musadata.sandbox import Sandbox
 from musadata.tasks.input_specs import infer_specs
-from tests.tasks.conftest import CONFIG, reference
+from musadata.tasks.probe import PRELOAD, probe
+from tests.tasks.conftest import CONFIG, PROVENANCE, reference
 
 # name: (reason, reference that must be dropped, honest twin that must pass)
 GIVEN = reference("return self.f(x)", "self.f = f").replace("__init__(self)", "__init__(self, f)")
@@ -288,11 +290,17 @@ def test_structure_of_matrices_is_kept(drawn, kind, structure):
     assert (spec["kind"], spec.get("literal", "")) == (kind, structure)
 
 
-def test_unknown_licence_is_dropped(sandbox):
-    from musadata.records import Draft, SourceKind
-    from musadata.tasks.probe import probe
-    from tests.tasks.conftest import PROVENANCE
+@pytest.mark.parametrize("kind", SourceKind)
+def test_generated_task_without_measure_size_is_dropped(sandbox, kind):
+    fixed = reference("return x * self.scale", "self.scale = nn.Parameter(torch.randn(4, 33))")
+    found = probe(Draft(kind, "Model", fixed, PROVENANCE), CONFIG, sandbox, 0)
+    if kind in (SourceKind.MINED, SourceKind.PAIRED):
+        assert found.measure_note.startswith("sizes_are_fixed")
+    else:
+        assert found.reason == "no_measure_size"
 
+
+def test_unknown_licence_is_dropped(sandbox):
     for license in ("", "GPL-3.0-only", "LicenseRef-scancode-unknown"):
         provenance = dataclasses.replace(PROVENANCE, license=license)
         draft = Draft(SourceKind.MINED, "model", reference("return F.relu(x)"), provenance)
@@ -300,10 +308,6 @@ def test_unknown_licence_is_dropped(sandbox):
 
 
 def test_a_reference_that_drags_a_registry_along_is_dropped(sandbox):
-    from musadata.records import Draft, SourceKind
-    from musadata.tasks.probe import probe
-    from tests.tasks.conftest import PROVENANCE
-
     registry = "".join(f"def unused{number}(x):\n    return x\n\n\n" for number in range(300))
     draft = Draft(SourceKind.MINED, "model", registry + reference("return F.relu(x)"), PROVENANCE)
     rejected = probe(draft, CONFIG, sandbox, 0)
@@ -311,11 +315,6 @@ def test_a_reference_that_drags_a_registry_along_is_dropped(sandbox):
 
 
 def test_same_task_from_any_process_in_any_order(sandbox, examine):
-    from musadata.records import Draft, SourceKind
-    from musadata.sandbox import Sandbox
-    from musadata.tasks.probe import PRELOAD, probe
-    from tests.tasks.conftest import PROVENANCE
-
     texts = [FILTERS[name][2] for name in ("run", "parameter", "constant mask")]
     first = [examine(text) for text in texts]
     with Sandbox(preload=PRELOAD) as another:
