@@ -124,7 +124,7 @@ def _write_candidates(problems: Sequence[tuple[str, str]], cores: int) -> Iterat
 def judge_all(
     problems: Sequence[Problem], config: VerifierConfig, cores: int, seconds: float
 ) -> Iterator[tuple[str, Judged]]:
-    """Names and verdicts as they come; what has none after `seconds` is left out."""
+    """Names and verdicts as they come, begun in the given order; what has none after `seconds` is left out."""
     start = time.monotonic()
     with Verifier(config, reads_many=True) as verifier, ThreadPoolExecutor(cores + cores // 2) as pool:
 
@@ -137,8 +137,7 @@ def judge_all(
             now = time.monotonic()
             return Judged(verdict, trouble, now - began, now - start)
 
-        mixed = sorted(problems, key=lambda problem: _even_order(problem.name))  # large inputs are not all at once
-        names = {pool.submit(judge, problem): problem.name for problem in mixed}
+        names = {pool.submit(judge, problem): problem.name for problem in problems}
         try:
             for done in as_completed(names, timeout=max(1.0, seconds)):
                 yield names[done], done.result()
@@ -154,15 +153,17 @@ def measure_ours(problems: Sequence[Problem], arguments: argparse.Namespace, not
     start = time.monotonic()
     found: dict[str, Any] = {"seconds": 0.0, "verdicts": {}}
     sys.setswitchinterval(0.0005)
-    for name, judged in judge_all(problems, config, arguments.cores, 60 * arguments.minutes):
-        found["verdicts"][name] = _describe(judged)
+    mixed = sorted(problems, key=lambda problem: _even_order(problem.name))  # large inputs are not all at once
+    for name, judged in judge_all(mixed, config, arguments.cores, 60 * arguments.minutes):
+        found["verdicts"][name] = describe(judged)
         found["seconds"] = time.monotonic() - start
         note(found)
     found["seconds"] = time.monotonic() - start
     return found
 
 
-def _describe(judged: Judged) -> dict[str, Any]:
+def describe(judged: Judged) -> dict[str, Any]:
+    """A verdict as plain values."""
     base = {"seconds": round(judged.seconds, 2), "at": round(judged.at, 2)}
     verdict = judged.verdict
     if verdict is None:

@@ -25,19 +25,25 @@ Form = tuple[str, tuple[InputSpec, ...]]
 
 
 def write_candidate(sandbox: Sandbox, name: str, lone: LoneReference) -> tuple[str, str]:
-    """The text of a candidate, or "" and the reason why there is none."""
+    """The text of the likeliest candidate, or "" and the reason why there is none."""
+    found, why = write_candidates(sandbox, name, lone)
+    return (found[0].source, "") if found else ("", why)
+
+
+def write_candidates(sandbox: Sandbox, name: str, lone: LoneReference) -> tuple[list[Candidate], str]:
+    """The candidates of all plans, those first that do most for their speed; or the reason why there are none."""
     forms = [(form.reference, form.inputs) for form in lone.forms[::-1]]
     own = [(lone.text, lone.measure)] if lone.measure else forms[-1:]
     reasons = []
     for several in ([*own, *forms], own) if lone.measure and forms else (own,):
-        source, why = _write(sandbox, name, several)
-        if source:
-            return source, ""
+        found, why = _write(sandbox, name, several)
+        if found:
+            return found, ""
         reasons.append(why)
-    return "", "; ".join(dict.fromkeys(reasons))
+    return [], "; ".join(dict.fromkeys(reasons))
 
 
-def _write(sandbox: Sandbox, name: str, forms: Sequence[Form]) -> tuple[str, str]:
+def _write(sandbox: Sandbox, name: str, forms: Sequence[Form]) -> tuple[list[Candidate], str]:
     outcome = sandbox.call(
         "musadata.teacher.compiler.capturing.several_sizes:capture_sizes",
         [[text, [plain(spec) for spec in inputs]] for text, inputs in forms],
@@ -45,21 +51,21 @@ def _write(sandbox: Sandbox, name: str, forms: Sequence[Form]) -> tuple[str, str
         limits=_LIMITS,
     )
     if not outcome.ok:
-        return "", f"tracing failed: {outcome.error_type or outcome.status} {outcome.message}"[:200]
+        return [], f"tracing failed: {outcome.error_type or outcome.status} {outcome.message}"[:200]
     if "unsupported" in outcome.value:
-        return "", str(outcome.value["unsupported"])
+        return [], str(outcome.value["unsupported"])
     try:
-        return _choose(CandidateSet(read_graph(outcome.value), name)).source, ""
+        return _all_of(CandidateSet(read_graph(outcome.value), name)), ""
     except Unsupported as reason:
-        return "", str(reason)
+        return [], str(reason)
 
 
-def _choose(candidates: CandidateSet) -> Candidate:
-    """The one that does most for its speed: products in registers, or in tiles."""
+def _all_of(candidates: CandidateSet) -> list[Candidate]:
+    """All different ones: products in registers before those in tiles."""
     found = [candidates.candidate(0)]
     for number in range(1, len(PLANS)):
         one = candidates.candidate(number)
         if one is found[0]:
             break
         found.append(one)
-    return max(found, key=lambda one: (one.plan.tile == "registers", bool(one.plan.tile)))
+    return sorted(found, key=lambda one: (one.plan.tile != "registers", not one.plan.tile))
