@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from musadata.records import InputSpec
+from musadata.tasks.sizing.sizes import is_broadcast
 
 Specs = tuple[InputSpec, ...]
 Place = tuple[int, int]  # (argument, dimension)
@@ -112,9 +113,10 @@ def groups(specs: Specs) -> Iterator[frozenset[Place]]:
     """Sets of dimensions of one size that may have to change together, most plausible first, none twice.
 
     Same axis from the left (a batch), same axis from the right (features that broadcast), the same size anywhere
-    (lengths that meet in a product), each dimension alone.
+    (lengths that meet in a product), each dimension alone. Sizes of 1 that broadcast are left out.
     """
     places = [(index, axis) for index, spec in enumerate(specs) for axis in range(len(spec.shape))]
+    places = [place for place in places if not is_broadcast(specs, place)]
 
     def size(place: Place) -> int:
         return specs[place[0]].shape[place[1]]

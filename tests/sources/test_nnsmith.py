@@ -5,13 +5,14 @@ import contextlib
 import re
 import subprocess
 import sys
+import warnings
 from collections import Counter
 
 import pytest
 import torch
 
 from musadata.config import SourceConfig, SourceType
-from musadata.records import Draft, SourceKind
+from musadata.records import Draft, InputSpec, SourceKind
 from musadata.sandbox import Sandbox
 from musadata.sources import open_source
 from musadata.sources.generated.graph_drawing import MAX_GRAPH_WORK, MAX_INPUT, MIN_INPUT, NoGraph, draw_graph
@@ -19,6 +20,7 @@ from musadata.sources.generated.opset import OPERATORS
 from musadata.sources.generated.pointwise_operators import POINTWISE
 from musadata.sources.generated.printer import print_graph
 from musadata.sources.nnsmith import graph_seed, print_graphs
+from musadata.tracing.shape_sets import vary_shapes
 
 NODES = 6
 
@@ -73,6 +75,29 @@ def test_printed_source_computes_the_drawn_shape(graphs, sources):
         model = names["Model"](*names["get_init_inputs"]()).eval()
         inputs = names["get_inputs"]()
         assert tuple(model(*inputs).shape) == graph.nodes[-1].shape
+
+
+def test_nearly_every_reference_accepts_other_sizes(sources):
+    """A parameter with the batch's axis would fix every size, so that no kernel for other sizes can be asked for."""
+    fixed = []
+    for source in sources[:70]:
+        names: dict = {}
+        exec(compile(source, "<graph>", "exec"), names)
+        with torch.device("meta"):
+            model = names["Model"]().eval()
+        own = tuple(InputSpec("x", "normal", str(x.dtype)[6:], tuple(x.shape)) for x in names["get_inputs"]())
+
+        def runs(specs, model=model):
+            tensors = [torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta") for spec in specs]
+            with contextlib.suppress(RuntimeError, ValueError, IndexError, UserWarning), warnings.catch_warnings():
+                warnings.simplefilter("error")  # a loss warns where one of its operands would be broadcast
+                model(*tensors)
+                return True
+            return False
+
+        assert runs(own)
+        fixed += [source] if vary_shapes(own, runs) is None else []
+    assert len(fixed) <= 2, "\n".join(fixed)
 
 
 def test_sizes_suit_emulation(graphs):

@@ -1,9 +1,11 @@
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musadata.records import InputSpec
+from musadata.tasks.sizing.sizes import groups as measured_groups
 from musadata.tracing.shape_sets import (
     elements,
     exchanges,
@@ -90,6 +92,25 @@ def test_groups_come_from_the_most_plausible_to_the_single_dimension_and_never_t
     assert len(set(found)) == len(found)
     assert frozenset({(0, 1), (1, 1), (2, 0)}) in found  # features, aligned from the right
     assert frozenset({(2, 0)}) in found
+
+
+@pytest.mark.parametrize(
+    ("shapes", "stays"),
+    [
+        (((3, 32, 40), (1, 32, 1)), {(1, 0), (1, 2)}),  # a row's scale
+        (((3, 32, 40), (32, 1)), {(1, 1)}),
+        (((3, 32), (1,)), {(1, 0)}),
+        (((1, 64), (64, 32)), set()),  # a product of one row
+        (((1, 10), (1, 7, 9)), set()),
+        (((1, 3, 8, 8),), set()),
+        (((1, 3), (1, 3)), set()),  # a batch of one in both
+    ],
+)
+def test_a_size_of_one_that_broadcasts_keeps_it(shapes, stays):
+    own = specs_of(*shapes)
+    for listed in (groups(own), measured_groups(own)):
+        places = set().union(*listed)
+        assert places == {(index, axis) for index, shape in enumerate(shapes) for axis in range(len(shape))} - stays
 
 
 def test_powers_of_two_are_told_from_other_sizes():

@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import z3
 from nnsmith.abstract.op import AbsOpBase, Constant, Input, Placeholder
@@ -169,11 +169,23 @@ def _cone(ir: GraphIR, given: dict[str, int], theme: OperatorFamily) -> Graph:
     order = [name for name in makers if name in needed]
     order.append(order.pop(order.index(deepest)))
     position = {name: index for index, name in enumerate(order)}
-    nodes = [_node(makers[name], position, given.get(name)) for name in order]
+    nodes = _without_batched_parameters([_node(makers[name], position, given.get(name)) for name in order])
     if not any(node.spec is None and not node.learned and not node.high for node in nodes):
         first = next(index for index, node in enumerate(nodes) if node.spec is None and not node.high)
         nodes[first] = Node(None, (), nodes[first].shape)
     return Graph(tuple(nodes))
+
+
+def _without_batched_parameters(nodes: list[Node]) -> list[Node]:
+    """Make arguments of parameters that have the batch's axis: models have none, and no size could vary beside them."""
+    batched = set()
+    for node in nodes:
+        is_product = len(node.shape) == 2 and node.spec is not None and node.spec.work() > 0
+        for operand in () if is_product else node.operands:
+            shape, others = nodes[operand].shape, [nodes[other].shape for other in node.operands if other != operand]
+            if any(len(other) == len(shape) and other[:1] == shape[:1] != (1,) for other in others):
+                batched.add(operand)
+    return [replace(node, learned=node.learned and index not in batched) for index, node in enumerate(nodes)]
 
 
 def _node(instruction: InstIR, position: dict[str, int], given: int | None) -> Node:

@@ -58,10 +58,14 @@ def groups(specs: Specs) -> Iterator[frozenset[Place]]:
     """Sets of dimensions of one size that may have to change together, most plausible first, none twice.
 
     The same axis from the left (a batch), from the right (features that broadcast), the same size anywhere (lengths
-    that meet in a product), each dimension alone. Sizes of 1, which broadcast, come last.
+    that meet in a product), each dimension alone. Sizes of 1 come last, those that broadcast are left out.
     """
     places = [
-        (index, axis) for index, spec in enumerate(specs) if spec.kind != "literal" for axis in range(len(spec.shape))
+        (index, axis)
+        for index, spec in enumerate(specs)
+        if spec.kind != "literal"
+        for axis in range(len(spec.shape))
+        if not is_broadcast(specs, (index, axis))
     ]
     places.sort(key=lambda place: (size_at(specs, place) == 1, place[1]))
     keys: list[Callable[[Place], object]] = [
@@ -77,6 +81,19 @@ def groups(specs: Specs) -> Iterator[frozenset[Place]]:
             if group not in seen:
                 seen.add(group)
                 yield group
+
+
+def is_broadcast(specs: Specs, place: Place) -> bool:
+    """Whether a size of 1 is there to be broadcast: its argument's shape broadcasts to that of another one, which is
+    larger here. With another size it would be another computation."""
+    shape, from_right = specs[place[0]].shape, place[1] - len(specs[place[0]].shape)
+    if shape[from_right] != 1:
+        return False
+    for other in (spec.shape for spec in specs if len(spec.shape) >= len(shape)):
+        ends = other[len(other) - len(shape) :]
+        if ends[from_right] > 1 and all(one in (1, end) for one, end in zip(shape, ends, strict=True)):
+            return True
+    return False
 
 
 def find_free(specs: Specs, accepts: Callable[[Specs], bool]) -> list[FreeSize]:
