@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from musadata.records import ReasoningStep, Trace
+from musadata.teacher.grounding.axes import judge_axes
 from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome
 from musadata.teacher.grounding.context import MOST_THREADS, Stated, View
 from musadata.teacher.grounding.equations import judge_equations
@@ -16,11 +17,14 @@ from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.reading import Sentence, read_sentence, split_sentences
 from musadata.teacher.grounding.shapes import judge_tuples
 from musadata.teacher.grounding.statements import judge_statements
+from musadata.teacher.grounding.windows import judge_windows
 
 # In this order: each takes the figures that are its own.
 _JUDGES: tuple[Callable[[View], Iterator[Claim]], ...] = (
     judge_equations,
     judge_statements,
+    judge_axes,
+    judge_windows,
     judge_tuples,
     judge_formulas,
     judge_ranges,

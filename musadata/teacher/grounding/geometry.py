@@ -189,6 +189,7 @@ def _threads(view: View, at: int, blocks: frozenset[int], window: str) -> set[in
         return allowed
     if is_live:
         allowed |= {WARP} if "lane" in window else set()
+        allowed |= {n % WARP for n in view.facts.partial} if "lane" in window else set()
         return allowed | (set() if "useful" in window else set(view.facts.partial))
     rows = {n * size for n in _rows(view) for size in (WARP, *blocks)}
     return allowed | set(view.facts.partial) | set(blocks) | rows | {WARP, MOST_THREADS}

@@ -33,6 +33,7 @@ class ItemKind(StrEnum):
     WORD = "w"
     QUANTITY = "Q"
     TUPLE = "S"
+    PLACE = "P"
     FORMULA = "F"
     TENSOR = "T"
     OPERATOR = "O"
@@ -185,8 +186,9 @@ class _Reader:
 
     def _tuple(self, at: int) -> tuple[list[Item], int]:
         """A tuple of whole numbers, in either bracket; one of names is a word."""
-        if not self._is(at, "(", "[") or (self._is(at, "[") and self._touches(at) and self.tokens[at - 1][0] == "word"):
+        if not self._is(at, "(", "["):
             return [], at
+        is_place = self._is(at, "[") and self._touches(at) and self.tokens[at - 1][0] == "word"
         closing = ")" if self._is(at, "(") else "]"
         parts: list[str] = []
         here, commas = at + 1, 0
@@ -208,6 +210,8 @@ class _Reader:
             return [], at
         whole = all(re.fullmatch(r"-?\d+", part) for part in parts)
         text = self.text[self.tokens[at][2] : self.tokens[here][3]]
+        if is_place:  # "`x[3, 1]`"
+            return ([Item(ItemKind.PLACE, text, tuple(map(int, parts)))], here + 1) if whole else ([], at)
         is_call = self._touches(at) and self.tokens[at - 1][0] == "word"
         if is_call or _THOUSANDS.fullmatch(text):
             return [Item(ItemKind.WORD, "(mixed)")], here + 1

@@ -19,7 +19,7 @@ _INTERVAL, _MEASURED, _WINDOW, _COUNTED, _MOVED, _OFFSET, _IS_TOLD = (
     pattern(name)
     for name in ("before_interval", "measured", "window_noun", "counted", "before_moved", "before_offset", "is_shape")
 )
-_SUPPOSED = pattern("supposed")
+_SUPPOSED, _VIEW_OF = pattern("supposed"), pattern("view_of")
 _REARRANGED, _EXCLUSIVE, _ENDS, _GIVING = (pattern(name) for name in ("rearranged", "exclusive", "ends", "giving"))
 _OF_THREADS = re.compile(r"\b(?:threads?|grid|launch|tiles?|tiling|cuda|kernel)\b")
 _CLAMPED = re.compile(r"\b(?:clamp\w*|clip\w*|limits?) ")
@@ -53,7 +53,22 @@ def judge_tuples(view: View) -> Iterator[Claim]:
             yield _place(view, at, numbers)
         else:
             yield _shape(view, at, numbers, item.text)
+    for at, item in view.of_kind(ItemKind.PLACE):
+        if at and view.items[at - 1].kind is ItemKind.TENSOR and isinstance(item.value, tuple):
+            yield _element(view, at, item.value)
     yield from _products(view)
+
+
+def _element(view: View, at: int, numbers: Shape) -> Claim:
+    """`x[3, 1]`: as many indices as axes, or the first ones, or one flat index."""
+    name = view.items[at - 1].text
+    fact = view.facts.by_name.get(name)
+    if fact is None or len(numbers) > len(fact.shape) or (len(numbers) == 1 and numbers[0] < math.prod(fact.shape)):
+        return unchecked(ClaimKind.INDEX_RANGE, name + view.items[at].text)
+    if len(numbers) == len(fact.shape) and _OFFSET.search(view.skeleton):
+        return _place(view, at, numbers)
+    inside = all(-size <= n < size for n, size in zip(numbers, fact.shape, strict=False))
+    return judged(ClaimKind.INDEX_RANGE, name + view.items[at].text, inside, "no such element")
 
 
 def _products(view: View) -> Iterator[Claim]:
@@ -133,7 +148,7 @@ def _place(view: View, at: int, numbers: Shape) -> Claim:
 def _shape(view: View, at: int, numbers: Shape, text: str) -> Claim:
     facts, subject = view.facts, view.subject(at)
     gives = subject.made and _GIVING.search(view.before(at, 40))  # "the mean drops a dimension, giving (8, 33)"
-    owned = subject.is_certain or bool(gives)
+    owned = (subject.is_certain and not _VIEW_OF.search(view.before(at, 60))) or bool(gives)
     chosen: Iterable[TensorFact] = (subject.made if gives else subject.facts) if owned else facts.tensors
     shapes = {fact.shape for fact in chosen}
     parts = {part for shape in shapes for part in slices(shape)} if len(numbers) < _rank(shapes) else set()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from musadata.records import Bound
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
-from musadata.teacher.grounding.facts import RESHAPES, base_name, is_contiguous
+from musadata.teacher.grounding.facts import is_contiguous
 from musadata.teacher.grounding.lexicon import LEXICON, pattern
 from musadata.teacher.grounding.reading import ItemKind
 
@@ -20,7 +20,7 @@ _ALL, _CONTIGUOUS, _NOT_ASKED, _NO_FLOPS = (
 _OF_BOUNDS = pattern("of_bounds")
 _EXCEPTION = pattern("exception")
 _ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
-_OVER_AXIS, _ADJACENT, _AXES = pattern("over_axis"), pattern("adjacent"), LEXICON["axes"]
+_ADJACENT = pattern("adjacent")
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
 _OF_SCORES = re.compile(r"\b(?:scales?|scaled|scores?|query|queries)\b")
 _BITS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
@@ -31,7 +31,6 @@ def judge_statements(view: View) -> Iterator[Claim]:
     yield from _dtypes(view)
     yield from _contiguity(view)
     yield from _scale(view)
-    yield from _axes(view)
     for match in _ADJACENT.finditer(view.skeleton):
         axis, chosen = (-1 if match["unit"] == "row" else -2), view.subject(_item_at(view, match.start())).facts
         near = any(len(fact.shape) >= -axis and fact.stride[axis] == 1 for fact in chosen)
@@ -130,24 +129,3 @@ def _contiguity(view: View) -> Iterator[Claim]:
         every = [is_contiguous(fact) for fact in subject.facts]
         holds = not all(every) if negated else any(every)
         yield judged(ClaimKind.STRIDE, match[0], holds, "its strides say otherwise")
-
-
-def _axes(view: View) -> Iterator[Claim]:
-    """ "The softmax runs over the last axis": the operator's argument says which."""
-    for match in _OVER_AXIS.finditer(view.skeleton):
-        place = _item_at(view, match.start())
-        made = [m for m in view.mentions if m.at <= place and all(fact.operator for fact in m.facts)]
-        chosen = [fact for m in made[-1:] for fact in m.facts]
-        chosen = [fact for fact in chosen if base_name(fact.operator) not in RESHAPES] or chosen
-        ranks = {(fact, len((view.facts.operands(fact) or (fact,))[0].shape)) for fact in chosen}
-        known = {axis % rank for fact, rank in ranks if rank for axis in view.facts.argument([fact], "dim")}
-        if not known or _HYPOTHETICAL.search(view.skeleton) or _NEGATED.search(view.skeleton[: match.start()][-50:]):
-            continue
-        if match["number"]:
-            number = int(match["number"][1:])
-            view.taken.add(number)
-            named = [int(view.quantity(number).value) * (-1 if match["minus"] else 1)]
-        else:
-            named = _AXES[match["word"]]
-        holds = any(axis % rank in known for _, rank in ranks if rank for axis in named)
-        yield judged(ClaimKind.DIMENSION, match[0], holds, "another axis in the trace")
