@@ -80,6 +80,9 @@ class SourceConfig:
         nodes: operators per graph at the most, for `nnsmith`.
         license: SPDX identifier, where the source itself does not say.
         kernels: also link Python to the CUDA kernels that it calls, for `directory`, `git`, `pypi` and `github`.
+        dependencies: releases of a package index ("timm==1.0.9") whose Python code may be copied into references that
+            import it, for sources of code. They are fetched once, bounded in time and size, and read in memory; nothing
+            of them is installed, and their setup never runs. A row's licence covers what was copied.
     """
 
     kind: SourceType
@@ -94,6 +97,7 @@ class SourceConfig:
     nodes: int = 6
     license: str = ""
     kernels: bool = True
+    dependencies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,10 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The line of code that a task came from. `license` is an SPDX expression; `lines` is 1-based and inclusive."""
+    """The line of code that a task came from. `license` is an SPDX expression; `lines` is 1-based and inclusive.
+
+    `packages`: releases of other projects that hold a part of it ("timm==1.0.9").
+    """
 
     origin: str  # "package:torch", "git:https://…", "nnsmith", "directory:…"
     repository: str
@@ -102,6 +105,7 @@ class Provenance:
     path: str
     lines: str  # "120-164"; "" where there is no file
     license: str
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ class Miner:
         source, path = file.source, file.path
         where = f"{source.origin}/{path}"
         if self._tools is None or self._tools[0] is not source:
-            self._tools = source, Slicer(PackageIndex(source.tree, source.importable)), KernelMiner(source)
+            index = PackageIndex(source.tree, source.importable, source.dependencies)
+            self._tools = source, Slicer(index), KernelMiner(source)
         _, slicer, kernels = self._tools
         yield from contained(lambda: draft_file(source, slicer, path, sandbox), STEP, where)
         if source.kernels:

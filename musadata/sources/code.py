@@ -1,9 +1,8 @@
 """A source of code files: any tree of files at one revision, with its licences."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from fnmatch import fnmatch
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,9 @@ from musadata.config import SourceConfig
 from musadata.errors import MusadataError
 from musadata.records import Provenance
 from musadata.sources.archives import is_kept
-from musadata.sources.licenses import UNKNOWN, all_of, folder_licenses, header_license, is_license_file, license_of
+from musadata.sources.dependencies import open_dependencies
+from musadata.sources.file_licenses import FileLicenses
+from musadata.sources.licenses import all_of
 from musadata.sources.protocol import CodeFile, Tree, UnreadableFile
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class CodeFiles:
     ):
         self.origin, self.tree, self.seed, self._config = origin, tree, seed, config
         self._repository, self._revision, self._prefix = repository, revision, prefix
-        self.importable, self.kernels, self._license = importable, kernels, license or config.license
+        self.importable, self.kernels = importable, kernels
+        self.dependencies = open_dependencies(config.dependencies)
+        self._licenses = FileLicenses(tree, license or config.license)
 
     def units(self) -> list[str]:
         """Paths of the files to read, sorted."""
@@ -75,9 +78,10 @@ class CodeFiles:
 
     @cached_property
     def revision(self) -> str:
-        """The revision, or a hash of all that mining may read where there is none."""
-        if self._revision:
-            return self._revision
+        """The revision, or a hash of all that mining may read where there is none; and what packages were to be had."""
+        return " ".join(filter(None, (self._revision or self._hash(), self.dependencies.revision)))
+
+    def _hash(self) -> str:
         digest = sha256()
         for path in filter(is_kept, self.tree.paths()):
             try:
@@ -88,24 +92,9 @@ class CodeFiles:
         return digest.hexdigest()[:16]
 
     def provenance(self, path: str, lines: str, parts: Iterable[str] = ()) -> Provenance:
-        license = all_of({item: self._license_of(item) for item in (path, *sorted(parts))}.values())
-        return Provenance(self.origin, self._repository, self._revision, path, lines, license)
-
-    @lru_cache(maxsize=1024)  # noqa: B019 (one source lives as long as its worker)
-    def _license_of(self, path: str) -> str:
-        try:
-            header = header_license(self.tree.read(path).decode("utf-8", "replace"))
-        except UnreadableFile:
-            header = ""
-        by_folder, restricted = self._license_files
-        if path in restricted or path.rpartition("/")[2] in restricted:
-            return UNKNOWN
-        return license_of(path, header, by_folder, self._license)
-
-    @cached_property
-    def _license_files(self) -> tuple[dict[str, str], dict[str, str]]:
-        found = []
-        for path in filter(is_license_file, self.tree.paths()):
-            with suppress(UnreadableFile):
-                found.append((path, self.tree.read(path).decode("utf-8", "replace")))
-        return folder_licenses(found)
+        files = dict.fromkeys((path, *sorted(parts)))
+        copied = [item for item in files if self.dependencies.holds(item)]
+        own = [self._licenses.of(item) for item in files if item not in copied]
+        license = all_of([*own, *map(self.dependencies.license_of, copied)])
+        packages = tuple(sorted({self.dependencies.pin_of(item) for item in copied}))
+        return Provenance(self.origin, self._repository, self._revision, path, lines, license, packages)

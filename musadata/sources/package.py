@@ -1,18 +1,15 @@
 """The files of an installed Python package."""
 
-import re
-from email.message import Message
 from importlib import metadata
 from pathlib import Path
 
 from musadata.config import SourceConfig
 from musadata.errors import MusadataError
 from musadata.sources.code import CodeFiles
-from musadata.sources.licenses import UNKNOWN, identify_text, metadata_license
+from musadata.sources.licenses import UNKNOWN, identify_text
+from musadata.sources.releases import find_license, find_repository
 from musadata.sources.trees import FolderTree
 
-REPOSITORY = re.compile(r"^https?://(github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/[\w.\-]+/[\w.\-]+/?$")
-Metadata = Message | metadata.PackageMetadata
 INSTALLED = frozenset({"torch", "numpy"})  # what every reference may import
 
 
@@ -48,19 +45,6 @@ def _find_distribution(name: str) -> metadata.Distribution:
         if (Path(str(distribution.locate_file(""))) / name).is_dir():
             return distribution
     raise MusadataError("is not installed", where=f"package {name}", remedy=f"install it, or use kind: pypi for {name}")
-
-
-def find_repository(about: Metadata) -> str:
-    """The public repository among the links of a distribution's metadata, "" if there is none."""
-    links = [entry.partition(",")[2].strip() for entry in about.get_all("Project-URL") or []]
-    links += about.get_all("Home-page") or []
-    return next((link.rstrip("/") for link in links if REPOSITORY.match(link)), "")
-
-
-def find_license(about: Metadata) -> str:
-    """The licence that a distribution's metadata name."""
-    expression, field = ("".join(about.get_all(name) or []) for name in ("License-Expression", "License"))
-    return metadata_license(expression, field, about.get_all("Classifier") or [])
 
 
 def _license(distribution: metadata.Distribution) -> str:

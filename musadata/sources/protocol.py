@@ -77,6 +77,36 @@ class Tree(Protocol):
         ...
 
 
+class Packages(Protocol):
+    """Other projects' releases whose code modules of a source may use.
+
+    Attributes:
+        names: what code imports them by.
+    """
+
+    names: set[str]
+
+    def paths(self) -> Iterable[str]:
+        """Their Python files."""
+        ...
+
+    def holds(self, path: str) -> bool:
+        """Whether a path is one of these."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The file's bytes.
+
+        Raises:
+            UnreadableFile: it cannot be read.
+        """
+        ...
+
+    def problem(self, module: str) -> str:
+        """Why the package of a module is missing although the user named it, "" if they did not."""
+        ...
+
+
 class CodeSource(Protocol):
     """The files of one tree, and where they come from.
 
@@ -85,6 +115,7 @@ class CodeSource(Protocol):
         seed: of whatever is drawn for its modules.
         importable: packages of the tree whose public names references import.
         kernels: whether native code is linked to the Python that calls it.
+        dependencies: packages whose code its modules may use.
     """
 
     origin: str
@@ -92,6 +123,9 @@ class CodeSource(Protocol):
     seed: int
     importable: frozenset[str]
     kernels: bool
+
+    @property
+    def dependencies(self) -> Packages: ...
 
     def units(self) -> list[str]:
         """Paths of the files to read, sorted."""

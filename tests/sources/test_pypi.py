@@ -16,7 +16,7 @@ from musadata.errors import MusadataError
 from musadata.sources import archives, open_source
 from musadata.sources.archives import ArchiveTree
 from musadata.sources.protocol import UnreadableFile
-from musadata.sources.pypi import Release, choose_release
+from musadata.sources.releases import Release, choose_release
 
 NET = b"from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x.tanh()\n"
 METADATA = (
@@ -205,11 +205,18 @@ def test_a_file_that_is_not_what_was_promised_is_refused(index):
         open_index(index)
 
 
-def test_a_second_worker_does_not_download_again(index):
+def test_a_second_worker_asks_the_index_nothing(index):
     open_index(index)
     before = index["requests"]
     open_index(index)
-    assert index["requests"] == before + 1  # the listing only
+    assert index["requests"] == before
+
+
+def test_a_damaged_cache_is_filled_again(index, tmp_path):
+    open_index(index)
+    for kept in (tmp_path / "cache" / "musadata" / "pypi").iterdir():
+        kept.write_bytes(b"{}")
+    assert open_index(index).units() == ["demo-net-1.0/demo/net.py", "demo-net-1.0/setup.py"]
 
 
 def test_unknown_names_and_versions_are_the_users_mistake(index):

@@ -19,10 +19,12 @@ from musadata.mining.slicing.parsing import (
     parse_module,
 )
 from musadata.mining.slicing.stand_ins import stand_ins
-from musadata.sources.protocol import Tree, UnreadableFile
+from musadata.sources.dependencies import PLACE, Dependencies
+from musadata.sources.protocol import Packages, Tree, UnreadableFile
 from musadata.sources.trees import decode_source
 
 MAX_CACHED = 3_000_000  # characters of source whose syntax trees are cached; bounds memory for any number of files
+NO_DEPENDENCIES = Dependencies(())
 MAX_HOPS = 24  # re-exports followed for one name; cyclic imports end here
 
 
@@ -51,13 +53,17 @@ Meaning = Definition | External | InternalModule
 class PackageIndex:
     """Parses files on demand and resolves names through imports, re-exports and star imports."""
 
-    def __init__(self, tree: Tree, importable: frozenset[str] = frozenset()):
-        """`importable`: packages of the tree that references may import: only their private parts are copied."""
+    def __init__(self, tree: Tree, importable: frozenset[str] = frozenset(), dependencies: Packages = NO_DEPENDENCIES):
+        """Args:
+        importable: packages of the tree that references may import: only their private parts are copied.
+        dependencies: packages outside the tree whose code may be copied as well.
+        """
         self.tree = tree
         self.importable = importable
+        self._dependencies = dependencies
         self._paths = {path for path in tree.paths() if path.endswith(".py")}
-        self._stand_ins = stand_ins(self._paths)
-        self._paths |= self._stand_ins.keys()
+        self._stand_ins = stand_ins([*self._paths, *dependencies.names])
+        self._paths |= self._stand_ins.keys() | set(dependencies.paths())
         self._cache: OrderedDict[str, ParsedModule | None] = OrderedDict()
         self._cached = 0
         self._folders = {path.rsplit("/", 1)[0] for path in self._paths if "/" in path}
@@ -88,9 +94,13 @@ class PackageIndex:
         cached = self._cache.get(name)
         if cached is None:
             text = self._stand_ins.get(path)
-            cached = parse_module(name, path, decode_source(self.tree.read(path)) if text is None else text)
+            cached = parse_module(name, path, self._read(path) if text is None else text)
             self._remember(name, cached)
         return cached
+
+    def _read(self, path: str) -> str:
+        holder = self._dependencies if self._dependencies.holds(path) else self.tree
+        return decode_source(holder.read(path))
 
     def add(self, module: ParsedModule) -> None:
         """Let other modules find one that is not in the tree, for a while."""
@@ -121,10 +131,13 @@ class PackageIndex:
         return parts[0] in self.importable and not any(part.startswith("_") for part in parts)
 
     def locate(self, module: str, importer: str) -> str | None:
-        """The dotted name in the tree of an imported module: beside the importer, or in a folder above it."""
+        """The dotted name of an imported module: beside the importer, in a folder above it, or in a dependency."""
         top = module.split(".")[0]
         if top in AVAILABLE and top != importer.split(".")[0]:
             return None
+        installed = f"{PLACE}.{module}" if self.has_module(f"{PLACE}.{module}") else None
+        if importer.startswith(f"{PLACE}."):
+            return installed or (module if top == PLACE and self.has_module(module) else None)
         if self.has_module(module):
             return module
         parts = importer.split(".")[:-1]
@@ -133,7 +146,7 @@ class PackageIndex:
             if self.has_module(candidate):
                 return candidate
         return next(
-            (f"{root}.{module}" for root in ("src", "lib", "python") if self.has_module(f"{root}.{module}")), None
+            (f"{root}.{module}" for root in ("src", "lib", "python") if self.has_module(f"{root}.{module}")), installed
         )
 
     def resolve(self, module: ParsedModule, name: str, hops: int = 0) -> Meaning | None:

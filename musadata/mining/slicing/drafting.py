@@ -69,7 +69,8 @@ def draft_class(
         except Rejection as error:
             first = first or error
     assert first is not None
-    return reject_draft(first.reason, first.detail, where)
+    problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
+    return reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
 
 
 def _draft_variant(

@@ -310,6 +310,11 @@ class _UsageWalker:
             for statement in live_statements(node.body if answer else node.orelse, self._flags):
                 self.statement(statement, local, deferred=deferred)
 
+    def visit_For(self, node: ast.For, local: frozenset[str], deferred: bool) -> None:
+        bound: set[str] = set()
+        _bind_targets(node, bound)
+        self._children(node, local | bound, deferred)
+
     def visit_Call(self, node: ast.Call, local: frozenset[str], deferred: bool) -> None:
         if self._einops and call_name(node, self._einops):
             for item in [*node.args, *(keyword.value for keyword in node.keywords)]:

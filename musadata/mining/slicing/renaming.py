@@ -125,6 +125,12 @@ class _Renamer(cst.CSTTransformer):
         self._renames = renames
         self._locals: list[set[str]] = []
 
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False  # modules are named in full
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False
+
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self._locals.append(_local_names(node))
 

@@ -468,3 +468,28 @@ def test_a_wrapper_that_spreads_a_module_over_devices_is_no_module_to_mine():
     )
     index = PackageIndex(MemoryTree({"m.py": code.encode()}))
     assert [item.names for item in Slicer(index).module_classes(index.parse("m.py"))] == [("M",)]
+
+
+def test_registrations_in_a_loop_of_a_module_are_kept():
+    files = {
+        "table.py": "LAYERS = {}\n\ndef register(layer):\n    LAYERS[layer.__name__] = layer\n",
+        "net.py": (
+            "from torch import nn\nfrom table import LAYERS, register\n\n"
+            "for layer in (nn.ReLU, nn.Tanh):\n    register(layer)\n\n"
+            "for name, layer in (('gelu', nn.GELU),):\n    LAYERS[name] = layer\n\n"
+            "class Net(nn.Module):\n    def __init__(self, name='gelu'):\n        super().__init__()\n"
+            "        self.layer = LAYERS[name]()\n\n    def forward(self, x):\n        return self.layer(x)\n"
+        ),
+    }
+    assert type(run(cut(files, "net.py", "Net"))["Model"]().layer).__name__ == "GELU"
+
+
+def test_imports_inside_functions_keep_their_modules():
+    files = {
+        "net.py": (
+            "import torch\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
+            "        from torch.nn.modules.activation import ReLU\n        return ReLU()(x)\n"
+        )
+    }
+    text = cut(files, "net.py", "Net")
+    assert run(text)["Model"]()(torch.tensor([-1.0])).item() == 0
