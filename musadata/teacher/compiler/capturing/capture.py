@@ -27,11 +27,13 @@ from musadata.records import InputSpec
 from musadata.rows import restore
 from musadata.tasks.reference_loading import build_model, load_reference
 from musadata.teacher.compiler.capturing.asked_conditions import AskedShapes
+from musadata.teacher.compiler.capturing.autograd_functions import called_directly
 from musadata.teacher.compiler.capturing.constructor import recording_functions, slice_constructor
 from musadata.teacher.compiler.capturing.constructor_arguments import find_constructor_arguments
 from musadata.teacher.compiler.capturing.encoding import GraphEncoder
 from musadata.teacher.compiler.capturing.integer_attributes import IntegerAttribute, symbolic
 from musadata.teacher.compiler.capturing.undecomposed_operators import UNDECOMPOSED, undecomposed_operators
+from musadata.teacher.compiler.capturing.written_parts import read_written_parts
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.tracing.inputs import draw
 
@@ -128,12 +130,14 @@ def trace(
         torch.backends.mkldnn.flags(enabled=False),
         torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
         undecomposed_operators(),
+        called_directly(),
     ):
         traced = _traced(call, fake_state, fakes, given)
         if _writes_in_place(traced):  # a decomposition wrote in place, below functionalization: trace its result again
             traced = _traced(traced, fake_state, fakes, given)
     if _writes_in_place(traced):
         raise Unsupported("writes in place")
+    read_written_parts(traced)
     encoder = GraphEncoder(traced, environment, symbols, attributes)
     encoder.check_guards(shape_sets)
     roles = [("state", entry["name"]) for entry in state]

@@ -40,6 +40,29 @@ def test_a_graph_that_depends_on_sizes_is_refused():
     assert captured(fixture)["unsupported"] == "the graph depends on the input's sizes"
 
 
+SAVED = """@staticmethod
+    def forward(ctx, x, by):
+        ctx.save_for_backward(x)
+        return x if any(ctx.needs_input_grad) else x * by
+"""
+SET_UP = """@staticmethod
+    def forward(x, by):
+        return x * by
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+"""
+
+
+@pytest.mark.parametrize("forward", [SAVED, SET_UP])
+def test_a_function_with_a_derivative_of_its_own_is_captured_by_its_result(forward):
+    scaled = f"class Scaled(torch.autograd.Function):\n    {forward}\n    backward = None\n\n\n"
+    source = Fixture("return Scaled.apply(x, 3.0)", ROWS).source.replace("class Model", f"{scaled}class Model")
+    graph = capture(source, [[plain(spec) for spec in specs] for specs in ROWS], 0)
+    assert [node["op"] for node in graph["nodes"]] == ["mul.Tensor"]
+
+
 QUESTIONS = (
     *("rows > {n}", "rows <= {n}", "rows == {n}", "rows % {m} < 2", "rows // {m} >= {m}", "max(rows, {n}) == {n}"),
     *("min(rows, {n}) < cols", "rows > {m} and cols < {n}", "rows < {m} or cols > {n}", "2 * rows - cols > {n}"),
