@@ -19,17 +19,30 @@ _TOLERANCE = 1e-4  # a quarter of what an operand in TF32 differs by
 _SIGNED = re.compile(
     r"max|min|relu|sigmoid|softmax|elu|gelu|silu|abs|sign|clamp|where|hardtanh|softplus|norm|logsumexp"
 )
+# Operators that have formulas which are right for small values alone; and those, with them, beside which values a
+# hundred times as large are as exact. Sums of products and functions that turn quickly are not.
+_OVERFLOWS = re.compile(r"log_?softmax|softmax|logsumexp|.*with_logits|softplus|gelu|pow")
+_EXACT = re.compile(
+    r"_?(sigmoid|tanh|relu|elu|leaky_relu|hardtanh|clamp|clamp_min|neg|abs|where|rms_norm|add|sub|mul|div|mean|sum|a?max|"
+    r"a?min|(avg|max)_pool\dd(_with_indices)?|t|view|unsafe_view|reshape|transpose|permute|squeeze|unsqueeze|expand|flip|"
+    r"roll|tril|triu|slice|select|constant_pad_nd|split(_with_sizes)?|unbind|stack|cat|clone|detach|alias)_?"
+)
+_LARGE = 100.0
 _BLOCK = re.compile(r"^[ \t]*```[^`\n]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
-    """A test on every set of input shapes, on values below zero where they matter, and on inputs with other strides."""
+    """A test on every set of input shapes, on values below zero and large ones where they matter, and on inputs with
+    other strides."""
     sets = list(dict.fromkeys(trace.inputs for trace in traces))[:_MOST_SETS] or [task.inputs]
     draws = [write_inputs(specs).replace("get_inputs", f"draw_inputs_{number}") for number, specs in enumerate(sets, 1)]
     tests = [_compare(number, specs) for number, specs in enumerate(sets, 1)]
     normal = [index for index, spec in enumerate(sets[-1]) if spec.kind == "normal" and "complex" not in spec.dtype]
     if normal and any(_SIGNED.search(operator) for operator in task.operators):
         tests.append(_below_zero(len(sets), normal))
+    wide = [index for index in normal if sets[-1][index].dtype in ("float32", "float64")]
+    if wide and wide == normal and _tells_overflow(task.operators):
+        tests.append(_large(len(sets), wide))
     shown = ", ".join(f"`{operator}`" for operator in dict.fromkeys(task.operators[:6]))
     return _template().substitute(
         operators=shown + (" and more" if len(task.operators) > 6 else ""),
@@ -54,6 +67,23 @@ def _below_zero(number: int, places: Sequence[int]) -> str:
     changes = "".join(f"    inputs[{place}] = -inputs[{place}].abs() - 0.25\n" for place in places)
     return (
         "def test_values_below_zero(reference, candidate):\n"
+        f"    inputs = draw_inputs_{number}()\n{changes}"
+        "    assert_near(candidate(*inputs), reference(*inputs))"
+    )
+
+
+def _tells_overflow(operators: Sequence[str]) -> bool:
+    """Whether large values show a wrong formula, and give the reference itself finite and exact results."""
+    names = [operator.split(".")[1].strip("_") for operator in operators]
+    told = [_OVERFLOWS.fullmatch(name) for name in names]
+    return any(told) and all(one or _EXACT.fullmatch(name) for one, name in zip(told, names, strict=True))
+
+
+def _large(number: int, places: Sequence[int]) -> str:
+    changes = "".join(f"    inputs[{place}] = inputs[{place}] * {_LARGE}\n" for place in places)
+    return (
+        "def test_large_values(reference, candidate):\n"
+        '    """exp(100) is no longer finite in float32."""\n'
         f"    inputs = draw_inputs_{number}()\n{changes}"
         "    assert_near(candidate(*inputs), reference(*inputs))"
     )

@@ -1,6 +1,7 @@
 """The compiler teacher's unit tests, and tests in replies."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -69,6 +70,18 @@ def test_a_program_that_takes_strided_inputs_for_contiguous_ones_fails_and_one_t
 
     assert run("softmax", reads_memory) == ["test_inputs_that_are_not_contiguous"]
     assert run("softmax", refuses) == []
+
+
+def test_a_formula_that_overflows_fails_on_large_values_which_are_only_asked_for_where_results_are_exact():
+    task, traces = dataclasses.replace(task_of("softmax"), operators=("aten._softmax.default",)), traces_of("softmax")
+    functions = {function.__name__: function for function in load(write_unit_test(task, traces))}
+    model = model_of("softmax")
+    functions["test_large_values"](model, model)
+    with pytest.raises(AssertionError):
+        functions["test_large_values"](model, lambda x: x.exp() / x.exp().sum(-1, keepdim=True))
+    for other in ("aten.bmm.default", "aten.sin.default", "aten.cumsum.default"):
+        task = dataclasses.replace(task, operators=("aten._softmax.default", other))
+        assert "test_large_values" not in list_functions(write_unit_test(task, traces))
 
 
 def test_every_set_of_shapes_has_a_function():
