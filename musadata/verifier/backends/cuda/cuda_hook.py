@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 DEVICE = "cuda"
 _POISON = 0xFF  # NaN as a number, -1 as an integer
 configure = partial(native_hook.configure, DEVICE)
-begin_call, end_call = native_hook.begin_call, native_hook.end_call
+end_call = native_hook.end_call
 snapshot_memory, changed_memory = native_hook.snapshot_memory, native_hook.changed_memory
 
 
@@ -22,8 +22,7 @@ class _State:
     """What is known of this process's memory."""
 
     def __init__(self) -> None:
-        self.pinned = 0  # bytes of pinned memory that PyTorch has handed out, ever
-        self.pinned_before = 0  # that were handed out when last asked
+        self.pinned: tuple[int, int] | None = None  # see `_count_pinned`, when the call began
         self.watch: OutOfBoundsWatch | None = None  # once there is a context
 
 
@@ -78,15 +77,28 @@ def take_records() -> Records:
     return native_hook.take_records(reports, _take_pinned_bytes())
 
 
-def _take_pinned_bytes() -> int:
-    """Bytes of memory that kernels and the host share which PyTorch has handed out since the last call, or before it.
+def begin_call() -> None:
+    """Forget what the verifier itself has read from the device: PyTorch does that through pinned memory too."""
+    import torch
 
-    Not their sum: what was freed counts as handed out until the next is asked for.
-    """
+    torch.cuda.synchronize()
+    torch.empty(1, pin_memory=True)  # what was freed counts as handed out until the next is asked for
+    _state.pinned = _count_pinned()
+
+
+def _take_pinned_bytes() -> int:
+    """Bytes of memory that kernels and the host share which PyTorch has handed out since `begin_call`, or which were
+    in use then. Not their sum: a call may free what it got from an earlier one."""
+    if _state.pinned is None:
+        return 0
+    (handed_out, _), (before, used) = _count_pinned(), _state.pinned
+    _state.pinned = None
+    return max(handed_out - before, used)
+
+
+def _count_pinned() -> tuple[int, int]:
+    """Bytes of pinned memory that PyTorch has ever handed out, and that are in use."""
     import torch
 
     stats = torch.cuda.host_memory_stats()
-    handed_out, before = stats.get("active_bytes.allocated", 0), _state.pinned_before
-    new, _state.pinned = handed_out - _state.pinned, handed_out
-    _state.pinned_before = stats.get("active_bytes.current", 0)
-    return max(new, before)
+    return stats.get("active_bytes.allocated", 0), stats.get("active_bytes.current", 0)

@@ -75,6 +75,15 @@ def test_flag_may_be_read_back(verifier):
     assert verdict.accepted, verdict.findings
 
 
+def test_place_that_a_kernel_has_found_may_be_read_back(verifier):
+    flag = (
+        "    int found = 0;\n    cudaMemcpy(&found, bad.data_ptr<int>(), sizeof(int), cudaMemcpyDeviceToHost);\n",
+        "    auto seen = torch::zeros({2}, bad.options());\n    seen[bad[0]] = 1;\n    const int found = 0;\n",
+    )
+    verdict, _ = judge(verifier, "embedding_checked_indices", flag)
+    assert verdict.accepted, verdict.findings
+
+
 def test_kernel_that_behaves_only_at_first_is_rejected(verifier):
     threads = "    const dim3 threads(TILE, TILE);"
     late = (threads, f"    static int calls = 0;\n    const int size = ++calls > 200 ? K / 2 : K;\n{threads}")
