@@ -8,7 +8,7 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -47,7 +47,9 @@ def find_constructions(
     mined: dict[Example, None] = {}
     for function in _functions(module):
         called = {called_name(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
-        for example in read_examples(function.body, name, EVIDENCE, _defaults(function)) if name in called else ():
+        variables = _defaults(function) | _keys(function, module)
+        for read in read_examples(function.body, name, EVIDENCE, variables) if name in called else ():
+            example = _without_rest(read, function)
             names = _names(example)
             if names <= KNOWN:
                 plain[_without_call(example)] = None
@@ -59,6 +61,9 @@ def find_constructions(
         if made is not None:
             fixed.append(made)
     fixed += islice(_compose(index, module, definition, composed), 2 * MAX_FIXED)
+    parts = {} if fixed else _own_parts(index, module, definition)
+    made = _fix(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
+    fixed += [made] if made is not None else []
     return Constructions(tuple(sorted(plain, key=_weight)[:MAX_CONSTRUCTIONS]), tuple(fixed))
 
 
@@ -113,6 +118,53 @@ def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
     return found | {item.arg: value for item, value in keyword if value is not None}
 
 
+def _keys(function: ast.FunctionDef, module: ParsedModule) -> dict[str, ast.expr]:
+    """For each argument without a default that looks something up in a table of the file, the table's first key."""
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Name):
+            table = module.bindings.get(node.value.id)
+            value = getattr(table.node, "value", None) if isinstance(table, Definition) else None
+            if isinstance(value, ast.Dict) and value.keys and isinstance(value.keys[0], ast.Constant):
+                found[node.slice.id] = value.keys[0]
+    given = {item.arg for item in function.args.args} - _defaults(function).keys()
+    return {name: key for name, key in found.items() if name in given}
+
+
+def _without_rest(example: Example, function: ast.FunctionDef) -> Example:
+    """The example without `*args` and `**kwargs` that the function hands on; it may be called without any."""
+    rest = [item.arg for item in (function.args.vararg, function.args.kwarg) if item is not None]
+    return replace(
+        example,
+        init=tuple(text for text in example.init if text.lstrip("*") not in rest or not text.startswith("*")),
+        init_keywords=tuple(item for item in example.init_keywords if item[0] != "**" or item[1] not in rest),
+    )
+
+
+def _own_parts(index: PackageIndex, module: ParsedModule, definition: Definition) -> dict[str, str]:
+    """Required arguments whose class attributes are read (`block.expansion`), and a class of the file that has them."""
+    required = set(_parameters(definition)[: _count_required(definition)])
+    reads: dict[str, set[str]] = {}
+    for node in ast.walk(definition.node):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in required:
+            reads.setdefault(node.value.id, set()).add(node.attr)
+    found: dict[str, str] = {}
+    for name, binding in module.bindings.items() if reads else ():
+        meaning = binding if isinstance(binding, Definition) else index.resolve(module, name)
+        if isinstance(meaning, Definition) and isinstance(meaning.node, ast.ClassDef) and meaning.key != definition.key:
+            held = {item for statement in meaning.node.body for item in bound_names(statement)}
+            found |= {item: name for item, read in reads.items() if item not in found and read <= held}
+    return found
+
+
+def _count_required(definition: Definition) -> int:
+    """How many of a constructor's arguments have no default."""
+    for node in getattr(definition.node, "body", ()):
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            return len(node.args.args) - 1 - len(node.args.defaults)
+    return 0
+
+
 def _without_call(example: Example) -> Example:
     return Example(example.init, example.init_keywords, evidence=EVIDENCE)
 
@@ -158,10 +210,12 @@ def _fix(
         return None
     by_name = dict(zip(parameters, example.init, strict=False)) | dict(example.init_keywords)
     mined = {name: text for name, text in by_name.items() if not _free(text) <= KNOWN}
-    own = [name for name in by_name if name not in mined]
     if not by_name.keys() <= set(parameters):
         return None
-    given = ", ".join(f"{name}={mined.get(name, name)}" for name in by_name)
+    open_ones = [name for name in parameters[: _count_required(definition)] if name not in by_name]
+    shown = [name for name in by_name if name not in mined]
+    own = [*open_ones, *shown]
+    given = ", ".join(f"{name}={mined.get(name, name)}" for name in [*open_ones, *by_name])
     used = {name for text in mined.values() for name in _free(text) - KNOWN} if not imports else set()
     names = sorted({definition.names[0], *used})
     leaf = module.name.rpartition(".")[2]
@@ -175,7 +229,7 @@ def _fix(
     text = "\n".join(lines)
     made = parse_module(f"{module.name}{SUFFIX}_{definition.names[0]}_{number}", module.path, text)
     index.add(made)
-    rest = tuple(by_name[name] for name in own)
+    rest = () if open_ones else tuple(by_name[name] for name in shown)
     return made.classes()[0], Example(rest, (), example.inputs, example.input_keywords, example.evidence)
 
 

@@ -1,15 +1,24 @@
-"""Removing the `device` and `dtype` parameters of constructors: a reference never passes them."""
+"""Removing what places tensors and modules on a device: a reference runs where its caller puts it.
+
+Constructors lose their `device` and `dtype` parameters, since a reference never passes them.
+"""
 
 import ast
+import re
 from functools import lru_cache
 
 import libcst as cst
 
 from musadata.mining.slicing.line_joining import join_call, join_signature
+from musadata.mining.slicing.renaming import dotted_name
 
 PLACED = frozenset({"device", "dtype"})
 CARRIER = "factory_kwargs"
 NAMES = (*sorted(PLACED), CARRIER)
+CUDA = re.compile(r"^['\"]cuda(:\d+)?['\"]$")
+TENSOR_TYPE = re.compile(r"^torch\.cuda\.(\w+Tensor)$")
+INDEX = ("torch.cuda.current_device",)
+NO_DEVICE = cst.Name("None")  # stands for the default device, wherever PyTorch takes a device
 
 
 def has_placement(text: str) -> bool:
@@ -112,3 +121,49 @@ def _hands_on(item: cst.Arg) -> bool:
 
 def _named(node: cst.BaseExpression | cst.BaseAssignTargetExpression, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
+
+
+def drop_cuda(text: str) -> str:
+    """The code without `.cuda()`, and with no device where it names CUDA; comparisons stay as they are."""
+    return cst.parse_module(text).visit(_CudaDropper()).code
+
+
+class _CudaDropper(cst.CSTTransformer):
+    def visit_Comparison(self, node: cst.Comparison) -> bool:
+        return False
+
+    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> bool:
+        return not isinstance(node.body[0], (cst.Import, cst.ImportFrom))
+
+    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
+        return NO_DEVICE if CUDA.match(updated_node.value) else updated_node
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        found = TENSOR_TYPE.match(dotted_name(original_node))
+        return cst.parse_expression(f"torch.{found[1]}") if found else updated_node
+
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.BaseExpression:
+        """`"cuda" if torch.cuda.is_available() else "cpu"`."""
+        asks = "torch.cuda.is_available()" in cst.Module([]).code_for_node(updated_node.test)
+        return NO_DEVICE if asks and _is_no_device(updated_node.body) else updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        name = dotted_name(updated_node.func)
+        arguments = updated_node.args
+        if name in INDEX:
+            return NO_DEVICE
+        if name.endswith("torch.device") or name == "device":
+            return NO_DEVICE if arguments and _is_no_device(arguments[0].value) else updated_node
+        function = updated_node.func
+        if not isinstance(function, cst.Attribute):
+            return updated_node
+        only_places = len(arguments) == 1 and arguments[0].star == "" and _is_no_device(arguments[0].value)
+        if function.attr.value == "cuda" or (function.attr.value == "to" and only_places):
+            return function.value.with_changes(
+                lpar=[*updated_node.lpar, *function.value.lpar], rpar=[*function.value.rpar, *updated_node.rpar]
+            )
+        return updated_node
+
+
+def _is_no_device(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"

@@ -18,6 +18,7 @@ from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_ex
 from musadata.mining.slicing.hints import constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
 from musadata.mining.slicing.naming import sort_imports
+from musadata.mining.slicing.packed_inputs import unpack_inputs
 from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
 from musadata.mining.slicing.renaming import rename_text
 from musadata.mining.slicing.rewriting import write_definitions
@@ -63,7 +64,9 @@ def draft_class(
     constructions = find_constructions(slicer.index, module, definition, slicer.callers.composed(definition))
     shown = [*find_examples(definition), *slicer.callers.examples(definition, module), *constructions.plain]
     first: Rejection | None = None
-    for variant, examples in [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]:
+    unpacked = unpack_inputs(slicer.index, module, definition)
+    variants = [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]
+    for variant, examples in [*variants, *([(unpacked, constructions.plain)] if unpacked else [])]:
         try:
             return _draft_variant(source, slicer, definition, variant, examples[:MAX_EXAMPLES], sandbox)
         except Rejection as error:

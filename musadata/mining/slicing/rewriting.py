@@ -13,7 +13,7 @@ import libcst.matchers as m
 
 from musadata.mining.slicing.class_slicing import Piece, Slice
 from musadata.mining.slicing.decorators import DROPPED_DECORATORS
-from musadata.mining.slicing.device_arguments import drop_placement, has_placement, uses_placement
+from musadata.mining.slicing.device_arguments import drop_cuda, drop_placement, has_placement, uses_placement
 from musadata.mining.slicing.docstrings import first_sentence
 from musadata.mining.slicing.einops import LAYERS, Untranslatable, translate_call, translate_layer
 from musadata.mining.slicing.known_conditions import known_answer
@@ -127,6 +127,7 @@ def _rewrite(
     tree = cst.parse_module(rename_text(text, wanted))
     tidier = _Tidier(dict(flags), keep_fields=keep_fields, registers=registers, pragmas=PRAGMA.search(text) is not None)
     code = tree.visit(tidier).visit(_BaseDropper(*bases)).code if bases[0] else tree.visit(tidier).code
+    code = drop_cuda(code) if "cuda" in words else code
     return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
 

@@ -1,5 +1,6 @@
 """Examples of a class in main blocks and tests, and what stands in for packages that references may not import."""
 
+import pytest
 import torch
 
 from musadata.mining.slicing.class_slicing import Slicer
@@ -183,3 +184,50 @@ def test_an_argument_of_another_class_of_the_repository_is_fixed_as_documentatio
     assert (example.init, example.inputs) == (("3",), ("torch.randn(2, 64)",))
     model = run(write_slice(slicer, made)[0])["Model"](3)
     assert model(torch.ones(2, 64)).shape == (2, 8)
+
+
+STAGED = """
+from torch import nn
+
+class Stem(nn.Module):
+    pass
+
+class Block(nn.Module):
+    expansion = 2
+
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(width, width * 2)
+
+    def forward(self, x):
+        return self.fc(x)
+
+class Net(nn.Module):
+    def __init__(self, block, layers, width=8):
+        super().__init__()
+        self.blocks = nn.ModuleList(block(width) for _ in layers)
+        self.fc = nn.Linear(width * block.expansion, layers[0])
+
+    def forward(self, x):
+        return self.fc(sum(block(x) for block in self.blocks))
+"""
+HANDED_ON = "\ndef small(pretrained=False, **kwargs):\n    return Net(Block, [3, 4], **kwargs)\n"
+LOOKED_UP = """
+SPEC = {1: (Block, [3, 4])}
+
+def small(depth):
+    block, layers = SPEC[depth]
+    return Net(block, layers)
+"""
+
+
+@pytest.mark.parametrize(("shown", "given"), [(HANDED_ON, ("[3, 4]",)), (LOOKED_UP, ()), ("", ())])
+def test_the_blocks_of_a_network_are_classes_of_its_file(shown, given):
+    slicer = Slicer(PackageIndex(MemoryTree({"pkg/net.py": (STAGED + shown).encode()})))
+    module = slicer.index.parse("pkg/net.py")
+    definition = next(item for item in slicer.module_classes(module) if item.names[0] == "Net")
+    [(variant, example)] = find_constructions(slicer.index, module, definition).fixed
+    assert example.init == given
+    model = run(write_slice(slicer, variant)[0])["Model"](*([] if shown == LOOKED_UP else [[3, 4]]))
+    assert model(torch.ones(3, 8)).shape == (3, 3)
+    assert type(model.blocks[0]).__name__ == "Block"

@@ -493,3 +493,35 @@ def test_imports_inside_functions_keep_their_modules():
     }
     text = cut(files, "net.py", "Net")
     assert run(text)["Model"]()(torch.tensor([-1.0])).item() == 0
+
+
+def test_a_reference_runs_where_its_caller_puts_it():
+    code = """
+import torch
+from torch import nn
+
+device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+
+class Net(nn.Module):
+    def __init__(self, device="cuda"):
+        super().__init__()
+        self.device = device
+        self.bias = torch.zeros(3).cuda()
+        self.scale = (torch.ones(3) + 1).cuda(non_blocking=True)
+        self.layer = nn.Linear(3, 3).to("cuda")
+
+    def forward(self, x):
+        mask = torch.cuda.FloatTensor(3).fill_(1).to(device=torch.device("cuda"))
+        mask = mask.to(device).to("cuda", torch.float64).to(self.device)
+        kind = "other" if self.device == "cuda" else "same"
+        return self.layer(x) * self.scale + self.bias + mask + len(kind)
+"""
+    text = cut({"net.py": code}, "net.py", "Net")
+    assert text.count("cuda") == 1 and 'self.device == "cuda"' in text
+    assert run(text)["Model"]()(torch.zeros(2, 3)).shape == (2, 3)
+
+
+def test_custom_kernels_of_a_module_called_cuda_are_no_placement():
+    code = "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
+    code += "        with torch.cuda.amp.autocast(enabled=False):\n            return x + 1\n"
+    assert "torch.cuda.amp.autocast(enabled=False)" in cut({"net.py": code}, "net.py", "Net")

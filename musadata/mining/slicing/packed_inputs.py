@@ -1,0 +1,116 @@
+"""Modules whose `forward` takes tensors in a tuple, list or dictionary: a subclass takes each by itself."""
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.parsing import Definition, ParsedModule, parse_module
+
+SUFFIX = "__unpacked"  # of the module that holds the subclass
+MAX_ITEMS = 6
+ITEMS = 3  # of a list of any length
+ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat", "sum", "list", "tuple"})
+UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be called on anything
+
+
+@dataclass
+class _Uses:
+    """How a method uses one of its parameters. `names`: of the items, where it unpacks them."""
+
+    names: tuple[str, ...] = ()
+    count: int = 0
+    keys: dict[str, None] = field(default_factory=dict)
+    is_other: bool = False
+
+
+def unpack_inputs(index: PackageIndex, module: ParsedModule, definition: Definition) -> Definition | None:
+    """A subclass whose `forward` takes what the class takes packed, item by item; None if it takes nothing packed."""
+    forward = next((item for item in getattr(definition.node, "body", ()) if _is_forward(item)), None)
+    if forward is None or forward.args.kwonlyargs or forward.args.posonlyargs:
+        return None
+    required = [item.arg for item in forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]]
+    uses = {name: _uses(forward, name) for name in required}
+    if not any(_is_packed(item) for item in uses.values()):
+        return None
+    taken: list[str] = []
+    given: list[str] = []
+    for name, item in uses.items():
+        if _is_packed(item):
+            names = [_unique(one, taken) for one in _item_names(name, item)]
+            given.append(_packed(item, names))
+        else:
+            names = [_unique(name, taken)]
+            given += names
+        taken += names
+    own = definition.names[0]
+    lines = [f"from .{module.name.rpartition('.')[2]} import {own}", "", "", f"class {own}{SUFFIX}({own}):"]
+    lines += [f"    def forward(self, {', '.join(taken)}):", f"        return super().forward({', '.join(given)})", ""]
+    made = parse_module(f"{module.name}{SUFFIX}_{own}", module.path, "\n".join(lines))
+    index.add(made)
+    return made.classes()[0]
+
+
+def _is_forward(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "forward"
+
+
+def _is_packed(uses: _Uses) -> bool:
+    return not uses.is_other and bool(uses.names or uses.count or uses.keys)
+
+
+def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
+    found = _Uses()
+    known: set[ast.AST] = set()  # uses of the name that have been read as a part of what holds them
+    for node in ast.walk(forward):
+        if (
+            isinstance(node, ast.Assign)
+            and len(node.targets) == 1
+            and isinstance(node.targets[0], (ast.Tuple, ast.List))
+        ):
+            items = node.targets[0].elts
+            if _is_name(node.value, name) and not any(isinstance(item, ast.Starred) for item in items):
+                known.add(node.value)
+                found.names = found.names or tuple(
+                    getattr(item, "id", f"{name}{place}") for place, item in enumerate(items)
+                )
+        elif isinstance(node, ast.Subscript) and _is_name(node.value, name):
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if type(key) is int or isinstance(key, str):
+                known.add(node.value)
+                found.keys |= {key: None} if isinstance(key, str) else {}
+                found.count = max(found.count, key + 1) if isinstance(key, int) else found.count
+        elif isinstance(node, (ast.For, ast.comprehension)) and _is_name(node.iter, name):
+            known.add(node.iter)
+            found.count = max(found.count, ITEMS)
+        elif isinstance(node, ast.Call):
+            function = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            held = [item for item in node.args if _is_name(item, name)]
+            if held and function in ITERATING | UNTYPED:
+                known.update(held)
+                found.count = max(found.count, ITEMS if function in ITERATING else 0)
+    for node in ast.walk(forward):
+        found.is_other |= _is_name(node, name) and node not in known
+    return found
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _item_names(name: str, uses: _Uses) -> list[str]:
+    if uses.keys:
+        return [
+            re.sub(r"\W", "_", key) if re.sub(r"\W", "_", key).isidentifier() else f"{name}_{key}" for key in uses.keys
+        ]
+    return list(uses.names) or [f"{name}{place + 1}" for place in range(min(uses.count, MAX_ITEMS))]
+
+
+def _packed(uses: _Uses, names: list[str]) -> str:
+    if uses.keys:
+        return "{" + ", ".join(f"{key!r}: {name}" for key, name in zip(uses.keys, names, strict=True)) + "}"
+    return f"({', '.join(names)},)" if uses.names else f"[{', '.join(names)}]"
+
+
+def _unique(name: str, taken: list[str]) -> str:
+    return name if name not in taken and name not in ("self", "_") else _unique(f"{name}_", taken)
