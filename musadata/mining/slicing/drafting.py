@@ -4,7 +4,7 @@ import ast
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,10 @@ import libcst as cst
 from musadata.errors import Rejection
 from musadata.mining.slicing.class_slicing import Slice, Slicer, Unsliceable
 from musadata.mining.slicing.constructions import find_constructions
-from musadata.mining.slicing.docstrings import docstring_text
 from musadata.mining.slicing.evidence import MAX_EXAMPLES, Example, docstring_examples
 from musadata.mining.slicing.hints import constructor_hints
 from musadata.mining.slicing.imports import forbidden_imports
+from musadata.mining.slicing.members import docstring_text
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.packed_inputs import unpack_inputs
 from musadata.mining.slicing.parsing import Definition, ParsedModule, bound_names
@@ -64,14 +64,16 @@ def draft_class(
     constructions = find_constructions(slicer.index, module, definition, slicer.callers.composed(definition))
     shown = [*find_examples(definition), *slicer.callers.examples(definition, module), *constructions.plain]
     first: Rejection | None = None
-    unpacked = unpack_inputs(slicer.index, module, definition)
-    variants = [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]
-    for variant, examples in [*variants, *([(unpacked, constructions.plain)] if unpacked else [])]:
+    for variant, examples in [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]:
         try:
             return _draft_variant(source, slicer, definition, variant, examples[:MAX_EXAMPLES], sandbox)
         except Rejection as error:
             first = first or error
     assert first is not None
+    unpacked = unpack_inputs(slicer.index, module, definition, first.detail)
+    if unpacked is not None:
+        with suppress(Rejection):
+            return _draft_variant(source, slicer, definition, unpacked, constructions.plain, sandbox)
     problem = source.dependencies.problem(first.detail) if first.reason == "needs_package" else ""
     return reject_draft(first.reason, f"{first.detail} ({problem})" if problem else first.detail, where)
 

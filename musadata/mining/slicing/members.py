@@ -1,6 +1,7 @@
-"""The members of a class, and which of them a slice needs."""
+"""The members of a class, which of them a slice needs, and what is kept of docstrings."""
 
 import ast
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,8 @@ from musadata.mining.slicing.dotted_names import last_name
 from musadata.mining.slicing.parsing import bound_names, first_line
 
 CALLED_BY_PYTHON = frozenset(NAMES["called_by_python"])
+MAX_LENGTH = 96  # of a docstring's first sentence
+ROLE = re.compile(r":[\w:]+:`~?([^`<]*?)\s*(?:<[^`]*>)?`")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,3 +63,19 @@ def _calls_up(function: ast.FunctionDef) -> bool:
 
 def is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def docstring_text(node: ast.AST) -> str:
+    """All string literals of a docstring statement, or of an assignment to `__doc__`, joined."""
+    found = [item for item in ast.walk(node) if isinstance(item, ast.Constant)]
+    found.sort(key=lambda item: (item.lineno, item.col_offset))
+    return "".join(item.value for item in found if isinstance(item.value, str))
+
+
+def first_sentence(node: ast.AST) -> str:
+    """The first sentence of a docstring statement, "" if it has none that fits on one line."""
+    paragraph = docstring_text(node).strip().split("\n\n")[0]
+    sentence = re.split(r"(?<=[.!])\s", " ".join(paragraph.split()))[0]
+    sentence = ROLE.sub(r"\1", sentence).replace("``", "`").strip()
+    plain = len(sentence) <= MAX_LENGTH and not re.search(r'[\\{}]|"""|:\w+:|>>>|::', sentence) and sentence.isascii()
+    return sentence.rstrip(":") if plain and len(sentence) > 8 and not sentence.endswith('"') else ""

@@ -9,6 +9,7 @@ from musadata.mining.slicing.parsing import Definition, ParsedModule, parse_modu
 
 SUFFIX = "__unpacked"  # of the module that holds the subclass
 MAX_ITEMS = 6
+UNPACKED = re.compile(r"values to unpack \(expected ([2-6])")
 ITEMS = 3  # of a list of any length
 ITERATING = frozenset({"zip", "enumerate", "reversed", "cat", "stack", "concat", "sum", "list", "tuple"})
 UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be called on anything
@@ -16,21 +17,34 @@ UNTYPED = frozenset({"len", "isinstance", "type", "print"})  # what may be calle
 
 @dataclass
 class _Uses:
-    """How a method uses one of its parameters. `names`: of the items, where it unpacks them."""
+    """How a method uses one of its parameters.
+
+    `names`: of the items, where it unpacks them. `handed_on`: to a module of its own, which may do so.
+    """
 
     names: tuple[str, ...] = ()
     count: int = 0
+    handed_on: bool = False
     keys: dict[str, None] = field(default_factory=dict)
     is_other: bool = False
 
 
-def unpack_inputs(index: PackageIndex, module: ParsedModule, definition: Definition) -> Definition | None:
-    """A subclass whose `forward` takes what the class takes packed, item by item; None if it takes nothing packed."""
+def unpack_inputs(
+    index: PackageIndex, module: ParsedModule, definition: Definition, error: str = ""
+) -> Definition | None:
+    """A subclass whose `forward` takes what the class takes packed, item by item; None if it takes nothing packed.
+
+    `error`: of a call with a tensor; where a part of the module unpacks what it is handed, it says how many items.
+    """
     forward = next((item for item in getattr(definition.node, "body", ()) if _is_forward(item)), None)
     if forward is None or forward.args.kwonlyargs or forward.args.posonlyargs:
         return None
     required = [item.arg for item in forward.args.args[1 : len(forward.args.args) - len(forward.args.defaults)]]
     uses = {name: _uses(forward, name) for name in required}
+    stated = UNPACKED.search(error)
+    for item in uses.values():
+        if stated and item.handed_on and not (item.names or item.count or item.keys):
+            item.count, item.names = int(stated[1]), ()
     if not any(_is_packed(item) for item in uses.values()):
         return None
     taken: list[str] = []
@@ -86,7 +100,10 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
         elif isinstance(node, ast.Call):
             function = getattr(node.func, "attr", getattr(node.func, "id", ""))
             held = [item for item in node.args if _is_name(item, name)]
-            if held and function in ITERATING | UNTYPED:
+            if held and isinstance(node.func, ast.Attribute) and _is_name(node.func.value, "self"):
+                known.update(held)
+                found.handed_on = True
+            elif held and function in ITERATING | UNTYPED:
                 known.update(held)
                 found.count = max(found.count, ITEMS if function in ITERATING else 0)
     for node in ast.walk(forward):

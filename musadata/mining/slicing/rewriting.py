@@ -14,11 +14,10 @@ import libcst.matchers as m
 from musadata.mining.slicing.class_slicing import Piece, Slice
 from musadata.mining.slicing.decorators import DROPPED_DECORATORS
 from musadata.mining.slicing.device_arguments import drop_cuda, drop_placement, has_placement, uses_placement
-from musadata.mining.slicing.docstrings import first_sentence
 from musadata.mining.slicing.einops import LAYERS, Untranslatable, translate_call, translate_layer
 from musadata.mining.slicing.known_conditions import known_answer
 from musadata.mining.slicing.line_joining import join_signature
-from musadata.mining.slicing.members import is_docstring
+from musadata.mining.slicing.members import first_sentence, is_docstring
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.parsing import DROPPED_CALLS, Import, ParsedModule
 from musadata.mining.slicing.renaming import dotted_name, rename_text

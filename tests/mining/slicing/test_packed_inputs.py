@@ -1,0 +1,64 @@
+"""Modules that take several tensors in one argument get a subclass that takes each by itself."""
+
+import pytest
+import torch
+
+from musadata.mining.slicing.class_slicing import Slicer
+from musadata.mining.slicing.definition_index import PackageIndex
+from musadata.mining.slicing.drafting import write_slice
+from musadata.mining.slicing.packed_inputs import unpack_inputs
+from musadata.sources.trees import MemoryTree
+from tests.mining.slicing.test_slicing import run
+
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def other(self, x):
+        high, low = x
+        return high - low
+
+    def forward(self, {parameters}):
+        {body}
+"""
+
+
+def unpacked(parameters: str, body: str, error: str = "") -> str | None:
+    text = NET.format(parameters=parameters, body=body)
+    slicer = Slicer(PackageIndex(MemoryTree({"pkg/net.py": text.encode()})))
+    module = slicer.index.parse("pkg/net.py")
+    made = unpack_inputs(slicer.index, module, slicer.module_classes(module)[0], error)
+    return None if made is None else write_slice(slicer, made)[0]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "signature"),
+    [
+        ("x, scale", "a, b = x; return (a - b) * scale", "(self, a, b, scale)"),
+        ("scale, x", "return (x[0] - x[1]) * scale", "(self, scale, x1, x2)"),
+        ("x, scale", "return (x['low-1'] - x['b']) * scale", "(self, low_1, b, scale)"),
+    ],
+)
+def test_each_item_is_an_argument(parameters, body, signature):
+    text = unpacked(parameters, body)
+    assert f"def forward{signature}" in text
+    values = [torch.tensor(2.0)] * 3 if "scale, x" in parameters else [torch.tensor(value) for value in (5.0, 3.0, 2.0)]
+    assert float(run(text)["Model"]()(*values)) == (0.0 if "scale, x" in parameters else 4.0)
+
+
+def test_a_list_of_any_length_gets_three_items():
+    assert float(run(unpacked("maps", "return sum(m.mean() for m in maps)"))["Model"]()(*torch.eye(3))) == 1.0
+
+
+def test_what_a_part_unpacks_is_known_from_the_error_alone():
+    assert unpacked("x", "return self.other(x)") is None
+    text = unpacked("x", "return self.other(x)", "ValueError: too many values to unpack (expected 2)")
+    assert float(run(text)["Model"]()(torch.tensor(3.0), torch.tensor(1.0))) == 2.0
+
+
+@pytest.mark.parametrize(
+    "body", ["return x + x[0]", "return x.sum()", "return x[:, 0]", "return F.relu(x)", "return x"]
+)
+def test_a_tensor_stays_a_tensor(body):
+    assert unpacked("x", body) is None
