@@ -55,9 +55,7 @@ def measure_tolerance(
 
     if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
         return Tolerance(0.0, 0.0, _differs(oracle, other, 0.0, 0.0) and bool((oracle != 0).any()))
-    kind = {torch.complex64: "float32", torch.complex128: "float64"}.get(reference.dtype)
-    kind = kind or str(reference.dtype).removeprefix("torch.")
-    unit = torch.finfo(getattr(torch, kind)).eps / 2
+    kind, unit = _kind_and_unit(reference)
     finite = torch.isfinite(oracle) & torch.isfinite(reference)
     if not bool(finite.any()):
         return Tolerance(0.0, 0.0, False)
@@ -85,9 +83,7 @@ def measure_wide_tolerance(
 
     if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
         return Tolerance(0.0, 0.0, True)
-    kind = {torch.complex64: "float32", torch.complex128: "float64"}.get(reference.dtype)
-    kind = kind or str(reference.dtype).removeprefix("torch.")
-    unit = torch.finfo(getattr(torch, kind)).eps / 2
+    kind, unit = _kind_and_unit(reference)
     step = max(1, oracle.numel() // _SAMPLE) | 1  # odd, so that it does not stay in a few columns
     sample, own = oracle.flatten()[::step], reference.flatten()[::step]
     finite = torch.isfinite(sample) & torch.isfinite(own)
@@ -102,10 +98,32 @@ def measure_wide_tolerance(
     return Tolerance(_RELATIVE_ULPS[kind] * unit, slack, True)
 
 
+def least_wide_tolerance(reference: "torch.Tensor") -> Tolerance:
+    """What `measure_wide_tolerance` allows at the least, whatever the oracle: known from the reference alone."""
+    import torch
+
+    if not reference.dtype.is_floating_point and not reference.dtype.is_complex:
+        return Tolerance(0.0, 0.0, True)
+    kind, unit = _kind_and_unit(reference)
+    values = reference.flatten()
+    share = float(torch.isfinite(values).double().mean()) if len(values) else 0.0  # the oracle has at least these
+    slack = _SCALE_ULPS[kind] * unit * _root_mean_square(values) * share**0.5
+    return Tolerance(_RELATIVE_ULPS[kind] * unit, slack, True)
+
+
+def _kind_and_unit(reference: "torch.Tensor") -> tuple[str, float]:
+    """The name of the dtype of a tensor's real parts, and half of its rounding error at 1."""
+    import torch
+
+    kind = {torch.complex64: "float32", torch.complex128: "float64"}.get(reference.dtype)
+    kind = kind or str(reference.dtype).removeprefix("torch.")
+    return kind, torch.finfo(getattr(torch, kind)).eps / 2
+
+
 def _root_mean_square(values: "torch.Tensor") -> float:
     """Of the finite ones; a device is waited for once."""
     parts = values.split(_PART)
-    total = sum(part.abs().nan_to_num(0.0, 0.0, 0.0).square().sum() for part in parts)
+    total = sum(part.abs().double().nan_to_num(0.0, 0.0, 0.0).square().sum() for part in parts)
     count = sum(part.isfinite().sum() for part in parts)
     return float((total / max(int(count), 1)) ** 0.5)
 

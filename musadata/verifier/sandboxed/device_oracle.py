@@ -23,6 +23,7 @@ from musadata.verifier.protocol.tolerance import (
     CONDITION_FACTOR,
     REFERENCE_ERROR_FACTOR,
     Tolerance,
+    least_wide_tolerance,
     measure_wide_tolerance,
 )
 from musadata.verifier.protocol.variants import PLAIN
@@ -53,10 +54,11 @@ class DeviceOracle:
         self.arguments = draw_on(device, self._specs, request.seed)
         with exactly():
             self._initial, self.model = _build(source, self._init, request, (device, self.arguments))
+        self._asked = measures.Expect(request.seed)
         self._leaves: list[torch.Tensor] = []
-        self._oracle: list[torch.Tensor] = []
+        self._oracle: list[torch.Tensor] = []  # once it is needed, see `_find_oracle`
         self._conditions: list[torch.Tensor] = []
-        self._tolerances: list[Tolerance] = []
+        self._tolerances: list[Tolerance] = []  # the least ones until there is an oracle
         self._window: Window | None = None
         self._staging = torch.empty(0, dtype=torch.uint8)
 
@@ -90,21 +92,32 @@ class DeviceOracle:
         redraw(self._specs, seed, self.arguments, variant)
 
     def expect(self, command: measures.Expect) -> measures.Expected:
-        """Work out the results, and their oracle."""
+        """Work out the results."""
         self._free()
+        self._asked = command
         with exactly():
             self.redraw(command.seed, command.variant)
             structure, leaves = flatten(self.model(*self.arguments))
             memory = {v.untyped_storage().data_ptr() for v in self.arguments if isinstance(v, torch.Tensor)}
             self._leaves = [_own(leaf.detach(), memory) for leaf in leaves]
-            self.redraw(command.seed, command.variant)  # the reference may have changed them
+        self._tolerances = list(map(least_wide_tolerance, self._leaves))
+        telling = all(map(_is_finite, self._leaves)) and any(map(_varies, self._leaves))
+        if not telling:
+            self._find_oracle()
+        constant = "" if telling else _describe_constants([*self._leaves, *self._oracle])
+        return measures.Expected(structure, tuple(describe_tensor(leaf) for leaf in self._leaves), telling, constant)
+
+    def _find_oracle(self) -> None:
+        """Work out the results in double precision, and what they allow: many times the work of the reference, and
+        only needed for outputs that are not next to its own."""
+        if self._oracle:
+            return
+        with exactly():
+            self.redraw(self._asked.seed, self._asked.variant)  # the reference may have changed them
             self._oracle = self._run_wide(self.arguments)
         self._tolerances = [
             measure_wide_tolerance(leaf, truth, None) for leaf, truth in zip(self._leaves, self._oracle, strict=True)
         ]
-        telling = all(map(_is_finite, self._leaves)) and any(map(_varies, self._leaves))
-        constant = "" if telling else _describe_constants([*self._leaves, *self._oracle])
-        return measures.Expected(structure, tuple(describe_tensor(leaf) for leaf in self._leaves), telling, constant)
 
     def _run_wide(self, values: list[Any]) -> list[torch.Tensor]:
         """The results in double precision, in parts of a batch where memory lacks; the reference's own where it does
@@ -150,6 +163,7 @@ class DeviceOracle:
 
     def measure_conditions(self) -> messages.Prepared:
         """How far the results move when their inputs move by rounding: needed only where an element seems wrong."""
+        self._find_oracle()
 
         def run(values: list[Any]) -> list[torch.Tensor]:
             held = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
@@ -192,6 +206,7 @@ class DeviceOracle:
             begin = first // leaf.element_size()
             if surely_right(got, leaf.view(-1)[begin : begin + len(got)], self._tolerances[number]):
                 continue
+            self._find_oracle()
             for part in range(0, len(got), _PART):
                 wrong = self._compare(number, begin + part, got[part : part + _PART])
                 found = _add(found, wrong)

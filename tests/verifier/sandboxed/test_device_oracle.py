@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from musadata.records import InputSpec
 from musadata.verifier.protocol import measure_messages as measures
-from musadata.verifier.protocol.tolerance import Tolerance
+from musadata.verifier.protocol.tolerance import Tolerance, least_wide_tolerance, measure_wide_tolerance
 from musadata.verifier.sandboxed.device_oracle import DeviceOracle, digest_state, find_wrong, surely_right
 
 TEXT = """
@@ -56,6 +56,8 @@ def test_an_oracle_for_which_memory_lacks_is_made_in_parts_of_the_batch(monkeypa
     whole, parts = (prepare("self.layer(x).relu()", monkeypatch, rows) for rows in (64, 8))
     for oracle in (whole, parts):
         assert oracle.expect(measures.Expect(3)).telling
+        assert not oracle._oracle  # it is much work, and there is no output yet
+        oracle._find_oracle()
     assert parts._oracle[0].dtype is torch.float64
     torch.testing.assert_close(parts._oracle[0], whole._oracle[0], rtol=1e-14, atol=1e-14)
 
@@ -63,16 +65,18 @@ def test_an_oracle_for_which_memory_lacks_is_made_in_parts_of_the_batch(monkeypa
 @pytest.mark.parametrize("result", ["self.layer(x).softmax(0)", "self.layer(x).sum(0)", "self.layer(x).cumsum(0)"])
 def test_rows_that_depend_on_each_other_are_no_parts(result, monkeypatch):
     oracle = prepare(result, monkeypatch, 8)
+    oracle.expect(measures.Expect(3))
     with pytest.raises(torch.OutOfMemoryError):
-        oracle.expect(measures.Expect(3))
+        oracle._find_oracle()
 
 
 def test_lack_of_memory_that_pytorch_cannot_name_is_one_as_well(monkeypatch):
     oracle = prepare("self.layer(x)", monkeypatch, 64)
     failing = RuntimeError('NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT FAILED at "/pytorch/c10"')
     monkeypatch.setattr(oracle, "_run_double", lambda values: (_ for _ in ()).throw(failing))
+    oracle.expect(measures.Expect(3))
     with pytest.raises(RuntimeError, match="nvmlInit"):
-        oracle.expect(measures.Expect(3))
+        oracle._find_oracle()
 
 
 def test_a_constant_is_told_with_its_value(monkeypatch):
@@ -113,6 +117,31 @@ def test_what_is_surely_right_is_not_wrong_by_the_oracle(elements, dtype, relati
     if surely_right(got, want, tolerance):
         assert not find_wrong(got, want, truth, 0.0, tolerance).any()
     assert surely_right(want, want, tolerance)
+
+
+@given(
+    st.lists(st.tuples(VALUES, STEPS), min_size=1, max_size=6),
+    st.sampled_from([torch.float32, torch.float16, torch.float64, torch.bfloat16, torch.int32]),
+)
+def test_what_the_reference_alone_allows_is_never_more_than_with_the_oracle(elements, dtype):
+    unit = torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
+    truth = torch.tensor([value for value, _ in elements], dtype=torch.float64).nan_to_num(7.0, 9.0, -9.0)
+    truth = truth if dtype.is_floating_point else truth.clamp(-9, 9).round()
+    want = (truth * torch.tensor([1 + off * unit for _, off in elements])).to(dtype)
+    least, whole = least_wide_tolerance(want), measure_wide_tolerance(want, truth, None)
+    assert least.relative == whole.relative
+    assert least.slack <= 1.11 * whole.slack  # of which `surely_right` takes 0.9
+
+
+@pytest.mark.parametrize("error, wrong", [(0.0, 0), (1e-7, 0), (0.1, 64 * 3)])
+def test_oracle_is_made_only_for_outputs_that_are_not_next_to_the_results(monkeypatch, error, wrong):
+    oracle = prepare("self.layer(x)", monkeypatch, 64)
+    oracle.expect(measures.Expect(3))
+    oracle.open_window("host", 64 * 3 * 4)
+    output = (oracle.model(*oracle.arguments) + error).detach()
+    oracle._window.memory.copy_(output.contiguous().view(-1).view(torch.uint8))
+    assert (oracle.compare_chunk(0).wrong, bool(oracle._oracle)) == (wrong, bool(wrong))
+    oracle.release()
 
 
 def test_whole_numbers_are_right_only_if_they_are_equal():
