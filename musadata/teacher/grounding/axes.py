@@ -50,11 +50,13 @@ def action(facts: Facts, fact: TensorFact) -> Action | None:
 
 
 def judge_axes(view: View) -> Iterator[Claim]:
-    if _HYPOTHETICAL.search(view.skeleton):
+    reduces = _REDUCES.search(view.skeleton)
+    if not (reduces or any(m.by_operator for m in view.mentions)) or _HYPOTHETICAL.search(view.skeleton):
         return
     numbers: set[int] = set()
-    yield from _numbered(view, numbers)
-    if not _OTHER_SUM.search(view.skeleton):
+    if not _OF_LAYOUT.search(view.skeleton):
+        yield from _numbered(view, numbers)
+    if reduces and not _OTHER_SUM.search(view.skeleton):
         yield from _counted(view, numbers)
         yield from _named(view)
 
@@ -75,10 +77,8 @@ def _chosen(view: View, end: int) -> list[Action]:
 
 def _numbered(view: View, numbers: set[int]) -> Iterator[Claim]:
     """ "The softmax runs over dim 1"."""
-    is_action = _REDUCES.search(view.skeleton) or any(m.by_operator for m in view.mentions)
-    is_other = _OF_LAYOUT.search(view.skeleton) or not is_action
     for match in _NUMBERED.finditer(view.skeleton):
-        acts = [] if is_other else _chosen(view, match.start())
+        acts = _chosen(view, match.start())
         if not acts or _is_denied(view, match.start()) or _is_of_another_call(view, match.start()):
             continue
         if match["number"]:
@@ -94,8 +94,6 @@ def _numbered(view: View, numbers: set[int]) -> Iterator[Claim]:
 
 def _counted(view: View, numbers: set[int]) -> Iterator[Claim]:
     """ "Averages over the 24 rows": as many as that axis has, and not as another one has."""
-    if not _REDUCES.search(view.skeleton):
-        return
     for match in _COUNTED.finditer(view.skeleton):
         at = int(match["count"])
         acts = [act for act in _chosen(view, match.start()) if base_name(act.fact.operator) not in _NO_REDUCTION]
@@ -114,8 +112,6 @@ def _counted(view: View, numbers: set[int]) -> Iterator[Claim]:
 
 def _named(view: View) -> Iterator[Claim]:
     """ "Averages over the channels"."""
-    if not _REDUCES.search(view.skeleton):
-        return
     for match in _NAMED.finditer(view.skeleton):
         acts = [act for act in _chosen(view, match.start()) if base_name(act.fact.operator) not in _NO_REDUCTION]
         acts = [act for act in acts if math.prod(act.shape[axis] for axis in act.axes) > 1]

@@ -6,6 +6,7 @@ from musadata.records import ReasoningStep, Trace
 from musadata.teacher.grounding.axes import judge_axes
 from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome
 from musadata.teacher.grounding.context import MOST_THREADS, Stated, View
+from musadata.teacher.grounding.division import judge_division
 from musadata.teacher.grounding.equations import judge_equations
 from musadata.teacher.grounding.facts import Facts, base_name
 from musadata.teacher.grounding.figures import judge_figures
@@ -28,6 +29,7 @@ _JUDGES: tuple[Callable[[View], Iterator[Claim]], ...] = (
     judge_tuples,
     judge_formulas,
     judge_ranges,
+    judge_division,
     judge_geometry,
     judge_figures,
 )

@@ -28,6 +28,7 @@ _RELATIONS = [
     (sign, re.compile(rf"(?:{words})(?: about| the| only)* $")) for sign, words in LEXICON["relations"].items()
 ]
 _NEAR = 0.06
+_DESCRIBES = (ItemKind.TUPLE, ItemKind.DTYPE)
 WARP, MOST_THREADS = int(MACHINE["warp"]), int(MACHINE["most_threads"])
 
 
@@ -236,7 +237,10 @@ class View:
             return Subject(behind.facts, True, True, behind.facts if behind.by_operator else ())
         near = [mention for mention in self.mentions if mention.at < at]
         if near:
-            between = [item.text.lower() for item in self.items[near[-1].at + 1 : at]]
+            items = self.items[near[-1].at + 1 : at]
+            between = [item.text.lower() for item in items if item.kind not in _DESCRIBES]
+            if len(between) < len(items):  # "`w`, [192, 128] in fp32, takes 98304 bytes"
+                between = [word for word in between if word != ","]
             if len(between) <= _MOST_LINKS and all(word in _LINKS for word in between):
                 return self._certain(near[-1], between)
         clause = [mention for mention in self.mentions if self._same_clause(mention.at, at)] or self.mentions

@@ -272,6 +272,19 @@ class Facts:
         found |= {c // groups * plane} if groups else set()
         return (found - {0}) | ({math.prod(picked)} if picked else set()) | ({whole} if left == 1 else set())
 
+    def parts(self, fact: TensorFact) -> list[tuple[int, int]]:
+        """First and last index of each operand of a concatenation, or of what a slice keeps."""
+        name, operands = base_name(fact.operator), self.operands(fact)
+        axes = self.argument([fact], "dim") or {0}
+        if name == "slice" and operands:
+            first = max(self.argument([fact], "start"), default=0)
+            return [(first, first + fact.shape[axis] - 1) for axis in axes if axis < len(fact.shape)]
+        if name != "cat" or len(axes) != 1:
+            return []
+        sizes = [operand.shape[axis] for operand in operands for axis in axes if axis < len(operand.shape)]
+        ends = list(itertools.accumulate(sizes, initial=0))
+        return [(start, end - 1) for start, end in itertools.pairwise(ends)]
+
     @cached_property
     def spans(self) -> dict[str, tuple[int, int]]:
         """Lowest and highest value of integer inputs."""

@@ -17,8 +17,10 @@ _ORDER = [tuple(names.split()) for names in LEXICON["orders"]]
 _LAST, _FROM_ZERO, _RANGED, _EXCLUSIVE = (
     pattern(name) for name in ("last_index", "from_zero", "to_range", "exclusive")
 )
-_AXIS_OF, _NOT_RANGED = pattern("axis_of"), pattern("not_ranged")
+_AXIS_OF, _NOT_RANGED, _OF_OUTPUT = pattern("axis_of"), pattern("not_ranged"), pattern("of_output")
+_PIECES = pattern("pieces")
 _AXES: dict[str, list[int]] = LEXICON["axes"]
+_FLAT_NAME = re.compile(r"(?:i|idx|index|flat|linear|gid)\b")
 _OF_VALUES = re.compile(r"\b(?:nibbles?|digits?|bits?|values? lies?|lies? in|probabilit\w+)\b")
 _USUAL_FACTORS = frozenset((2, 4, 8, 16, 32))
 
@@ -75,6 +77,8 @@ def _is_canonical(names: list[str]) -> bool:
 def _split(view: View, at: int, text: str, divisor: int, size: int) -> Iterator[Claim]:
     """`(i / 64) % 8`: the axis of size 8 whose elements are 64 apart."""
     facts, indexed, axis = view.facts, _indexed(view, at), _named_axis(view, at)
+    of_output = _OF_OUTPUT.search(view.skeleton)
+    chosen = facts.outputs if of_output else view.subject(at).facts if size else facts.tensors
     places = {
         (math.prod(shape[end:]), math.prod(shape[start:end]))
         for shape in facts.shapes
@@ -86,14 +90,15 @@ def _split(view: View, at: int, text: str, divisor: int, size: int) -> Iterator[
         count = math.prod(indexed.shape)
         rest = {-(-n // divisor) for n in facts.counts | facts.sizes}
         good = (size in indexed.shape or size == count) and (divisor, size) in places if size else count in rest
-    elif axis and size:
-        chosen = view.subject(at).facts
-        good = any(
-            (math.prod(fact.shape[one + 1 :]) if one != -1 else 1, fact.shape[one]) == (divisor, size)
-            for fact in chosen
-            for one in axis
-            if -len(fact.shape) <= one < len(fact.shape)
-        )
+        if flat := _places_in_output(view, indexed):
+            good = good and (divisor, size) in flat
+    elif axis:
+        steps = {(step, count) for fact in chosen for step, count in _steps(fact.shape, axis)}
+        counted = {n for _, one in view.all_figures() for n in (int(one.value),) if one.value.denominator == 1}
+        sizes = {count for _, count in steps}
+        good = (divisor, size) in steps if size else bool({step for step, _ in steps} & {divisor})
+        good = good or (divisor == 1 and size in sizes and not _FLAT_NAME.match(text))  # of another index
+        good = good or (not size and any(n == divisor * count for n in counted - {1} for count in sizes))
     elif size:
         good = (divisor, size) in places or (
             size in loose and (divisor == 1 or divisor in {step for step, _ in places})
@@ -104,9 +109,36 @@ def _split(view: View, at: int, text: str, divisor: int, size: int) -> Iterator[
         yield judged(ClaimKind.INDEX_FORMULA, text, good, "fits no axis of a tensor")
 
 
+def _steps(shape: tuple[int, ...], axes: list[int]) -> Iterator[tuple[int, int]]:
+    """How many elements lie behind each of these axes, and its size; leading axes may be taken together."""
+    for axis in axes:
+        if -len(shape) <= axis < len(shape):
+            at = axis % len(shape)
+            yield math.prod(shape[at + 1 :]), shape[at]
+            yield math.prod(shape[at + 1 :]), math.prod(shape[: at + 1])
+
+
+def _places_in_output(view: View, fact: TensorFact) -> set[tuple[int, int]]:
+    """Divisor and modulus of a flat index into an elementwise result that broadcasts a tensor, if one does."""
+    if not re.search(r"\bflat\b|\boutput (?:element|index|offset)\b|\bout \[", view.skeleton):
+        return set()
+    found = set()
+    for result in view.facts.tensors:
+        shape, rank = result.shape, len(fact.shape)
+        if fact.name not in result.operands or rank > len(shape) or math.prod(shape) <= math.prod(fact.shape):
+            continue
+        own = (1,) * (len(shape) - rank) + fact.shape
+        kept = [axis for axis, n in enumerate(own) if n > 1]
+        fits = all(n in (1, size) for n, size in zip(own, shape, strict=True))
+        if not fits or not kept or math.prod(shape[kept[0] : kept[-1] + 1]) != math.prod(fact.shape):
+            return set()
+        found.add((math.prod(shape[kept[-1] + 1 :]), math.prod(fact.shape)))
+    return found
+
+
 def _named_axis(view: View, at: int) -> list[int]:
     match = _AXIS_OF.search(view.before(at, 40))
-    return _AXES[match["axis"]] if match else []
+    return (_AXES.get(match["axis"]) or LEXICON["dimensions"][match["axis"]]) if match else []
 
 
 def _indexed(view: View, at: int) -> TensorFact | None:
@@ -116,7 +148,25 @@ def _indexed(view: View, at: int) -> TensorFact | None:
     return next((mention.facts[0] for mention in view.mentions if mention.at == at - 2), None)
 
 
+def _pieces(view: View) -> Iterator[Claim]:
+    """ "The third part fills channels 64 to 71": begins or ends as a part that is joined or cut out, so it is one."""
+    known = {span for fact in view.facts.tensors for span in view.facts.parts(fact)}
+    for match in _PIECES.finditer(view.skeleton) if known else ():
+        numbers = [int(match[name]) for name in ("first", "last", "start") if match[name]]
+        values = [int(view.quantity(at).value) for at in numbers]
+        if match["start"]:
+            holds = any(values[0] == first for first, _ in known)
+            is_near = any(abs(values[0] - first) == 1 for first, _ in known if first)
+        else:
+            holds = (values[0], values[1]) in known
+            is_near = any((values[0] == first) != (values[1] == last) for first, last in known if first)
+        if holds or is_near:
+            view.taken.update(numbers)
+            yield judged(ClaimKind.INDEX_RANGE, match[0], holds, "not where such a part lies")
+
+
 def judge_ranges(view: View) -> Iterator[Claim]:
+    yield from _pieces(view)
     for at, quantity in view.open_figures():
         if quantity.value.denominator != 1 or quantity.unit:
             continue
@@ -124,8 +174,8 @@ def judge_ranges(view: View) -> Iterator[Claim]:
         zero = _FROM_ZERO.search(before)
         first = int(view.quantity(int(zero["first"])).value) if zero else -1
         if zero and first in (0, 1) and not _OF_VALUES.search(before) and not _NOT_RANGED.match(after):
-            if first == 1 and "numbered" not in before:
-                if not re.search(r"\bind(?:ex|ices)\b", before):
+            if first == 1 and "numbered" not in before and (1, value) not in view.facts.spans.values():
+                if not re.search(r"\b(?:ind(?:ex|ices)|ids?|labels?|tokens?)\b", before):
                     continue
                 value += 1  # indices begin at 0
             view.taken.update((at, int(zero["first"])))

@@ -19,6 +19,8 @@ _INTERVAL, _MEASURED, _WINDOW, _COUNTED, _MOVED, _OFFSET, _IS_TOLD = (
     pattern(name)
     for name in ("before_interval", "measured", "window_noun", "counted", "before_moved", "before_offset", "is_shape")
 )
+_RELATIVE, _RETURNED, _IS_RETURNED = (pattern(name) for name in ("relative", "returned", "is_returned"))
+_MEASURED_ONLY = pattern("measured_only")
 _SUPPOSED, _VIEW_OF = pattern("supposed"), pattern("view_of")
 _REARRANGED, _EXCLUSIVE, _ENDS, _GIVING = (pattern(name) for name in ("rearranged", "exclusive", "ends", "giving"))
 _OF_THREADS = re.compile(r"\b(?:threads?|grid|launch|tiles?|tiling|cuda|kernel)\b")
@@ -36,7 +38,7 @@ def judge_tuples(view: View) -> Iterator[Claim]:
         numbers, before = item.value, view.before(at, 60)
         assert isinstance(numbers, tuple)
         view.taken.add(at)
-        if _GEOMETRY.search(before) or _SUPPOSED.search(before):
+        if _GEOMETRY.search(before) or _SUPPOSED.search(before) or _MEASURED_ONLY.match(view.after(at, 24)):
             yield unchecked(ClaimKind.GEOMETRY, item.text)
         elif _STRIDES.search(before):
             yield _strides(view, at, numbers)
@@ -97,7 +99,11 @@ def _products(view: View) -> Iterator[Claim]:
 
 def _strides(view: View, at: int, numbers: Shape) -> Claim:
     subject = view.subject(at)
-    chosen: Iterable[TensorFact] = subject.mentioned or subject.facts
+    before = [mention for mention in view.mentions if mention.at < at]
+    if before and _RELATIVE.search(view.skeleton[: view.sentence.start(at)]):  # "the result that enters the product"
+        before = before[:1]
+    named = [fact for mention in before for fact in mention.facts]
+    chosen: Iterable[TensorFact] = subject.facts if subject.is_certain else named or view.facts.tensors
     shape = _shape_before(view, at, len(numbers))
     if shape:  # "(64, 32) with strides (1, 64)"
         of_shape = [fact for fact in chosen if fact.shape == shape]
@@ -148,6 +154,9 @@ def _place(view: View, at: int, numbers: Shape) -> Claim:
 def _shape(view: View, at: int, numbers: Shape, text: str) -> Claim:
     facts, subject = view.facts, view.subject(at)
     gives = subject.made and _GIVING.search(view.before(at, 40))  # "the mean drops a dimension, giving (8, 33)"
+    if _RETURNED.search(view.before(at, 80)) or _IS_RETURNED.match(view.after(at, 24)):
+        good = any(fact.shape == numbers for fact in facts.outputs)
+        return judged(ClaimKind.SHAPE, text, good, "not the shape of an output")
     owned = (subject.is_certain and not _VIEW_OF.search(view.before(at, 60))) or bool(gives)
     chosen: Iterable[TensorFact] = (subject.made if gives else subject.facts) if owned else facts.tensors
     shapes = {fact.shape for fact in chosen}

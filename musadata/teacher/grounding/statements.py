@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from musadata.records import Bound
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
-from musadata.teacher.grounding.facts import is_contiguous
+from musadata.teacher.grounding.facts import base_name, is_contiguous
 from musadata.teacher.grounding.lexicon import LEXICON, pattern
 from musadata.teacher.grounding.reading import ItemKind
 
@@ -18,11 +19,20 @@ _ALL, _CONTIGUOUS, _NOT_ASKED, _NO_FLOPS = (
     pattern(name) for name in ("all_of_it", "contiguous", "not_contiguity", "no_flops")
 )
 _OF_BOUNDS = pattern("of_bounds")
-_EXCEPTION = pattern("exception")
+_EXCEPTION, _OF_ERRORS = pattern("exception"), pattern("of_errors")
 _ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
 _ADJACENT = pattern("adjacent")
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
 _OF_SCORES = re.compile(r"\b(?:scales?|scaled|scores?|query|queries)\b")
+
+
+class _Rule(NamedTuple):
+    operator: re.Pattern[str]
+    argument: re.Pattern[str]
+    wrong: re.Pattern[str]
+
+
+_SEMANTICS = [_Rule(**{key: re.compile(words) for key, words in rule.items()}) for rule in LEXICON["semantics"]]
 _BITS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
 
 
@@ -31,6 +41,7 @@ def judge_statements(view: View) -> Iterator[Claim]:
     yield from _dtypes(view)
     yield from _contiguity(view)
     yield from _scale(view)
+    yield from _semantics(view)
     for match in _ADJACENT.finditer(view.skeleton):
         axis, chosen = (-1 if match["unit"] == "row" else -2), view.subject(_item_at(view, match.start())).facts
         near = any(len(fact.shape) >= -axis and fact.stride[axis] == 1 for fact in chosen)
@@ -43,6 +54,21 @@ def judge_statements(view: View) -> Iterator[Claim]:
             yield judged(ClaimKind.OPERATOR, item.text, known, "no such operator was dispatched")
     if (none := _NO_FLOPS.search(view.skeleton)) and not _HYPOTHETICAL.search(view.skeleton):
         yield judged(ClaimKind.FLOPS, none[0], view.facts.trace.flops == 0, f"{view.facts.trace.flops} FLOPs are made")
+
+
+def _semantics(view: View) -> Iterator[Claim]:
+    """ "The norm uses batch statistics": its arguments say whether."""
+    for rule in () if _OF_ERRORS.search(view.skeleton) else _SEMANTICS:
+        match = rule.wrong.search(view.skeleton)
+        if match is None or _NEGATED.search(view.skeleton[: match.start()][-50:]):
+            continue
+        made = [
+            fact for fact in view.facts.tensors if fact.operator and rule.operator.fullmatch(base_name(fact.operator))
+        ]
+        if made and all(rule.argument.search(fact.arguments) for fact in made):
+            yield judged(
+                ClaimKind.ARGUMENT, match[0], False, f"its arguments are {made[0].arguments or 'the defaults'}"
+            )
 
 
 def _scale(view: View) -> Iterator[Claim]:

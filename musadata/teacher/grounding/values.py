@@ -14,6 +14,7 @@ from musadata.teacher.grounding.expressions import evaluate
 from musadata.teacher.grounding.facts import base_name, products, strides_of
 from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, OPERATOR_WORDS, axes_in, pattern
 from musadata.teacher.grounding.quantities import Quantity
+from musadata.teacher.grounding.windows import windows_of
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
 _PER, _EACH_AFTER, _TOTAL = (pattern(name) for name in ("per", "each_after", "total"))
@@ -163,6 +164,8 @@ def _reduced(figure: Figure) -> set[float] | None:
         allowed |= {n for fact in facts.tensors for n in products(fact.shape)} | reduced_by(figure.view, facts.tensors)
     if "divi" in figure.before:
         allowed |= facts.arguments | facts.sizes | {n - 1 for n in allowed}
+    if "pass" in figure.before:  # "three passes over 23040 elements"
+        return None
     if "divi" in figure.before and figure.view.quantity(figure.at).value.denominator != 1:  # by a root
         return None
     if "add" in figure.before and figure.view.quantity(figure.at).value <= _FEW:  # "adds one zero on either side"
@@ -397,8 +400,19 @@ def _intensity(figure: Figure) -> set[float] | None:
 
 
 def _argument(figure: Figure) -> set[float]:
-    name = re.escape(figure.noun.replace(" ", "_"))
-    return set(map(float, figure.facts.argument(figure.facts.tensors, name)))
+    """Values of the argument that the words name; the size of a kernel is that of its weight."""
+    facts, noun = figure.facts, figure.noun.replace(" ", "_")
+    names: str = next((names for words, names in LEXICON["arguments"].items() if noun in words.split()), noun)
+    made = [fact for fact in figure.subject.made if fact.arguments] or facts.tensors
+    kernels = {float(axis.taps) for fact in facts.tensors for axis in windows_of(facts, fact)}
+    for chosen in (made, facts.tensors):
+        words = " ".join({fact.arguments for fact in chosen})
+        values = re.findall(rf"\b(?:{names})=(\[[-0-9., ]+\]|-?[0-9.]+(?:e-?[0-9]+)?)(?![\w])", words)
+        found = {float(number) for value in values for number in re.findall(r"-?[0-9.]+(?:e-?[0-9]+)?", value)}
+        found |= kernels if "kernel" in noun else set()
+        if found:
+            return found | {-value for value in found}  # "a kernel-size-1 convolution"
+    return set()
 
 
 ALLOWED: dict[str, tuple[ClaimKind, Callable[[Figure], set[float] | None], str]] = {

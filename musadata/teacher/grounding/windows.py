@@ -18,6 +18,7 @@ _OF_WINDOWS, _TAPS, _AT_EDGE, _WHOLE, _RESULT, _READS, _ALL_READ = (
     pattern(name)
     for name in ("of_windows", "taps", "at_edge", "whole_window", "result_index", "reads_inputs", "all_read")
 )
+_PATCH = pattern("patch")
 _MOST_RESULTS = 4096
 
 
@@ -92,6 +93,7 @@ def judge_windows(view: View) -> Iterator[Claim]:
     if not chosen:
         return
     axes = {axis for windows in chosen for axis in windows if axis.results <= _MOST_RESULTS}
+    yield from _patches(view, chosen)
     yield from _counts(view, chosen)
     yield from _reads(view, axes)
     yield from _ranges(view, axes)
@@ -121,6 +123,18 @@ def _counts(view: View, chosen: Iterable[tuple[Window, ...]]) -> Iterator[Claim]
             holds = quantity.is_near(0) or any(quantity.is_near(n) for n in allowed | sides)
             view.taken.add(at)
             yield judged(ClaimKind.COUNT, view.words(at), holds, "not how many inputs of a window exist")
+
+
+def _patches(view: View, chosen: Iterable[tuple[Window, ...]]) -> Iterator[Claim]:
+    """ "A 16 × 16 tile needs a patch of 18 × 18 inputs"."""
+    for match in _PATCH.finditer(view.skeleton):
+        tile, at = view.quantity(int(match["tile"])).factors, int(match["patch"])
+        patch = view.quantity(at).factors
+        if len(tile) == len(patch) == 2:
+            sizes = {tuple(axis.reads(n - 1)[-1] - axis.reads(0)[0] + 1 for n, axis in zip(tile, windows, strict=False))
+                     for windows in chosen if len(windows) == 2}  # fmt: skip
+            view.taken.add(at)
+            yield judged(ClaimKind.SHAPE, view.words(at), patch in sizes, "not the inputs of such a tile")
 
 
 def _reads(view: View, axes: Iterable[Window]) -> Iterator[Claim]:
