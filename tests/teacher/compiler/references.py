@@ -73,6 +73,11 @@ FIXTURES = {
         two(tensor(2, 4, 9, 10), tensor(1, 4, 12, 7)),
         "self.c = nn.Conv2d(4, 64, 3, stride=2, padding=1)",
     ),
+    "wide 3-D convolution": Fixture(
+        "return self.c(x)",
+        two(tensor(2, 3, 5, 6, 4), tensor(1, 3, 4, 5, 7)),
+        "self.c = nn.Conv3d(3, 64, (2, 3, 3), padding=(0, 1, 1))",
+    ),
     "pointwise convolution": Fixture("return self.c(x)", IMAGES, "self.c = nn.Conv2d(6, 64, 1)"),
     "gelu": Fixture("return F.gelu(x)", ROWS),
     "chain": Fixture("return torch.tanh(torch.relu(x) * 2.0 + 1) / (1 + x.abs())", ROWS),

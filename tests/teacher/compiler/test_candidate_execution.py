@@ -1,5 +1,6 @@
 """Candidates are really compiled, executed and judged by the verifier."""
 
+from itertools import product
 from random import Random
 
 import pytest
@@ -71,10 +72,13 @@ def test_a_candidate_refuses_sizes_on_the_other_side_of_a_branch(graph_of, verif
     assert "the kernels are written for rows <= 100" in verdict.feedback
 
 
-@pytest.mark.parametrize("size", [96, 4096])
 @pytest.mark.parametrize(
-    "name",
-    ["matrix product", "product of turned matrices", "part of rows", "wide convolution", "pointwise convolution"],
+    ("name", "size"),
+    [
+        *product(("matrix product", "product of turned matrices", "part of rows"), (96, 4096)),
+        *product(("wide convolution", "pointwise convolution"), (12, 4096)),
+        ("wide 3-D convolution", 12),
+    ],
 )
 def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
     graph = graph_of(name)

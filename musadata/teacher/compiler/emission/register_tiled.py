@@ -5,7 +5,8 @@ tile of the output and each thread a rectangle of it in registers, so that a val
 times; while one slice of the operands is multiplied, the next is on its way from global memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,11 +21,21 @@ from musadata.teacher.compiler.emission.tiled import (
     tile_count,
     write_batch,
 )
-from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Size, Variable, divide, of, product
+from musadata.teacher.compiler.ir.index_formulas import (
+    ZERO,
+    Index,
+    Size,
+    Variable,
+    divide,
+    of,
+    product,
+    rename_variables,
+)
 from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
 
+_LONG = 8  # elements side by side: a sector of memory
 _PADDING = 4  # floats at the end of a tile's row, so that threads which write a column reach different banks
 
 
@@ -42,10 +53,23 @@ class TileShape:
     def threads(self) -> int:
         return self.rows // self.thread_rows * (self.cols // self.thread_cols)
 
+    def blocks(self, rows: int, cols: int) -> int:
+        return -(-rows // self.rows) * -(-cols // self.cols)
+
 
 LARGE, MEDIUM = TileShape(128, 128, 16, 8, 8), TileShape(64, 64, 16, 8, 4)
-# The same where some operand is moved element by element, which takes more registers and index arithmetic.
-_ELEMENTWISE = {LARGE: replace(LARGE, depth=8), MEDIUM: replace(MEDIUM, thread_rows=4)}
+_SHAPES = (LARGE, TileShape(64, 128, 8, 8, 8), TileShape(128, 64, 8, 8, 8), MEDIUM)  # the larger, the less traffic
+# The same where some operand is moved element by element, which takes more registers.
+_ELEMENTWISE = {LARGE: replace(LARGE, depth=8)}
+_BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
+_MOST_IDLE = 1.25  # the work of a shape's tiles, beyond that of the shape that fits best
+
+
+def choose_tile(batch: int, rows: int, cols: int) -> TileShape:
+    """The largest tile of which there are enough, and which does not stick out of the result too far."""
+    work = {shape: shape.blocks(rows, cols) * shape.rows * shape.cols for shape in _SHAPES}
+    fitting = [shape for shape in _SHAPES if work[shape] <= _MOST_IDLE * min(work.values())]
+    return next((shape for shape in fitting if batch * shape.blocks(rows, cols) >= _BUSY_BLOCKS), fitting[-1])
 
 
 @dataclass(frozen=True)
@@ -69,7 +93,8 @@ class _Operand:
 
     @cached_property
     def along_depth(self) -> bool:
-        return _walks(self.value, self.inner[-1:]) and not _walks(self.value, self.axes[-1:])
+        """A short walk, such as along a row of a convolution's window, is not worth it."""
+        return _walk(self.value, self.inner) >= _LONG and _walk(self.value, self.axes) < _LONG
 
     @cached_property
     def base(self) -> Index | None:
@@ -111,8 +136,11 @@ class _Operand:
 
     def place(self, tile: TileShape) -> tuple[str, str]:
         """Where in the tile a thread's element i is: (depth, row or column)."""
-        step = f" + i * {tile.threads // self.width(tile)}" if self.steps(tile) > 1 else ""
+        lines = tile.threads // self.width(tile)
+        step = "" if self.steps(tile) == 1 else " + i" if lines == 1 else f" + i * {lines}"
         k = f"{self.side}_k"
+        if lines == 1 and not self.along_depth:
+            return step.removeprefix(" + ") or "0", self.line
         return (k, self.line + step) if self.along_depth else (k + step, self.line)
 
 
@@ -135,10 +163,16 @@ def _strides(offset: Index) -> list[Index] | None:
     return [one for one in found if not any(other != one and divide(one, other)[1] == ZERO for other in found)]
 
 
-def _walks(value: Scalar, axes: Sequence[Variable]) -> bool:
-    """Whether neighbours along the axis are neighbours in memory for some tensor that the value is made from."""
-    offsets = [flatten(list(load.index), list(load.buffer.shape)) for load in value.loads]
-    return any(((axis,), 1) in offset.terms for offset in offsets for axis in axes)
+def _walk(value: Scalar, axes: Sequence[Variable]) -> int:
+    """How many neighbours along the axes are neighbours in memory, for some tensor that the value is made from."""
+    longest = 1
+    for load in value.loads:
+        offset = flatten(list(load.index), list(load.buffer.shape))
+        for first in range(len(axes)):
+            own = axes[first:]
+            if not (offset - _flat(own)).variables & frozenset(own):
+                longest = max(longest, product(v.extent for v in own).constant or _LONG)
+    return longest
 
 
 def emit_register_tiled(
@@ -151,20 +185,11 @@ def emit_register_tiled(
     batch, rows, cols = parts
     own = "tile_row tile_col first_row first_col thread_row thread_col k start next current i j sums left right aligned"
     moved = [f"{side}_{what}" for side in ("left", "right") for what in ("tile", "next", "k", "row", "col")]
+    moved += [f"loaded_{name}" for name in ("tile_row", "tile_col", *(v.name for v in kernel.axes))]
     block = Block([*names_in(kernel, size_names), *(v.name for v in stage.axes), *own.split(), *moved, stage.local])
-    left, right = (
-        _Operand(
-            side,
-            value(stage.index, stage.loops),
-            axes,
-            stage.axes,
-            axes[0].name if len(axes) == 1 else f"tile_{'row' if side == 'left' else 'col'}",
-            count_text(block, axes),
-        )
-        for side, axes, value in (("left", rows, stage.contraction.left), ("right", cols, stage.contraction.right))
-    )
+    left, right = (_operand(block, stage, side, axes) for side, axes in (("left", rows), ("right", cols)))
     if left.base is None or right.base is None:
-        tile = _ELEMENTWISE[tile]
+        tile = _ELEMENTWISE.get(tile, tile)
     row_block, col_block = longest_first(rows_hint, cols_hint)
     _write_positions(block, tile, (left, right), row_block, col_block)
     write_batch(block, batch)
@@ -178,13 +203,31 @@ def emit_register_tiled(
     block.write()
     _write_slices(block, tile, (left, right), stage)
     block.write()
-    _write_results(block, kernel, stage, tile, (left, right))
+    _write_results(block, kernel, stage, tile, rows, cols)
     blocks = [tile_count(right.count, tile.cols), tile_count(left.count, tile.rows)]
     blocks = blocks[:: -1 if row_block == "blockIdx.x" else 1]
     blocks += [count_text(block, batch)] if batch else []
     setup = (f"const int threads = {tile.threads};", f"const dim3 blocks({', '.join(blocks)});")
     helpers = LOAD_FOUR if moved_in_fours else ""
     return finish(kernel, "register tiles", block, setup, size_names, helpers=helpers, bounds=tile.threads)
+
+
+def _operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, ...]) -> _Operand:
+    """One side. Where a thread brings the same row or column of every slice, its axes are known before the first."""
+    assert stage.contraction is not None
+    value = stage.contraction.left if side == "left" else stage.contraction.right
+    name, count = _flat_name(side, axes), count_text(block, axes)
+    operand = _Operand(side, value(stage.index, stage.loops), axes, stage.axes, name, count)
+    if operand.along_depth:
+        return operand
+    loaded = {axis: Variable(f"loaded_{axis.name}", axis.extent) for axis in axes}
+    index = tuple(rename_variables(formula, loaded) for formula in stage.index)
+    value_loaded = value(index, stage.loops)
+    return replace(operand, value=value_loaded, axes=tuple(loaded.values()), axis=f"loaded_{name}")
+
+
+def _flat_name(side: str, axes: tuple[Variable, ...]) -> str:
+    return axes[0].name if len(axes) == 1 else f"tile_{'row' if side == 'left' else 'col'}"
 
 
 def _alignment(block: Block, operands: Sequence[_Operand]) -> str:
@@ -214,14 +257,23 @@ def _write_positions(
     block.write(f"const {INDEX} thread_col = (threadIdx.x / 32 % {across} * 8 + threadIdx.x % 8) * 4;")
     for operand in operands:
         k, width = f"{operand.side}_k", operand.width(tile)
-        inner, outer = (k, operand.line) if operand.along_depth else (operand.line, k)
         four = " * 4" if operand.base is not None else ""
+        if width == tile.threads and not operand.along_depth:
+            block.write(f"const {INDEX} {operand.line} = threadIdx.x{four};")
+            continue
+        inner, outer = (k, operand.line) if operand.along_depth else (operand.line, k)
         block.write(f"const {INDEX} {inner} = threadIdx.x % {width}{four}, {outer} = threadIdx.x / {width};")
 
 
 def _write_slices(block: Block, tile: TileShape, operands: Sequence[_Operand], stage: Reduce) -> None:
     """The loop over the slices: fetch the next, multiply the current one, put the next away."""
     depth = count_text(block, stage.axes)
+    fixed = [operand for operand in operands if not operand.along_depth]
+    for operand in fixed:
+        block.write(f"const {INDEX} {operand.axis} = {operand.first} + {operand.line};")
+        if len(operand.axes) > 1:
+            block.printer.positions[_flat(operand.axes)] = operand.axis
+    head = len(block.lines)
     with block.scope(f"for ({INDEX} start = -{tile.depth}, current = 1; start < {depth}; start += {tile.depth})"):
         block.write(f"const {INDEX} next = start + {tile.depth};")
         with block.scope(f"if (next < {depth})"):
@@ -234,6 +286,7 @@ def _write_slices(block: Block, tile: TileShape, operands: Sequence[_Operand], s
                 _put_away(block, tile, operand)
         block.write("__syncthreads();  // the next slice is complete, and nobody reads the last one any more")
         block.write("current ^= 1;")
+    decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
 
 
 def _fetch(block: Block, tile: TileShape, operand: _Operand, depth: str) -> None:
@@ -243,7 +296,8 @@ def _fetch(block: Block, tile: TileShape, operand: _Operand, depth: str) -> None
     target = f"{operand.side}_next[i]"
     block.write("#pragma unroll")
     with block.scope(f"for (int i = 0; i < {operand.steps(tile)}; ++i)"):
-        block.write(f"const {INDEX} {operand.axis} = {operand.first} + {line};")
+        if operand.along_depth:
+            block.write(f"const {INDEX} {operand.axis} = {operand.first} + {line};")
         block.write(f"const {INDEX} {flat} = next + {k};")
         for axes, name in ((operand.axes, operand.axis), (operand.inner, flat)):
             if len(axes) > 1:
@@ -255,7 +309,7 @@ def _fetch(block: Block, tile: TileShape, operand: _Operand, depth: str) -> None
         with block.scope(f"if ({operand.axis} < {operand.count} && {flat} < {depth})"):
             head = len(block.lines)
             block.write(f"{target} = {block.value(operand.value)};")
-            decode_used(block, head, (operand.axis, operand.axes), (flat, operand.inner))
+            decode_used(block, head, *_decoded(operand, flat))
 
 
 def _fetch_four(block: Block, operand: _Operand, target: str, flat: str, depth: str) -> None:
@@ -269,7 +323,12 @@ def _fetch_four(block: Block, operand: _Operand, target: str, flat: str, depth: 
     )
     head = len(block.lines)
     block.write(f"{target} = load_four({source}, {inside} ? {end} - {at} : 0, aligned);")
-    decode_used(block, head, (operand.axis, operand.axes), (flat, operand.inner))
+    decode_used(block, head, *_decoded(operand, flat))
+
+
+def _decoded(operand: _Operand, flat: str) -> list[tuple[str, tuple[Variable, ...]]]:
+    """The flat positions that change from slice to slice, and their axes."""
+    return [*([(operand.axis, operand.axes)] if operand.along_depth else []), (flat, operand.inner)]
 
 
 def _put_away(block: Block, tile: TileShape, operand: _Operand) -> None:
@@ -308,26 +367,39 @@ def _multiply(block: Block, tile: TileShape) -> None:
 
 
 def _write_results(
-    block: Block, kernel: Kernel, stage: Reduce, tile: TileShape, operands: tuple[_Operand, _Operand]
+    block: Block,
+    kernel: Kernel,
+    stage: Reduce,
+    tile: TileShape,
+    rows: tuple[Variable, ...],
+    cols: tuple[Variable, ...],
 ) -> None:
-    left, right = operands
-    loops = (("i", left, "row", tile.thread_rows, tile.rows), ("j", right, "col", tile.thread_cols, tile.cols))
-    for counter, operand, line, share, extent in loops:
-        block.write("#pragma unroll")
-        block.write(f"for (int {counter} = 0; {counter} < {share}; ++{counter}) {{")
-        block.depth += 1
-        place = f"thread_{line}{_part(counter, share, extent)}"
-        block.write(f"const {INDEX} {operand.axis} = first_{line} + {place};")
-        if len(operand.axes) > 1:
-            block.printer.positions[_flat(operand.axes)] = operand.axis
-    block.printer.rename = {stage.local: "sums[i][j]"}
-    with block.scope(f"if ({left.axis} < {left.count} && {right.axis} < {right.count})"):
+    sides = [
+        ("i", _flat_name("left", rows), rows, "row", tile.thread_rows, tile.rows),
+        ("j", _flat_name("right", cols), cols, "col", tile.thread_cols, tile.cols),
+    ]
+    outer, inner = sides if len(rows) > len(cols) else sides[::-1]  # what takes divisions is worked out less often
+    with _result_loop(block, outer):
         head = len(block.lines)
-        if stage.buffer is not None:
-            block.write(f"{stage.buffer.name}[{block.printer.offset(stage.buffer, stage.index)}] = sums[i][j];")
-        for store in kernel.stores:
-            write_store(block, store)
-        decode_used(block, head, (left.axis, left.axes), (right.axis, right.axes))
-    for _ in loops:
-        block.depth -= 1
-        block.write("}")
+        with _result_loop(block, inner):
+            place = len(block.lines)
+            block.printer.rename = {stage.local: "sums[i][j]"}
+            if stage.buffer is not None:
+                block.write(f"{stage.buffer.name}[{block.printer.offset(stage.buffer, stage.index)}] = sums[i][j];")
+            for store in kernel.stores:
+                write_store(block, store)
+            decode_used(block, place, (inner[1], inner[2]))
+        decode_used(block, head, (outer[1], outer[2]))
+
+
+@contextmanager
+def _result_loop(block: Block, side: tuple[str, str, tuple[Variable, ...], str, int, int]) -> Iterator[None]:
+    """A loop over a thread's rows or columns, as far as they are inside of the result."""
+    counter, flat, axes, line, share, extent = side
+    block.write("#pragma unroll")
+    with block.scope(f"for (int {counter} = 0; {counter} < {share}; ++{counter})"):
+        block.write(f"const {INDEX} {flat} = first_{line} + thread_{line}{_part(counter, share, extent)};")
+        block.write(f"if ({flat} >= {count_text(block, axes)}) continue;")
+        if len(axes) > 1:
+            block.printer.positions[_flat(axes)] = flat
+        yield

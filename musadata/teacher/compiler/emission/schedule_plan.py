@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.emission import pointwise, register_tiled, rowwise, scan, tiled
 from musadata.teacher.compiler.emission.launch import EmittedKernel
-from musadata.teacher.compiler.emission.register_tiled import LARGE, MEDIUM
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
@@ -14,7 +13,6 @@ FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is 
 MANY_ROWS = 1 << 14  # threads that go along rows side by side keep a GPU busy
 SHORT_SUM = 256  # ... unless what a team adds up is long
 MOST_BLOCKS = 65_535  # of a grid along y and z
-BUSY_BLOCKS = 128  # with fewer large tiles most of a GPU is idle
 FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
 MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
 ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it is read again
@@ -100,10 +98,9 @@ def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str
     side = min(rows, cols)
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
-    if plan.tile == "registers" and stage.dtype == "float32" and side >= MEDIUM.rows:
-        blocks = batch * -(-rows // LARGE.rows) * -(-cols // LARGE.cols)
-        large = side >= LARGE.rows and blocks >= BUSY_BLOCKS
-        return register_tiled.emit_register_tiled(kernel, size_names, LARGE if large else MEDIUM, rows, cols)
+    if plan.tile == "registers" and stage.dtype == "float32" and side >= register_tiled.MEDIUM.rows:
+        tile = register_tiled.choose_tile(batch, rows, cols)
+        return register_tiled.emit_register_tiled(kernel, size_names, tile, rows, cols)
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
-from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, divide
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, divide, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import (
     KERNEL_AXES,
@@ -18,6 +18,7 @@ from musadata.teacher.compiler.ir.scalar import Compare, Scalar, cast, guarded, 
 from musadata.teacher.compiler.lowering.reduction import norm_kind, raised, rooted
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, rule
 
+_OWN_PRODUCT = 64  # positions of an image: with fewer, the images of a pointwise convolution share a product
 MOST_INLINE = 3  # operands of a matrix product that cost more are kept in memory
 
 
@@ -166,15 +167,22 @@ class _Convolution:
         self.group_inputs = divide(source.shape[1], self.groups)[0]
 
     def reduce(self, name: str) -> Value:
-        tiled = self.groups == ONE and self.rank <= 2
+        batch = (0,) if self._is_pointwise else ()
         return self.c.program.reduce(
             name,
             TensorType(self.c.type.shape, self.c.dtype),
             ("n", "oc", *SPATIAL_AXES[self.rank]),
             Reduction("sum", fixed((self.group_inputs, *self.weight.shape[2:])), ("ic", *KERNEL_AXES[self.rank])),
             self._guarded_product,
-            Contraction((), (1,), self._weight_at, self._source_at) if tiled else None,
+            Contraction(batch, (1,), self._weight_at, self._source_at) if self.groups == ONE else None,
         )
+
+    @property
+    def _is_pointwise(self) -> bool:
+        """Whether it is a matrix product for each image, over enough positions to be one of its own."""
+        steps = {*self.weight.shape[2:], *self.stride}
+        positions = product(self.source.shape[2:]).constant
+        return steps == {ONE} and set(self.padding) == {ZERO} and (positions is None or positions >= _OWN_PRODUCT)
 
     def _group(self, axes: Indices) -> Index:
         if self.groups == ONE:

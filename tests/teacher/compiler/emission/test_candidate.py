@@ -112,8 +112,24 @@ def test_large_products_keep_their_sums_in_registers_and_small_ones_do_not(graph
 
 def test_rows_move_as_float4_only_where_every_row_can_be_aligned(graph_of):
     sizes = dict.fromkeys(("batch", "height", "width"), 64)
-    assert "load_four(" in build_candidate(graph_of("wide convolution"), PLANS[0], sizes).source  # 36 weights a row
-    assert "load_four(" not in build_candidate(graph_of("pointwise convolution"), PLANS[0], sizes).source  # 6
+    assert "load_four(c_weight" in build_candidate(graph_of("wide convolution"), PLANS[0], sizes).source  # 36 a row
+    assert "load_four(c_weight" not in build_candidate(graph_of("pointwise convolution"), PLANS[0], sizes).source  # 6
+
+
+def test_a_pointwise_convolution_is_a_product_for_each_image(graph_of):
+    sizes = dict.fromkeys(("batch", "height", "width"), 64)
+    source = build_candidate(graph_of("pointwise convolution"), PLANS[0], sizes).source
+    assert "const int n = blockIdx.z;" in source
+    assert "load_four(x" in source
+    assert " / (height * width)" not in source
+
+
+def test_a_convolution_finds_the_place_of_a_column_once_and_not_for_each_slice(graph_of):
+    sizes = dict.fromkeys(("batch", "height", "width"), 64)
+    source = build_candidate(graph_of("wide convolution"), PLANS[0], sizes).source
+    before, slices = source.split("for (int start", 1)
+    assert "const int loaded_n = " in before
+    assert " % height" not in slices.split("#pragma unroll\n    for (int j")[0]
 
 
 def test_a_fused_product_stores_its_result_with_bias_and_activation(graph_of):
