@@ -1,4 +1,4 @@
-"""The device functions of a candidate as statements whose tokens do not depend on comments, layout or qualifiers.
+"""The device functions of a candidate as statements that do not depend on comments, layout or qualifiers.
 
 A lexer of regular expressions reads them: a parser would take longer than the whole selection may (tree-sitter-cuda
 needs 0.5 ms for a program of 4 KB).
@@ -6,21 +6,14 @@ needs 0.5 ms for a program of 4 KB).
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import lru_cache
 
-import yaml
-
+from musadata.sampling.statements import Assignment, Statement, Tokens, marks_of, read_statements, read_tokens
 from musadata.syntax import parse
 
-Statement = tuple[str, ...]
-WORDS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("kernel_words.yaml").read_text(encoding="utf-8"))
-
 _NOISE = re.compile(r"/(?:/[^\n]*|\*.*?\*/)|\"(?:\\.|[^\"\\\n])*\"|\\\n", re.S)
-_DIRECTIVE = re.compile(r"^[ \t]*#.*$", re.M)
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
+_DIRECTIVE = re.compile(r"#(?<!'#)[ \t]*(?:define[ \t]+(\w+))?.*")  # which no quoted sign begins
 _NAMED_TYPES = {
     **{word: re.compile(rf"{word}\s+(\w+)") for word in ("struct", "class", "using", "namespace")},
     "typedef": re.compile(r"typedef\s[^;{}]*?(\w+)\s*;"),
@@ -31,32 +24,25 @@ _TEMPLATE_VALUE = re.compile(r"(?<!typename)(?<!class)\s(\w+)\s*(?:=[^,]*)?(?:,|
 _TEMPLATE_TYPE = re.compile(r"\b(?:typename|class)\s+(\w+)")
 _NAME_OF = re.compile(r"(\w+)\s*\(")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\([^)]*\)")
-_TOKEN = re.compile(  # the most frequent ones first
-    r"[A-Za-z_]\w*|[;,(){}\[\]]|\.\s*[A-Za-z_]\w*|->\s*\w+|\.?\d[\w.]*(?:(?<=[eE])[-+]\d+f?)?"
-    r"|<<=|>>=|[-+*/%&|^<>=!]=|&&|\|\||<<|>>|\+\+|--|::|[^\s\w]"
-)
-_QUALIFIERS, _TYPES = (frozenset(WORDS[key].split()) for key in ("qualifiers", "types"))
-_CONTROL = frozenset({"if", "for", "while", "switch"})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Function:
     """A device function: its name, whether it is a kernel, its parameters and the statements of its body.
 
-    `statements` hold tokens without qualifiers and declared types. `constants` are the names that stand for numbers,
-    `types` those that stand for types.
+    `constants` are the names that stand for numbers, `types` those that stand for types. `tokens` are those of its
+    statements, `assignments` what they assign, equal ones once, and `marks` what all tokens show.
     """
 
     name: str
     is_kernel: bool
-    header: Statement
+    header: Tokens
     statements: tuple[Statement, ...]
     constants: frozenset[str]
     types: frozenset[str]
-
-    @cached_property
-    def tokens(self) -> frozenset[str]:
-        return frozenset().union(*self.statements)
+    tokens: frozenset[str]
+    assignments: tuple[Assignment, ...]
+    marks: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -100,7 +86,7 @@ def read_device_code(code: str) -> DeviceCode:
     code = _NOISE.sub(" ", code)
     constants = set(_CONSTANT.findall(code))
     if "#" in code:
-        constants.update(_DEFINED.findall(code))
+        constants.update(filter(None, _DIRECTIVE.findall(code)))
         code = _DIRECTIVE.sub("", code)
     types = {name for word, pattern in _NAMED_TYPES.items() if word in code for name in pattern.findall(code)}
     fixed, named = frozenset(constants), frozenset(types)
@@ -151,77 +137,17 @@ def _read_function(before: str, header: str, body: str, constants: frozenset[str
     types = types | {name for parameters in templates for name in _TEMPLATE_TYPE.findall(parameters)}
     header = _BOUNDS.sub("", header) if "__launch_bounds__" in header else header
     named = _NAME_OF.search(header)
+    parameters = tuple(read_tokens(header, named.end() - 1 if named else 0))
+    statements = tuple(read_statements(body))
+    tokens = frozenset().union(*(statement.tokens for statement in statements))
     return Function(
         name=named.group(1) if named else "",
         is_kernel="__global__" in header,
-        header=tuple(
-            token for token in _TOKEN.findall(header, named.end() - 1 if named else 0) if token not in _QUALIFIERS
-        ),
-        statements=tuple(_statements(_words(body))),
+        header=parameters,
+        statements=statements,
         constants=frozenset(constants | values - types),
         types=frozenset(types),
+        tokens=tokens,
+        assignments=tuple({one.tokens: one.assignment for one in statements if one.assignment}.values()),
+        marks=frozenset().union(*map(marks_of, tokens.union(parameters))),
     )
-
-
-def _words(text: str) -> list[str]:
-    return [token for token in _TOKEN.findall(text) if token not in _QUALIFIERS]
-
-
-def _statements(tokens: list[str]) -> Iterator[Statement]:
-    """Cut at semicolons, braces, commas between declarations, and after the head of a control statement.
-
-    So braces around a single statement do not matter. Declared types are left out.
-    """
-    current: list[str] = []
-    depth = control = 0  # of parentheses; the depth at which a head ends, or 0
-    following = tokens[1:]
-    following.append(";")
-    for token, after in zip(tokens, following, strict=False):
-        if token in _MARKS:
-            if token == "(":
-                depth += 1
-                if not control and current and current[-1] in _CONTROL:
-                    control = depth
-            elif token == ")":
-                depth -= 1
-                if control and depth < control:
-                    control = 0
-                    current.append(token)
-                    yield _in_one_form(current)
-                    current = []
-                    continue
-            elif token == ",":
-                if depth > control or not (after[0].isalpha() or after[0] == "_"):
-                    current.append(token)
-                    continue
-                yield from (_in_one_form(current),) if current else ()
-                current = []
-                continue
-            else:
-                if current:
-                    yield _in_one_form(current)
-                current = []
-                continue
-        elif token in _TYPES and (after[0].isalpha() or after[0] == "_"):
-            continue
-        if token[0] in ".-":
-            token = "".join(token.split())
-            if current and current[-1] in _BUILT_IN:
-                current[-1] += "_" + token[1:]  # one token, since another axis is another value
-                continue
-        current.append(token)
-    if current:
-        yield _in_one_form(current)
-
-
-_BUILT_IN = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
-_MARKS = frozenset({"(", ")", ",", ";", "{", "}", "else", "do"})
-
-
-def _in_one_form(tokens: list[str]) -> Statement:
-    """`++i`, `i++` and `i += 1` alike."""
-    if tokens[0] in ("++", "--") and len(tokens) > 1:
-        tokens = [*tokens[1:2], tokens[0], *tokens[2:]]
-    elif len(tokens) > 2 and tokens[2] == "1" and tokens[1] in ("+=", "-="):
-        tokens = [tokens[0], tokens[1][0] * 2, *tokens[3:]]
-    return tuple(tokens)

@@ -5,20 +5,16 @@ and memory features, and by the statements of their device code.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
-
-import yaml
 
 from musadata.sampling.algorithms import name_algorithm, observe
 from musadata.sampling.device_code import Function, cuda_sources, read_device_code
+from musadata.sampling.statements import TECHNIQUES, Tokens
 from musadata.sampling.value_flow import Flow, follow_values
 
-_TECHNIQUES = yaml.safe_load(Path(__file__).with_name("techniques.yaml").read_text(encoding="utf-8"))
-_BY_TOKEN = {name: re.compile(pattern) for name, pattern in _TECHNIQUES["tokens"].items()}
-_SOFT = frozenset(_TECHNIQUES["others"])
+_BY_TOKEN, _SOFT = frozenset(TECHNIQUES["tokens"]), frozenset(TECHNIQUES["others"])
 _LAUNCH = re.compile(r"<<<\s*([^;]*?)>>>", re.S)
 _GRID = re.compile(r"dim3\s+(\w+)\s*\(([\s\d,]+)\)")
 _SIZE = re.compile(r"int\s+(\w+)\s*=\s*(\d+)\s*;")
@@ -88,24 +84,21 @@ def describe_structure(source: str) -> Structure:
 
 
 def _techniques(functions: list[Function], flows: list[Flow], code: str) -> set[str]:
-    tokens = set().union(*(flow.roles for flow in flows), *(function.header for function in functions))
-    found = set().union(*map(_features_of, tokens))
-    for name, texts in _TECHNIQUES["texts"].items():
-        if any(text in code for text in texts) and any(text in _COMMENT.sub(" ", code) for text in texts):
-            found.add(name)
+    found = {mark for one in functions for mark in one.marks} & _BY_TOKEN
+    uncommented = ""
+    for name, texts in TECHNIQUES["texts"].items():
+        if any(text in code for text in texts):
+            uncommented = uncommented or _COMMENT.sub(" ", code)
+            if any(text in uncommented for text in texts):
+                found.add(name)
     if any(flow.parallel for flow in flows):
         found.add("grid-stride")
-    if any("__shared__" in statement and _is_padded(statement) for one in functions for statement in one.statements):
+    if any("__shared__" in one.tokens and _is_padded(one.tokens) for each in functions for one in each.statements):
         found.add("padded-shared")
     return found
 
 
-@lru_cache(maxsize=1 << 14)  # few distinct tokens make up all programs
-def _features_of(token: str) -> frozenset[str]:
-    return frozenset(name for name, pattern in _BY_TOKEN.items() if pattern.fullmatch(token))
-
-
-def _is_padded(declaration: Sequence[str]) -> bool:
+def _is_padded(declaration: Tokens) -> bool:
     """Whether the rows of a shared array are longer than a power of two, so that columns do not share a bank."""
     if declaration.count("[") < 2:
         return False
@@ -114,7 +107,7 @@ def _is_padded(declaration: Sequence[str]) -> bool:
 
 
 def _count_buffers(source: str) -> int:
-    return sum(map(source.count, _TECHNIQUES["allocations"]))
+    return sum(map(source.count, TECHNIQUES["allocations"]))
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
@@ -131,24 +124,23 @@ def _called(function: Function, flow: Flow, by_name: dict[str, tuple[Function, F
     """A kernel and the device functions that it calls, also through others."""
     found, parts, pending = {function.name}, [(function, flow)], [function]
     while pending:
-        for statement in pending.pop().statements:
-            for token in statement:
-                if token in by_name and token not in found:
-                    found.add(token)
-                    parts.append(by_name[token])
-                    pending.append(by_name[token][0])
+        for name in by_name.keys() & pending.pop().tokens - found:
+            found.add(name)
+            parts.append(by_name[name])
+            pending.append(by_name[name][0])
     return parts
 
 
 def _shingles(functions: list[Function], flows: list[Flow]) -> frozenset[int]:
     """Runs of tokens within sorted statements: neither their order nor that of functions matters."""
-    lines = {
-        " ".join(map(flow.roles.__getitem__, statement))
-        for function, flow in zip(functions, flows, strict=True)
-        for statement in function.statements
-        if flow.assignments.get(statement, ("",))[0] not in flow.fixed
-    }
-    tokens = " ; ".join(sorted(lines)).split()
+    lines = {}
+    for function, flow in zip(functions, flows, strict=True):
+        roles, fixed = flow.roles, flow.fixed
+        for statement in function.statements:
+            if statement.target not in fixed:
+                line = [roles[token] for token in statement.tokens]
+                lines[" ".join(line)] = line
+    tokens = [token for line in sorted(lines) for token in (*lines[line], ";")][:-1]
     runs = zip(*(tokens[start:] for start in range(_SHINGLE)), strict=False)
     return frozenset(map(hash, runs)) or frozenset(map(hash, tokens))
 

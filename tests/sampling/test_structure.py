@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musadata.sampling.device_code import _read_function
 from musadata.sampling.diversity import BEYOND_KEEP, NEW_ALGORITHM, SAME, choose_diverse
+from musadata.sampling.statements import _read_piece
 from musadata.sampling.structure import describe_structure, distance, is_near_identical
 from musadata.training_config import KeepBy
 
@@ -123,6 +125,26 @@ def test_order_of_independent_statements_does_not_matter(lines):
 def test_ways_to_write_the_same_are_the_same(one, other):
     one, other = (kernel(f"{INDEX} {body}") for body in (one, other))
     assert distance(describe_structure(one), describe_structure(other)) == 0
+
+
+@given(
+    st.lists(st.sampled_from(["for (int j = 0; j < n; j++) {", "j < n;", "j++) {", "y[j] = x[j];", "}", "if (n", ")"]))
+)
+@settings(max_examples=50)
+def test_a_structure_does_not_depend_on_what_was_read_before(lines):
+    first, loop = kernel(" ".join(lines)), kernel("for (int j = 0; j < n; j++) { y[j] = x[j]; }")
+    one, other = describe_structure.__wrapped__(first), describe_structure.__wrapped__(loop)
+    _read_piece.cache_clear()
+    _read_function.cache_clear()
+    assert (other, one) == (describe_structure.__wrapped__(loop), describe_structure.__wrapped__(first))
+
+
+def test_directives_are_not_statements_and_a_number_sign_in_quotes_is_no_directive():
+    plain = kernel(f"{INDEX} y[i] = 4 * x[i];")
+    macro = "  #  define TWICE(v) \\\n  (2 * (v))\n#define FOUR 4\n" + plain.replace("4 *", "FOUR *")
+    assert describe_structure(macro) == describe_structure(plain)
+    quoted, other = (kernel(f"{INDEX} if (x[i] == '{sign}') y[i] = 0;") for sign in "#%")
+    assert len(describe_structure(quoted).shingles) == len(describe_structure(other).shingles)
 
 
 def test_swapped_indices_are_another_structure():
