@@ -110,7 +110,10 @@ def _by_position(source: str) -> str:
 def _runs(source: str, attempt: Attempt) -> bool:
     """Whether an attempt works in a new namespace with the module's own parameter initialization."""
     runner = AttemptRunner(source, 1)
-    runner.load()
+    try:
+        runner.load()
+    except Exception:
+        return False
     return runner.attempt(attempt).ok
 
 

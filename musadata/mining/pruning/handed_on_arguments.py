@@ -1,6 +1,6 @@
 """Removing `device` and `dtype` from calls that only pass them on: a reference never sets them.
 
-`slicing.device_arguments` does the same for torch's own `factory_kwargs` before anything runs. This variant is not
+`slicing.machine_ties` does the same for torch's own `factory_kwargs` before anything runs. This variant is not
 always correct, so its result is kept only if the outputs are bit-identical.
 """
 

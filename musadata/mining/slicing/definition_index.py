@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from musadata.mining.slicing.dotted_names import dotted_name
 from musadata.mining.slicing.parsing import (
@@ -66,7 +66,7 @@ class PackageIndex:
         self._paths |= self._stand_ins.keys() | set(dependencies.paths())
         self._cache: OrderedDict[str, ParsedModule | None] = OrderedDict()
         self._cached = 0
-        self._folders = {path.rsplit("/", 1)[0] for path in self._paths if "/" in path}
+        self._folders = {str(folder) for path in self._paths for folder in PurePosixPath(path).parents}
 
     def module(self, name: str) -> ParsedModule | None:
         """The module with this dotted name (its place in the tree), or None."""

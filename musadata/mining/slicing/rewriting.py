@@ -13,16 +13,24 @@ import libcst.matchers as m
 
 from musadata.mining.slicing.class_slicing import Piece, Slice
 from musadata.mining.slicing.decorators import DROPPED_DECORATORS
-from musadata.mining.slicing.device_arguments import drop_cuda, drop_placement, has_placement, uses_placement
 from musadata.mining.slicing.einops import LAYERS, Untranslatable, translate_call, translate_layer
 from musadata.mining.slicing.known_conditions import known_answer
 from musadata.mining.slicing.line_joining import join_signature
+from musadata.mining.slicing.machine_ties import (
+    DOWNLOADING,
+    drop_cuda,
+    drop_placement,
+    drop_weights,
+    has_placement,
+    uses_placement,
+)
 from musadata.mining.slicing.members import first_sentence, is_docstring
 from musadata.mining.slicing.naming import sort_imports
 from musadata.mining.slicing.parsing import DROPPED_CALLS, Import, ParsedModule
 from musadata.mining.slicing.renaming import dotted_name, rename_text
 
 PLAIN_TYPES = frozenset(["int", "float", "bool", "str", "None", "tuple", "list", "dict", "torch.Tensor"])
+WEIGHTS = DOWNLOADING | {"load_state_dict"}
 ENDS = m.SimpleStatementLine(body=[m.ZeroOrMore(), m.Return() | m.Raise()])  # what follows it never runs
 DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
 DROPPED_NAME = m.OneOf(*map(m.Name, sorted(DROPPED_CALLS)))
@@ -127,6 +135,7 @@ def _rewrite(
     tidier = _Tidier(dict(flags), keep_fields=keep_fields, registers=registers, pragmas=PRAGMA.search(text) is not None)
     code = tree.visit(tidier).visit(_BaseDropper(*bases)).code if bases[0] else tree.visit(tidier).code
     code = drop_cuda(code) if "cuda" in words else code
+    code = drop_weights(code) if words & WEIGHTS else code
     return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
 

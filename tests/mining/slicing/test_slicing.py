@@ -525,3 +525,40 @@ def test_custom_kernels_of_a_module_called_cuda_are_no_placement():
     code = "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
     code += "        with torch.cuda.amp.autocast(enabled=False):\n            return x + 1\n"
     assert "torch.cuda.amp.autocast(enabled=False)" in cut({"net.py": code}, "net.py", "Net")
+
+
+def test_a_reference_draws_its_own_weights():
+    code = """
+from torch import nn
+from torch.hub import load_state_dict_from_url
+
+class Net(nn.Module):
+    def __init__(self, pretrained=True):
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+        self.second = nn.Linear(3, 3)
+        self.second.load_state_dict(self.first.state_dict())
+        if pretrained:
+            self.first.load_state_dict(load_state_dict_from_url("https://example.org/x.pth"))
+            state = load_state_dict_from_url("https://example.org/x.pth")
+            self.load_state_dict({name: value for name, value in state.items()}, strict=False)
+
+    def forward(self, x):
+        return self.second(self.first(x))
+"""
+    text = cut({"net.py": code}, "net.py", "Net")
+    assert "example.org" not in text and "self.second.load_state_dict(self.first.state_dict())" in text
+    model = run(text)["Model"]()
+    assert model.first.weight.equal(model.second.weight)
+
+
+def test_a_folder_of_folders_is_a_package():
+    files = {
+        "models/parts/blocks.py": "from torch import nn\n\nclass Block(nn.Linear):\n    pass\n",
+        "models/nets/net.py": (
+            "from torch import nn\nfrom models import parts\nfrom models.parts import blocks\n\n"
+            "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.block = blocks.Block(3, 3)\n\n    def forward(self, x):\n        return self.block(x)\n"
+        ),
+    }
+    assert "class Block(nn.Linear)" in cut(files, "models/nets/net.py", "Net")

@@ -1,4 +1,4 @@
-"""Removing what places tensors and modules on a device: a reference runs where its caller puts it.
+"""Removing what ties code to a machine: a reference runs where its caller puts it, with weights that it draws itself.
 
 Constructors lose their `device` and `dtype` parameters, since a reference never passes them.
 """
@@ -18,6 +18,7 @@ NAMES = (*sorted(PLACED), CARRIER)
 CUDA = re.compile(r"^['\"]cuda(:\d+)?['\"]$")
 TENSOR_TYPE = re.compile(r"^torch\.cuda\.(\w+Tensor)$")
 INDEX = ("torch.cuda.current_device",)
+DOWNLOADING = frozenset({"load_url", "load_state_dict_from_url"})
 NO_DEVICE = cst.Name("None")  # stands for the default device, wherever PyTorch takes a device
 
 
@@ -167,3 +168,31 @@ class _CudaDropper(cst.CSTTransformer):
 
 def _is_no_device(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
+
+
+def loads_weights(node: ast.AST) -> bool:
+    """Whether a statement loads trained weights from elsewhere, not from another module."""
+    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+        return False
+    is_load = isinstance(node.value.func, ast.Attribute) and node.value.func.attr == "load_state_dict"
+    return is_load and ".state_dict(" not in ast.unparse(node)
+
+
+@lru_cache(maxsize=2048)
+def drop_weights(text: str) -> str:
+    """The code without statements that load trained weights; an empty dictionary stands for what is downloaded."""
+    return cst.parse_module(text).visit(_WeightDropper()).code
+
+
+class _WeightDropper(cst.CSTTransformer):
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        name = dotted_name(original_node.func).rpartition(".")[2]
+        return cst.Dict([]) if name in DOWNLOADING else updated_node
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        text = cst.Module([]).code_for_node(original_node.with_changes(leading_lines=[])).strip()
+        if len(original_node.body) == 1 and text.endswith(")") and loads_weights(ast.parse(text).body[0]):
+            return updated_node.with_changes(body=[cst.Pass()])
+        return updated_node
