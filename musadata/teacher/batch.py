@@ -28,6 +28,7 @@ _SETTLE_SECONDS = 5.0  # without another request, then what is there makes a bat
 _POLL_SECONDS = 30.0
 _MOST_KNOWN = 100  # of the service's latest batches, in which requests are looked for
 _MARK = {"made_by": "musadata"}
+_REMEDY_IN_FOLDER = "remove the output file of this batch and make it again, with vLLM's option"
 _ENDED_BADLY = ("failed", "cancelled", "cancelling")
 
 
@@ -218,12 +219,19 @@ class BatchTeacher:
         self.close()
 
     def _read(self, request: Request, line: dict[str, Any]) -> Answer:
-        response = line.get("response") or {}
-        if error := line.get("error"):
+        response, error = line.get("response") or {}, line.get("error")
+        status, body = int(response.get("status_code") or 0), response.get("body")
+        if error and status < 400:  # such as a request that the service has not got to
             raise TryAgain(one_line(error))
         server = self._config.path or self._config.base_url
-        check_status(int(response.get("status_code") or 0), response.get("body"), server, self._config.model)
-        return read_answer(request, response.get("body"), server, self.name)
+        try:
+            check_status(status, body or _unwrapped(error), server, self._config.model)
+        except MusadataError as refusal:
+            if not self._config.path:
+                raise
+            remedy = f"{_REMEDY_IN_FOLDER} --served-model-name {self._config.model}"  # the next run finds these replies
+            raise MusadataError(refusal.what, where=server, remedy=remedy) from refusal
+        return read_answer(request, body, server, self.name)
 
     def _reply_to(self, line: dict[str, Any]) -> dict[str, Any]:
         future: Future[dict[str, Any]] = Future()
@@ -300,6 +308,11 @@ class BatchTeacher:
                     ) from error
                 time.sleep(min(self._poll_s, 2.0**attempt))
         raise AssertionError
+
+
+def _unwrapped(error: Any) -> Any:
+    """vLLM's `run_batch` gives an error within an error, and no body."""
+    return error if isinstance(error, dict) and isinstance(error.get("error"), dict) else {"error": error}
 
 
 def _line_of(request: Request, config: TeacherConfig, tries: int) -> dict[str, Any]:

@@ -140,6 +140,40 @@ def test_a_folder_is_answered_by_whoever_writes_the_other_file(tmp_path):
     assert len(list(tmp_path.glob("*.input.jsonl"))) == 1
 
 
+REFUSALS = {  # as vLLM 0.32 words them
+    "too long": (400, "BadRequestError", "This model's maximum context length is 4096 tokens. However, your prompt"),
+    "too cold": (400, "BadRequestError", "temperature must be non-negative, got -3.0."),
+    "no model": (404, "NotFoundError", "The model `other` does not exist. Valid aliases: tiny."),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "words"),
+    [
+        ("too long", RequestFailed, "prompt too long for the model"),
+        ("too cold", RequestFailed, r"request refused \(400\)"),
+        ("no model", MusadataError, "remove the output file .* --served-model-name tiny"),
+    ],
+)
+def test_what_run_batch_refuses_is_not_asked_again(tmp_path, what, error, words):
+    """Its errors lie in an error, beside a status and a reply that is null."""
+    status, kind, message = REFUSALS[what]
+    said = {"error": {"message": message, "type": kind, "param": None, "code": status}}
+
+    def run_batch() -> None:
+        while not (found := list(Path(tmp_path).glob("*.input.jsonl"))):
+            time.sleep(0.01)
+        line = json.loads(found[0].read_text())
+        reply = {"id": "vllm-1", "custom_id": line["custom_id"], "error": said,
+                 "response": {"status_code": status, "request_id": "r", "body": None}}  # fmt: skip
+        Path(str(found[0]).replace(".input.", ".output.")).write_text(json.dumps(reply) + "\n")
+
+    threading.Thread(target=run_batch, daemon=True).start()
+    with opened(path=str(tmp_path)) as teacher, pytest.raises(error, match=words):
+        teacher.answer(question("a"))
+    assert len(list(tmp_path.glob("*.input.jsonl"))) == 1
+
+
 def test_batches_and_servers_share_their_answers_and_one_interface():
     config = TeacherConfig(TeacherType.BATCH, model="tiny", base_url="http://127.0.0.1:9/v1")
     teacher = open_panel((config,), RequestsConfig())
