@@ -32,11 +32,12 @@ from benchmarks.measuring import ROOT, Row, python, report, run_watched
 from musadata.config import Config, RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
 from musadata.rows import plain
+from musadata.sampling.conversing import hold, hold_all
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.journal import Journal
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.prompts import render_reasoning
-from musadata.teacher.protocol import Request, RequestFailed, RequestKind
+from musadata.teacher.protocol import Conversation, Request, RequestFailed, RequestKind
 from pipelines import resources
 from pipelines.steps import concurrently
 from tests.teacher.faulty_server import FATAL, FAULTS, VARIANTS
@@ -81,8 +82,11 @@ def teacher_config(url: str, **more: Any) -> TeacherConfig:
     return TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=url, concurrency=AT_ONCE, **more)
 
 
-def ask_all(url: str, requests: list[Request], folder: Path, limits: RequestsConfig, **more: Any) -> list[str]:
-    """All answers through the journals, as a stage gets them; a failure as its reason."""
+def ask_all(
+    url: str, requests: list[Request], folder: Path, limits: RequestsConfig, *, in_threads: bool = False, **more: Any
+) -> list[str]:
+    """All answers through the journals, as stage 2 gets them, or `in_threads` as stage 3 does, which judges between two
+    requests; a failure as its reason."""
     config = teacher_config(url, **more)
     with (
         Journal(folder, "answers") as answers,
@@ -90,16 +94,19 @@ def ask_all(url: str, requests: list[Request], folder: Path, limits: RequestsCon
         Journal(folder, "usage") as usage,
         OpenAITeacher(config, limits) as teacher,
     ):
-        ask = RequestCache(answers, answers, "", "", failures, usage).ask_teacher(teacher)
+        cache = RequestCache(answers, answers, "", "", failures, usage)
+        at_once = resources.requests_at_once(Config(sources=(), teacher=config))
+        if in_threads:
+            ask = cache.ask_teacher(teacher)
+            return list(concurrently(lambda one: hold(_outcome(one), ask), requests, at_once))
+        return list(hold_all(map(_outcome, requests), cache.ask_later(teacher), at_once))
 
-        def outcome(request: Request) -> str:
-            try:
-                return ask(request).text
-            except RequestFailed as failure:
-                return f"failed: {failure.reason}"
 
-        asked = Config(sources=(), teacher=config)
-        return list(concurrently(outcome, requests, resources.requests_at_once(asked)))
+def _outcome(request: Request) -> Conversation[str]:
+    try:
+        return (yield request).text
+    except RequestFailed as failure:
+        return f"failed: {failure.reason}"
 
 
 async def ask_plainly(url: str, requests: list[Request]) -> list[str]:

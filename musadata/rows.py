@@ -15,7 +15,11 @@ Row = TypeVar("Row")
 
 def content_id(prefix: str, *parts: Any) -> str:
     """A stable id: `prefix-` and 16 hex digits of the SHA-256 of the JSON of `parts` (dataclasses allowed)."""
-    text = _IDENTITY.encode(parts)
+    return id_of_json(prefix, identity_json(parts))
+
+
+def id_of_json(prefix: str, text: str) -> str:
+    """`content_id` of parts whose list is this JSON."""
     return f"{prefix}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
@@ -27,6 +31,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 _IDENTITY = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_fields)
+identity_json = _IDENTITY.encode  # the one JSON of a value, that ids are hashes of
 _PRIMITIVES = frozenset({str, int, float, bool, type(None)})
 
 

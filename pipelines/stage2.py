@@ -6,16 +6,18 @@ python -m pipelines.stage2 --config configs/quickstart.yaml --corpus build/quick
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, starmap
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from musadata.records import Annotation, Reject, Task
+from musadata.records import Annotation, Reject, Task, Trace
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.commits import Commit, require_commit
 from musadata.storage.shards import Shard, read_shard
 from musadata.teacher.annotation import annotate
+from musadata.teacher.protocol import Conversation
 from musadata.tracing.task import trace_task
 from pipelines import resources
+from pipelines.conversations import converse
 from pipelines.options import parse_options, run_command
 from pipelines.run import run_stages
 from pipelines.stage import Stage
@@ -32,6 +34,8 @@ from pipelines.versions import annotation_version
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+TRACED_AT_ONCE = 4  # of a shard, beside requests; `executing_here` limits those of the process
 
 
 @dataclass(frozen=True)
@@ -60,20 +64,22 @@ class Annotate(ShardStep):
     def _annotate(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)
         teacher, executing = resources.teacher(config, self.corpus), resources.executing_here(self.workers)
-        ask = cache.ask_teacher(teacher)
 
-        def work(task: Task) -> tuple[bool, Annotation | Reject]:
+        def trace(task: Task) -> tuple[Task, tuple[Trace, ...] | Reject]:
             with executing:
-                traces = trace_task(task, config.tracing, sandbox, config.seed)
+                return task, trace_task(task, config.tracing, sandbox, config.seed)
+
+        def reason(task: Task, traces: tuple[Trace, ...] | Reject) -> Conversation[tuple[bool, Annotation | Reject]]:
             if isinstance(traces, Reject):
                 return False, traces
-            return True, annotate(task, traces, ask, teacher.name, config.seed)
+            return True, (yield from annotate(task, traces, teacher.name, config.seed))
 
         tasks = islice(read_shard(self.corpus, "tasks", shard, Task), task_limit(config, shard))
-        threads = resources.requests_at_once(config)
-        for traced, result in concurrently(work, tasks, threads, resources.asking_threads(threads)):
+        at_once = TRACED_AT_ONCE if resources.is_remote(config.teacher) else 1
+        traced = concurrently(trace, tasks, at_once)
+        for went_on, result in converse(starmap(reason, traced), config, self.corpus, cache):
             out.funnel.came_in("trace")
-            if traced:
+            if went_on:
                 out.funnel.went_on("trace")
                 out.funnel.came_in("reason")
             if isinstance(result, Reject):

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from musadata.config import TeacherConfig, VerifierConfig
 from musadata.records import Annotation, Task, Trace, Verdict
-from musadata.rows import content_id, plain, restore
+from musadata.rows import content_id, id_of_json, identity_json, plain, restore
+from musadata.sampling.conversing import AskLater
 from musadata.sampling.rollout import Ask, Judge, NotKnownYet
 from musadata.sampling.unit_tests import RunTest
 from musadata.storage.journal import Journal
 from musadata.teacher.ledger import Budget, record
-from musadata.teacher.protocol import Answer, CannotAnswer, RemoteTeacher, Request, RequestFailed, Teacher, namer
+from musadata.teacher.protocol import (
+    Answer,
+    CannotAnswer,
+    Done,
+    RemoteTeacher,
+    Request,
+    RequestFailed,
+    SubmittingTeacher,
+    Teacher,
+    namer,
+)
 from musadata.verifier.protocol.unit_tests import UnitTestRun
 
 if TYPE_CHECKING:
@@ -69,14 +80,33 @@ class RequestCache:
             if known is not None:
                 return _answer(known)
             if remote:
-                if self.budget:
-                    self.budget.check()
+                self._check_budget()
                 return remote.answer_and_keep(request, lambda result: self._keep(key, name, request, result))
             answered = _ask(teacher, request)
             self.answers.put(key, answered)
             return _answer(answered)
 
         return ask
+
+    def ask_later(self, teacher: SubmittingTeacher) -> AskLater:
+        """Remembers, or asks, remembers, and tells the result."""
+        named = namer(teacher)
+
+        def ask(request: Request, done: Done) -> Answer | None:
+            name = named(request)
+            key = self._answer_key(name, request)
+            known = self._known(key)
+            if known is not None:
+                return _answer(known)
+            self._check_budget()
+            teacher.submit(request, lambda result: self._keep(key, name, request, result), done)
+            return None
+
+        return ask
+
+    def _check_budget(self) -> None:
+        if self.budget:
+            self.budget.check()
 
     def _known(self, key: str) -> dict[str, Any] | None:
         known: dict[str, Any] | None = self.answers.get(key)
@@ -148,8 +178,9 @@ class RequestCache:
             rest = request.kind, request.messages, request.reasoning, request.sample, request.turn, request.seed
             return content_id("answer", teacher, self.teacher_version, *about, *rest)
         # A model sees the messages alone, so no other column of a task or a trace makes it answer again.
-        asked = request.kind, request.messages, request.task.task_id, request.sample, request.turn, request.seed
-        return content_id("answer", teacher, *asked)
+        first = identity_json((teacher, request.kind))[:-1]
+        last = identity_json((request.task.task_id, request.sample, request.turn, request.seed))[1:]
+        return id_of_json("answer", f"{first},{request.messages_json},{last}")
 
     def _verdict_key(self, config: VerifierConfig, task: Task, annotation: Annotation, answer: Answer) -> str:
         shape_sets = [trace.inputs for trace in annotation.traces]

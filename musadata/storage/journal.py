@@ -10,6 +10,7 @@ Only keys and places are held in memory; a value is read from its segment when i
 
 import json
 import os
+import re
 import threading
 import time
 import uuid
@@ -29,6 +30,7 @@ _BUFFERED_RECORDS = 32
 _BUFFERED_BYTES = 1 << 20
 _BUFFERED_SECONDS = 1.0
 _compact = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one for each call
+_PLAIN = re.compile(r"[\w.-]*", re.ASCII)
 # The segments there are small and many: so many are read at a time, and as many are kept.
 _READ_AT_ONCE = 64
 
@@ -318,6 +320,8 @@ def _key_of(line: bytes) -> bytes:
 
 
 def _encode(key: str) -> bytes:
+    if _PLAIN.fullmatch(key):  # as JSON would spell it
+        return b'"%b"' % key.encode()
     return json.dumps(key).encode()
 
 

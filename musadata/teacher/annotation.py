@@ -1,17 +1,22 @@
 """From a traced task to its annotation: ask for the six steps, check them, and have contradicted claims corrected."""
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from musadata.records import SCHEMA_VERSION, Annotation, ReasoningStep, Reject, Task, Trace, Usage
 from musadata.rows import content_id
 from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.prompts import STEPS, render_correction, render_reasoning
-from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
+from musadata.teacher.protocol import (
+    REQUEST_FAILED,
+    Answer,
+    CannotAnswer,
+    Conversation,
+    Request,
+    RequestFailed,
+    RequestKind,
+)
 from musadata.training_rows import ChatMessage
-
-Ask = Callable[[Request], Answer]
 
 
 @dataclass(frozen=True)
@@ -27,14 +32,14 @@ class _Analysis:
         return [name for name in STEPS if name not in [step.step for step in self.steps]]
 
 
-def annotate(task: Task, traces: tuple[Trace, ...], ask: Ask, teacher: str, seed: int) -> Annotation | Reject:
+def annotate(task: Task, traces: tuple[Trace, ...], teacher: str, seed: int) -> Conversation[Annotation | Reject]:
     """The annotation of a task, with its ungrounded claims; a reject if the teacher does not give all six steps.
 
     A teacher whose steps are not grounded is told why and asked once more. The better of its two answers is kept.
     """
     request = Request(RequestKind.REASON, task, traces, render_reasoning(task, traces), seed=seed)
     try:
-        analysis = _analyse(ask(request), traces)
+        analysis = _analyse((yield request), traces)
     except RequestFailed as failure:
         return _reject(task, REQUEST_FAILED, str(failure))
     except CannotAnswer as refusal:
@@ -42,7 +47,7 @@ def annotate(task: Task, traces: tuple[Trace, ...], ask: Ask, teacher: str, seed
     if analysis.missing:
         return _reject(task, "steps missing", ", ".join(analysis.missing))
     if analysis.ungrounded:
-        analysis = _correct(analysis, request, ask)
+        analysis = yield from _correct(analysis, request)
     return Annotation(
         annotation_id=content_id(
             "annotation", task.task_id, traces, analysis.steps, analysis.answer.teacher or teacher
@@ -64,11 +69,11 @@ def _analyse(answer: Answer, traces: tuple[Trace, ...]) -> _Analysis:
     return _Analysis(answer, steps, check_grounding(steps, traces))
 
 
-def _correct(first: _Analysis, request: Request, ask: Ask) -> _Analysis:
+def _correct(first: _Analysis, request: Request) -> Conversation[_Analysis]:
     """The analysis after its one correction, or as it was if that is no better. Both answers were paid for."""
     asked = ChatMessage("assistant", first.answer.text), *render_correction(first.ungrounded)
     try:
-        answer = ask(dataclasses.replace(request, messages=(*request.messages, *asked), turn=2))
+        answer = yield dataclasses.replace(request, messages=(*request.messages, *asked), turn=2)
     except CannotAnswer:
         return first
     second = _analyse(answer, request.traces)

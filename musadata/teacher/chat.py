@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
@@ -88,6 +89,29 @@ def body_of(request: Request, config: TeacherConfig, structured: bool) -> dict[s
     return {name: value for name, value in body.items() if value is not None}
 
 
+class BodyWriter:
+    """Writes the JSON of requests as bytes. What all have in common is encoded once."""
+
+    def __init__(self, config: TeacherConfig):
+        self._config = config
+        self._common: dict[bool, str] = {}  # by whether a JSON Schema is asked for
+        self._is_usual = not {"messages", "seed"} & config.extra_body.keys()
+
+    def write(self, request: Request, structured: bool) -> bytes:
+        """The JSON of `body_of`, in another order."""
+        asks_for_json = structured and request.kind is RequestKind.REASON
+        if asks_for_json not in self._common:
+            body = body_of(request, self._config, structured)
+            common = {name: value for name, value in body.items() if name not in ("messages", "seed")}
+            self._common[asks_for_json] = json.dumps(common)[1:]
+        seed = f'"seed":{_seed(request)},' if self._config.send_seed else ""
+        text = f'{{"messages":{request.messages_json},{seed}{self._common[asks_for_json]}'
+        if self._is_usual:
+            with suppress(UnicodeEncodeError):  # half of a pair, which only an escape can spell
+                return text.encode()
+        return json.dumps(body_of(request, self._config, structured)).encode()
+
+
 def _seed(request: Request) -> int:
     """Another seed for every task, kind, sample and turn; 0 to 2**31 - 1."""
     text = f"{request.seed} {request.task.task_id} {request.kind.value} {request.sample} {request.turn}"
@@ -160,6 +184,8 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
     Some servers show the end tag alone, since the prompt holds the other; thoughts without an end are all there is.
     """
+    if "<" not in text:
+        return text, ""
     thoughts = [match[2].strip() for match in _THOUGHTS.finditer(text)]
     rest = _THOUGHTS.sub("", text)
     if end := _END_OF_THOUGHTS.search(rest):
@@ -183,10 +209,16 @@ def steps_from_json(text: str) -> str:
         return ""
     if not isinstance(value, dict):
         return ""
-    found = {_STEP_NAMES.get(re.sub(r"[\W_]+", "", str(key).lower()), ""): _prose(item) for key, item in value.items()}
+    found = {_step_named(str(key)): _prose(item) for key, item in value.items()}
     if not all(found.get(step) for step in STEPS):
         return ""
     return clean(render_steps([ReasoningStep(step, found[step]) for step in STEPS]))
+
+
+@lru_cache(maxsize=256)
+def _step_named(key: str) -> str:
+    """The step that a reply calls by some name; "" for none."""
+    return _STEP_NAMES.get(re.sub(r"[\W_]+", "", key.lower()), "")
 
 
 def _prose(value: Any) -> str:

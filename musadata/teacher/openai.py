@@ -1,7 +1,7 @@
 """A teacher behind any server that speaks OpenAI's chat protocol: vLLM, SGLang, a vendor's.
 
-One event loop in a thread of its own holds the connections, so `answer` may be called from any number of threads; as
-soon as one request is answered, its caller can send the next. `request_gate` says when a request may be sent.
+One event loop in a thread of its own holds the connections. `submit` hands it a request from any thread, and `answer`
+waits for what comes of it. `request_gate` says when a request may be sent.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,8 +22,8 @@ from yarl import URL
 from musadata.config import RequestsConfig, TeacherConfig
 from musadata.errors import Cancelled, MusadataError
 from musadata.teacher.chat import (
+    BodyWriter,
     TryAgain,
-    body_of,
     check_status,
     name_of,
     one_line,
@@ -31,7 +32,7 @@ from musadata.teacher.chat import (
     retry_delay,
     server_key,
 )
-from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
+from musadata.teacher.protocol import Answer, Done, Keep, Request, RequestFailed, RequestKind
 from musadata.teacher.request_gate import RequestGate
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -42,11 +43,19 @@ _CHARACTERS_PER_TOKEN = 3.5
 _CHECK_SECONDS = 30.0
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class _Waiting:
+    """A request, and what is called with its result: to keep it, and to tell who asked."""
+
+    request: Request
+    keep: Keep
+    done: Done
+
+
+class _Caller:
     """A thread that waits for its answer. A bare lock costs a third less than a `concurrent.futures.Future`."""
 
-    def __init__(self, request: Request, keep: Keep):
-        self.request, self.keep = request, keep
+    def __init__(self) -> None:
         self._done = threading.Lock()
         self._done.acquire()
         self._result: Answer | BaseException | None = None
@@ -70,6 +79,8 @@ class OpenAITeacher:
         name: model and sampling, for provenance and as part of the journal's key.
     """
 
+    submits = True
+
     def __init__(
         self,
         config: TeacherConfig,
@@ -92,6 +103,7 @@ class OpenAITeacher:
         self._workers, self._slots = workers, slots
         self._first_delay_s = first_delay_s
         self.name = name_of(config)
+        self._body = BodyWriter(config)
         self._server = config.base_url.rstrip("/")
         self._url = self._server + "/chat/completions"
         self._address = URL(self._url)  # parsed once
@@ -116,13 +128,17 @@ class OpenAITeacher:
 
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
         """`answer`, with `keep` called for the result while its slot is still held."""
-        waiting = _Waiting(request, keep)
+        caller = _Caller()
+        self.submit(request, keep, caller.end)
+        return caller.result()
+
+    def submit(self, request: Request, keep: Keep, done: Done) -> None:
+        """Have `done` called in the loop's thread with the answer, or the error that `answer` would raise."""
         loop = self._running_loop()
-        self._arrived.append(waiting)
+        self._arrived.append(_Waiting(request, keep, done))
         if not self._woken:  # one wake-up serves all that arrive until the loop gets to it
             self._woken = True
             loop.call_soon_threadsafe(self._start)
-        return waiting.result()
 
     def stop(self, error: BaseException) -> None:
         """End all requests, under way or to come, with an error."""
@@ -178,9 +194,9 @@ class OpenAITeacher:
     def _end(self, task: "asyncio.Future[Answer]") -> None:
         waiting = self._tasks.pop(task)
         if task.cancelled():
-            waiting.end(self._stopped or Cancelled("was closed during a request", where=self._url))
+            waiting.done(self._stopped or Cancelled("was closed during a request", where=self._url))
         else:
-            waiting.end(task.exception() or task.result())
+            waiting.done(task.exception() or task.result())
 
     def _stop_all(self) -> None:
         if self._stopped:
@@ -235,14 +251,13 @@ class OpenAITeacher:
     async def _try(self, request: Request, keep: Keep, left_s: float) -> Answer | tuple[str, float, bool, bool]:
         """An answer; or what went wrong, how long the server asks to wait, whether it cost tokens, and whether there
         was a server at all."""
-        body = body_of(request, self._config, self._structured)
-        data = json.dumps(body).encode()
+        data = self._body.write(request, self._structured)
         estimate = len(data) / _CHARACTERS_PER_TOKEN
         async with self._gate.slot(estimate):
             headers: Any = {}
             try:
                 status, headers, reply = await self._post(data, left_s)
-                if self._asks_for_json(body) and status in (400, 422) and "response_format" in str(reply):
+                if status in (400, 422) and self._asks_for_json(request) and "response_format" in str(reply):
                     self._structured = False  # an older server: ask for headings alone
                     return "response_format refused", -1.0, False, True
                 check_status(status, reply, self._url, self._config.model)
@@ -268,8 +283,11 @@ class OpenAITeacher:
         self._gate.finished("", self._url)
         return answer
 
-    def _asks_for_json(self, body: dict[str, Any]) -> bool:
-        return "response_format" in body and "response_format" not in self._config.extra_body
+    def _asks_for_json(self, request: Request) -> bool:
+        """Whether we ask for a JSON Schema, and not the user."""
+        return (
+            self._structured and request.kind is RequestKind.REASON and "response_format" not in self._config.extra_body
+        )
 
     def _finish(self, failure: RequestFailed) -> None:
         self._gate.finished(str(failure), self._url)

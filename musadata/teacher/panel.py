@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from musadata.config import TeacherConfig, TeacherRole
-from musadata.teacher.protocol import Answer, Keep, RemoteTeacher, Request, RequestKind
+from musadata.teacher.protocol import Answer, Done, Keep, RemoteTeacher, Request, RequestKind, SubmittingTeacher
 
 _ROLES = {
     RequestKind.REASON: TeacherRole.REASONER,
@@ -39,6 +39,15 @@ class Panel:
 
     def answer_and_keep(self, request: Request, keep: Keep) -> Answer:
         return self._chosen(request).answer_and_keep(request, keep)
+
+    @property
+    def submits(self) -> bool:
+        return all(isinstance(teacher, SubmittingTeacher) and teacher.submits for _, teacher in self._members)
+
+    def submit(self, request: Request, keep: Keep, done: Done) -> None:
+        chosen = self._chosen(request)
+        assert isinstance(chosen, SubmittingTeacher)
+        chosen.submit(request, keep, done)
 
     def stop(self, error: BaseException) -> None:
         for _, teacher in self._members:

@@ -151,6 +151,7 @@ def render_steps(steps: Sequence[ReasoningStep]) -> str:
     return "\n\n".join(f"{heading(step.step)}\n\n{step.text.strip()}" for step in steps)
 
 
+@cache
 def heading(step: str) -> str:
     """A step's heading: `### 4. Index mapping`."""
     return f"### {STEPS.index(step) + 1}. {step.capitalize()}"

@@ -1,11 +1,13 @@
 """The requests to a teacher, its answers, and its interface."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, Self, runtime_checkable
+from functools import cached_property
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from musadata.records import NO_USAGE, ReasoningStep, Task, Trace, Usage
+from musadata.rows import identity_json
 from musadata.training_rows import ChatMessage
 
 REQUEST_FAILED = "request failed"  # the reason of rejects whose request `--retry-failed` sends again
@@ -44,6 +46,11 @@ class Request:
     sample: int = 0
     turn: int = 1
     seed: int = 0
+
+    @cached_property
+    def messages_json(self) -> str:
+        """The messages as JSON, which the journal's key and the body that is sent both hold; encoded once."""
+        return identity_json(self.messages)
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,10 @@ class SeveralTeachers(Teacher, Protocol):
 
 
 Keep = Callable[[Answer | RequestFailed], None]
+Done = Callable[[Answer | BaseException], None]
+Result = TypeVar("Result")
+# Asks by yielding a request, for which the answer is sent or a CannotAnswer is thrown; returns what came of it.
+Conversation = Generator[Request, Answer, Result]
 
 
 @runtime_checkable
@@ -150,3 +161,17 @@ class RemoteTeacher(Teacher, Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
+
+
+@runtime_checkable
+class SubmittingTeacher(RemoteTeacher, Protocol):
+    """A teacher that takes requests without holding the thread that asks.
+
+    `submit` calls `done` with the answer or error, in a thread of the teacher's. `submits` says whether it does: of
+    several teachers not all may.
+    """
+
+    @property
+    def submits(self) -> bool: ...
+
+    def submit(self, request: Request, keep: Keep, done: Done) -> None: ...

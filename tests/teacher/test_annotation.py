@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from musadata.records import Annotation, Reject, Usage
+from musadata.sampling.conversing import hold
 from musadata.teacher.annotation import annotate
 from musadata.teacher.prompts import STEPS, render_generation, render_steps
 from musadata.teacher.protocol import Answer, CannotAnswer, RequestFailed
@@ -27,7 +28,7 @@ def annotated(*answers: str | Exception):
             raise given
         return Answer(given, usage=PAID)
 
-    return annotate(TASK, TRACES, ask, "model", 7), asked
+    return hold(annotate(TASK, TRACES, "model", 7), ask), asked
 
 
 def test_a_grounded_analysis_is_not_asked_for_again():
