@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.measuring import Row, report
 from musadata.records import Trace
 from musadata.rows import restore
-from musadata.teacher.grounding import Claim, Outcome, check_text
+from musadata.teacher.grounding import Claim, Outcome, check_text, is_checked
 
 SENTENCES = Path(__file__).parent / "grounding_sentences.jsonl"
 SHORT, LONG = 8_000, 64_000
@@ -37,6 +37,7 @@ class Judged:
     text: str
     is_true: bool
     wrong: tuple[Claim, ...]
+    is_checked: bool
 
     @property
     def is_right(self) -> bool:
@@ -73,7 +74,9 @@ def judge(task: dict[str, Any]) -> Iterator[Judged]:
     for sentence in task["sentences"]:
         claims = check_text(sentence["sentence"], traces)
         wrong = tuple(claim for claim in claims if claim.outcome is Outcome.CONTRADICTED)
-        yield Judged(task["task_id"], sentence["kind"], sentence["sentence"], sentence["label"], wrong)
+        yield Judged(
+            task["task_id"], sentence["kind"], sentence["sentence"], sentence["label"], wrong, is_checked(claims)
+        )
 
 
 def seconds_of(task: dict[str, Any]) -> tuple[float, float]:
@@ -94,10 +97,14 @@ def promises(judged: Sequence[Judged], seconds: tuple[float, float]) -> list[Row
     true = [sentence for sentence in judged if sentence.is_true]
     caught = sum(bool(sentence.wrong) for sentence in false) / max(1, len(false))
     flagged = sum(bool(sentence.wrong) for sentence in true) / max(1, len(true))
+    checked = sum(sentence.is_checked for sentence in judged) / max(1, len(judged))
+    caught_of_checked = sum(bool(one.wrong) for one in false) / max(1, sum(one.is_checked for one in false))
     ratio = seconds[1] / max(seconds[0], 1e-9) / (LONG / SHORT)
     return [
         (f"of {len(false)} false sentences caught", ">= 95 %", f"{100 * caught:.1f} %", caught >= 0.95),
         (f"of {len(true)} true sentences flagged", "<= 2 %", f"{100 * flagged:.1f} %", flagged <= 0.02),
+        ("of all sentences, those of which facts decide something", "", f"{100 * checked:.1f} %", True),
+        ("of false ones among these, caught", "", f"{100 * caught_of_checked:.1f} %", True),
         ("CPU time of 64 KB, against eight times that of 8 KB", "<= 1.5", f"{ratio:.2f}", ratio <= 1.5),
         ("CPU time of 64 KB", "", f"{seconds[1]:.2f} s", True),
     ]

@@ -43,6 +43,8 @@ SENTENCES = {
         ("The layer norm averages over the 20 values of a row.", True),
         ("The layer norm averages over the 3 rows.", False),
         ("The softmax sums over the 21 columns.", True),
+        ("The transpose leaves 20 columns.", True),
+        ("The transpose leaves 63 columns.", False),
     ],
     "layer_norm": [  # x is (2, 10, 32), weight and bias (32,)
         ("For flat index i the factor is `norm.weight[i % 32]`.", True),
@@ -61,6 +63,15 @@ SENTENCES = {
     "halves": [  # two (3, 4) joined along dim 1
         ("The second half fills columns 4 to 7 of the output.", True),
         ("The second half fills columns 4 to 8 of the output.", False),
+    ],
+    "rolled_maximum": [  # rolled by 2 along the last axis of 20
+        ("The roll reads column `(c - 2) % 20` for column c.", True),
+        ("The roll reads column `(c + 2) % 20` for column c.", False),
+    ],
+    "matmul": [  # (33, 20) times (20, 70)
+        ("`a` and `b` have the same dtype.", True),
+        ("`a` and `b` have the same shape.", False),
+        ("`b` has as many elements as `a`.", False),
     ],
     "losses": [  # a summed squared error and an averaged Huber loss
         ("delta is 0.5.", True),

@@ -16,7 +16,7 @@ This check cannot judge an argument, nor words that it does not know.
 """
 
 from musadata.teacher.grounding.check import check_grounding, check_text
-from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome
+from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome, is_checked
 from musadata.teacher.grounding.steps import parse_steps
 
-__all__ = ["Claim", "ClaimKind", "Outcome", "check_grounding", "check_text", "parse_steps"]
+__all__ = ["Claim", "ClaimKind", "Outcome", "check_grounding", "check_text", "is_checked", "parse_steps"]

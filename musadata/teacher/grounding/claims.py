@@ -1,5 +1,6 @@
 """Claims of a text and what became of them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -48,3 +49,8 @@ def judged(kind: ClaimKind, text: str, holds: bool, wrong: str) -> Claim:
 
 def unchecked(kind: ClaimKind, text: str) -> Claim:
     return Claim(kind, text, Outcome.UNCHECKED)
+
+
+def is_checked(claims: Iterable[Claim]) -> bool:
+    """Whether facts decide any of a sentence's claims; that a figure stands in the trace decides nothing."""
+    return any(claim.outcome is not Outcome.UNCHECKED and claim.kind is not ClaimKind.NUMBER for claim in claims)

@@ -12,7 +12,7 @@ import yaml
 
 from musadata import tracing
 from musadata.records import TensorFact, Trace
-from musadata.teacher.grounding.lexicon import OPERATOR_WORDS
+from musadata.teacher.grounding.lexicon import LEXICON, OPERATOR_WORDS
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
 _COSTS = yaml.safe_load(Path(tracing.__file__).with_name("operator_costs.yaml").read_text("utf-8"))
@@ -284,6 +284,16 @@ class Facts:
         sizes = [operand.shape[axis] for operand in operands for axis in axes if axis < len(operand.shape)]
         ends = list(itertools.accumulate(sizes, initial=0))
         return [(start, end - 1) for start, end in itertools.pairwise(ends)]
+
+    @cached_property
+    def never_said(self) -> list[tuple[re.Pattern[str], str]]:
+        """What no sentence may say of these operators, with the arguments that forbid it."""
+        found = []
+        for rule in LEXICON["semantics"]:
+            made = [f for f in self.tensors if f.operator and re.fullmatch(rule["operator"], base_name(f.operator))]
+            if made and all(re.search(rule["argument"], fact.arguments) for fact in made):
+                found.append((re.compile(rule["wrong"]), made[0].arguments))
+        return found
 
     @cached_property
     def spans(self) -> dict[str, tuple[int, int]]:

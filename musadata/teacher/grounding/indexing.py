@@ -8,7 +8,7 @@ from fractions import Fraction
 from musadata.records import TensorFact
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
-from musadata.teacher.grounding.expressions import linear_steps, split_steps
+from musadata.teacher.grounding.expressions import evaluate, linear_steps, split_steps
 from musadata.teacher.grounding.facts import strides_of
 from musadata.teacher.grounding.lexicon import LEXICON, axes_in, pattern
 from musadata.teacher.grounding.reading import ItemKind
@@ -18,7 +18,7 @@ _LAST, _FROM_ZERO, _RANGED, _EXCLUSIVE = (
     pattern(name) for name in ("last_index", "from_zero", "to_range", "exclusive")
 )
 _AXIS_OF, _NOT_RANGED, _OF_OUTPUT = pattern("axis_of"), pattern("not_ranged"), pattern("of_output")
-_PIECES = pattern("pieces")
+_PIECES, _MIRRORED, _ROLLED = (pattern(name) for name in ("pieces", "mirrored", "rolled"))
 _AXES: dict[str, list[int]] = LEXICON["axes"]
 _FLAT_NAME = re.compile(r"(?:i|idx|index|flat|linear|gid)\b")
 _OF_VALUES = re.compile(r"\b(?:nibbles?|digits?|bits?|values? lies?|lies? in|probabilit\w+)\b")
@@ -27,8 +27,11 @@ _USUAL_FACTORS = frozenset((2, 4, 8, 16, 32))
 
 def judge_formulas(view: View) -> Iterator[Claim]:
     blocks = view.stated.blocks
+    yield from _moved(view)
     for at, item in view.of_kind(ItemKind.FORMULA):
         text = str(item.value)
+        if at in view.taken:
+            continue
         if any(int(number) in blocks for number in re.findall(r"\b\d{2,4}\b", text)):
             continue  # a thread's own place
         if re.search(r"lane|warp|tid|thread|block|pid|grid", text, re.IGNORECASE):
@@ -38,6 +41,34 @@ def judge_formulas(view: View) -> Iterator[Claim]:
             yield from _split(view, at, text, *split)
         elif steps:
             yield from _offset(view, at, text, steps)
+
+
+def _moved(view: View) -> Iterator[Claim]:
+    """ "Column j reads column 127 - j": of a flip, and "(r - 2) % 64" of a roll; evaluated at several indices."""
+    for found, name in ((_MIRRORED, "flip"), (_ROLLED, "roll")):
+        made = view.facts.made_by([name]) if found.search(view.skeleton) else ()
+        moves = [move for fact in made for move in _moves(view, fact)]
+        for at, item in view.of_kind(ItemKind.FORMULA) if moves else ():
+            text = str(item.value)
+            names = sorted(set(re.findall(r"[A-Za-z_]\w*", text)) - {"mod"})
+            fits = len(names) == 1 and any(_is_source(text, names[0], *move) for move in moves)
+            if len(names) == 1 and (fits or re.search(r"%|\bmod\b|^\d+ - ", text)):
+                view.taken.add(at)
+                yield judged(ClaimKind.INDEX_FORMULA, item.text, fits, "not where it is read")
+
+
+def _moves(view: View, fact: TensorFact) -> list[tuple[int, int | None]]:
+    """Size of each axis that is rolled, with the shift, or flipped."""
+    axes = sorted(view.facts.argument([fact], "dims"))
+    shifts = sorted(view.facts.argument([fact], "shifts"))
+    if shifts and len(axes) != 1:
+        return []
+    return [(fact.shape[axis], shifts[0] if shifts else None) for axis in axes]
+
+
+def _is_source(text: str, name: str, size: int, shift: int | None) -> bool:
+    places = [(n, size - 1 - n if shift is None else (n - shift) % size) for n in (0, 1, size // 2, size - 1)]
+    return all(evaluate(text, {name: Fraction(n)}) == source for n, source in places)
 
 
 def _offset(view: View, at: int, text: str, steps: tuple[dict[str, Fraction], Fraction]) -> Iterator[Claim]:

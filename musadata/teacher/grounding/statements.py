@@ -1,15 +1,17 @@
 """Claims in words alone: what bounds a task, dtypes, contiguity, equal shapes, which operators there are."""
 
+import itertools
+import math
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from musadata.records import Bound
+from musadata.records import Bound, TensorFact
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
 from musadata.teacher.grounding.context import View
-from musadata.teacher.grounding.facts import base_name, is_contiguous
+from musadata.teacher.grounding.facts import is_contiguous
 from musadata.teacher.grounding.lexicon import LEXICON, pattern
 from musadata.teacher.grounding.reading import ItemKind
+from musadata.tracing.roofline import tensor_bytes
 
 _MEMORY, _COMPUTE = pattern("memory_bound"), pattern("compute_bound")
 _HYPOTHETICAL, _NEGATED, _ADVICE, _NOT_DTYPE = (
@@ -20,19 +22,11 @@ _ALL, _CONTIGUOUS, _NOT_ASKED, _NO_FLOPS = (
 )
 _OF_BOUNDS = pattern("of_bounds")
 _EXCEPTION, _OF_ERRORS = pattern("exception"), pattern("of_errors")
+_ALIKE_AFTER, _ALIKE_BETWEEN = pattern("alike_after"), pattern("alike_between")
 _ALL_RESULTS, _ROOT = pattern("all_results"), pattern("root_of")
 _ADJACENT = pattern("adjacent")
 _DTYPE_PHRASES = [(re.compile(words), frozenset(dtypes)) for words, dtypes in LEXICON["dtype_phrases"].items()]
 _OF_SCORES = re.compile(r"\b(?:scales?|scaled|scores?|query|queries)\b")
-
-
-class _Rule(NamedTuple):
-    operator: re.Pattern[str]
-    argument: re.Pattern[str]
-    wrong: re.Pattern[str]
-
-
-_SEMANTICS = [_Rule(**{key: re.compile(words) for key, words in rule.items()}) for rule in LEXICON["semantics"]]
 _BITS = re.compile(r"\bQ(\d+) (?:-)?(?:bits?) (?:[a-z]+ )?(integers?|floats?|floating)")
 
 
@@ -42,6 +36,7 @@ def judge_statements(view: View) -> Iterator[Claim]:
     yield from _contiguity(view)
     yield from _scale(view)
     yield from _semantics(view)
+    yield from _alike(view)
     for match in _ADJACENT.finditer(view.skeleton):
         axis, chosen = (-1 if match["unit"] == "row" else -2), view.subject(_item_at(view, match.start())).facts
         near = any(len(fact.shape) >= -axis and fact.stride[axis] == 1 for fact in chosen)
@@ -58,17 +53,34 @@ def judge_statements(view: View) -> Iterator[Claim]:
 
 def _semantics(view: View) -> Iterator[Claim]:
     """ "The norm uses batch statistics": its arguments say whether."""
-    for rule in () if _OF_ERRORS.search(view.skeleton) else _SEMANTICS:
-        match = rule.wrong.search(view.skeleton)
-        if match is None or _NEGATED.search(view.skeleton[: match.start()][-50:]):
+    for wrong, arguments in () if _OF_ERRORS.search(view.skeleton) else view.facts.never_said:
+        match = wrong.search(view.skeleton)
+        if match and not _NEGATED.search(view.skeleton[: match.start()][-50:]):
+            yield judged(ClaimKind.ARGUMENT, match[0], False, f"its arguments are {arguments or 'the defaults'}")
+
+
+def _alike(view: View) -> Iterator[Claim]:
+    """ "`x` and `y` are of the same size", "`x` has twice as many elements as `y`"."""
+    for one, two in itertools.pairwise(view.mentions):
+        between = view.skeleton[view.sentence.end(one.at) : view.sentence.start(two.at)]
+        behind = view.after(two.at, 60) if between in ("and ", "and the ", ", ", "or ") else ""
+        match = _ALIKE_BETWEEN.match(between) or _ALIKE_AFTER.match(behind)
+        if match is None or _HYPOTHETICAL.search(view.skeleton) or _NEGATED.search(between + behind):
             continue
-        made = [
-            fact for fact in view.facts.tensors if fact.operator and rule.operator.fullmatch(base_name(fact.operator))
-        ]
-        if made and all(rule.argument.search(fact.arguments) for fact in made):
-            yield judged(
-                ClaimKind.ARGUMENT, match[0], False, f"its arguments are {made[0].arguments or 'the defaults'}"
-            )
+        named = match.groupdict()
+        factor = {"twice": 2.0, "half": 0.5}.get(named.get("factor") or "", 0.0)
+        if (named.get("factor") or "").startswith("Q"):
+            factor = float(view.quantity(int(match["factor"].split()[0][1:])).value)
+        what = named.get("what") or named.get("what2") or "elements"
+        pairs = [(_measured(a, what), _measured(b, what)) for a in one.facts for b in two.facts]
+        holds = any(a == b * factor if factor and isinstance(b, int) else a == b for a, b in pairs)
+        yield judged(ClaimKind.COUNT, match[0].strip(), holds, "these differ in the trace")
+
+
+def _measured(fact: TensorFact, what: str) -> object:
+    if what in ("shape", "dtype", "type", "stride", "strides"):
+        return {"shape": fact.shape, "stride": fact.stride, "strides": fact.stride}.get(what, fact.dtype)
+    return tensor_bytes(fact) if "bytes" in what or what == "memory" else math.prod(fact.shape)
 
 
 def _scale(view: View) -> Iterator[Claim]:

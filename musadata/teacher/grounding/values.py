@@ -17,6 +17,7 @@ from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.windows import windows_of
 from musadata.tracing.roofline import itemsize, tensor_bytes
 
+_GIVEN = pattern("given")
 _PER, _EACH_AFTER, _TOTAL = (pattern(name) for name in ("per", "each_after", "total"))
 _ON_CHIP, _PARTIAL = pattern("on_chip"), pattern("partial")
 _DIMENSIONS: dict[str, list[int]] = LEXICON["dimensions"]
@@ -188,7 +189,8 @@ def _dimension(figure: Figure) -> set[float] | None:
     if figure.view.quantity(figure.at).value == 1 or _OF_TILE.search(figure.view.skeleton):  # "one row of it"
         return None
     facts, noun = figure.facts, figure.noun if figure.noun != "size" else "batch"
-    chosen = figure.tensors
+    made = figure.subject.made if _GIVEN.search(figure.before) else ()  # "the pooling leaves 15 columns"
+    chosen = made or figure.tensors
     found: set[int] = set()
     for fact in chosen:
         shape = fact.shape
@@ -197,7 +199,7 @@ def _dimension(figure: Figure) -> set[float] | None:
             found.add(math.prod(shape[:-1]))
         if noun in ("columns", "column", "features", "width", "row", "feature"):
             found.update(math.prod(shape[axis:]) for axis in range(1, len(shape)))
-    if not figure.subject.is_certain:
+    if not figure.subject.is_certain and not made:
         found |= facts.arguments | facts.partial | _results_of(figure.view, chosen)
         groups = facts.argument(facts.tensors, "group")
         found |= {size // n for fact in chosen for size in fact.shape for n in groups if n}
