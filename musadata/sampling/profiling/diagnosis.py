@@ -13,7 +13,7 @@ import yaml
 from musadata.sampling.profiling import metrics as names
 from musadata.sampling.profiling.kernel_code import KernelCode
 from musadata.sampling.profiling.metrics import Counters
-from musadata.sampling.profiling.problems import WAVEFRONT, Problem, find_problems
+from musadata.sampling.profiling.problems import TILE, WAVEFRONT, Problem, find_few, find_problems, find_small
 
 OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
     "/": operator.truediv,
@@ -22,13 +22,17 @@ OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
 }
 _PLACE = re.compile(r"\{(\w+)(?: ([-/×]) (\w+)( %)?)?\}")
 _MOST_PROBLEMS = 3
+_SAY_SO = ("serial", "surplus_in_one", "idle_in_one", "exchange_in_one")  # that the launch is small
 _CLEAN = 1.5  # times the different sectors, up to which traffic is what the operation needs
 
 
 def write_diagnosis(counters: Counters, code: KernelCode, random: Random) -> tuple[str, str]:
     """The kind of the first problem ("clean" and "light" for none), and the text."""
     problems = find_problems(counters, code)[:_MOST_PROBLEMS]
-    first, *others = problems or [_no_problem(counters)]
+    first, *others = problems or [_no_problem(counters, code)]
+    few = find_few(counters)
+    if problems and few and not any(one.kind.startswith(_SAY_SO) for one in problems):
+        others.append(few)
     parts = [
         f"**Bottleneck.** {_word(first, 'bottleneck', random)}",
         f"**Evidence.** {_word(first, 'evidence', random)} {_say_what_is_fine(counters, [first, *others])}".rstrip(),
@@ -41,13 +45,15 @@ def write_diagnosis(counters: Counters, code: KernelCode, random: Random) -> tup
     return first.kind, "\n\n".join(parts)
 
 
-def _no_problem(counters: Counters) -> Problem:
+def _no_problem(counters: Counters, code: KernelCode) -> Problem:
     sectors, different = counters.get(names.SECTORS), counters.get(names.DIFFERENT)
     conflicts = sum(counters.get(names.conflicts_name(operation)) for operation in ("load", "store"))
     loads = counters.get(names.wavefronts_name("load"))
-    if WAVEFRONT * loads > sectors and not conflicts:
-        return Problem("shared", 0.0, {"sectors": sectors, "wavefronts": loads, "conflicts": conflicts})
     values = {"sectors": sectors, "least": counters.get(names.LEAST_SECTORS), "different": different}
+    if small := find_small(counters):
+        return Problem(small.kind, 0.0, small.values | values)
+    if WAVEFRONT * loads > sectors and not conflicts and TILE.search(code.text):
+        return Problem("shared", 0.0, {"sectors": sectors, "wavefronts": loads, "conflicts": conflicts})
     return Problem("clean" if sectors <= _CLEAN * different else "light", 0.0, values)
 
 

@@ -22,7 +22,8 @@ REPEATED = 4.0  # times that the same sector is asked for
 REUSED = 6  # times that each element is read, from which on many threads want it
 SECTOR_FLOATS = 8
 TURNS = 4  # accesses of a thread from which on it walks along a row
-_TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
+FEW_ACCESSES = 8  # of a thread, up to which they wait for memory about once
+TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -37,17 +38,49 @@ class Problem:
 
 def total_cost(counters: Counters) -> float:
     """What all accesses of a launch cost."""
-    wavefronts = sum(counters.get(names.wavefronts_name(operation)) for operation in ("load", "store"))
-    return counters.get(names.SECTORS) + WAVEFRONT * wavefronts
+    return counters.get(names.SECTORS) + _cost_of_shared(counters)
 
 
 def find_problems(counters: Counters, code: KernelCode) -> list[Problem]:
     """The problems that are worth a word; none if the kernel does what it has to."""
     found = [problem for find in _FINDERS for problem in find(counters, code)]
-    if any(problem.kind == "serial" for problem in found):  # more threads are wanted, so no smaller blocks
+    if any(problem.kind.startswith(("serial", "surplus")) for problem in found):  # which say what to do with threads
         found = [problem for problem in found if not problem.kind.startswith("idle")]
     least = LEAST_SHARE * total_cost(counters)
     return sorted((one for one in found if one.cost >= least), key=lambda one: (-one.cost, one.kind))
+
+
+def find_small(counters: Counters) -> Problem | None:
+    """What is to be said of a launch whose blocks all run at once and are soon over, or wait with few others.
+
+    Such a launch does not wait for the bandwidth of memory: it keeps too few requests on the way.
+    """
+    warps, device = counters.blocks * _warps(counters), names.MULTIPROCESSORS * names.SM_WARPS
+    threads, lanes = counters.get(names.THREADS), counters.get(names.LANES)
+    if not threads or counters.blocks > names.MULTIPROCESSORS * resident_blocks(counters):
+        return None
+    soon = lanes < FEW_ACCESSES * threads
+    if not soon and 2 * warps > device:
+        return None
+    values = {"blocks": counters.blocks, "warps": _warps(counters), "launched": warps, "threads": threads}
+    values |= {"multiprocessors": names.MULTIPROCESSORS, "most": names.SM_WARPS, "device": device, "lanes": lanes}
+    return Problem("small" if soon else "waiting", 0.0, values)
+
+
+def find_few(counters: Counters) -> Problem | None:
+    """That multiprocessors are without a block, beside another problem."""
+    if counters.blocks >= names.MULTIPROCESSORS:
+        return None
+    return Problem("few", 0.0, {"blocks": counters.blocks, "most": names.MULTIPROCESSORS})
+
+
+def resident_blocks(counters: Counters) -> int:
+    """Blocks that a multiprocessor holds at once, registers aside."""
+    return int(min(counters.get(name) for name in (names.LIMIT_SHARED, names.LIMIT_BLOCKS, names.LIMIT_WARPS)))
+
+
+def _warps(counters: Counters) -> int:
+    return -(-counters.threads // names.WARP)
 
 
 def _scattered(counters: Counters, code: KernelCode) -> list[Problem]:
@@ -75,7 +108,10 @@ def _how_scattered(one: Pointer, counters: Counters) -> str:
     busy = counters.get(names.THREADS) - counters.get(names.IDLE)
     if one.sectors < 2 * one.different_sectors or one.lanes < TURNS * busy:
         return "transposed"
-    return "rows_reused" if one.lanes >= REUSED * SECTOR_FLOATS * one.different_sectors else "rows"
+    if one.lanes >= REUSED * SECTOR_FLOATS * one.different_sectors:
+        return "rows_reused"
+    stored = sum(other.lanes for other in counters.pointers if other.operation == "store")
+    return "rows" if one.lanes >= TURNS * stored else "rows_kept"  # reduced, or as many results as elements
 
 
 def _describe(counters: Counters, one: Pointer) -> dict[str, Any]:
@@ -109,7 +145,7 @@ def _conflicts(counters: Counters, code: KernelCode) -> list[Problem]:
         wavefronts = counters.get(names.wavefronts_name(operation))
         conflicts = counters.get(names.conflicts_name(operation))
         if conflicts >= 0.25 * wavefronts > 0:
-            tile = _TILE.search(code.text)
+            tile = TILE.search(code.text)
             kind = "conflicts_tile" if tile and _NUMBER.fullmatch(tile[3].strip()) else "conflicts"
             values = {"operation": operation, "wavefronts": wavefronts, "conflicts": conflicts}
             if tile and kind == "conflicts_tile":
@@ -118,31 +154,50 @@ def _conflicts(counters: Counters, code: KernelCode) -> list[Problem]:
     return found
 
 
+def _surplus(counters: Counters, code: KernelCode) -> list[Problem]:
+    """Reductions of a block with more threads than there are elements."""
+    threads, barriers = counters.get(names.THREADS), counters.get(names.BARRIERS)
+    loads = [one for one in counters.pointers if one.operation == "load" and one.name]
+    most = max(loads, key=lambda one: one.lanes, default=None)
+    requests = counters.get(names.REQUESTS)
+    if not (most and barriers) or most.lanes >= threads or 2 * counters.get(names.requests_name("load")) > requests:
+        return []
+    values = {"name": most.name, "lanes": most.lanes, "threads": threads, "barriers": barriers}
+    values |= {"requests": requests, "loads": counters.get(names.requests_name("load"))}
+    kind = "surplus_in_one_block" if counters.blocks == 1 else "surplus"
+    return [Problem(kind, _cost_of_shared(counters), values)]
+
+
+def _cost_of_shared(counters: Counters) -> float:
+    return WAVEFRONT * sum(counters.get(names.wavefronts_name(operation)) for operation in ("load", "store"))
+
+
 def _tree(counters: Counters, code: KernelCode) -> list[Problem]:
     """Reductions in shared memory alone, with fewer threads in every step."""
     requests, loads = counters.get(names.REQUESTS), counters.get(names.requests_name("load"))
     barriers, divergent = counters.get(names.BARRIERS), counters.get(names.DIVERGENT)
-    if not barriers or counters.get(names.COLLECTIVES) or 2 * loads > requests or divergent < 0.1 * requests:
+    if not barriers or counters.get(names.COLLECTIVES) or 2 * loads > requests or divergent < 0.05 * requests:
         return []
-    wavefronts = sum(counters.get(names.wavefronts_name(operation)) for operation in ("load", "store"))
+    if _surplus(counters, code):
+        return []
     values = {"requests": requests, "loads": loads, "barriers": barriers, "divergent": divergent}
-    return [Problem("tree", WAVEFRONT * wavefronts, values)]
+    return [Problem("tree", _cost_of_shared(counters), values)]
 
 
 def _exchange(counters: Counters, code: KernelCode) -> list[Problem]:
     """Reductions of a block whose threads have little to reduce."""
     requests, loads = counters.get(names.REQUESTS), counters.get(names.requests_name("load"))
     collectives, barriers = counters.get(names.COLLECTIVES), counters.get(names.BARRIERS)
-    if not (collectives and barriers) or 2 * loads > requests:
+    if not (collectives and barriers) or 2 * loads > requests or _surplus(counters, code):
         return []
-    wavefronts = sum(counters.get(names.wavefronts_name(operation)) for operation in ("load", "store"))
     values = {"requests": requests, "loads": loads, "barriers": barriers, "collectives": collectives}
     values |= {"lanes": counters.get(names.LANES), "threads": counters.get(names.THREADS)}
-    return [Problem("exchange", WAVEFRONT * wavefronts, values)]
+    kind = "exchange_in_one_block" if counters.blocks == 1 else "exchange"
+    return [Problem(kind, _cost_of_shared(counters), values)]
 
 
 def _divergent(counters: Counters, code: KernelCode) -> list[Problem]:
-    if _exchange(counters, code) or _tree(counters, code):
+    if _surplus(counters, code) or _exchange(counters, code) or _tree(counters, code):
         return []  # of which most of it comes
     requests, divergent = counters.get(names.REQUESTS), counters.get(names.DIVERGENT)
     lanes = counters.get(names.LANES)
@@ -150,14 +205,17 @@ def _divergent(counters: Counters, code: KernelCode) -> list[Problem]:
         return []
     lost = 1 - lanes / (names.WARP * requests)
     values = {"requests": requests, "divergent": divergent, "lanes": lanes}
-    return [Problem("divergent", lost * divergent / requests * total_cost(counters) / 2, values)]
+    reduces = counters.get(names.BARRIERS) or counters.get(names.COLLECTIVES)
+    kind = "divergent_reduction" if reduces else "divergent"
+    return [Problem(kind, lost * divergent / requests * total_cost(counters) / 2, values)]
 
 
 def _idle(counters: Counters, code: KernelCode) -> list[Problem]:
     threads, idle = counters.get(names.THREADS), counters.get(names.IDLE)
     if not threads or idle < 0.25 * threads:
         return []
-    kind = "idle_in_one_block" if counters.blocks == 1 else "idle"
+    of_warps = counters.get(names.COLLECTIVES) and not counters.get(names.BARRIERS)
+    kind = "idle_in_one_block" if counters.blocks == 1 else "idle_lanes" if of_warps else "idle"
     values = {"threads": threads, "idle": idle, "blocks": counters.blocks, "block": counters.threads}
     return [Problem(kind, idle / threads * total_cost(counters) / 2, values)]
 
@@ -170,9 +228,8 @@ def _atomics(counters: Counters, code: KernelCode) -> list[Problem]:
 
 
 def _occupancy(counters: Counters, code: KernelCode) -> list[Problem]:
-    warps = -(-counters.threads // names.WARP)
+    warps, resident = _warps(counters), resident_blocks(counters)
     shared, blocks = counters.get(names.LIMIT_SHARED), counters.get(names.LIMIT_BLOCKS)
-    resident = int(min(shared, blocks, counters.get(names.LIMIT_WARPS)))
     if not resident or resident * warps > names.SM_WARPS / 2:
         return []
     kind = "occupancy_shared" if shared < blocks else "occupancy_blocks"
@@ -193,6 +250,7 @@ _FINDERS: tuple[Callable[[Counters, KernelCode], list[Problem]], ...] = (
     _scattered,
     _repeated,
     _conflicts,
+    _surplus,
     _exchange,
     _tree,
     _divergent,

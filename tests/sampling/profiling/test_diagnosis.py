@@ -37,21 +37,33 @@ CONFLICTS = SharedCounts("load", 32, 1024, 1024, 992, 32, 0)
 ROWS = GlobalCounts("load", 0, 256, 4096, 16384, 8192, 1024, 8192, 0)
 EXCHANGE = SharedCounts("load", 300, 2400, 300, 0, 1, 0)
 ATOMICS = GlobalCounts("atomic", 1, 32, 1024, 4096, 32, 32, 32, 1024)
+REDUCTION = replace(COPY, requests=400, barriers=72, divergent_requests=100, shared_memory=(EXCHANGE,))
+SHUFFLES = replace(COPY, requests=400, barriers=16, collectives=320, shared_memory=(EXCHANGE,))
 LAUNCHES = {
-    "clean": COPY,
+    "small": COPY,
+    "clean": replace(COPY, grid=(4000, 1, 1)),
+    "light": replace(COPY, grid=(4000, 1, 1), touched=(replace(TOUCHED[0], read_sectors=16), TOUCHED[1])),
+    "waiting": replace(COPY, lanes=1024 * 50),
     "transposed": replace(COPY, global_memory=(replace(LOADS, sectors=1024), STORES)),
     "strided": replace(COPY, touched=WIDE, global_memory=(replace(LOADS, sectors=224), STORES)),
     "scattered_stores": replace(COPY, global_memory=(LOADS, replace(STORES, sectors=1024))),
-    "rows": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, STORES)),
+    "rows": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, replace(STORES, lanes=128))),
+    "rows_kept": replace(COPY, lanes=9216, requests=288, global_memory=(ROWS, replace(STORES, lanes=4096))),
     "conflicts_tile": replace(COPY, shared_memory=(CONFLICTS,)),
     "divergent": replace(COPY, requests=200, lanes=2048, divergent_requests=180),
+    "divergent_reduction": replace(COPY, requests=200, lanes=2048, divergent_requests=180, collectives=320),
     "idle": replace(COPY, idle_threads=900),
+    "idle_lanes": replace(COPY, idle_threads=900, collectives=320),
+    "idle_in_one_block": replace(COPY, grid=(1, 1, 1), idle_threads=120),
+    "surplus": replace(REDUCTION, global_memory=(replace(LOADS, lanes=300), STORES)),
+    "surplus_in_one_block": replace(REDUCTION, grid=(1, 1, 1), global_memory=(replace(LOADS, lanes=3), STORES)),
     "atomics": replace(COPY, global_memory=(LOADS, ATOMICS)),
     "occupancy_shared": replace(COPY, dynamic_shared=100_000),
     "serial": replace(COPY, lanes=1024 * 500),
     "rows_reused": replace(COPY, lanes=9216, requests=288, global_memory=(replace(ROWS, lanes=8000), STORES)),
-    "tree": replace(COPY, requests=400, barriers=72, divergent_requests=100, shared_memory=(EXCHANGE,)),
-    "exchange": replace(COPY, requests=400, barriers=16, collectives=320, shared_memory=(EXCHANGE,)),
+    "tree": REDUCTION,
+    "exchange": SHUFFLES,
+    "exchange_in_one_block": replace(SHUFFLES, grid=(1, 1, 1)),
 }
 
 
@@ -89,6 +101,22 @@ def test_wrong_arithmetic_and_another_pointers_figures_are_seen():
 def test_a_launch_that_needs_more_threads_is_not_told_to_take_fewer():
     launch = replace(LAUNCHES["serial"], idle_threads=900)
     assert [one.kind for one in find_problems(read_launch(launch, CODE.pointers), CODE)] == ["serial"]
+
+
+@pytest.mark.parametrize("kind", ["small", "surplus_in_one_block", "surplus", "waiting"])
+def test_nothing_is_said_of_bandwidth_where_few_warps_run_nor_of_more_elements_where_there_are_none(kind):
+    counters = read_launch(LAUNCHES[kind], CODE.pointers)
+    for seed in range(16):
+        _, text = write_diagnosis(counters, CODE, Random(seed))
+        assert not re.search(r"limited by the traffic|is the bandwidth|more elements|several elements", text), text
+
+
+def test_a_problem_of_a_launch_with_few_blocks_says_that_they_are_few():
+    said = [
+        "multiprocessors have no" in write_diagnosis(read_launch(launch, CODE.pointers), CODE, Random(0))[1]
+        for launch in (LAUNCHES["transposed"], LAUNCHES["serial"], replace(LAUNCHES["transposed"], grid=(132, 1, 1)))
+    ]
+    assert said == [True, True, False]
 
 
 def test_padding_is_suggested_for_the_tile_that_the_code_declares():
