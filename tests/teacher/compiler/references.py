@@ -62,6 +62,17 @@ PAIRS = (
 PRODUCT = ((tensor(5, 12), tensor(12, 9, name="y")), (tensor(70, 65), tensor(65, 130, name="y")))
 TURNED = ((tensor(12, 5), tensor(9, 12, name="y")), (tensor(65, 70), tensor(130, 65, name="y")))
 
+
+def heads(*sizes: tuple[int, int, int, int, int], dtype: str = "float32") -> tuple[tuple[InputSpec, ...], ...]:
+    """Queries, keys and values for each (batch, heads, queries, keys, width)."""
+    return tuple(
+        tuple(tensor(b, h, n, d, name=name, dtype=dtype) for name, n in (("q", q), ("k", k), ("v", k)))
+        for b, h, q, k, d in sizes
+    )
+
+
+ATTENTION = heads((2, 2, 5, 6, 8), (3, 2, 37, 70, 8))
+
 FIXTURES = {
     "matrix product": Fixture("return x @ y", PRODUCT),
     "product of turned matrices": Fixture("return torch.sigmoid(x.T @ y.T)", TURNED),
@@ -130,12 +141,33 @@ FIXTURES = {
             (tensor(2, 9, 6, name="a"), tensor(2, 5, 6, name="b")),
         ),
     ),
-    "attention": Fixture(
-        "return F.scaled_dot_product_attention(q, k, v)",
-        tuple(
-            (tensor(b, 2, s, 8, name="q"), tensor(b, 2, t, 8, name="k"), tensor(b, 2, t, 8, name="v"))
-            for b, s, t in ((2, 5, 6), (3, 7, 4))
-        ),
+    "attention": Fixture("return F.scaled_dot_product_attention(q, k, v)", ATTENTION),
+    "causal attention": Fixture("return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)", ATTENTION),
+    "attention of half type": Fixture(
+        "return F.scaled_dot_product_attention(q, k, v)", heads((2, 3, 9, 10, 16), (1, 4, 33, 70, 16), dtype="float16")
+    ),
+    "attention of doubles": Fixture(
+        "return F.scaled_dot_product_attention(q, k, v)", heads((2, 3, 9, 10, 16), (1, 4, 33, 70, 16), dtype="float64")
+    ),
+    "grouped heads": Fixture(
+        "return F.scaled_dot_product_attention(q, x, x, enable_gqa=True)",
+        tuple((tensor(b, 8, s, 20, name="q"), tensor(b, 2, t, 20)) for b, s, t in ((2, 5, 7), (1, 25, 70))),
+    ),
+    "attention with rows that see nothing": Fixture(
+        "return F.scaled_dot_product_attention(q, k, v, attn_mask=q[..., :1] > 0.5), "
+        "F.scaled_dot_product_attention(q, k, v, attn_mask=(k[..., 0] * 3).unsqueeze(-2))",
+        ATTENTION,
+    ),
+    "attention spelled out": Fixture(
+        "return F.relu(torch.softmax((q @ k.mT / 3).masked_fill(q.amax(-1, True) < 1, float('-inf')), -1) @ v)",
+        ATTENTION,
+    ),
+    "attention with its weights": Fixture("w = torch.softmax(q @ k.mT, -1); return w @ v, w", ATTENTION),
+    "projected attention": Fixture(
+        "q, k, v = self.a(x).view(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4); "
+        "return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape))",
+        two(tensor(2, 5, 32), tensor(1, 40, 32)),
+        "self.a = nn.Linear(32, 96); self.o = nn.Linear(32, 32)",
     ),
     "convolution": Fixture("return self.c(x)", IMAGES, "self.c = nn.Conv2d(6, 8, 3, stride=2, padding=1)"),
     "dilated convolution": Fixture(

@@ -32,6 +32,13 @@ QUICK = {
     "sizes of values": 0,
     "logits": 0,
     "masked attention": 2,
+    "causal attention": 1,
+    "attention of half type": 0,
+    "attention of doubles": 3,
+    "grouped heads": 0,
+    "attention with rows that see nothing": 0,
+    "attention spelled out": 1,
+    "projected attention": 4,
     "running results": 0,
     "running logsumexp": 1,
     "folded patches": 4,
@@ -70,6 +77,15 @@ def test_a_candidate_refuses_sizes_on_the_other_side_of_a_branch(graph_of, verif
         task_of("branch on sizes"), candidate.source, (*FIXTURES["branch on sizes"].sets, (other,))
     )
     assert "the kernels are written for rows <= 100" in verdict.feedback
+
+
+@pytest.mark.parametrize("name", ["causal attention", "attention spelled out"])
+def test_attention_in_large_tiles_is_accepted(name, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), 256))
+    assert "weight_tile[64][68]" in candidate.source
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
 
 
 @pytest.mark.parametrize(

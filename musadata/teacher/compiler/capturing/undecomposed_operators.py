@@ -18,6 +18,7 @@ from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 _linear = torch.nn.functional.linear
 _interpolate = torch.nn.functional.interpolate
 _pad = torch._C._nn.pad
+_attention = torch.nn.functional.scaled_dot_product_attention
 
 
 @torch.library.custom_op("musadata::linear", mutates_args=())
@@ -28,6 +29,27 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
 @linear.register_fake
 def _(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     return input.new_empty([*input.shape[:-1], *weight.shape[:-1]])
+
+
+@torch.library.custom_op("musadata::scaled_dot_product_attention", mutates_args=())
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> torch.Tensor:
+    options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    return _attention(query, key, value, attn_mask, **options).clone()  # type: ignore[arg-type]
+
+
+@scaled_dot_product_attention.register_fake
+def _(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any) -> torch.Tensor:
+    torch._check(key.shape[-2] == value.shape[-2])
+    torch._check(query.shape[-1] == key.shape[-1])
+    return query.new_empty([*query.shape[:-1], value.shape[-1]])
 
 
 @torch.library.custom_op("musadata::upsample_nearest", mutates_args=())
@@ -75,6 +97,26 @@ def _undecomposed_pad(
     if mode == "circular":
         return torch.ops.musadata.circular_pad(input, list(pad))
     return _pad(input, pad, mode, value)
+
+
+def _undecomposed_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """Attention as one operator, unless it is random or its batches are of different shapes."""
+    given = (attn_mask, dropout_p, is_causal)
+    ranks = {query.dim(), key.dim(), value.dim(), max(query.dim(), attn_mask.dim() if attn_mask is not None else 0)}
+    leading = query.dim() - (3 if enable_gqa else 2)
+    plain = all(query.size(d) == key.size(d) and query.size(d) == value.size(d) for d in range(leading))
+    if dropout_p > 0 or len(ranks) > 1 or not plain:
+        return _attention(query, key, value, *given, scale=scale, enable_gqa=enable_gqa)
+    return torch.ops.musadata.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale, enable_gqa)
 
 
 def _max_pool1d(
@@ -155,6 +197,8 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
     (torch.nn.functional, "linear", linear),
     (torch._C._nn, "linear", linear),
     (torch._C._nn, "pad", _undecomposed_pad),
+    (torch.nn.functional, "scaled_dot_product_attention", _undecomposed_attention),
+    (torch._C._nn, "scaled_dot_product_attention", _undecomposed_attention),
     (torch, "rrelu", _rrelu),
     (torch.nn.functional, "embedding_bag", _embedding_bag),
     (torch.nn.functional, "gaussian_nll_loss", _gaussian_nll_loss),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from musadata.teacher.compiler.emission.attention import can_attend
 from musadata.teacher.compiler.emission.cpp import C_TYPES, device_function, number_text
 from musadata.teacher.compiler.emission.host import Returned, write_host
 from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName
@@ -18,7 +19,8 @@ from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Program, Value, axis_names
 from musadata.teacher.compiler.ir.scalar import Buffer, Load
 from musadata.teacher.compiler.lowering import lower_graph
-from musadata.teacher.compiler.lowering.fusion import group_loops, read_loops, variables_of
+from musadata.teacher.compiler.lowering.attention import join_attention
+from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops, read_loops, variables_of
 from musadata.teacher.compiler.lowering.inlining import inline_pointwise
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.splitting import split_long_reductions
@@ -79,13 +81,21 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
     largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
     known = {**largest, **(sizes or {})}
     kept = {id(item.buffer) for item in returned}
-    loops = inline_pointwise(read_loops(lowered.program.loops, kept), kept)
-    kernels = group_loops(split_long_reductions(loops, known), kept)
+    kernels = _kernels(lowered.program, kept, known)
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
     emitted = tuple(schedule(kernel, plan, names, known) for kernel in kernels)
     host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, emitted, returned)
     source = write_module(graph, host, _cuda_text(emitted) + host.source)
     return Candidate(source, emitted, plan, graph, tuple(hints))
+
+
+def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int]) -> list[Kernel]:
+    """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
+    loops = inline_pointwise(read_loops(program.loops, kept), kept)
+    kernels = group_loops(split_long_reductions(join_attention(loops, kept, sizes), sizes), kept)
+    if all(can_attend(kernel) for kernel in kernels if kernel.attends):
+        return kernels
+    return group_loops(split_long_reductions(loops, sizes), kept)
 
 
 def _all_sizes(graph: Graph) -> list[Index]:

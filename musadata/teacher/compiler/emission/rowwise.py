@@ -10,7 +10,7 @@ from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text,
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, Variable, of
-from musadata.teacher.compiler.ir.scalar import Call, Load, Local, Named, Scalar
+from musadata.teacher.compiler.ir.scalar import Call, Load, Local, Scalar, plain
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 
 WARP = 32
@@ -238,29 +238,22 @@ def is_softmax(one: Stage, other: Stage) -> bool:
         return False
     if (one.kind, other.kind, one.axes) != ("fast_max", "sum", other.axes) or not one.axes:
         return False
-    match _plain(other.value):
+    match plain(other.value):
         case Call(operation="exp", arguments=(exponent,)):
-            match _plain(exponent):
+            match plain(exponent):
                 case Call(operation="sub", arguments=(value, largest)):
                     return _is_local(largest, one.local) and _is_same(value, one.value)
     return False
 
 
-def _plain(value: Scalar) -> Scalar:
-    """What a name stands for."""
-    while isinstance(value, Named):
-        value = value.value
-    return value
-
-
 def _is_local(value: Scalar, name: str) -> bool:
-    value = _plain(value)
+    value = plain(value)
     return isinstance(value, Local) and value.name == name
 
 
 def _is_same(one: Scalar, other: Scalar) -> bool:
     """Whether two values are loads of one element, or one value."""
-    one, other = _plain(one), _plain(other)
+    one, other = plain(one), plain(other)
     if isinstance(one, Load) and isinstance(other, Load):
         return one.buffer is other.buffer and one.index == other.index
     return one is other

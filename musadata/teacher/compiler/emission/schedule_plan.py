@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.emission import pointwise, register_tiled, rowwise, scan, tiled
+from musadata.teacher.compiler.emission import attention, pointwise, register_tiled, rowwise, scan, tiled
 from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
@@ -59,6 +59,8 @@ def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[
         return _scan(kernel, plan, size_names, total, hints)
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
         return _elements(kernel, plan, size_names, total, hints)
+    if kernel.attends:
+        return _attention(kernel, size_names, hints)
     if plan.tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, plan, size_names, hints)):
         return tiles
     return _points(kernel, plan.points, size_names, total, hints)
@@ -102,6 +104,15 @@ def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str
         tile = register_tiled.choose_tile(batch, rows, cols)
         return register_tiled.emit_register_tiled(kernel, size_names, tile, rows, cols)
     return tiled.emit_tiled(kernel, size_names, rows, cols)
+
+
+def _attention(kernel: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
+    stage, parts = kernel.reductions[0], tiled.partition(kernel)
+    assert parts is not None
+    sizes = [extent_hint(part, hints) for part in parts]
+    keys = extent_hint(stage.axes[:1], hints)
+    tile = attention.tile_for(sizes[0], sizes[1], keys, sizes[2], stage.dtype)
+    return attention.emit_attention(kernel, size_names, tile)
 
 
 def _scan(kernel: Kernel, plan: Plan, size_names: Sequence[str], rows: int, hints: dict[str, int]) -> EmittedKernel:

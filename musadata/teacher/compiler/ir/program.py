@@ -62,7 +62,8 @@ class Value:
 class Reduction:
     """The inner loops of a loop nest.
 
-    `kind`: sum, prod, max, min, argmax, argmin, any, all, or fast_max, a maximum that need not pass NaN on.
+    `kind`: sum, prod, max, min, argmax, argmin, any, all, fast_max, a maximum that need not pass NaN on, or attention,
+    whose loops are over keys and over the elements of a key (`Attended`).
     `extents` are a function of the outer axes, because a window may be cut off.
     """
 
@@ -108,6 +109,10 @@ class Loop:
     contraction: Contraction | None = None
     scan: "Scanned | None" = None
     spread: Indices = ()
+
+    @property
+    def attends(self) -> bool:
+        return self.reduction is not None and self.reduction.kind == "attention"
 
     @property
     def shape(self) -> Indices:

@@ -204,11 +204,30 @@ class Added(Scalar):
 
 
 @dataclass(frozen=True, eq=False)
+class Attended(Scalar):
+    """A value weighted by the softmax of its score over all keys. `score` is a function of `Local("score")`, the sum of
+    the products of `query` and `key` elements; with `safe`, a row without any finite score gives 0 instead of NaN."""
+
+    query: Scalar
+    key: Scalar
+    score: Scalar
+    element: Scalar
+    safe: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Named(Scalar):
     """A value that the graph has a name for, so that the kernel can use it."""
 
     name: str
     value: Scalar
+
+
+def plain(value: Scalar) -> Scalar:
+    """What a name stands for."""
+    while isinstance(value, Named):
+        value = value.value
+    return value
 
 
 def compute_type(dtype: str) -> str:

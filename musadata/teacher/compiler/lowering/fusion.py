@@ -89,6 +89,10 @@ class Kernel:
         return tuple(stage for stage in self.stages if isinstance(stage, Reduce))
 
     @property
+    def attends(self) -> bool:
+        return any(stage.kind == "attention" for stage in self.reductions)
+
+    @property
     def stores(self) -> tuple[Store, ...]:
         return tuple(stage for stage in self.stages if isinstance(stage, Store))
 
@@ -149,7 +153,7 @@ def group_loops(loops: Sequence[Loop], returned: set[int]) -> list[Kernel]:
     """
     groups: list[_Group] = []
     for loop in loops:
-        if loop.spread or not _join(loop, groups):
+        if loop.spread or loop.attends or not _join(loop, groups):
             groups.append(_alone(loop))
     read = _read_from_memory(groups)
     return [_kernel(group, read | returned) for group in groups]
@@ -195,6 +199,8 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
     group = groups[depends[-1]]
     if loop.scan or group.scanned:
         return bool(group.scanned) and _join_scan(loop, group)
+    if loop.reduction is not None and group.members[0].loop.attends:
+        return False
     change: dict[Variable, Index] | None = None
     for load in value.loads:
         if not group.fills(load.buffer):

@@ -6,11 +6,20 @@ from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, Node,
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported, check_readable
 from musadata.teacher.compiler.ir.program import Program
 from musadata.teacher.compiler.ir.scalar import Buffer, compute_type, literal
-from musadata.teacher.compiler.lowering import contraction, elementwise, indexing, layout, losses, pooling, reduction
+from musadata.teacher.compiler.lowering import (
+    attention,
+    contraction,
+    elementwise,
+    indexing,
+    layout,
+    losses,
+    pooling,
+    reduction,
+)
 from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Rule, Value
 
 # The rules are registered when their modules are imported.
-_MODULES = (contraction, elementwise, indexing, layout, losses, pooling, reduction)
+_MODULES = (attention, contraction, elementwise, indexing, layout, losses, pooling, reduction)
 
 SHARED_COST = 3  # a value with several readers is kept in memory from this cost on
 LONGEST_COST = 24  # and every value from this one on

@@ -167,12 +167,18 @@ def _var(c: Call) -> Results:
 
 @rule("_softmax", "_log_softmax", "_safe_softmax")
 def _softmax(c: Call) -> Results:
-    """A safe softmax is 0 where a row holds nothing but minus infinity, so its maximum keeps NaN."""
-    safe = c.operator == "_safe_softmax"
     if not c.value("self").shape:
         raise Unsupported("softmax of a single number")
-    source, dtype, name = c.operand("self", INLINE_COST), c.dtype, c.node.name.strip("_")
+    source = c.operand("self", INLINE_COST)
     dim = c.dimension("dim", len(source.shape))
+    body = softmax_of(c, source, dim, safe="safe" in c.operator, log="log" in c.operator)
+    return c.new(body, 2 * HEAVY + source.cost)
+
+
+def softmax_of(c: Call, source: Value, dim: int, *, safe: bool, log: bool = False) -> Callable[[Indices], Scalar]:
+    """An element of the (logarithm of the) softmax along a dimension. A safe softmax is 0 where a row holds nothing but
+    minus infinity, so its maximum keeps NaN."""
+    dtype, name = c.dtype, c.node.name.strip("_")
     largest = reduce_over(c, source, (dim,), "max" if safe else "fast_max", f"{name}_max", dtype)
 
     def without(index: Indices) -> Indices:
@@ -187,14 +193,14 @@ def _softmax(c: Call) -> Results:
 
     def body(index: Indices) -> Scalar:
         value, sum_ = shifted(source.load(index), index), total.load(without(index))
-        if "log" in c.operator:
+        if log:
             return value - call("log", dtype, sum_)
         result = call("exp", dtype, value) / sum_
         if not safe:
             return result
         return choose(call("eq", "bool", largest.load(without(index)), literal(-math.inf, dtype)), 0, result)
 
-    return c.new(body, 2 * HEAVY + source.cost)
+    return body
 
 
 @rule("logsumexp")

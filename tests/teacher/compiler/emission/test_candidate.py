@@ -63,7 +63,7 @@ def test_a_long_reduction_to_one_number_is_shared_by_many_blocks(graph_of):
 def test_what_follows_from_sizes_alone_is_computed_once_ahead_of_the_loops(candidate_of):
     source = candidate_of("attention of any width", PLANS[1]).source
     scores = source[source.index("__global__") :].partition("\n}\n")[0]
-    assert scores.partition("for (")[0].count("sqrtf(1.0f / sqrtf(") == scores.count("sqrtf(1.0f") == 1
+    assert scores.partition("for (")[0].count("sqrtf(") == scores.count("sqrtf(") == 1
 
 
 @pytest.mark.parametrize("name", FIXTURES)
@@ -79,6 +79,32 @@ def test_many_rows_go_along_the_axis_of_a_grid_that_has_enough_blocks(plan, grap
     source = build_candidate(graph, plan, many).source
     for along_y in re.findall(r"dim3 blocks\([^;]*?\) / [\w.]+, ([^;]*)\);", source):
         assert not any(name in along_y for name in (*many, "outer_size"))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FIXTURES if "attention" in name and name != "attention with its weights"]
+)
+def test_attention_has_no_scores_in_memory(name, candidate_of):
+    attending = [emitted for emitted in candidate_of(name, PLANS[0]).kernels if emitted.kernel.attends]
+    assert attending and {emitted.schedule for emitted in attending} == {"attention by tiles of keys"}
+    stored = [buffer for emitted in candidate_of(name, PLANS[0]).kernels for buffer in emitted.kernel.outputs]
+    assert not any(re.search("softmax|scores|weights", buffer.name) for buffer in stored)
+
+
+def test_scores_that_are_returned_are_computed_once(candidate_of):
+    kernels = candidate_of("attention with its weights", PLANS[0]).kernels
+    assert len(kernels) == 3 and not any(emitted.kernel.attends for emitted in kernels)
+
+
+def test_wide_values_are_not_worth_computing_the_scores_again(graph_of):
+    graph = graph_of("attention of any width")
+    counts = [len(build_candidate(graph, PLANS[0], {"width": width}).kernels) for width in (256, 257)]
+    assert counts == [1, 3]
+
+
+def test_a_causal_mask_leaves_out_the_keys_behind_the_last_query(candidate_of):
+    assert "const int key_end = min(" in candidate_of("causal attention", PLANS[0]).source
+    assert "key_end" not in candidate_of("attention", PLANS[0]).source
 
 
 def test_a_softmax_is_one_kernel(candidate_of):
