@@ -13,6 +13,8 @@ _MISSING_FROM_TORCH = re.compile(
     r"|is not a member of '?(at|torch|c10|pybind11|py|caffe2)"
     r"|'((torch|at|c10|caffe2|py|pybind11)(::\w+)*|(TORCH|AT|C10|PYBIND11)_\w+|Py\w+|THP\w+)'"
     r" (was not|has not been|does not)"
+    # found without their namespace by the type of their arguments
+    r"|'(is\w+Type|to\w+Type|promote\w*Types|can_?[cC]ast|scalarTypeToTypeMeta)' was not"
     r"|no matching function for call to '(at|torch|c10|pybind11)::"
     r"|is ambiguous|no match for 'operator|incomplete type 'torch_abi::|torch_abi::"
     r"|(from|to) '?(const )?(at|c10|torch)::\w+.*' to '?(const )?(at|c10|torch)::"

@@ -18,6 +18,7 @@ PROPERTIES = SimpleNamespace(
     **yaml.safe_load(Path(__file__).with_name("device_properties.yaml").read_text(encoding="utf-8"))
 )
 _MEMORY_BYTES: int = PROPERTIES.total_memory
+_operators = torch.library.Library("aten", "IMPL", "CPU")  # of a device, which PyTorch lacks for its own CPU
 
 
 class _NoChange:
@@ -87,6 +88,7 @@ def patch_torch(runtime: Runtime) -> None:
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
     torch.Tensor.record_stream = lambda tensor, stream: None  # type: ignore[method-assign, assignment, misc]
+    _operators.impl("record_stream", lambda tensor, stream: None)  # the same from C++
     torch.cuda.default_generators = (torch.default_generator,)
     torch._C._cuda_getDeviceCount = lambda: 1
     torch._C._cuda_sleep = lambda cycles: None

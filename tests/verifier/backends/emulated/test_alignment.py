@@ -108,7 +108,12 @@ def test_misaligned_access_is_found_with_the_full_headers_too(run):
     kernel = "y[t] = reinterpret_cast<const float4*>(x + 2)[0].x;"
     answer = execute(run, kernel, **FULL)
     assert [fault["kind"] for fault in answer["records"]["faults"]] == ["misaligned"]
-    assert execute(run, kernel.replace("x + 2", "x + 4"), **FULL)["error"] == ""
+    host = (
+        "auto stream = at::cuda::getCurrentCUDAStream(); x.record_stream(stream); at::Stream other = stream.unwrap();"
+    )
+    given = FULL | {"includes": f"{FULL['includes']}\n#include <c10/cuda/CUDAStream.h>"}
+    given |= {"host": f"{FULL['host']} {host} TORCH_CHECK(isFloatingType(x.scalar_type()) && other.id() == 0);"}
+    assert execute(run, kernel.replace("x + 2", "x + 4"), **given)["error"] == ""
 
 
 def test_tensors_are_aligned_for_vectors_and_views_are_where_they_are(run):

@@ -28,6 +28,10 @@ std::string describe(c10::optional<torch::Tensor> x, std::vector<int64_t> sizes,
 torch::Tensor checks(torch::Tensor x, int what) {
   TORCH_CHECK(what != 1, "what must not be ", what, " for sizes ", x.sizes());
   TORCH_CHECK(what != 2);
+  const auto flag = at::ScalarType::Bool, dtype = x.scalar_type();
+  TORCH_CHECK(!isIntegralType(dtype, true) && isIntegralType(flag, true) && !isIntegralType(flag, false));
+  TORCH_CHECK(isIntegralType(at::kLong, false) && !isComplexType(dtype));
+  TORCH_CHECK(isComplexType(at::ScalarType::ComplexFloat));
   if (what == 3) throw std::invalid_argument("a bad value");
   if (what == 4) throw py::index_error("a bad index");
   if (what == 5) x.data_ptr<double>();

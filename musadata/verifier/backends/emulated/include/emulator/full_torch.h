@@ -7,6 +7,7 @@
 #include <ATen/AccumulateType.h>
 #include <ATen/OpMathType.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/Stream.h>
 #include <torch/extension.h>
 
 namespace c10::cuda {
@@ -14,7 +15,10 @@ namespace c10::cuda {
 class CUDAStream {
  public:
   operator cudaStream_t() const { return nullptr; }
+  operator Stream() const { return unwrap(); }
   cudaStream_t stream() const { return nullptr; }
+  Stream unwrap() const { return Stream(Stream::DEFAULT, device()); }
+  StreamId id() const { return 0; }
   DeviceIndex device_index() const { return 0; }
   Device device() const { return Device(kCUDA, 0); }
   void synchronize() const {}

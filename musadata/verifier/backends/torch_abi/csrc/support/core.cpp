@@ -90,6 +90,13 @@ bool isFloatingType(ScalarType dtype) {
   return dtype == ScalarType::Half || dtype == ScalarType::Float || dtype == ScalarType::Double ||
          dtype == ScalarType::BFloat16;
 }
+bool isIntegralType(ScalarType dtype, bool with_bool) {
+  return dtype <= ScalarType::Long || (dtype >= ScalarType::UInt16 && dtype <= ScalarType::UInt64) ||
+         (with_bool && dtype == ScalarType::Bool);
+}
+bool isComplexType(ScalarType dtype) {
+  return dtype >= ScalarType::ComplexHalf && dtype <= ScalarType::ComplexDouble;
+}
 
 Device::Device(const std::string& text) : type_(text.rfind("cuda", 0) == 0 ? kCUDA : kCPU), index_(-1) {
   const size_t colon = text.find(':');

@@ -145,6 +145,8 @@ const char* toString(ScalarType dtype);
 std::ostream& operator<<(std::ostream& stream, ScalarType dtype);
 size_t elementSize(ScalarType dtype);
 bool isFloatingType(ScalarType dtype);
+bool isIntegralType(ScalarType dtype, bool with_bool);
+bool isComplexType(ScalarType dtype);
 inline ScalarType typeMetaToScalarType(ScalarType dtype) { return dtype; }
 
 struct Device {
