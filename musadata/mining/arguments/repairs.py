@@ -17,7 +17,7 @@ WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be f
 WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input value should be", re.I)
 RANK = re.compile(
     r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
-    r"|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of) (\d)"
+    r"|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of|should be|must be) (\d)"
 )
 UNPACK = re.compile(r"values to unpack \(expected (\d)")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")

@@ -38,6 +38,12 @@ TOO_SMALL = re.compile(
     r"|with size 0|non-?zero size|no tensor comes out|negative dimension|greater than zero, but got"
     r"|more than 1 (?:spatial|value)|maximum size for tensor|is too small"
 )
+# Errors of a network whose head fits images of one size alone, and the sizes that data sets have, by channels.
+HEAD = re.compile(
+    r"mat1 and mat2 shapes|is invalid for input of size|utput size is too small|can't be greater than actual input"
+)
+SIDES = {1: (28, 32), 3: (224, 32)}
+LARGE_SIDE = 200  # from here on one image is enough
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class _Stated:
 
 def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
+    if HEAD.search(error):
+        yield from _usual_images(attempt)
     known = {size for draw in attempt.draws for size in draw.shape}
     read = _read(error)
     if "except in dimension" in error and not any(stated.got in known or stated.want in known for stated in read):
@@ -60,6 +68,15 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
         yield from _resized(attempt, stated)
     if TOO_SMALL.search(error):
         yield from _enlarged(attempt, error)
+
+
+def _usual_images(attempt: Attempt) -> Iterator[Attempt]:
+    """Images of the sizes that data sets have."""
+    for number, draw in enumerate(attempt.draws):
+        for side in SIDES.get(draw.shape[1], ()) if len(draw.shape) == 4 else ():
+            if draw.shape[2:] != (side, side):
+                batch = 1 if side >= LARGE_SIDE else draw.shape[0]
+                yield _with_shape(attempt, number, (batch, draw.shape[1], side, side))
 
 
 def _read(error: str) -> list[_Stated]:

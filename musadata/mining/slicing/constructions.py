@@ -7,7 +7,7 @@ table of the repository in such a call is fixed in a subclass, so that it become
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -55,6 +55,9 @@ def find_constructions(
                 plain[_without_call(example)] = None
             elif names <= KNOWN | module.bindings.keys():
                 mined[_without_call(example)] = None
+            else:
+                known = _known_part(example, definition, KNOWN | module.bindings.keys())
+                mined |= {known: None} if _names(known) - KNOWN else {}
     fixed = []
     for number, example in enumerate(sorted(mined, key=_weight)[:MAX_FIXED]):
         made = _fix(index, module, definition, example, number)
@@ -116,6 +119,13 @@ def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
     found = {item.arg: value for item, value in zip(positional, arguments.defaults, strict=True)}
     keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return found | {item.arg: value for item, value in keyword if value is not None}
+
+
+def _known_part(example: Example, definition: Definition, known: Collection[str]) -> Example:
+    """The arguments of an example that use known names alone, by keywords."""
+    by_name = [*zip(_parameters(definition), example.init, strict=False), *example.init_keywords]
+    kept = tuple((name, text) for name, text in by_name if not text.startswith("*") and _free(text) <= set(known))
+    return Example((), tuple(item for item in kept if item[0] != "**"), evidence=EVIDENCE)
 
 
 def _keys(function: ast.FunctionDef, module: ParsedModule) -> dict[str, ast.expr]:
