@@ -175,7 +175,7 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield f"({text}, {text})"
             yield f"({text}, {text}, {text})"
         if DIVIDE.search(error):
-            yield from (str(int(text) * 2), "24", "48", "1") if int(text) else ("1",)
+            yield from (str(int(text) * 2), "24", "48", "64", "1") if int(text) else ("1",)
         if MODULE_WANTED.search(error):
             yield "nn.Identity()"
             yield "nn.ReLU"

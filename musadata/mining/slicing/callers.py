@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 
 from musadata.mining.slicing.definition_index import PackageIndex
@@ -27,6 +28,7 @@ class Callers:
     def __init__(self, index: PackageIndex):
         self._index = index
         self._files: dict[str, list[str]] | None = None
+        self._callers: dict[str, list[str]] | None = None
         self._pages: dict[str, list[str]] | None = None
         self._tests = lru_cache(maxsize=2 * MAX_FILES)(self._read_tests)
 
@@ -41,6 +43,20 @@ class Callers:
         for body in self._documented(name):
             found += read_examples(body, name, "documentation")
         return [item for item in found if item.inputs or item.input_keywords] or found
+
+    def users(self, definition: Definition) -> Iterator[ParsedModule]:
+        """Other modules of the tree in whose code a class of this name is called, a few of them."""
+        if self._callers is None:
+            self._callers = {}
+            paths = [path for path in self._index.tree.paths() if path.endswith(".py") and not TEST_FILE.search(path)]
+            for path in paths[:MAX_TEST_FILES]:
+                for name in {*CALLED.findall(self._text(path))}:
+                    self._callers.setdefault(name, []).append(path)
+        own = self._index.module(definition.module)
+        paths = [path for path in self._callers.get(definition.names[0], ()) if own is None or path != own.path]
+        for path in paths[:MAX_FILES]:
+            with suppress(UnreadableFile, SyntaxError, ValueError, RecursionError, MemoryError):
+                yield self._index.parse(path)
 
     def composed(self, definition: Definition) -> Iterator[tuple[Example, tuple[str, ...]]]:
         """Examples in documentation, with the imports of their pages: they may use other classes of the tree."""

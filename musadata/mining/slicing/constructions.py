@@ -36,11 +36,13 @@ def find_constructions(
     module: ParsedModule,
     definition: Definition,
     composed: Iterable[tuple[Example, tuple[str, ...]]] = (),
+    users: Iterable[ParsedModule] = (),
 ) -> Constructions:
-    """The constructions of a class in its own file, smallest first.
+    """The constructions of a class in its own file, smallest first; those of plain values in other files after them.
 
     Args:
         composed: examples from elsewhere with the imports that bind their names.
+        users: other files of the tree that call a class of this name.
     """
     name = definition.names[0]
     plain: dict[Example, None] = {}
@@ -67,7 +69,20 @@ def find_constructions(
     parts = {} if fixed else _own_parts(index, module, definition)
     made = _fix(index, module, definition, Example((), tuple(parts.items())), len(mined)) if parts else None
     fixed += [made] if made is not None else []
-    return Constructions(tuple(sorted(plain, key=_weight)[:MAX_CONSTRUCTIONS]), tuple(fixed))
+    shown = sorted(plain, key=_weight) or sorted(_plain_elsewhere(index, definition, users), key=_weight)
+    return Constructions(tuple(shown[:MAX_CONSTRUCTIONS]), tuple(fixed))
+
+
+def _plain_elsewhere(index: PackageIndex, definition: Definition, users: Iterable[ParsedModule]) -> Iterator[Example]:
+    """Constructions of plain values in other files, where the name means this class."""
+    name = definition.names[0]
+    for module in users:
+        meaning = index.resolve(module, name)
+        if isinstance(meaning, Definition) and meaning.key == definition.key:
+            for function in _functions(module):
+                for example in read_examples(function.body, name, EVIDENCE, _defaults(function)):
+                    if _names(example) <= KNOWN and (example.init or example.init_keywords):
+                        yield _without_call(example)
 
 
 def _compose(

@@ -61,8 +61,11 @@ def draft_class(
     """One class as a draft in KernelBench's form."""
     lines = f"{definition.first}-{definition.last}"
     where = f"{source.origin}/{module.path}:{lines}"
-    constructions = find_constructions(slicer.index, module, definition, slicer.callers.composed(definition))
-    shown = [*find_examples(definition), *slicer.callers.examples(definition, module), *constructions.plain]
+    callers = slicer.callers
+    constructions = find_constructions(
+        slicer.index, module, definition, callers.composed(definition), callers.users(definition)
+    )
+    shown = [*find_examples(definition), *callers.examples(definition, module), *constructions.plain]
     first: Rejection | None = None
     for variant, examples in [*((made, [example]) for made, example in constructions.fixed), (definition, shown)]:
         try:

@@ -231,3 +231,17 @@ def test_the_blocks_of_a_network_are_classes_of_its_file(shown, given):
     model = run(write_slice(slicer, variant)[0])["Model"](*([] if shown == LOOKED_UP else [[3, 4]]))
     assert model(torch.ones(3, 8)).shape == (3, 3)
     assert type(model.blocks[0]).__name__ == "Block"
+
+
+def test_other_files_show_plain_constructions_of_the_same_class():
+    user = "from torch import nn\nfrom pkg.net import Wide\n\nclass User(nn.Module):\n    def __init__(self):\n"
+    user += "        super().__init__()\n        self.wide = Wide({'width': 12})\n"
+    other = "from elsewhere import Wide\n\ndef make():\n    return Wide({'width': 99})\n"
+    net = "from torch import nn\n\nclass Wide(nn.Module):\n    def __init__(self, table):\n        super().__init__()\n"
+    net += "\n    def forward(self, x):\n        return x\n"
+    files = {"pkg/net.py": net, "pkg/user.py": user, "pkg/other.py": other}
+    slicer = Slicer(PackageIndex(MemoryTree({path: text.encode() for path, text in files.items()})))
+    module = slicer.index.parse("pkg/net.py")
+    [definition] = slicer.module_classes(module)
+    found = find_constructions(slicer.index, module, definition, (), slicer.callers.users(definition))
+    assert [item.init for item in found.plain] == [("{'width': 12}",)]
