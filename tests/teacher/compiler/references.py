@@ -1,6 +1,6 @@
 """Small references that the compiler is tried on: a forward, what `__init__` makes, and two sets of input shapes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from musadata.records import InputSpec, OperatorFamily, Provenance, SourceKind, Task, Trace
 
@@ -52,6 +52,11 @@ def two(first: InputSpec, second: InputSpec) -> tuple[tuple[InputSpec, ...], ...
     return (first,), (second,)
 
 
+def half(dtype: str, sets: tuple[tuple[InputSpec, ...], ...]) -> tuple[tuple[InputSpec, ...], ...]:
+    """The same inputs in a half type."""
+    return tuple(tuple(replace(spec, dtype=dtype) for spec in one) for one in sets)
+
+
 ROWS = two(tensor(4, 37), tensor(7, 64))
 IMAGES = two(tensor(2, 6, 9, 10), tensor(3, 6, 12, 7))
 
@@ -61,6 +66,9 @@ PAIRS = (
 )
 PRODUCT = ((tensor(5, 12), tensor(12, 9, name="y")), (tensor(70, 65), tensor(65, 130, name="y")))
 TURNED = ((tensor(12, 5), tensor(9, 12, name="y")), (tensor(65, 70), tensor(130, 65, name="y")))
+
+TURNED_RIGHT = ((tensor(5, 12), tensor(9, 12, name="y")), (tensor(70, 64), tensor(136, 64, name="y")))
+BATCHES = ((tensor(2, 5, 12), tensor(2, 12, 9, name="y")), (tensor(3, 66, 40), tensor(3, 40, 72, name="y")))
 
 
 def heads(*sizes: tuple[int, int, int, int, int], dtype: str = "float32") -> tuple[tuple[InputSpec, ...], ...]:
@@ -84,6 +92,8 @@ FIXTURES = {
         two(tensor(2, 4, 9, 10), tensor(1, 4, 12, 7)),
         "self.c = nn.Conv2d(4, 64, 3, stride=2, padding=1)",
     ),
+    "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
+    "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
     "wide 3-D convolution": Fixture(
         "return self.c(x)",
         two(tensor(2, 3, 5, 6, 4), tensor(1, 3, 4, 5, 7)),

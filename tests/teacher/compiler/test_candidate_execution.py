@@ -104,6 +104,15 @@ def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
     assert verdict.accepted, verdict.feedback
 
 
+@pytest.mark.parametrize(("name", "size"), [("half product", 96), ("half product", 4096), ("bfloat16 batches", 96)])
+def test_products_of_half_types_on_tensor_cores_are_accepted(name, size, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), size))
+    assert candidate.schedule == "1 kernel: tensor core tiles"
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 def test_a_reduction_in_parts_is_accepted(graph_of, verifier):
     graph = graph_of("log of sums")
     candidate = build_candidate(graph, PLANS[3], dict.fromkeys((origin.name for origin in graph.sizes), 4096))

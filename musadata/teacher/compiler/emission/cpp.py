@@ -33,7 +33,12 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _DEVICE = yaml.safe_load(_TEMPLATES.joinpath("device_functions.yaml").read_text(encoding="utf-8"))
 DEVICE_FUNCTIONS = {name: Template(text) for name, text in _DEVICE["functions"].items()}
 REDUCTIONS = {name: Template(text) for name, text in _DEVICE["reductions"].items()}
-LOAD_FOUR: str = _DEVICE["load_four"] + "\n"
+# By the type of elements: the name and source of the function that loads 16 bytes of them.
+LOADS: dict[str, tuple[str, str]] = {
+    "float32": ("load_four", _DEVICE["load_four"] + "\n"),
+    "float16": ("load_eight", _DEVICE["load_eight"].format(T="__half", zero="__float2half") + "\n"),
+    "bfloat16": ("load_eight", _DEVICE["load_eight"].format(T="__nv_bfloat16", zero="__float2bfloat16") + "\n"),
+}
 _WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
 C_TYPES: dict[str, str] = _WRITTEN["types"]
 _INFIX: dict[str, tuple[str, int]] = _WRITTEN["infix"]

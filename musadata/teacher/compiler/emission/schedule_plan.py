@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.emission import attention, pointwise, register_tiled, rowwise, scan, tiled
+from musadata.teacher.compiler.emission import (
+    attention,
+    pointwise,
+    register_tiled,
+    rowwise,
+    scan,
+    tensor_core_tiled,
+    tiled,
+)
 from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.emission.tile_operands import choose_tile
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
@@ -100,9 +109,12 @@ def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str
     side = min(rows, cols)
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
+    if plan.tile == "registers" and tensor_core_tiled.half_type(kernel) and side >= tensor_core_tiled.SMALLEST.rows:
+        fragments = choose_tile(tensor_core_tiled.SHAPES, batch, rows, cols)
+        return tensor_core_tiled.emit_tensor_core_tiled(kernel, size_names, fragments, rows, cols)
     if plan.tile == "registers" and stage.dtype == "float32" and side >= register_tiled.MEDIUM.rows:
-        tile = register_tiled.choose_tile(batch, rows, cols)
-        return register_tiled.emit_register_tiled(kernel, size_names, tile, rows, cols)
+        registers = choose_tile(register_tiled.SHAPES, batch, rows, cols)
+        return register_tiled.emit_register_tiled(kernel, size_names, registers, rows, cols)
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 
 

@@ -1,0 +1,188 @@
+"""Large products of half types on tensor cores, through the fragments of `nvcuda::wmma`; sums are float.
+
+A warp multiplies fragments of 16 x 16 and keeps the sums of a rectangle of them. Which thread holds which element of a
+fragment is unspecified, so results pass through shared memory before bias and activation.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from musadata.teacher.compiler.emission.cpp import C_TYPES
+from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.teacher.compiler.emission.pointwise import names_in
+from musadata.teacher.compiler.emission.statements import INDEX, Block
+from musadata.teacher.compiler.emission.tile_operands import (
+    Operand,
+    Tile,
+    flat,
+    flat_name,
+    load_functions,
+    own_names,
+    read_operand,
+    write_grid,
+    write_places,
+    write_results,
+    write_slices,
+)
+from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch
+from musadata.teacher.compiler.ir.index_formulas import Variable
+from musadata.teacher.compiler.ir.scalar import Choose, Load, Scalar
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
+
+_SIDE = 16  # of a fragment
+_PADDING, _RESULT_PADDING = 8, 4  # elements at the end of a tile's line, so that 16-byte reads reach different banks
+
+
+@dataclass(frozen=True)
+class FragmentTile(Tile):
+    """A tile of which each warp computes `warp_rows` x `warp_cols`."""
+
+    warp_rows: int
+    warp_cols: int
+
+    @property
+    def threads(self) -> int:
+        return self.rows // self.warp_rows * (self.cols // self.warp_cols) * 32
+
+    @property
+    def fragments(self) -> tuple[int, int]:
+        """Of a warp: down and across."""
+        return self.warp_rows // _SIDE, self.warp_cols // _SIDE
+
+
+SHAPES = (FragmentTile(128, 128, 32, 64, 64), FragmentTile(64, 64, 32, 32, 32))
+SMALLEST = SHAPES[-1]
+
+
+def half_type(kernel: Kernel) -> str:
+    """The half type that both operands and all results have; "" if there is none."""
+    stage = kernel.reductions[0]
+    assert stage.contraction is not None
+    operands = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
+    types = {_memory_type(value) for value in operands} | {buffer.dtype for buffer in kernel.outputs}
+    return types.pop() if len(types) == 1 and types <= {"float16", "bfloat16"} else ""
+
+
+def _memory_type(value: Scalar) -> str:
+    """The type of the element that a value is, or is where it is not 0; "" for one that is computed."""
+    load = value.yes if isinstance(value, Choose) else value
+    return load.buffer.dtype if isinstance(load, Load) else ""
+
+
+def emit_tensor_core_tiled(
+    kernel: Kernel, size_names: Sequence[str], tile: FragmentTile, rows_hint: int, cols_hint: int
+) -> EmittedKernel:
+    """A block per tile of the output; each warp keeps a rectangle of sums in fragments."""
+    stage, dtype = kernel.reductions[0], half_type(kernel)
+    parts = partition(kernel)
+    assert parts is not None
+    batch, rows, cols = parts
+    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "warp", "warp_row", "warp_col", "results", "at"]
+    block = Block([*names_in(kernel, size_names), *own, stage.local])
+    operands = (read_operand(block, stage, "left", rows, dtype), read_operand(block, stage, "right", cols, dtype))
+    _write_positions(block, tile, operands, *longest_first(rows_hint, cols_hint))
+    write_places(block, tile, operands)
+    write_batch(block, batch)
+    down, across = tile.fragments
+    block.write(f"wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[{down}][{across}];")
+    with _fragment_loops(block, tile):
+        block.write("wmma::fill_fragment(sums[i][j], 0.0f);")
+    block.write()
+    write_slices(
+        block,
+        tile,
+        operands,
+        stage,
+        lambda: _multiply(block, tile, operands),
+        lambda operand: _put_away(block, tile, operand),
+    )
+    block.write()
+    _write_results(block, kernel, stage, tile, rows, cols)
+    setup = write_grid(block, tile, operands, batch, swapped=rows_hint > cols_hint)
+    helpers = "using namespace nvcuda;\n\n" + load_functions(operands)
+    return finish(kernel, "tensor core tiles", block, setup, size_names, helpers=helpers, bounds=tile.threads)
+
+
+def _write_positions(
+    block: Block, tile: FragmentTile, operands: Sequence[Operand], row_block: str, col_block: str
+) -> None:
+    for operand in operands:
+        lines, length = operand.extent(tile), tile.depth
+        lines, length = (lines, length) if operand.along_depth else (length, lines)
+        size = f"[2][{lines}][{length + _PADDING}]"
+        block.write(f"__shared__ __align__(16) {C_TYPES[operand.dtype]} {operand.side}_tile{size};")
+    warps = tile.threads // 32
+    block.write(f"__shared__ __align__(16) float results[{warps}][{_SIDE}][{_SIDE + _RESULT_PADDING}];")
+    block.write(f"const {INDEX} first_row = {row_block} * {tile.rows};")
+    block.write(f"const {INDEX} first_col = {col_block} * {tile.cols};")
+    across = tile.cols // tile.warp_cols
+    block.write(f"const {INDEX} warp = threadIdx.x / 32;")
+    block.write(f"const {INDEX} warp_row = warp / {across} * {tile.warp_rows};")
+    block.write(f"const {INDEX} warp_col = warp % {across} * {tile.warp_cols};")
+
+
+def _put_away(block: Block, tile: FragmentTile, operand: Operand) -> None:
+    k, line = operand.place(tile)
+    place = f"[{line}][{k}]" if operand.along_depth else f"[{k}][{line}]"
+    at, source = f"{operand.side}_tile[current ^ 1]{place}", f"{operand.side}_next[i]"
+    block.write(f"*reinterpret_cast<uint4*>(&{at}) = {source};" if operand.group > 1 else f"{at} = {source};")
+
+
+@contextmanager
+def _fragment_loops(block: Block, tile: FragmentTile) -> Iterator[None]:
+    """Loops over the fragments of a warp; unrolled, since fragments stay in registers."""
+    down, across = tile.fragments
+    block.write("#pragma unroll")
+    with block.scope(f"for (int i = 0; i < {down}; ++i)"):
+        block.write("#pragma unroll")
+        with block.scope(f"for (int j = 0; j < {across}; ++j)"):
+            yield
+
+
+def _multiply(block: Block, tile: FragmentTile, operands: Sequence[Operand]) -> None:
+    """Add the products of the current slice, a fragment's depth at a time."""
+    kinds = zip(operands, ("matrix_a", "matrix_b"), ("row", "col"), ("i", "j"), tile.fragments, strict=True)
+    block.write("#pragma unroll")
+    with block.scope(f"for (int k = 0; k < {tile.depth}; k += {_SIDE})"):
+        for operand, kind, line, counter, count in kinds:
+            layout = "row_major" if operand.along_depth == (operand.side == "left") else "col_major"
+            element = f"wmma::{kind}, 16, 16, 16, {C_TYPES[operand.dtype]}, wmma::{layout}"
+            block.write(f"wmma::fragment<{element}> {operand.side}[{count}];")
+            first = f"warp_{line} + {counter} * {_SIDE}"
+            place = f"[{first}][k]" if operand.along_depth else f"[k][{first}]"
+            length = (tile.depth if operand.along_depth else operand.extent(tile)) + _PADDING
+            source = f"&{operand.side}_tile[current]{place}"
+            block.write("#pragma unroll")
+            with block.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
+                block.write(f"wmma::load_matrix_sync({operand.side}[{counter}], {source}, {length});")
+        with _fragment_loops(block, tile):
+            block.write("wmma::mma_sync(sums[i][j], left[i], right[j], sums[i][j]);")
+
+
+def _write_results(
+    block: Block,
+    kernel: Kernel,
+    stage: Reduce,
+    tile: FragmentTile,
+    rows: tuple[Variable, ...],
+    cols: tuple[Variable, ...],
+) -> None:
+    """Each warp passes its sums through shared memory, a fragment at a time; its threads then have known places."""
+    row, col = flat_name("left", rows), flat_name("right", cols)
+    with _fragment_loops(block, tile):
+        target = f"&results[warp][0][0], sums[i][j], {_SIDE + _RESULT_PADDING}, wmma::mem_row_major"
+        block.write(f"wmma::store_matrix_sync({target});")
+        block.write("__syncwarp();")
+        with block.scope(f"for (int at = threadIdx.x % 32; at < {_SIDE * _SIDE}; at += 32)"):
+            block.write(f"const {INDEX} {row} = first_row + warp_row + i * {_SIDE} + at / {_SIDE};")
+            block.write(f"const {INDEX} {col} = first_col + warp_col + j * {_SIDE} + at % {_SIDE};")
+            for axes, name in ((rows, row), (cols, col)):
+                if len(axes) > 1:
+                    block.printer.positions[flat(axes)] = name
+            block.printer.rename = {stage.local: f"results[warp][at / {_SIDE}][at % {_SIDE}]"}
+            with block.scope(f"if ({row} < {count_text(block, rows)} && {col} < {count_text(block, cols)})"):
+                head = len(block.lines)
+                write_results(block, kernel, stage)
+                decode_used(block, head, (row, rows), (col, cols))
+        block.write("__syncwarp();  // before the next fragment takes its place")
