@@ -61,6 +61,9 @@ def main() -> None:
     parser.add_argument("--also", nargs="*", default=[], help="NAME=PATH of a clone, for the part `losses` alone")
     parser.add_argument("--files", type=int, default=3, help="files with modules that are read of each of these")
     parser.add_argument("--drafts", type=Path, help="folder for the references that run, to read them")
+    parser.add_argument(
+        "--dependencies", nargs="*", default=[], help="releases (name==version) whose code references may hold"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="repositories at a time")
     parser.add_argument(
         "--resume", type=Path, help="what an interrupted run printed; its repositories are not repeated"
@@ -77,7 +80,7 @@ def main() -> None:
         "memory": measure_memory,
     }
     commits = {name: commit_of(path) for name, path in {**repositories, **also}.items()}
-    details: dict[str, Any] = {"repositories": commits}
+    details: dict[str, Any] = {"repositories": commits, "dependencies": options.dependencies}
     rows: list[Row] = []
     for part in options.part.split(","):
         found, details[part] = measures[part]()
@@ -195,7 +198,7 @@ def printed(log: Path | None) -> dict[str, Any]:
 
 def run_both(path: str, options: argparse.Namespace) -> dict[str, Any]:
     """Ours and the rival's run on one repository, in a process of its own, so that each one's CPU time is known."""
-    found = {"ours": run_ours(path, drafts=options.drafts)[0]}
+    found = {"ours": run_ours(path, drafts=options.drafts, dependencies=tuple(options.dependencies))[0]}
     if options.paritybench:
         found["rival"] = run_rival(options.paritybench, options.rival_python, path)
     return found
@@ -215,7 +218,7 @@ def measure_losses(
     runs = {name: item["ours"] for name, item in running.items() if isinstance(item, dict) and "ours" in item}
     done = printed(options.resume)
     for name, path in also.items():
-        runs[name] = done[name] if "run" in done.get(name, {}) else run_ours(path, files=options.files)[0]
+        runs[name] = done[name] if "run" in done.get(name, {}) else run_of(path, options)
         print(json.dumps({name: runs[name]}), flush=True)
     reasons: Counter[str] = Counter()
     for item in runs.values():
@@ -235,6 +238,11 @@ def measure_losses(
     ], {"runs": runs, "reasons": dict(reasons.most_common()), "errors": dict(errors.most_common(40))}
 
 
+def run_of(path: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Some files of a repository."""
+    return run_ours(path, files=options.files, dependencies=tuple(options.dependencies))[0]
+
+
 def pace_of(runs: list[dict[str, Any]]) -> float:
     """CPU seconds per module found, over all repositories together."""
     return float(sum(item["cpu_seconds"] for item in runs) / max(1, sum(item["found"] for item in runs)))
@@ -246,13 +254,13 @@ def commit_of(path: str) -> str:
 
 @cache
 def run_ours(
-    path: str, prune: bool = True, files: int = 0, drafts: Path | None = None
+    path: str, prune: bool = True, files: int = 0, drafts: Path | None = None, dependencies: tuple[str, ...] = ()
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """What becomes of every module of a repository, tried in the sandbox, and the lines of each one's reference.
 
     `files`: how many files with modules are read; 0 reads all.
     """
-    source = open_git(SourceConfig(SourceType.GIT, url=path), seed=1)
+    source = open_git(SourceConfig(SourceType.GIT, url=path, dependencies=dependencies), seed=1)
     counts: Counter[str] = Counter()
     losses: Counter[str] = Counter()
     errors: Counter[str] = Counter()

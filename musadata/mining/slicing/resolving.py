@@ -1,6 +1,7 @@
 """Cached answers about names and classes of a tree: many modules share the same base classes and helpers."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ MAX_REMEMBERED = 20_000  # answers of each kind before the cache is cleared
 Key = tuple[str, int]
 K = TypeVar("K")
 V = TypeVar("V")
+SYNCHRONIZED = re.compile(r"^SynchronizedBatchNorm([123]d)$")
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Resolver:
         meaning, length = follow_chain(self.index, module, chain)
         definition = meaning if isinstance(meaning, Definition) else None
         if definition is not None:
-            meaning = self.public_name(definition) or definition
+            meaning = self.public_name(definition) or _same_layer(definition) or definition
         prefix = ".".join(chain.split(".")[:length])
         return Use(chain, prefix, meaning, definition, hard, chain.partition(".")[0] in module.absent)
 
@@ -135,6 +137,12 @@ def _known(memory: dict[K, V], key: K, compute: Callable[[], V]) -> V:
             memory.clear()
         memory[key] = compute()
     return memory[key]
+
+
+def _same_layer(definition: Definition) -> External | None:
+    """PyTorch's layer that computes the same in one process as a copy of the usual synchronized batch norm."""
+    found = SYNCHRONIZED.match(definition.names[0]) if definition.is_class else None
+    return External("torch.nn", f"BatchNorm{found[1]}") if found else None
 
 
 def _is_logger(definition: Definition) -> bool:

@@ -562,3 +562,20 @@ def test_a_folder_of_folders_is_a_package():
         ),
     }
     assert "class Block(nn.Linear)" in cut(files, "models/nets/net.py", "Net")
+
+
+def test_synchronized_batch_norm_is_pytorchs_in_one_process():
+    files = {
+        "sync/batchnorm.py": (
+            "from torch import nn\n\nclass SynchronizedBatchNorm2d(nn.modules.batchnorm._BatchNorm):\n"
+            "    def forward(self, x):\n        return unknown(x)\n"
+        ),
+        "net.py": (
+            "from torch import nn\nfrom sync.batchnorm import SynchronizedBatchNorm2d as Norm\n\n"
+            "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.norm = Norm(3)\n\n    def forward(self, x):\n        return self.norm(x)\n"
+        ),
+    }
+    text = cut(files, "net.py", "Net")
+    assert "Synchronized" not in text
+    assert type(run(text)["Model"]().norm) is torch.nn.BatchNorm2d
