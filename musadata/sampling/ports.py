@@ -68,13 +68,17 @@ def list_changes(cuda: str, musa: str) -> tuple[str, ...]:
 
 def describe_port(port: Port) -> str:
     """The answer to the request for a port: what changes, and the program."""
-    names = "\n".join(f"- `{old}` → `{new}`" for old, new in (change.split(" → ") for change in port.changes))
+    names = "\n".join(_describe(*change.split(" → ")) for change in port.changes)
     return (
         "MUSA has the kernels' own language: launches, built-in variables, shuffles, atomics and half intrinsics keep "
         "their names, so the kernels' logic stays as it is. These names change:\n\n"
         f"{names}\n\n"
         f"`import torch_musa` registers the device.\n\n```python\n{port.source.strip()}\n```\n"
     )
+
+
+def _describe(old: str, new: str) -> str:
+    return f"- `{old}` → `{new}`{', in messages' if (old, new) == ('CUDA', 'MUSA') else ''}"
 
 
 def pair_files(kernel: Kernel) -> tuple[str, str] | None:

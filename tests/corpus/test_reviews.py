@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from musadata.corpus.views.optimisation import optimisation_rows
 from musadata.corpus.views.reviews import review_rows
 from musadata.corpus.views.symptoms import describe_symptom
 from musadata.records import ErrorClass, Finding, Timing
+from musadata.teacher import fault_words
 from musadata.teacher.compiler.faults import KINDS
 from musadata.teacher.fault_words import describe_fault
 
@@ -102,13 +105,23 @@ def test_a_review_names_every_fault_and_how_each_shows(mended):
 
 def test_a_diagnosis_names_the_fault_that_the_next_answer_mends(mended):
     first, second = diagnosis_rows(*mended)
-    assert "if (i >= total) return;" in first.completion[0].content
-    assert "x.numel() / 256" not in first.completion[0].content
-    assert "the kernel `twice_kernel`" in first.completion[0].content
+    asked = first.completion[0].content.split("\n\n")[0]
+    assert "if (i >= total) return;" in asked and "the kernel `twice_kernel`" in asked
+    assert "x.numel() / 256" not in asked
     assert GEOMETRY in second.completion[0].content
     for row, candidate in zip((first, second), mended[2], strict=False):
         assert candidate.feedback in row.prompt[-1].content
         assert json.loads(row.evidence)["mended_by"] == mended[2][candidate.turn].candidate_id
+
+
+def test_a_diagnosis_names_a_fault_that_the_report_does_not_show_yet(mended):
+    first, second = diagnosis_rows(*mended)
+    hidden = first.completion[0].content.split("\n\n")[1]
+    assert "x.numel() / 256" in hidden and GEOMETRY in hidden and "the host function `twice_cuda`" in hidden
+    assert json.loads(first.evidence)["hidden"] == [
+        {key: json.loads(second.evidence)[key] for key in ("fault", "lines")}
+    ]
+    assert "\n\n" not in second.completion[0].content and not json.loads(second.evidence)["hidden"]
 
 
 def test_a_rewritten_program_says_nothing_of_the_fault(mended):
@@ -171,6 +184,14 @@ def test_every_kind_of_fault_has_words_for_a_review():
         words = describe_fault(name)
         assert words and words.wrong and words.rule and not words.wrong.endswith(".")
     assert describe_fault("no such fault") is None
+
+
+def test_no_kind_of_fault_says_a_thing_twice():
+    """YAML keeps the last of two equal keys without a word."""
+    text = (Path(fault_words.__file__).parent / "compiler" / "faults" / "kinds.yaml").read_text(encoding="utf-8")
+    for entry in re.split(r"\n(?=\w)", text):
+        keys = re.findall(r"^  (\w+):", entry, re.M)
+        assert len(keys) == len(set(keys)), entry
 
 
 EXPECTED = "error: expected ';' before 'if'"

@@ -21,12 +21,18 @@ def diagnosis_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
     """One for each failed answer that a small change brought further: the change is what the cause is known from."""
-    steps = [step for answers in list_conversations(candidates, trajectories) for step in list_steps(answers)]
-    rows = {step.candidate.source: _row(task, annotation, step) for step in steps if step.candidate.feedback}
+    rows = {}
+    for answers in list_conversations(candidates, trajectories):
+        steps = list_steps(answers)
+        for number, step in enumerate(steps):
+            if step.candidate.feedback:
+                rows[step.candidate.source] = _row(task, annotation, steps[number:])
     return list(rows.values())
 
 
-def _row(task: Task, annotation: Annotation, step: Step) -> SftRow:
+def _row(task: Task, annotation: Annotation, chain: Sequence[Step]) -> SftRow:
+    """`chain` begins with the answer in question; its other steps mend what the tools could not see in it yet."""
+    step, *others = chain
     candidate = step.candidate
     evidence = {
         "error_class": candidate.error_class,
@@ -35,9 +41,15 @@ def _row(task: Task, annotation: Annotation, step: Step) -> SftRow:
         "lines": lines_at_fault(candidate.source, step.mended.source),
         "reported_lines": [finding.line for finding in candidate.findings if finding.line],
         "mended_by": step.mended.candidate_id,
+        "hidden": [
+            {"fault": one.fault, "lines": lines_at_fault(one.candidate.source, one.mended.source)} for one in others
+        ],
     }
     question = render_diagnosis(task, annotation.traces, candidate.source, candidate.feedback)
     answer = " ".join(filter(None, [name_fault(step), _place_report(step), *_mend(step)]))
+    for other in others:
+        hidden = [choose("hidden", other.candidate.candidate_id), name_fault(other), *_mend(other)]
+        answer = f"{answer}\n\n{' '.join(hidden)}"
     return make_sft(task, FAMILY, question, answer, READER, candidate, json.dumps(evidence))
 
 

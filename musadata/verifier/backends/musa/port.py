@@ -1,6 +1,7 @@
 """CUDA C++ into MUSA C++: the same tokens under other names.
 
-Strings and comments stay as they are, every line stays on its line, and what is ported already is not changed again.
+Comments stay as they are, of strings only the word CUDA in a message changes ("x must be a CUDA tensor"), every line
+stays on its line, and what is ported already is not changed again.
 Unlike a textual replacement, a name is only taken for CUDA's when it is a whole word and not the candidate's own.
 """
 
@@ -24,6 +25,7 @@ from musadata.verifier.compilation.lexer import (
 from musadata.verifier.compilation.sources import CandidateSources
 
 _DEVICE_NAME = re.compile(r'"cuda(:\d+)?"')
+_IN_MESSAGE = re.compile(r"(?<![\w.:/-])CUDA(?= [a-z])")
 _DEFINING = ("struct", "class", "enum", "union", "namespace", "using")
 _MOST_REASONS = 4
 
@@ -157,6 +159,8 @@ def _rename(tokens: Sequence[Token], own: frozenset[str]) -> list[Token]:
             opening, closing = tokens[start].text[0], tokens[end - 1].text[-1]
             result[start] = tokens[start]._replace(text=opening + port_header(name) + closing)
             result[start + 1 : end] = [passed._replace(text="") for passed in tokens[start + 1 : end]]
+        elif token.kind is Kind.STRING and result[index].text.startswith('"'):
+            result[index] = token._replace(text=_IN_MESSAGE.sub("MUSA", result[index].text))
         elif result[index].text and token.kind is Kind.WORD and token.text not in own:
             result[index] = token._replace(text=_renamed(tokens, index))
             threshold = _architecture_at(tokens, index) if token.text == "__CUDA_ARCH__" else None

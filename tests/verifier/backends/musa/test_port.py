@@ -53,6 +53,13 @@ def test_strings_and_comments_are_left_as_they_are(text, name):
     assert port_source(comment) == comment
 
 
+def test_messages_name_the_platform_that_they_are_about():
+    source = 'TORCH_CHECK(x.defined(), "x must be a CUDA tensor, on \\"cuda:0\\" as LIB_CUDA is");  // a CUDA tensor'
+    assert port_source(source) == source.replace("be a CUDA", "be a MUSA")
+    for kept in ('const char* s = "CUDA";', 'auto s = R"(a CUDA tensor)";', 'char s[] = "USE_CUDA x";'):
+        assert port_source(kept) == kept
+
+
 @given(RENAMED, st.text(alphabet="abcxyz_", min_size=1, max_size=8))
 def test_names_inside_identifiers_are_left_as_they_are(name, other):
     assert port_source(f"int {other}{name};") == f"int {other}{name};"
