@@ -15,7 +15,7 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, Stage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
 _MOST_READS = 6  # names of tensors in one sentence
-_WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
+WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
 
 
 def describe(candidate: Candidate) -> str:
@@ -28,7 +28,7 @@ def describe(candidate: Candidate) -> str:
         listed = "\n".join(f"{i}. `{e.kernel.name}`: {_work(e.kernel)}." for i, e in enumerate(kernels[:12], 1))
         more = f"\n\nand {len(kernels) - 12} more of the same kinds." if len(kernels) > 12 else ""
         lines.append(f"I use {len(kernels)} kernels:\n\n{listed}{more}")
-    lines.append(" ".join(_WORDS["schedules"][name] for name in dict.fromkeys(e.schedule for e in kernels)))
+    lines.append(" ".join(WORDS["schedules"][name] for name in dict.fromkeys(e.schedule for e in kernels)))
     return "\n\n".join([*lines, *_sizes(candidate)])
 
 
@@ -56,14 +56,14 @@ def _work(kernel: Kernel) -> str:
     """What a kernel computes of what, by the graph's names."""
     stores = [f"`{store.buffer.name}`" for store in kernel.stores]
     if kernel.scans:
-        results = [f"`{stage.local}` ({_WORDS['scans'][stage.kind]})" for stage in kernel.scans]
+        results = [f"`{stage.local}` ({WORDS['scans'][stage.kind]})" for stage in kernel.scans]
         made = f"it makes {_listed(results)}{_reading('of', kernel.scans)} along axis {kernel.scans[0].place}"
         return f"{made}, then writes {_listed(stores)}{_reading('from it and', kernel.stores)}" if stores else made
     if any(isinstance(store.value, Added) for store in kernel.stores):
         return f"it adds to `{kernel.stores[0].buffer.name}` by atomics{_reading('what it makes from', kernel.stores)}"
     if not kernel.reductions:
         return f"it computes {_listed(stores)}{_reading('from', kernel.stores)}, element by element"
-    results = [f"`{stage.local}` ({_WORDS['reductions'][stage.kind]})" for stage in kernel.reductions]
+    results = [f"`{stage.local}` ({WORDS['reductions'][stage.kind]})" for stage in kernel.reductions]
     plain = any(isinstance(stage.value, Load) or stage.contraction for stage in kernel.reductions)
     word = "of" if plain else "of values that it computes on the way from"
     made = f"it makes {_listed(results)}{_reading(word, kernel.reductions)}"
@@ -112,7 +112,7 @@ def _quoted(lines: list[str]) -> str:
 def _reported(feedback: str) -> str:
     """What the verifier reported, in one sentence that quotes its first finding."""
     opening = next(
-        (opening for phrase, opening in _WORDS["openings"].items() if phrase in feedback), "The answer was not accepted"
+        (opening for phrase, opening in WORDS["openings"].items() if phrase in feedback), "The answer was not accepted"
     )
     finding = next((line[2:].strip() for line in feedback.splitlines() if line.startswith("- ")), "")
     if not finding:

@@ -36,6 +36,8 @@ def judge_formulas(view: View) -> Iterator[Claim]:
             continue  # a thread's own place
         if re.search(r"lane|warp|tid|thread|block|pid|grid", text, re.IGNORECASE):
             continue  # a thread's own place
+        if _is_coordinate(view, at):
+            continue
         steps, split = linear_steps(text), split_steps(text)
         if split:
             yield from _split(view, at, text, *split)
@@ -69,6 +71,14 @@ def _moves(view: View, fact: TensorFact) -> list[tuple[int, int | None]]:
 def _is_source(text: str, name: str, size: int, shift: int | None) -> bool:
     places = [(n, size - 1 - n if shift is None else (n - shift) % size) for n in (0, 1, size // 2, size - 1)]
     return all(evaluate(text, {name: Fraction(n)}) == source for n, source in places)
+
+
+def _is_coordinate(view: View, at: int) -> bool:
+    """Whether a formula is one of several in brackets: `x[n, c * 12 + d]` has no strides."""
+    before, after = view.before(at, 80), view.after(at, 80)
+    _, bracket, left = before.rpartition("[")
+    right, end, _ = after.partition("]")
+    return bool(bracket and end) and "]" not in left and "[" not in right and "," in left + right
 
 
 def _offset(view: View, at: int, text: str, steps: tuple[dict[str, Fraction], Fraction]) -> Iterator[Claim]:

@@ -2,15 +2,20 @@
 
 from math import prod
 
+from musadata.teacher.reasoning.emitted_bounds import bound_kernel
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, adds_to_places, count
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, is_whole, row_of, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, is_whole, row_of, titled, unique
 
 _IDENTITY: dict[str, str] = KNOWLEDGE["identities"]
 _GUARD = "`if (i < n)`"
 
 
 def write_boundaries(analysis: TaskAnalysis) -> str:
+    if analysis.told:
+        texts = {facts.name: text for facts in analysis.told if (text := bound_kernel(facts))}
+        parts = titled(texts) if len(analysis.facts) > 1 else list(texts.values())
+        return "\n\n".join(parts) or _one_thread(analysis)
     paragraphs = []
     for stage, twin in analysis.distinct:
         sentences = [launch(stage), *_inner(stage), _again(analysis, stage, twin) if twin is not None else ""]
@@ -23,6 +28,10 @@ def write_boundaries(analysis: TaskAnalysis) -> str:
     if _GUARD not in text:
         return text
     return f"{text} {analysis.say('launches')}"  # how the bound looks in other launches
+
+
+def _one_thread(analysis: TaskAnalysis) -> str:
+    return f"`{analysis.outputs[0].name}` is one point in every set of shapes: a second thread may not store it."
 
 
 def launch(stage: Stage, brief: bool = False) -> str:

@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from musadata.records import TensorFact
 from musadata.teacher.reasoning.coordinates import axis_names, example, offset_of
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
+from musadata.teacher.reasoning.emitted_indices import describe_sizes, map_kernels
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, Stage, count
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, titled, unique
 from musadata.teacher.reasoning.thread_mapping import describe_mapping
 
 _NUMBER = re.compile(r"[0-9]+")
 
 
 def write_index_mapping(analysis: TaskAnalysis) -> str:
+    if analysis.told:
+        texts = map_kernels(analysis.told, {step for fact in analysis.trace.tensors for step in fact.stride})
+        parts = titled(texts) if len(analysis.facts) > 1 else list(texts.values())
+        return "\n\n".join(filter(None, [describe_sizes(analysis.told), *parts, *_alike(analysis)]))
     parts = [_on_both_sets(stage, twin) for stage, twin in analysis.distinct]
     if not parts:
         out = analysis.outputs[0]
@@ -22,6 +27,16 @@ def write_index_mapping(analysis: TaskAnalysis) -> str:
     if len(parts) > 1:
         parts = [f"**`{stage.title}`.** {text}" for (stage, _), text in zip(analysis.distinct, parts, strict=True)]
     return "\n\n".join(parts)
+
+
+def _alike(analysis: TaskAnalysis) -> list[str]:
+    """Which kernels are like one of those that are written about."""
+    texts = []
+    for facts in analysis.told:
+        others = [f"`{other.name}`" for other in analysis.facts if other is not facts and other.kind == facts.kind]
+        if others:
+            texts.append(f"{join(others)} {'works' if len(others) == 1 else 'work'} like `{facts.name}`.")
+    return [" ".join(texts)] if texts else []
 
 
 def _on_both_sets(stage: Stage, twin: Stage | None) -> str:

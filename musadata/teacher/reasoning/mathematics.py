@@ -24,12 +24,16 @@ _DEFAULTS: dict[str, str] = KNOWLEDGE["defaults"]
 _REDUCTIONS: dict[str, str] = KNOWLEDGE["reductions"]
 _LONGEST = 150
 _MOST_REPETITIONS = 3
+_MOST_SUMS = 6  # that are named
+_MOST_PARTS = 6  # of a concatenation
 
 
 def write_mathematics(analysis: TaskAnalysis) -> str:
     paragraphs = []
     for stage, _ in analysis.distinct:
         lines = [line for line in (formula_of(call) for call in stage.calls) if line]
+        if not lines:
+            continue
         heading = f"For `{stage.output.name}`:" if len(analysis.distinct) > 1 else ""
         paragraphs.append("\n".join([*([heading, ""] if heading else []), *unique([f"- {line}" for line in lines])]))
         whole = _compose(stage)
@@ -249,11 +253,22 @@ def _lookup(call: Call) -> str:
 
 
 def _placement(call: Call) -> str:
+    """Where the elements of a result come from; empty for a copy in the same order."""
+    if call.packet in ("clone", "copy", "contiguous") and call.source.shape == call.output.shape:
+        return ""
     origin = origin_of(call)
-    copied = (
-        f"`{element_of(call)} = {origin}`" if origin else f"{_result(call)} = {call.packet}({', '.join(call.names)})"
-    )
-    return f"{copied}: a copy, no arithmetic"
+    if origin:
+        return f"`{element_of(call)} = {origin}`: a copy, no arithmetic"
+    return _concatenation(call) or f"{_result(call)} = {call.packet}({', '.join(call.names)}): a copy, no arithmetic"
+
+
+def _concatenation(call: Call) -> str:
+    """Which operand each part of a concatenation is."""
+    if call.packet != "cat" or not 1 < len(call.operands) <= _MOST_PARTS or not call.output.shape:
+        return ""
+    axis = (call.integers("dim") or (0,))[0] % len(call.output.shape)
+    parts = [f"{fact.shape[axis]} of {fact.name}" for fact in call.operands]
+    return f"{_result(call)} along axis {axis}: {', then '.join(parts)}"
 
 
 def _fill(call: Call) -> str:
@@ -286,11 +301,18 @@ _SELECTIONS = frozenset({"relu", "hardtanh", "clamp", "abs", "neg", "maximum", "
 
 def _precision(analysis: TaskAnalysis) -> str:
     dtypes = unique([fact.dtype for fact in analysis.outputs])
-    longest = max((terms for stage, _ in analysis.distinct if (terms := terms_of(stage.lead)) > 1), default=1)
     if dtypes[0] in ("float16", "bfloat16"):
         return f"The result is {dtypes[0]}. Load as {dtypes[0]}, compute in float, round once at the store."
-    if longest > 1:
-        return say("rounding_of_sums", longest=longest, dtypes=" and ".join(dtypes))
+    sums = {
+        call.output.name: terms
+        for stage, _ in analysis.distinct
+        for call in stage.calls
+        if (terms := terms_of(call)) > 1
+    }
+    if sums:
+        longest = max(sums.values())
+        told = join([f"`{name}` of {terms}" for name, terms in list(sums.items())[:_MOST_SUMS]])
+        return say("rounding_of_sums", told=told, longest=longest, share=f"{longest * 2.0**-24:.1e}")
     factors = max(
         (row_of(stage.lead)[1] for stage, _ in analysis.distinct if stage.lead.packet in _PRODUCTS), default=1
     )
@@ -300,7 +322,10 @@ def _precision(analysis: TaskAnalysis) -> str:
         return "A bag's rows are added up in float, one rounding each: the error grows with the bag."
     if all(_rounds_nothing(call) for call in analysis.calls):
         return analysis.say("no_rounding", dtypes=" and ".join(dtypes))
-    return analysis.say("rounding_of_operations", dtypes=" and ".join(dtypes))
+    rounded = unique([f"`{call.output.name}`" for call in analysis.calls if not _rounds_nothing(call)])
+    listed = join([*rounded[:_MOST_SUMS], "others"] if len(rounded) > _MOST_SUMS else rounded)
+    verb = "is rounded once" if len(rounded) == 1 else "are rounded once each"
+    return f"Nothing accumulates over elements: {listed} {verb} to {' and '.join(dtypes)}."
 
 
 def _rounds_nothing(call: Call) -> bool:

@@ -87,11 +87,11 @@ def _softmax(call: Call) -> list[str]:
 
 def _normalization(call: Call) -> list[str]:
     groups, length = group_row(call)
-    found = [
-        say("variance_of_norm", length=length),
-        say("eps", eps=call.argument("eps", "eps")),
-        say("uncorrected_variance", length=length, less=length - 1),
-    ]
+    running = call.argument("training") == "False"
+    eps = call.argument("eps", "eps")
+    if running:
+        return [say("running_statistics", eps=eps, source=call.source)]
+    found = [say("variance_of_norm", length=length, less=length - 1, eps=eps)]
     return [*found, *([say("training_statistics", groups=groups)] if call.argument("training") == "True" else [])]
 
 
@@ -107,9 +107,13 @@ def _matmul(call: Call) -> list[str]:
 def _convolution(call: Call) -> list[str]:
     if call.is_transposed:
         return [say("transposed_taps"), say("transposed_filter", weight=call.operands[1])]
-    found, stride = [say("correlation")], call.integers("stride")
-    if any(call.integers("padding")):
-        found.append(say("outside_taps"))
+    stride, window = call.integers("stride"), call.weight.shape[2:]
+    found = []
+    if any(size > 1 for size in window):
+        filters = " × ".join(map(str, window))
+        pads = call.integers("padding")
+        edge = say("outside_taps", pad=pads[0]) if any(pads) else ""
+        found.append(say("correlation", weight=call.weight, filters=filters, edge=edge))
     if (call.integers("groups") or (1,))[0] > 1:
         found.append(say("groups"))
     if len(set(stride)) == 1 and stride[0] > 1:

@@ -1,17 +1,36 @@
-"""The kernels of a task's answers: which calls of the trace each of them does."""
+"""The kernels of a task's answers: which calls of the trace each of them does, alone or as one of several."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from musadata.teacher.compiler.emission.candidate import Candidate
+from musadata.teacher.compiler.ir.scalar import Buffer
+from musadata.teacher.compiler.lowering.fusion import Kernel
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, Stage, is_light
 
 # Names of one operator: what is traced on a CPU is not always what a graph is made of.
 _SAME: dict[str, str] = {name: names.split()[0] for names in KNOWLEDGE["same"] for name in names.split()}
 
 
+@dataclass(frozen=True)
+class Share:
+    """What a kernel does of a call: all of it, or one part of several, which leaves `parts` for the kernels after it.
+
+    Attributes:
+        first: no kernel before it does a part of the call.
+        last: no kernel after it does; the result of the call is its own.
+        parts: what it stores for the kernels that do the rest.
+    """
+
+    call: Call
+    first: bool = True
+    last: bool = True
+    parts: tuple[Buffer, ...] = ()
+
+
 def stages_of_kernels(calls: Sequence[Call], candidate: Candidate) -> list[Stage]:
-    """The calls of each kernel. A call that the lowering has taken apart goes with the call that reads it."""
+    """The calls that each kernel finishes. A call without a node in the graph goes with the call that reads it."""
     kernels = [emitted.kernel for emitted in candidate.kernels]
     owners = _owners(calls, candidate)
     stages = []
@@ -22,29 +41,63 @@ def stages_of_kernels(calls: Sequence[Call], candidate: Candidate) -> list[Stage
     return stages
 
 
+def shares_of(kernel: Kernel, calls: Sequence[Call], candidate: Candidate) -> list[Share]:
+    """What a kernel does of each call that it has a part in."""
+    kernels = [emitted.kernel for emitted in candidate.kernels]
+    found = []
+    for call, nodes in zip(calls, nodes_of_calls(calls, candidate), strict=True):
+        together = [other for other in kernels if not nodes.isdisjoint(other.nodes)]
+        if kernel not in together:
+            continue
+        later = together[together.index(kernel) + 1 :]
+        parts = _handed_on(kernel, later, nodes)
+        begun = any(kernel in together and _handed_on(other, [kernel], nodes) for other in _before(together, kernel))
+        found.append(Share(call, not begun, not parts, parts))
+    return found
+
+
+def _before(kernels: Sequence[Kernel], kernel: Kernel) -> Sequence[Kernel]:
+    return kernels[: kernels.index(kernel)]
+
+
+def _handed_on(kernel: Kernel, later: Sequence[Kernel], nodes: frozenset[str]) -> tuple[Buffer, ...]:
+    """What a kernel stores of some nodes for later kernels that go on with them."""
+    return tuple(
+        buffer for buffer in kernel.outputs if buffer.node in nodes and any(buffer in other.inputs for other in later)
+    )
+
+
+def nodes_of_calls(calls: Sequence[Call], candidate: Candidate) -> list[frozenset[str]]:
+    """The graph's nodes of each call, both in the order of dispatch. A call that the graph has taken apart has the
+    nodes between those of the calls around it."""
+    nodes = candidate.graph.nodes
+    packets, operators = [_plain(call.packet) for call in calls], [_plain(node.op.split(".")[0]) for node in nodes]
+    found: list[set[str]] = [set() for _ in calls]
+    matcher = SequenceMatcher(None, packets, operators, autojunk=False)
+    for kind, first, last, start, end in matcher.get_opcodes():
+        if kind in ("equal", "replace"):
+            for place in range(start, end):
+                ahead = (place - start) * (last - first) // (end - start)
+                found[first + ahead].add(nodes[place].name)
+    return [frozenset(names) for names in found]
+
+
+def _plain(name: str) -> str:
+    name = name.rstrip("_")
+    return _SAME.get(name, name)
+
+
 def _owners(calls: Sequence[Call], candidate: Candidate) -> list[int]:
-    """For each call the number of its kernel: the first that computes its result, else that of its first reader."""
-    makers: dict[str, int] = {}
-    for number, emitted in enumerate(candidate.kernels):
-        for node in emitted.kernel.nodes:
-            makers.setdefault(node, number)
-    places = _numbered(node.op.split(".")[0].rstrip("_") for node in candidate.graph.nodes)
-    nodes = {place: node.name for place, node in zip(places, candidate.graph.nodes, strict=True)}
-    owners = [makers.get(nodes.get(place, "")) for place in _numbered(call.packet for call in calls)]
+    """For each call the number of its kernel: the last that computes a part of it, else that of its first reader."""
+    kernels = [emitted.kernel for emitted in candidate.kernels]
+    owners: list[int | None] = []
+    for nodes in nodes_of_calls(calls, candidate):
+        makers = [number for number, kernel in enumerate(kernels) if not nodes.isdisjoint(kernel.nodes)]
+        ends = [at for at in makers if not _handed_on(kernels[at], [kernels[n] for n in makers if n > at], nodes)]
+        owners.append(ends[0] if ends else None)
     for index in reversed(range(len(calls))):
         if owners[index] is None:
             names = {fact.name for fact in calls[index].outputs}
             readers = [at for at in range(index + 1, len(calls)) if not names.isdisjoint(calls[at].names)]
             owners[index] = min((found for at in readers if (found := owners[at]) is not None), default=None)
-    return [len(candidate.kernels) - 1 if owner is None else owner for owner in owners]
-
-
-def _numbered(names: Iterable[str]) -> list[tuple[str, int]]:
-    """Each operator, and how many of its kind there have been so far."""
-    seen: Counter[str] = Counter()
-    found = []
-    for name in names:
-        plain = _SAME.get(name, name)
-        seen[plain] += 1
-        found.append((plain, seen[plain]))
-    return found
+    return [len(kernels) - 1 if owner is None else owner for owner in owners]

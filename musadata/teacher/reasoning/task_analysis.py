@@ -1,13 +1,14 @@
 """A task's traces, calls and planned kernels, from which the six steps are written, and phrases that state facts."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from musadata.records import Task, TensorFact, Trace
 from musadata.teacher.compiler.emission.candidate import Candidate
+from musadata.teacher.reasoning.kernel_facts import KernelFacts, facts_of
 from musadata.teacher.reasoning.kernel_plan import Call, Stage, count, plan_stages, read_calls
 from musadata.teacher.reasoning.planned_kernels import stages_of_kernels
 from musadata.teacher.reasoning.sentences import say
@@ -39,6 +40,19 @@ class TaskAnalysis:
     @cached_property
     def stages(self) -> list[Stage]:
         return self._plan(self.calls)
+
+    @cached_property
+    def facts(self) -> list[KernelFacts]:
+        """The kernels of the answers; none without a lowering."""
+        return facts_of(self.candidate, self.calls, self.trace, self.other) if self.candidate else []
+
+    @cached_property
+    def told(self) -> list[KernelFacts]:
+        """The kernels that are written about one by one: the first of every kind."""
+        found: dict[object, KernelFacts] = {}
+        for facts in self.facts:
+            found.setdefault(facts.kind, facts)
+        return list(found.values())[:MOST_STAGES]
 
     def _plan(self, calls: list[Call]) -> list[Stage]:
         return stages_of_kernels(calls, self.candidate) if self.candidate else plan_stages(calls)
@@ -76,7 +90,7 @@ class TaskAnalysis:
 
 
 def _sort_of(stage: Stage) -> tuple[object, ...]:
-    return stage.operators, tuple(fact.shape for fact in stage.lead.operands), stage.output.shape
+    return stage.operators, tuple(len(fact.shape) for fact in stage.lead.operands)
 
 
 def named(fact: TensorFact) -> str:
@@ -104,6 +118,14 @@ def join(parts: Sequence[str], last: str = "and") -> str:
 
 def unique(parts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(parts))
+
+
+def titled(texts: Mapping[str, str]) -> list[str]:
+    """Paragraphs about kernels, by their names; kernels of which the same is said share one."""
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        names.setdefault(text, []).append(f"`{name}`")
+    return [f"**{join(found)}.** {text}" for text, found in names.items()]
 
 
 def strides_of(shape: Sequence[int]) -> tuple[int, ...]:

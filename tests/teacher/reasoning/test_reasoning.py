@@ -105,14 +105,14 @@ def test_scattered_values_are_said_to_be_added_not_read():
 
 def test_a_running_sum_is_said_to_accumulate():
     text = texts("cumsum")["scalar mathematics"]
-    assert re.search(r"Sums of \d+ terms accumulate in float", text)
+    assert re.search(r"accumulate.* in float.*`cumsum` of 40 terms", text, re.IGNORECASE)
     assert "no accumulation" not in text
 
 
 def test_a_product_is_said_to_have_factors_not_terms():
     text = texts("product")["scalar mathematics"]
     assert "Products of 40 factors accumulate in float" in text
-    assert "Sums of" not in text
+    assert "sums" not in text.lower()
 
 
 def test_sizes_that_every_set_shares_may_be_numbers_and_others_are_arguments():
@@ -164,7 +164,7 @@ def test_a_loss_is_summed_averaged_or_neither_as_its_reduction_says():
 def test_only_the_element_that_a_class_selects_is_counted():
     text = texts("cross_entropy")
     assert "Each of the 8 classes in `b` picks one element" in text["index mapping"]
-    assert "Sums of 80 terms" not in text["scalar mathematics"]
+    assert "of 80 terms" not in text["scalar mathematics"]
 
 
 def test_a_bag_of_embeddings_is_said_to_accumulate_and_a_maximum_not_to_round():

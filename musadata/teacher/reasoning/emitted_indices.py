@@ -1,0 +1,122 @@
+"""Step 4 for kernels that are known: their points and steps, and which elements they read and write there."""
+
+from collections.abc import Sequence, Set
+
+from musadata.teacher.compiler.ir.index_formulas import Variable
+from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
+from musadata.teacher.reasoning.kernel_facts import FLAT, Access, KernelFacts, pair_of
+from musadata.teacher.reasoning.task_analysis import join, product_text, strides_of, unique
+
+_MOST = 6  # accesses in a sentence
+_SMALL = {0, 1}  # strides that need no tensor
+_MOST_MOVES = 2  # accesses whose movement is told
+
+
+def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, str]:
+    """Where threads of each kernel read and write, with figures of the first set of shapes. `strides` are those of the
+    trace's tensors."""
+    examples = {facts.name: _example(facts) for facts in kernels}
+    worked = next((name for name, text in examples.items() if text), "")  # one for all
+    texts = {}
+    for facts in kernels:
+        example = examples[facts.name] if facts.name == worked else ""
+        parts = [f"{_points(facts)}: {_accesses(facts)}.", example, _movement(facts, strides)]
+        texts[facts.name] = " ".join(part for part in parts if part)
+    return texts
+
+
+def describe_sizes(kernels: Sequence[KernelFacts]) -> str:
+    """The named sizes that the formulas use, in both sets of shapes."""
+    texts = [access.text for facts in kernels for access in (*facts.reads, *facts.writes)]
+    text = " ".join([*texts, *(part for facts in kernels for part in facts.coordinates())])
+    words = set("".join(sign if sign.isalnum() or sign == "_" else " " for sign in text).split())
+    first, other = kernels[0].sizes, kernels[0].other
+    used = [name for name in first if name in words]
+    if not used:
+        return ""
+    values = join([f"`{name}` is {first[name]}" for name in used])
+    changed = [f"`{name}` is {other[name]}" for name in used if other[name] != first[name]]
+    return f"Here {values}{f'; with the second set of shapes {join(changed)}' if changed else ''}."
+
+
+def _points(facts: KernelFacts) -> str:
+    axes, extents = facts.kernel.axes, facts.extents(facts.kernel.axes, facts.sizes)
+    total = product_text(extents)
+    steps = unique([_steps(stage.axes, facts) for stage in facts.kernel.stages if stage.axes])
+    if facts.is_flat:
+        coordinates = facts.coordinates()
+        return f"`{FLAT}` counts {total} elements{f', with {join(coordinates)}' if coordinates else ''}"
+    along = f" runs along {join(steps)}" if steps else ""
+    if not axes:
+        return f"One result{along}"
+    if product_text(extents) == "1":
+        return f"One point ({', '.join(f'`{axis.name}`' for axis in axes)}){along}"
+    return f"Each of {total} points ({', '.join(f'`{axis.name}`' for axis in axes)}){along}"
+
+
+def _steps(axes: tuple[Variable, ...], facts: KernelFacts) -> str:
+    extents = facts.extents(axes, facts.sizes)
+    about = "about " if any(axis.extent.variables for axis in axes) else ""
+    count = product_text(extents)
+    return f"{join([f'`{axis.name}`' for axis in axes])}, {about}{count} {'step' if count == '1' else 'steps'}"
+
+
+def _accesses(facts: KernelFacts) -> str:
+    reads = [f"`{access.text}`" for access in facts.reads if access.buffer not in facts.kernel.outputs]
+    written = join([f"`{access.text}`" for access in facts.writes[:_MOST]])
+    if not reads:
+        return f"it stores {written} without a load"
+    pairs = [pair for access in (*facts.reads, *facts.writes) for index in access.index if (pair := pair_of(index))]
+    known = {
+        f"`({outer.name}, {inner.name})` is place `{inner.name}` of group `{outer.name}`" for outer, inner in pairs
+    }
+    where = f", where {join(sorted(known))}" if known else ""
+    more = len(reads) - _MOST
+    shown = join([*reads[:_MOST], f"{more} more"] if more > 1 else reads)
+    return f"{shown} {'goes' if len(reads) == 1 else 'go'} into {written}{where}"
+
+
+def _example(facts: KernelFacts) -> str:
+    """Places at the middle of all loops, worked out: those of what it reads first and of what it stores last."""
+    texts = []
+    for access in [*facts.reads[:1], *facts.writes[-1:]]:
+        place, shape = facts.coordinates_of(access), facts.shape(access.buffer)
+        if access.buffer not in facts.known or facts.known[access.buffer].shape != shape:
+            continue
+        terms = [(at, step) for at, step in zip(place or (), strides_of(shape), strict=False) if at]
+        if place and len(terms) > 1:
+            total = " + ".join(str(at) if step == 1 else f"{at} × {step}" for at, step in terms)
+            texts.append(
+                f"element {place} of `{facts.name_of(access.buffer)}` is at {total} = {sum(a * s for a, s in terms)}"
+            )
+    return f"For example, {join(unique(texts))}." if texts else ""
+
+
+def _movement(facts: KernelFacts, strides: Set[int]) -> str:
+    """How accesses move from step to step and from point to point: which threads read side by side."""
+    stages = [stage for stage in facts.kernel.stages if isinstance(stage, (Reduce, Scan)) and stage.axes]
+    if not stages or not facts.kernel.axes or facts.pieces is not None:
+        return ""
+    step, point = stages[0].axes[-1], facts.kernel.axes[-1]
+    told = unique([_moves(facts, access, step, point, strides) for access in facts.reads_of(stages[0])])
+    told = [text for text in told if text][:_MOST_MOVES]
+    text = "; ".join(told)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _moves(facts: KernelFacts, access: Access, step: Variable, point: Variable, strides: Set[int]) -> str:
+    along, beside = facts.step(access, step), facts.step(access, point)
+    name = f"`{facts.name_of(access.buffer)}`"
+    if along is None or beside is None or not (along or beside) or not {along, beside} <= strides | _SMALL:
+        return ""
+    if along == 1 == beside:
+        return f"{name} is read side by side by threads along `{step.name}` and along `{point.name}`"
+    if not beside:
+        return f"neighbours along `{point.name}` read the same of {name}, which moves by {along} along `{step.name}`"
+    if along == 1:
+        far = f"along `{point.name}` it moves by {beside}"
+        return f"{name} is read side by side where threads share the steps of `{step.name}`; {far}"
+    if beside == 1:
+        far = f"from step to step of `{step.name}` it moves by {along}" if along else f"`{step.name}` does not move it"
+        return f"{name} is read side by side by threads along `{point.name}`; {far}"
+    return f"{name} moves by {along} along `{step.name}` and by {beside} along `{point.name}`: no loads coalesce"

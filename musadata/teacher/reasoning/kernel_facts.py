@@ -1,0 +1,251 @@
+"""What the words about an emitted kernel are made of: its points, steps, places in memory and traffic, as figures."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from musadata.records import TensorFact, Trace
+from musadata.teacher.compiler.emission.candidate import Candidate
+from musadata.teacher.compiler.emission.cpp import Printer, reshaped
+from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
+from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Compare, Load, Scalar
+from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
+from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.reasoning.kernel_plan import Call
+from musadata.teacher.reasoning.planned_kernels import shares_of
+
+LONGEST_PLACE = 110  # characters of a formula that a sentence quotes
+FLAT = "i"
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element that a kernel reads or writes at one point of its loops."""
+
+    buffer: Buffer
+    index: tuple[Index, ...]
+    text: str  # as the kernel has it: `x[row * cols + col]`
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """A kernel with the values of the named sizes in the first and in the second set of shapes. Buffers go by the names
+    that the trace has for them."""
+
+    kernel: Kernel
+    sizes: Mapping[str, int]
+    other: Mapping[str, int]
+    known: Mapping[Buffer, TensorFact]  # the tensors of the trace that buffers are
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @cached_property
+    def kind(self) -> tuple[object, ...]:
+        """Equal for kernels that differ in names and sizes alone."""
+        nodes = (
+            type(node).__name__ + getattr(node, "operation", "")
+            for stage in self.kernel.stages
+            for node in stage.value.walk()
+        )
+        return (
+            len(self.kernel.axes),
+            tuple((type(s).__name__, getattr(s, "kind", ""), len(s.axes)) for s in self.kernel.stages),
+            tuple(nodes),
+        )
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether all work is per element, without inner loops."""
+        return all(isinstance(stage, Store) and not stage.axes for stage in self.kernel.stages)
+
+    @cached_property
+    def printer(self) -> Printer:
+        return Printer({}, {}, (self.kernel.axes, FLAT) if self.is_flat else None)
+
+    def points(self, sizes: Mapping[str, int]) -> int:
+        """How many points the kernel has, each the work of one thread, warp or block."""
+        return prod(self.extents(self.kernel.axes, sizes))
+
+    def extents(self, axes: Sequence[Variable], sizes: Mapping[str, int]) -> list[int]:
+        """The numbers of steps along some axes; where they depend on the place, those in the middle."""
+        return [axis.extent.evaluate(sizes) for axis in axes]
+
+    def shape(self, buffer: Buffer) -> tuple[int, ...]:
+        return tuple(size.evaluate(self.sizes) for size in buffer.shape)
+
+    @cached_property
+    def reads(self) -> list[Access]:
+        """What it loads, each place once, constants aside."""
+        found: dict[str, Access] = {}
+        for stage in self.kernel.stages:
+            for access in self.reads_of(stage):
+                found.setdefault(access.text, access)
+        return list(found.values())
+
+    def reads_of(self, stage: Stage) -> list[Access]:
+        loads = [load for load in stage.value.loads if load.buffer.role != "constant"]
+        found = {access.text: access for access in (self._access(load.buffer, load.index) for load in loads)}
+        return list(found.values())
+
+    @cached_property
+    def writes(self) -> list[Access]:
+        found = []
+        for stage in self.kernel.stages:
+            if stage.buffer is not None:
+                value = stage.value
+                found.append(self._access(stage.buffer, value.index if isinstance(value, Added) else stage.index))
+        return found
+
+    def _access(self, buffer: Buffer, index: tuple[Index, ...]) -> Access:
+        return Access(buffer, index, f"{self.name_of(buffer)}[{self._position(buffer, index)}]")
+
+    def name_of(self, buffer: Buffer) -> str:
+        return self.known[buffer].name if buffer in self.known else buffer.name
+
+    def _position(self, buffer: Buffer, index: tuple[Index, ...]) -> str:
+        """The flat index, where it is that of the element or simpler than the coordinates; else these."""
+        if (self.is_flat and self.printer.is_flat(buffer, index)) or reshaped(buffer, index) is not None:
+            return self.printer.offset(buffer, index)
+        return ", ".join(pair_text(position) or self.printer.index(position) for position in index) or "0"
+
+    def coordinates_of(self, access: Access) -> tuple[int, ...] | None:
+        """The element that an access goes to at the middle of all loops; None if something loaded decides that."""
+        if any(isinstance(atom, Opaque) for index in access.index for atom in index.atoms()):
+            return None
+        place = tuple(index.evaluate(self.sizes) for index in access.index)
+        inside = all(0 <= at < size for at, size in zip(place, self.shape(access.buffer), strict=True))
+        return place if inside else None  # it is guarded there
+
+    def step(self, access: Access, axis: Variable) -> int | None:
+        """How far an access moves in memory with one step along an axis; None if that differs from place to place."""
+        flat = flatten(list(access.index), list(access.buffer.shape))
+        total = 0
+        for monomial, coefficient in flat.terms:
+            nested = [atom for atom in monomial if not isinstance(atom, Variable)]
+            if any(isinstance(atom, Opaque) for atom in nested):
+                return None
+            if any(isinstance(atom, Operation) and axis in of(atom).variables for atom in nested):
+                return None
+            if axis in monomial:
+                if any(isinstance(atom, Variable) and atom != axis for atom in monomial):
+                    return None
+                total += coefficient * prod(of(atom).evaluate(self.sizes) for atom in nested)
+        return total
+
+    @cached_property
+    def pieces(self) -> int | None:
+        """How many values a reduction that is dealt out in pieces has in all; None for other kernels."""
+        if not any(axis.name in PARTS_AXIS for axis in self.kernel.axes):
+            return None
+        limits = [
+            n.right for n in self._nodes() if isinstance(n, Compare) and n.relation == "<" and not n.right.variables
+        ]
+        stage = self.kernel.stages[0]
+        return limits[0].evaluate(self.sizes) if limits else self.points(self.sizes) * self._steps(stage)
+
+    def _steps(self, stage: Stage) -> int:
+        return prod(self.extents(stage.axes, self.sizes))
+
+    def times_read(self, buffer: Buffer) -> float:
+        """How often it loads each element of a buffer, on average, if threads share nothing. What does not change along
+        an inner loop is loaded before it."""
+        loads: dict[str, int] = {}
+        for stage in self.kernel.stages:
+            for access in self.reads_of(stage):
+                moving = [axis for axis in stage.axes if any(axis in index.variables for index in access.index)]
+                steps = prod(self.extents(moving, self.sizes))
+                total = self.pieces if self.pieces is not None and moving else steps * self.points(self.sizes)
+                if access.buffer is buffer:
+                    loads[access.text] = max(total, loads.get(access.text, 0))
+        return sum(loads.values()) / max(1, prod(self.shape(buffer)))
+
+    def coordinates(self) -> list[str]:
+        """The formulas of those axes that some access needs, from the flat index: `row = i / cols`."""
+        if not self.is_flat:
+            return []
+        used = self._axes_of_places()
+        position = of(Variable(FLAT, product(axis.extent for axis in self.kernel.axes)))
+        texts = []
+        for number, axis in enumerate(self.kernel.axes):
+            index, _ = divide(position, product(later.extent for later in self.kernel.axes[number + 1 :]))
+            index = divide(index, axis.extent)[1] if number else index
+            if axis in used and axis.name != FLAT:
+                texts.append(f"`{axis.name} = {self.printer.index(index)}`")
+        return texts
+
+    def _axes_of_places(self) -> set[Variable]:
+        places = [a for a in (*self.reads, *self.writes) if not self.printer.is_flat(a.buffer, a.index)]
+        return {axis for access in places for index in access.index for axis in index.variables}
+
+    def guards(self) -> list[tuple[str, str]]:
+        """Conditions on places under which it loads, and what counts where they do not hold."""
+        found: dict[str, str] = {}
+        for node in self._nodes():
+            if isinstance(node, Choose) and any(isinstance(part, Compare) for part in node.condition.walk()):
+                loads = [part for part in node.yes.walk() if isinstance(part, Load)]
+                if loads and not any(isinstance(part, Load) for part in node.no.walk()):
+                    found.setdefault(self.printer.scalar(node.condition), self.printer.scalar(node.no))
+        return [(condition, other) for condition, other in found.items() if len(condition) <= LONGEST_PLACE]
+
+    def loaded_indices(self) -> list[Access]:
+        """Loads whose values say where something else is read or written."""
+        opaque = [a for n in self._nodes() for f in n.formulas for a in f.atoms() if isinstance(a, Opaque)]
+        loads = [node for atom in opaque for node in atom.scalar.walk() if isinstance(node, Load)]
+        return list({a.text: a for a in (self._access(load.buffer, load.index) for load in loads)}.values())
+
+    def _nodes(self) -> Iterator[Scalar]:
+        for stage in self.kernel.stages:
+            yield from stage.value.walk()
+
+
+def pair_of(index: Index) -> tuple[Variable, Variable] | None:
+    """The two axes that an index is made of, if each of its places is one pair: a channel by group and place in it."""
+    if len(index.terms) != 2 or len(index.variables) != 2:
+        return None
+    one, other = index.variables
+    pairs = ((one, other), (other, one))
+    return next((pair for pair in pairs if index == of(pair[0]) * pair[1].extent + of(pair[1])), None)
+
+
+def pair_text(index: Index) -> str:
+    pair = pair_of(index)
+    return f"({pair[0].name}, {pair[1].name})" if pair else ""
+
+
+def facts_of(candidate: Candidate, calls: Sequence[Call], first: Trace, second: Trace) -> list[KernelFacts]:
+    """The facts of each of a candidate's kernels."""
+    sizes, other = _sizes_in(candidate, first), _sizes_in(candidate, second)
+    known = _known_tensors(candidate, calls, first, sizes)
+    return [KernelFacts(emitted.kernel, sizes, other, known) for emitted in candidate.kernels]
+
+
+def _known_tensors(
+    candidate: Candidate, calls: Sequence[Call], trace: Trace, sizes: Mapping[str, int]
+) -> dict[Buffer, TensorFact]:
+    """The tensors of the trace that the kernels' buffers are."""
+    given = {fact.name.replace(".", "_"): fact for fact in trace.tensors if not fact.operator}
+    given |= {f"{name}_data": fact for name, fact in given.items()}  # names that C++ has for itself
+    found: dict[Buffer, TensorFact] = {}
+    for emitted in candidate.kernels:
+        kernel = emitted.kernel
+        found |= {b: given[b.name] for b in kernel.inputs if b.name in given and b.role != "temporary"}
+        whole = [share.call.output for share in shares_of(kernel, calls, candidate) if share.last]
+        for buffer in kernel.outputs:
+            sides = [side for size in buffer.shape if (side := size.evaluate(sizes)) > 1]
+            results = [fact for fact in whole if [side for side in fact.shape if side > 1] == sides]
+            if results:
+                found[buffer] = results[-1]
+    return found
+
+
+def _sizes_in(candidate: Candidate, trace: Trace) -> Mapping[str, int]:
+    """The named sizes of the set of shapes that a trace is of."""
+    known = {fact.name: fact.shape for fact in trace.tensors if fact.role == "input"}
+    for hints in candidate.hints:
+        arguments = [item for item in candidate.graph.inputs if item.role == "argument" and item.name in known]
+        if all(tuple(size.evaluate(hints) for size in item.type.shape) == known[item.name] for item in arguments):
+            return hints
+    return candidate.hints[0] if candidate.hints else {}

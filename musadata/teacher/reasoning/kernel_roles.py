@@ -1,0 +1,144 @@
+"""Step 1 for kernels that are known: what each does of which operators, what it reads and stores, and for whom."""
+
+from collections.abc import Sequence, Set
+from math import prod
+
+from musadata.teacher.compiler.emission.candidate import Candidate
+from musadata.teacher.compiler.explanation import WORDS
+from musadata.teacher.compiler.ir.scalar import Buffer
+from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Reduce, Scan
+from musadata.teacher.reasoning.kernel_facts import KernelFacts
+from musadata.teacher.reasoning.kernel_plan import CallKind, count
+from musadata.teacher.reasoning.planned_kernels import Share, shares_of
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, product_text, unique
+
+_MOST_NAMES, _MOST_READERS = 8, 3
+_IDLE = (CallKind.VIEW, CallKind.FILL)
+
+
+def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[str]:
+    """For each kernel its part of the task, without its name."""
+    calls = analysis.calls
+    counts = _known_counts(analysis)
+    texts = []
+    for number, kernel in enumerate(analysis.facts):
+        shares = shares_of(kernel.kernel, calls, candidate)
+        roles, held = _roles(shares), _held(kernel, shares)
+        text = f"{f'{roles}: ' if roles else ''}{_transfer(kernel, counts)}"
+        registers = f"; {_few(held)} {'stays in a register' if len(held) == 1 else 'stay in registers'}" if held else ""
+        texts.append(f"{text}{registers}{_readers(kernel, analysis.facts[number + 1 :])}")
+    return texts
+
+
+def _roles(shares: Sequence[Share]) -> str:
+    """What a kernel does of the operators: all of it, a first part, or the rest."""
+    working = [share for share in shares if share.call.kind not in _IDLE]
+    whole = unique([f"`{s.call.operator}`" for s in working if s.first and s.last])
+    parts = [f"does {_few(whole)}"] if whole else []
+    for share in working:
+        if not share.last:
+            made = join([f"`{buffer.name}`" for buffer in share.parts])
+            parts.append(f"{'begins' if share.first else 'goes on with'} `{share.call.operator}` with {made}")
+    rest = unique([f"`{s.call.operator}`" for s in working if s.last and not s.first])
+    parts += [f"finishes {_few(rest)}"] if rest else []
+    return join(unique(parts)) if parts else ""
+
+
+def _transfer(facts: KernelFacts, counts: Set[int]) -> str:
+    """What it reads, the reductions on the way, and what it stores."""
+    reads = [_tensor(buffer, facts, counts) for buffer in facts.kernel.inputs if buffer not in facts.kernel.outputs]
+    reduced = [stage for stage in facts.kernel.stages if isinstance(stage, (Reduce, Scan))]
+    stored = {stage.buffer: f", {_reduction(stage, facts)}" for stage in reduced if stage.buffer is not None}
+    inner = unique([_reduction(stage, facts) for stage in reduced if stage.buffer is None])
+    results = [f"{_written(buffer, facts, counts)}{stored.get(buffer, '')}" for buffer in facts.kernel.outputs]
+    through = f", with {join(inner)}" if inner else ""
+    return f"{_few(reads) if reads else 'nothing'} → {join(results)}{through}"
+
+
+def _reduction(stage: Reduce | Scan, facts: KernelFacts) -> str:
+    word = WORDS["scans" if isinstance(stage, Scan) else "reductions"][stage.kind]
+    extents = [extent for extent in facts.extents(stage.axes, facts.sizes) if extent != 1]
+    pieces = facts.pieces
+    if pieces is not None:
+        most, parts = product_text(extents), facts.points(facts.sizes)
+        if parts == 1:
+            return f"{word} of all {pieces} values in one piece, for which blocks take up to {most}"
+        return f"{parts} results, each {word} of a piece: the {pieces} values are cut after every {most}"
+    if [axis.name for axis in stage.axes] == list(PARTS_AXIS):
+        return f"{word} of the {'piece' if not extents else 'pieces'} before it"
+    along = [f"`{axis.name}`" for axis in stage.axes]
+    return f"{word} along {join(along)}" if along else word
+
+
+def _written(buffer: Buffer, facts: KernelFacts, counts: Set[int]) -> str:
+    text, fact = _tensor(buffer, facts, counts), facts.known.get(buffer)
+    return (
+        text if fact is None or fact.name.replace(".", "_") == buffer.name else f"{text}, `{buffer.name}` in the code"
+    )
+
+
+def _tensor(buffer: Buffer, facts: KernelFacts, counts: Set[int]) -> str:
+    """A buffer by the trace's name and shape; one that the trace does not know by its own, with its elements."""
+    if buffer in facts.known:
+        return named(facts.known[buffer])
+    sizes = [size for size in facts.shape(buffer) if size != 1]
+    return f"`{buffer.name}` ({product_text(sizes)} elements)" if prod(sizes) in counts else f"`{buffer.name}`"
+
+
+def _known_counts(analysis: TaskAnalysis) -> Set[int]:
+    """Numbers of elements that the trace knows: of tensors, and of what is left where an axis goes away."""
+    facts = analysis.trace.tensors
+    return {count(fact) // size for fact in facts for size in (1, *fact.shape) if size} - {1}
+
+
+def _held(facts: KernelFacts, shares: Sequence[Share]) -> list[str]:
+    """What it computes for itself alone."""
+    stored = {buffer.name for buffer in facts.kernel.outputs}
+    made = [share.call.output for share in shares if share.last and share.call.kind not in _IDLE]
+    return unique([f"`{fact.name}`" for fact in made[:-1] if fact.role == "intermediate" and fact.name not in stored])
+
+
+def _readers(facts: KernelFacts, later: Sequence[KernelFacts]) -> str:
+    """Which kernels read what it stores, and why that is not computed in them."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for reader in later:
+        for buffer in facts.kernel.outputs:
+            if buffer in reader.kernel.inputs:
+                key = reader.name, _reason(buffer, facts, reader)
+                reasons.setdefault(key, []).append(f"`{facts.name_of(buffer)}`")
+    texts = [
+        f"`{reader}` {why.format(names=join(names), them='they are' if len(names) > 1 else 'it is')}"
+        for (reader, why), names in reasons.items()
+    ]
+    if len(texts) > _MOST_READERS:
+        texts = [*texts[:_MOST_READERS], "so do others"]
+    return f"; {'; '.join(texts)}" if texts else ""
+
+
+def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
+    """What a kernel does with a buffer that another one fills; `{names}` stands for it."""
+    reducing = [stage for stage in reader.kernel.reductions if any(load.buffer is buffer for load in stage.value.loads)]
+    if any(tuple(axis.name for axis in stage.axes) == PARTS_AXIS for stage in reducing):
+        return "can join {names} only when every block has stored its own"
+    times = reader.times_read(buffer)
+    if times >= 1.5:
+        often = f"{times:.0f} times" if times == round(times) else f"about {times:.3g} times"
+        return f"would need each element of {{names}} {often}, so {{them}} stored once"
+    if reducing and reader.pieces is not None:
+        return "goes through all of {names}, which other blocks make"
+    if reducing:
+        terms = product_text(
+            [extent for extent in reader.extents(reducing[0].axes, reader.sizes) if extent != 1] or [1]
+        )
+        return f"combines {terms} of {{names}} for each of its results, and other threads hold them"
+    if times < 1:
+        part = round(times * prod(facts.shape(buffer)))
+        return f"takes {part} of the {prod(facts.shape(buffer))} elements of {{names}}, by threads of its own"
+    between = [b for b in reader.kernel.inputs if b.role == "temporary" and b not in facts.kernel.outputs]
+    if between:
+        return f"takes {{names}} together with `{reader.name_of(between[0])}`, which another launch makes"
+    return "reads {names} at places of its own"
+
+
+def _few(names: Sequence[str]) -> str:
+    return join([*names[:_MOST_NAMES], "others"] if len(names) > _MOST_NAMES else list(names))

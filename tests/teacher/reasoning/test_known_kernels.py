@@ -1,0 +1,114 @@
+"""Analyses of tasks whose kernels are known: what is said about each is read off the kernel itself."""
+
+import re
+from math import prod
+
+import pytest
+
+from musadata.config import TeacherConfig
+from musadata.teacher.compiler_teacher import CompilerTeacher
+from musadata.teacher.grounding import check_grounding, parse_steps
+from musadata.teacher.protocol import Request, RequestKind
+from tests.tracing.examples import example, traces_of
+
+NAMES = (
+    *("gelu_chain", "linear", "convolution", "block", "softmax", "layer_norm", "group_norm", "matmul", "attention"),
+    *(
+        "embedding",
+        "cumsum",
+        "variance",
+        "halves",
+        "softmax_gather",
+        "sum_of_products",
+        "weight_norm",
+        "cross_entropy",
+        "multihead",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def told():
+    """The steps of a task and the kernels of its answer."""
+    with CompilerTeacher(TeacherConfig(samples=1, faults=0), seed=7) as teacher:
+
+        def tell(name):
+            if name not in known:
+                answers = [teacher.answer(Request(k, example(name), traces_of(name), ())).text for k in kinds]
+                steps = {step.step: step.text for step in parse_steps(answers[0])}
+                known[name] = steps, re.findall(r"__global__ void (?:__\w+\(\d+\) )?(\w+)\(", answers[1]), answers[0]
+            return known[name]
+
+        known, kinds = {}, (RequestKind.REASON, RequestKind.GENERATE)
+        yield tell
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_kernel_of_the_answer_is_said_to_do_something(told, name):
+    steps, kernels, _ = told(name)
+    text = steps["semantic decomposition"]
+    assert set(re.findall(r"`(\w+_kernel)`", text)) == set(kernels)
+    if len(kernels) > 1:
+        for kernel in kernels:
+            line = next(line for line in text.splitlines() if line.startswith(f"- `{kernel}`"))
+            assert re.match(r"- `\w+` (does|begins|goes on with|finishes) `aten\.", line) and "→" in line
+            assert len(set(line.split("; "))) == len(line.split("; ")), line  # nothing twice
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_worked_places_are_right(told, name):
+    steps, _, _ = told(name)
+    text = "\n".join(steps.values())
+    shapes = {}
+    for tensor, shape in re.findall(r"`([\w.]+)` \(([\d, ]+)\)", text):
+        shapes.setdefault(tensor, shape)  # of the first set
+    for place, tensor, sums, flat in re.findall(r"element \(([\d, ]+)\) of `([\w.]+)` is at ([\d ×+]+) = (\d+)", text):
+        assert sum(prod(map(int, term.split("×"))) for term in sums.split("+")) == int(flat)
+        sides = [int(side) for side in shapes[tensor].split(",") if side.strip()]
+        at = 0
+        for side, position in zip(sides, map(int, place.split(",")), strict=True):
+            at = at * side + position
+        assert at == int(flat)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_of_known_kernels_is_grounded(told, name):
+    assert check_grounding(parse_steps(told(name)[2]), traces_of(name)) == ()
+
+
+def test_an_operator_that_several_kernels_share_is_begun_and_finished(told):
+    first, last = told("softmax_gather")[0]["semantic decomposition"].split("\n- ")[1:]
+    assert "begins `aten._softmax.default` with `softmax_max` and `softmax_sum`" in first
+    assert "`gather_kernel` would need each element of `softmax_max` and `softmax_sum` 5 times" in first
+    assert "does `aten.gather.default` and finishes `aten._softmax.default`" in last
+
+
+def test_an_operator_that_the_graph_takes_apart_belongs_to_the_kernel_of_its_parts(told):
+    first, *_ = told("weight_norm")[0]["semantic decomposition"].split("\n- ")[1:]
+    assert "does `aten._weight_norm_interface.default`" in first and "conv.weight_v" in first
+
+
+def test_a_kernel_says_how_often_another_would_need_its_results(told):
+    text = told("attention")[0]["semantic decomposition"]
+    assert re.search(r"would need each element of `\w+` (about )?[\d.]+ times, so it is stored once", text)
+
+
+def test_loads_are_said_to_be_side_by_side_only_where_they_are(told):
+    steps, _, _ = told("matmul")
+    text = steps["index mapping"]
+    assert "eighbours along `col` read the same of `a`, which moves by 1 along `k`" in text
+    assert "`b` is read side by side by threads along `col`; from step to step of `k` it moves by 70" in text
+
+
+def test_the_border_of_a_window_is_the_condition_of_the_kernel(told):
+    text = told("convolution")[0]["boundary handling"]
+    assert re.search(r"Where `h \* 2 \+ kh - 1 >= 0 &&.*` does not hold, nothing is loaded and `0.0f` counts", text)
+
+
+def test_an_index_that_is_loaded_is_said_to_decide(told):
+    assert "`i[b, row]` decides which element is taken" in told("embedding")[0]["boundary handling"]
+
+
+def test_a_copy_is_no_formula(told):
+    text = told("halves")[0]["scalar mathematics"]
+    assert "along axis 1: 4 of split_1, then 4 of sigmoid" in text
