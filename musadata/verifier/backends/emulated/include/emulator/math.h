@@ -1,5 +1,6 @@
-// CUDA's mathematical functions that the C library lacks. The fast ones get the accurate result: a device's fast
-// functions differ in the last bits only, and which bits is not defined.
+// CUDA's mathematical functions that the C library lacks. The fast ones take a device's steps, each rounded to float,
+// which is where their error grows with the argument (CUDA C++ Programming Guide, "Intrinsic Functions"); what the
+// device's units do within a step differs in the last bits only, and which bits is not defined.
 #pragma once
 #include <emulator/qualifiers.h>
 
@@ -25,16 +26,22 @@ using std::signbit;
 #define __tanhf emulator_tanhf
 #define __sincosf emulator_sincosf
 
-static inline float __expf(float x) { return expf(x); }
-static inline float __exp10f(float x) { return exp10f(x); }
-static inline float __logf(float x) { return logf(x); }
+static inline float __expf(float x) { return exp2f(x * 1.4426950408889634f); }
+static inline float __exp10f(float x) { return exp2f(x * 3.3219280948873623f); }
 static inline float __log2f(float x) { return log2f(x); }
-static inline float __log10f(float x) { return log10f(x); }
-static inline float __powf(float x, float y) { return powf(x, y); }
-static inline float __sinf(float x) { return sinf(x); }
-static inline float __cosf(float x) { return cosf(x); }
-static inline float __tanf(float x) { return tanf(x); }
-// But this one, which is wrong by up to 2^-11.
+static inline float __logf(float x) { return log2f(x) * 0.6931471805599453f; }
+static inline float __log10f(float x) { return log2f(x) * 0.3010299956639812f; }
+static inline float __powf(float x, float y) { return exp2f(y * log2f(x)); }
+// An angle in turns, rounded towards zero: the units for sines take it so.
+static inline double emulator_turns(float x) {
+  const double exact = static_cast<double>(x) * 0.15915493667125701904;
+  const float turns = static_cast<float>(exact);
+  return fabs(turns) > fabs(exact) ? nextafterf(turns, 0.0f) : turns;
+}
+static inline float __sinf(float x) { return static_cast<float>(sin(2 * M_PI * emulator_turns(x))); }
+static inline float __cosf(float x) { return static_cast<float>(cos(2 * M_PI * emulator_turns(x))); }
+static inline float __tanf(float x) { return __sinf(x) / __cosf(x); }
+// Wrong by up to 2^-11.
 static inline float __tanhf(float x) {
   const float y = tanhf(x);
   uint32_t bits;
@@ -45,8 +52,8 @@ static inline float __tanhf(float x) {
   return y != y ? y : rounded;
 }
 static inline void __sincosf(float x, float* sine, float* cosine) {
-  *sine = sinf(x);
-  *cosine = cosf(x);
+  *sine = __sinf(x);
+  *cosine = __cosf(x);
 }
 
 // max and min for just these types: of others it is ambiguous which is meant. fmax's treatment of NaN, as on a device.
