@@ -178,9 +178,9 @@ class RequestCache:
             rest = request.kind, request.messages, request.reasoning, request.sample, request.turn, request.seed
             return content_id("answer", teacher, self.teacher_version, *about, *rest)
         # A model sees the messages alone, so no other column of a task or a trace makes it answer again.
-        first = identity_json((teacher, request.kind))[:-1]
-        last = identity_json((request.task.task_id, request.sample, request.turn, request.seed))[1:]
-        return id_of_json("answer", f"{first},{request.messages_json},{last}")
+        who = ",".join(map(identity_json, (teacher, request.kind)))
+        which = f"{identity_json(request.task.task_id)},{request.sample},{request.turn},{request.seed}"
+        return id_of_json("answer", f"[{who},{request.messages_json},{which}]")
 
     def _verdict_key(self, config: VerifierConfig, task: Task, annotation: Annotation, answer: Answer) -> str:
         shape_sets = [trace.inputs for trace in annotation.traces]

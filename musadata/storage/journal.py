@@ -93,11 +93,12 @@ class Journal:
         encoded = _encode(key)
         with self._lock:
             line = self._pending.get(encoded) or self._read_record(encoded)
+            if not line:
+                return None
             record = _parse(line)
             if record is not None and record["key"] == key:
                 return record["value"]
-            if line:
-                self._places.drop(encoded)
+            self._places.drop(encoded)
             return None
 
     def put(self, key: str, value: Any) -> None:

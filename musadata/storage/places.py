@@ -21,7 +21,7 @@ class Places:
         self._digests: np.ndarray[Any, Any] = np.empty(0, f"S{_DIGEST_BYTES}")
         self._places: np.ndarray[Any, Any] = np.empty((0, 3), np.int64)
         self._new_digests, self._new_places = bytearray(), array("q")
-        self._recent: dict[bytes, tuple[int, int, int]] = {}  # of those that `add` was told
+        self._recent: dict[bytes, tuple[int, int, int]] = {}  # of those that `add` was told, by their keys
         self._dropped: set[bytes] = set()
 
     def scan(self, key: bytes, segment: int, start: int, length: int) -> None:
@@ -33,27 +33,27 @@ class Places:
 
     def add(self, key: bytes, segment: int, start: int, length: int) -> None:
         """Note a record that was just written; `find` knows it at once."""
-        self._dropped.discard(digest := _digest(key))
-        self._recent[digest] = (segment, start, length)
+        self._dropped.discard(key)
+        self._recent[key] = (segment, start, length)
         if len(self._recent) > _FEWEST_TO_SORT + len(self._digests) // 8:
-            for digest, place in self._recent.items():
-                self._new_digests += digest
+            for recent, place in self._recent.items():
+                self._new_digests += _digest(recent)
                 self._new_places.extend(place)
             self._recent.clear()
             self.sort()
 
     def drop(self, key: bytes) -> None:
         """Take a key for unknown: there is no such record where it should be."""
-        self._recent.pop(_digest(key), None)
-        self._dropped.add(_digest(key))
+        self._recent.pop(key, None)
+        self._dropped.add(key)
 
     def find(self, key: bytes) -> tuple[int, int, int] | None:
         """The place of a key's record."""
-        digest = _digest(key)
-        if digest in self._recent or digest in self._dropped:
-            return self._recent.get(digest)
+        if key in self._recent or key in self._dropped:
+            return self._recent.get(key)
         if not len(self._digests):  # most journals of a new run: numpy's search costs more than all the rest
             return None
+        digest = _digest(key)
         at = int(np.searchsorted(self._digests, np.bytes_(digest)))
         if at == len(self._digests) or self._digests[at] != np.bytes_(digest):
             return None
@@ -71,10 +71,11 @@ class Places:
         self._places = places[first]
 
     def __len__(self) -> int:
-        known = sum(not self._is_sorted_in(digest) for digest in self._recent)
+        known = sum(not self._is_sorted_in(key) for key in self._recent)
         return len(self._digests) + known - sum(map(self._is_sorted_in, self._dropped))
 
-    def _is_sorted_in(self, digest: bytes) -> bool:
+    def _is_sorted_in(self, key: bytes) -> bool:
+        digest = _digest(key)
         at = int(np.searchsorted(self._digests, np.bytes_(digest)))
         return at < len(self._digests) and bool(self._digests[at] == np.bytes_(digest))
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from musadata.config import TeacherConfig, TeacherType
 from musadata.errors import MusadataError
-from musadata.records import SCHEMA_VERSION, ReasoningStep, Usage
+from musadata.records import SCHEMA_VERSION, Usage
 from musadata.teacher.grounding import parse_steps
-from musadata.teacher.prompts import STEPS, render_steps
+from musadata.teacher.prompts import STEPS, render_texts
 from musadata.teacher.protocol import Answer, Request, RequestFailed, RequestKind
 
 # The published form of an answer, without the words that only people read.
@@ -212,7 +212,7 @@ def steps_from_json(text: str) -> str:
     found = {_step_named(str(key)): _prose(item) for key, item in value.items()}
     if not all(found.get(step) for step in STEPS):
         return ""
-    return clean(render_steps([ReasoningStep(step, found[step]) for step in STEPS]))
+    return clean(render_texts((step, found[step]) for step in STEPS))
 
 
 @lru_cache(maxsize=256)

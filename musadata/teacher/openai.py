@@ -187,12 +187,15 @@ class OpenAITeacher:
         self._woken = False
         while self._arrived:
             waiting = self._arrived.popleft()
-            task = asyncio.ensure_future(self._answer(waiting.request, waiting.keep))
+            task = asyncio.ensure_future(self._ask(waiting.request, waiting.keep))
             self._tasks[task] = waiting
             task.add_done_callback(self._end)
 
     def _end(self, task: "asyncio.Future[Answer]") -> None:
         waiting = self._tasks.pop(task)
+        if not task.cancelled() and isinstance(error := task.exception(), MusadataError):  # every request would fail
+            self._stopped = self._stopped or error
+            self._stop_all()
         if task.cancelled():
             waiting.done(self._stopped or Cancelled("was closed during a request", where=self._url))
         else:
@@ -214,20 +217,10 @@ class OpenAITeacher:
             await self._session.close()
             self._session = None
 
-    async def _answer(self, request: Request, keep: Keep) -> Answer:
-        """The answer, or the error with which the whole run ends."""
-        try:
-            return await self._ask(request, keep)
-        except MusadataError as error:
-            self._stopped = self._stopped or error
-            self._stop_all()
-            raise
-
     async def _ask(self, request: Request, keep: Keep) -> Answer:
         start, attempt, paid = time.monotonic(), 0, 0
         while True:
             attempt += 1
-            wait_s = min(self._first_delay_s * 2 ** (attempt - 1), _LONGEST_DELAY_S) * random.uniform(0.75, 1.25)
             left_s = self._requests.deadline_seconds - (time.monotonic() - start)
             trouble = await self._try(request, keep, left_s)
             if isinstance(trouble, Answer):
@@ -236,6 +229,7 @@ class OpenAITeacher:
             if asked_wait_s < 0:  # at once, in another form
                 attempt -= 1
                 continue
+            wait_s = min(self._first_delay_s * 2 ** (attempt - 1), _LONGEST_DELAY_S) * random.uniform(0.75, 1.25)
             wait_s = max(wait_s, asked_wait_s)
             paid += costs
             late = time.monotonic() - start + wait_s > self._requests.deadline_seconds

@@ -1,7 +1,7 @@
 """What teachers and models are asked, rendered from versioned text templates. The same facts give the same text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -148,7 +148,12 @@ def render_correction(claims: Sequence[str]) -> tuple[ChatMessage, ...]:
 
 def render_steps(steps: Sequence[ReasoningStep]) -> str:
     """Six steps as one text under their headings; `grounding.parse_steps` reads it back."""
-    return "\n\n".join(f"{heading(step.step)}\n\n{step.text.strip()}" for step in steps)
+    return render_texts((step.step, step.text) for step in steps)
+
+
+def render_texts(steps: Iterable[tuple[str, str]]) -> str:
+    """`render_steps` of pairs of name and text."""
+    return "\n\n".join(f"{heading(step)}\n\n{text.strip()}" for step, text in steps)
 
 
 @cache

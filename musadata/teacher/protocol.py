@@ -50,7 +50,8 @@ class Request:
     @cached_property
     def messages_json(self) -> str:
         """The messages as JSON, which the journal's key and the body that is sent both hold; encoded once."""
-        return identity_json(self.messages)
+        both = (f'{{"content":{identity_json(one.content)},"role":{identity_json(one.role)}}}' for one in self.messages)
+        return f"[{','.join(both)}]"
 
 
 @dataclass(frozen=True)
