@@ -9,7 +9,7 @@ to `kernelbench.eval.eval_kernel_against_ref` in a fresh process, with 5 correct
 a time as there are cores: compiling takes most of the time. The harness constructs `Model` and `ModelNew` after the
 same seed and copies no values. What it calls wrong is judged once more with a reference in float32: convolutions run in
 TensorFloat-32 by default, whose errors are larger than the harness's tolerance. `FILE` holds what there is after every
-candidate.
+candidate: a run that was cut off goes on with those that are not judged yet.
 """
 
 import argparse
@@ -101,8 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     arguments.harness = arguments.harness.resolve()
     drawn = json.loads(arguments.drawn.read_text(encoding="utf-8"))
-    found: dict[str, dict[str, Any]] = {}
-    for name, one in judge(drawn, arguments):
+    found = _read_judged(arguments.output)
+    for name, one in judge([row for row in drawn if row["name"] not in found], arguments):
         found[name] = one
         print(name, json.dumps(one)[:300], flush=True)
         if arguments.output:  # the run may be cut off
@@ -110,6 +110,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = summarise(found, len(drawn))
     report("candidates of a corpus in KernelBench's harness", lines, {"found": found}, arguments.output)
     return 0 if all(line[3] for line in lines) else 1
+
+
+def _read_judged(output: Path | None) -> dict[str, dict[str, Any]]:
+    """What an earlier run has found, but for what it had no time for."""
+    before = json.loads(output.read_text(encoding="utf-8"))["found"] if output and output.is_file() else {}
+    return {name: one for name, one in before.items() if "trouble" not in one}
 
 
 def summarise(found: dict[str, dict[str, Any]], drawn: int) -> list[Row]:
