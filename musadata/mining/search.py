@@ -25,6 +25,7 @@ from musadata.mining.arguments.parameter_repairs import Parameters
 from musadata.mining.arguments.repairs import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
 from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes
+from musadata.mining.arguments.tensor_outputs import return_tensors
 from musadata.mining.pruning.proving import prune_and_prove
 from musadata.mining.slicing.imports import without_imports
 
@@ -80,20 +81,25 @@ def search_and_prune(
 ) -> dict[str, Any]:
     """`search_arguments`, and `definitions`: `source` without the code that these arguments never execute."""
     try:
-        return _search_and_prune(_by_position(source), examples, salt, hints)
+        return _search_and_prune(_by_position(source), class_name, examples, salt, hints)
     except AbsentPackage as error:  # where a signature is read, say
         return {"reason": "needs_package", "detail": str(error)}
 
 
-def _search_and_prune(source: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None) -> dict[str, Any]:
+def _search_and_prune(
+    source: str, class_name: str, examples: list[dict[str, Any]], salt: str, hints: Hints | None
+) -> dict[str, Any]:
     with cheap_filling():
         found, attempt = _search(source, examples, salt, hints or {})
         pruned = prune_and_prove(source, attempt) if attempt is not None else None
     if pruned is None:
         return found
-    if _runs(pruned.source, pruned.attempt):
+    result = _run(pruned.source, pruned.attempt)
+    if result.ok:
         kept = without_imports(pruned.source)
         definitions = kept if kept == pruned.source or _runs(kept, pruned.attempt) else pruned.source
+        if result.mixed:
+            definitions = return_tensors(definitions, pruned.attempt, class_name)
         return {**found, "definitions": definitions, "init": list(pruned.attempt.init)}
     return {**_search(source, examples, salt, hints or {})[0], "definitions": source}
 
@@ -109,12 +115,16 @@ def _by_position(source: str) -> str:
 
 def _runs(source: str, attempt: Attempt) -> bool:
     """Whether an attempt works in a new namespace with the module's own parameter initialization."""
+    return _run(source, attempt).ok
+
+
+def _run(source: str, attempt: Attempt) -> Result:
     runner = AttemptRunner(source, 1)
     try:
         runner.load()
-    except Exception:
-        return False
-    return runner.attempt(attempt).ok
+    except Exception as error:
+        return Result(False, f"{type(error).__name__}: {error}"[:300])
+    return runner.attempt(attempt)
 
 
 def _search(

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.utils._pytree import tree_leaves
 
 from musadata.mining.arguments.absent_packages import absent_packages
 from musadata.mining.arguments.attempts import Attempt
@@ -41,6 +42,7 @@ class Result:
     parameters: int = 0
     repeatable: bool = True  # a second call returned the same values
     finite: bool = True
+    mixed: bool = False  # something other than tensors came out as well
 
 
 @dataclass
@@ -111,7 +113,8 @@ class AttemptRunner:
             inputs = self._draw(attempt, built)
             stage = "forward"
             with torch.no_grad():
-                outputs = tensors(built.model(*[_copied(item) for item in inputs]))
+                returned = built.model(*[_copied(item) for item in inputs])
+                outputs = tensors(returned)
                 again = tensors(built.model(*[_copied(item) for item in inputs])) if twice else outputs
         except Exception as error:
             return self._failure(error, stage, built.parameters)
@@ -123,7 +126,15 @@ class AttemptRunner:
         repeatable = len(outputs) == len(again) and all(_same(a, b) for a, b in zip(outputs, again, strict=True))
         finite = all(bool(item.isfinite().all()) for item in outputs)
         elements = sum(item.numel() for item in parts)
-        return Result(True, elements=elements, parameters=built.parameters, repeatable=repeatable, finite=finite)
+        mixed = len(tree_leaves(returned, is_leaf=lambda item: item is None)) > len(outputs)
+        return Result(True, "", "", (), "", elements, built.parameters, repeatable, finite, mixed)
+
+    def call(self, attempt: Attempt) -> Any:
+        """The result of one call, as the module returns it."""
+        built = self._build(attempt.init)
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            return built.model(*self._draw(attempt, built))
 
     def operations(self, attempt: Attempt) -> int:
         """Multiply-adds of convolutions and matrix products in one call; of its layers alone, if it allows no mode."""

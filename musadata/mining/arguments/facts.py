@@ -12,6 +12,7 @@ from musadata.mining.arguments.options import Values, find_options
 
 # Attributes of tensors and modules: what has one of these is no configuration.
 CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps|params|conf|options|settings)$")
+REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
 CHAINED = (ast.Attribute, ast.Subscript)
 ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
 OF_TENSORS_AND_MODULES = frozenset(
@@ -32,6 +33,7 @@ class Facts:
         lengths: constructors' parameters and items of configurations that are used as sequences -> items needed.
         called: constructors' parameters that are called -> the number of arguments.
         parts: names of the parts of configurations of which something is read.
+        reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
     """
 
     options: Mapping[str, Values] = field(default_factory=dict)
@@ -42,6 +44,7 @@ class Facts:
     lengths: Mapping[str, int] = field(default_factory=dict)
     called: Mapping[str, int] = field(default_factory=dict)
     parts: frozenset[str] = frozenset()
+    reduction: int = 1
 
     def kind(self, parameter: inspect.Parameter) -> Kind:
         """What the parameter's annotation says."""
@@ -83,6 +86,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         lengths,
         called_parameters,
         frozenset(parts),
+        max((int(found) for found in REDUCTION.findall(source)), default=1),
     )
 
 

@@ -12,6 +12,8 @@ from musadata.mining.arguments.annotations import Kind
 from musadata.mining.arguments.facts import CONFIGS, Facts
 from musadata.mining.arguments.normalize_examples import default_text
 
+WIDTH = "24"  # what most parameters are guessed to be
+UNITS = 4  # of a bottleneck
 LARGE = 192  # a default width from this on is too large for a task
 MAX_DEPTH = 3  # of configurations inside each other
 RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("guesses.yaml").read_text(encoding="utf-8"))
@@ -54,7 +56,15 @@ def _is_required(parameter: inspect.Parameter) -> bool:
 
 
 def guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int = 0) -> str:
-    """An expression. Variant 0: all widths alike; 1: input and output differ; 2: the next best kind of value."""
+    """An expression. Variant 0: all widths alike; 1: input and output differ; 2: the next best kind of value.
+
+    A width that the code divides leaves several units: with one alone, half of all bottlenecks compute nothing.
+    """
+    text = _guess_value(parameter, variant, facts, depth)
+    return str(UNITS * facts.reduction) if text == WIDTH and facts.reduction > 1 else text
+
+
+def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int) -> str:
     name, kind = parameter.name, facts.kind(parameter)
     by_name = guess_by_name(name, variant)
     options = [item for item in (*kind.values, *facts.options.get(name, ())) if _fits(item, kind)]

@@ -472,3 +472,28 @@ def test_a_branch_that_a_tiny_scale_closes_is_opened(default):
     )
     found = search_and_prune(HEAD + body, "Model", [], "salt")
     assert found["init"][-1] == "0.5", found
+
+
+@pytest.mark.parametrize(
+    ("returned", "count"),
+    [("x, None", 1), ("[x, x + 1, 3]", 2), ("{'a': None, 'b': x}", 1), ("(x, (x, None))", 1), ("x, x + 1", 2)],
+)
+def test_of_a_result_with_other_items_the_tensors_are_returned(returned, count):
+    body = f"class Model(nn.Module):\n    def forward(self, x):\n        x = x * 2\n        return {returned}\n"
+    found = search_and_prune(HEAD + body, "Net", [], "salt")
+    space: dict = {}
+    exec(found["definitions"], space)
+    result = space["Model"]()(torch.ones(2, 3))
+    results = result if isinstance(result, tuple) else (result,)
+    assert len(results) == count and all(item.shape == (2, 3) for item in results)
+    assert ("class Net(" in found["definitions"]) is (returned != "x, x + 1")
+
+
+def test_a_bottleneck_keeps_several_units():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, channel, reduction=16):\n        super().__init__()\n"
+        "        self.down = nn.Linear(channel, channel // reduction)\n"
+        "        self.up = nn.Linear(channel // reduction, channel)\n\n"
+        "    def forward(self, x):\n        return self.up(F.relu(self.down(x)))\n"
+    )
+    assert int(search(body)["init"][0]) >= 64
