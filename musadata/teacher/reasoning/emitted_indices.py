@@ -1,5 +1,6 @@
 """Step 4 for kernels that are known: their points and steps, and which elements they read and write there."""
 
+import re
 from collections.abc import Sequence, Set
 
 from musadata.teacher.compiler.ir.index_formulas import Variable
@@ -7,6 +8,7 @@ from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.kernel_facts import FLAT, Access, KernelFacts, pair_of
 from musadata.teacher.reasoning.task_analysis import join, product_text, strides_of, unique
 
+_VARYING = re.compile(r"`[^`]*`|\d+")
 _MOST = 6  # accesses in a sentence
 _SMALL = {0, 1}  # strides that need no tensor
 _MOST_MOVES = 2  # accesses whose movement is told
@@ -17,10 +19,14 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
     trace's tensors."""
     examples = {facts.name: _example(facts) for facts in kernels}
     worked = next((name for name, text in examples.items() if text), "")  # one for all
-    texts = {}
+    texts: dict[str, str] = {}
+    said: set[str] = set()
     for facts in kernels:
         example = examples[facts.name] if facts.name == worked else ""
-        parts = [f"{_points(facts)}: {_accesses(facts)}.", example, _movement(facts, strides)]
+        movement = _movement(facts, strides)
+        kind = _VARYING.sub("", movement)
+        parts = [f"{_points(facts)}: {_accesses(facts)}.", example, "" if kind in said else movement]
+        said.add(kind)
         texts[facts.name] = " ".join(part for part in parts if part)
     return texts
 

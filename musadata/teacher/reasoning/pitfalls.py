@@ -6,10 +6,11 @@ from musadata.teacher.reasoning.boundaries import block_size
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.mathematics import formula_of
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, row_of, unique
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, row_of
 
 _HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
 _MOST = 7
+_VARYING = re.compile(r"`(?!aten)[^`]*`|\d+(?:\.\d+)?|\([^()]*\)")
 
 
 def write_pitfalls(analysis: TaskAnalysis) -> str:
@@ -21,7 +22,10 @@ def write_pitfalls(analysis: TaskAnalysis) -> str:
     if not any(found):  # nothing about the operators is known: mistakes that any output of this kind allows
         single = count(analysis.outputs[0]) == 1
         found = [say("sum_of_all_needs_atomics"), say("accumulator_starts_from_0")] if single else [say("fresh_memory")]
-    return "\n".join(f"- {text}" for text in unique([text for text in found if text])[:_MOST])
+    kinds: dict[str, str] = {}  # of several that differ in names and figures alone, the first is enough
+    for text in found:
+        kinds.setdefault(_VARYING.sub("", text), text)
+    return "\n".join(f"- {text}" for text in list(filter(None, kinds.values()))[:_MOST])
 
 
 def _missing_guard(analysis: TaskAnalysis) -> str:
@@ -97,7 +101,7 @@ def _normalization(call: Call) -> list[str]:
 
 def _matmul(call: Call) -> list[str]:
     right = call.operands[-1]
-    found = [say("tile_barriers", seed=str(right.shape)), say("half_products", inner=call.contracted)]
+    found = [say("tile_barriers"), say("half_products", inner=call.contracted)]
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
         square = right.shape[-1] == right.shape[-2]
         found.append(say("transposed_square" if square else "transposed_operand", right=right))

@@ -21,16 +21,30 @@ from musadata.tracing.roofline import tensor_bytes
 
 _MOST_CALLS = 12
 _MOST_INPUTS = 4
+_MOST_VIEWS = 5
 
 
 def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
-    told = [call for call in calls if call.kind is not CallKind.VIEW or _is_turned(call)] or calls
+    told = [call for call in calls if call.kind is not CallKind.VIEW] or calls
     same = [call for call in told if _keeps_shape(call)]
     lines = unique([f"- {derive_shape(call)}" for call in told if call not in same]) + _keeping(analysis, same)
     if len(lines) > _MOST_CALLS:
         lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
-    return "\n".join([*lines, "", _totals(analysis), "", _other_set(analysis)])
+    turned = [call for call in calls if call.kind is CallKind.VIEW and call not in told and _is_turned(call)]
+    return "\n".join([*lines, *_turned(turned), "", _totals(analysis), "", _other_set(analysis)])
+
+
+def _turned(calls: Sequence[Call]) -> list[str]:
+    """One line for the views whose elements are not in the order of memory."""
+    parts = []
+    for call in calls:
+        parts.append(
+            f"`{call.output.name}` has stride {call.output.stride}, by `{call.operator}` of `{call.source.name}`"
+        )
+    shown = unique(parts)
+    more = [f"{len(shown) - _MOST_VIEWS} more are like these"] if len(shown) > _MOST_VIEWS else []
+    return [f"- Views, not contiguous: {'; '.join([*shown[:_MOST_VIEWS], *more])}."] if shown else []
 
 
 def derive_shape(call: Call) -> str:

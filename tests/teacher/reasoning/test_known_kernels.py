@@ -88,11 +88,6 @@ def test_an_operator_that_the_graph_takes_apart_belongs_to_the_kernel_of_its_par
     assert "does `aten._weight_norm_interface.default`" in first and "conv.weight_v" in first
 
 
-def test_a_kernel_says_how_often_another_would_need_its_results(told):
-    text = told("attention")[0]["semantic decomposition"]
-    assert re.search(r"would need each element of `\w+` (about )?[\d.]+ times, so it is stored once", text)
-
-
 def test_loads_are_said_to_be_side_by_side_only_where_they_are(told):
     steps, _, _ = told("matmul")
     text = steps["index mapping"]
