@@ -13,6 +13,7 @@ from musadata.teacher.compiler.emission.host import Returned, write_host
 from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName
 from musadata.teacher.compiler.emission.module import write_module
 from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule
+from musadata.teacher.compiler.emission.shared_kernels import SharedKernels, share_kernels
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
 from musadata.teacher.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -84,9 +85,10 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
     kernels = _kernels(lowered.program, kept, known)
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
     emitted = tuple(schedule(kernel, plan, names, known) for kernel in kernels)
-    host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, emitted, returned)
-    source = write_module(graph, host, _cuda_text(emitted) + host.source)
-    return Candidate(source, emitted, plan, graph, tuple(hints))
+    shared = share_kernels(emitted, names)
+    host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned)
+    source = write_module(graph, host, _cuda_text(shared) + host.source)
+    return Candidate(source, shared.kernels, plan, graph, tuple(hints))
 
 
 def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int]) -> list[Kernel]:
@@ -160,7 +162,8 @@ def _viewed_buffer(value: Value) -> Buffer | None:
     return loaded.buffer if same_size and flatten(list(loaded.index), list(loaded.buffer.shape)) == flat else None
 
 
-def _cuda_text(kernels: tuple[EmittedKernel, ...]) -> str:
+def _cuda_text(shared: SharedKernels) -> str:
+    kernels = shared.kernels
     text = "\n".join(emitted.source for emitted in kernels)
     launches = "\n".join(line for emitted in kernels for line in emitted.launch)
     needed = [header for token, header in _CUDA_HEADERS.items() if token in text]
@@ -169,7 +172,7 @@ def _cuda_text(kernels: tuple[EmittedKernel, ...]) -> str:
     functions = dict.fromkeys(function for emitted in kernels for function in emitted.functions)
     device = "".join(f"{device_function(name, dtype)}\n" for name, dtype in functions)
     constants = "".join(_constant(buffer) for buffer in dict.fromkeys(b for e in kernels for b in e.kernel.constants))
-    return TEMPLATE.substitute(headers=headers, constants=constants, device=device, kernels=_without_repeats(kernels))
+    return TEMPLATE.substitute(headers=headers, constants=constants, device=device, kernels=_without_repeats(shared))
 
 
 def _constant(buffer: Buffer) -> str:
@@ -178,16 +181,13 @@ def _constant(buffer: Buffer) -> str:
     return "\n".join(textwrap.wrap(text, 110, subsequent_indent="    ")) + "\n\n"
 
 
-def _without_repeats(kernels: tuple[EmittedKernel, ...]) -> str:
-    """The kernels' sources, each helper function printed once."""
+def _without_repeats(shared: SharedKernels) -> str:
+    """The sources of kernels and of the functions that launch them, each printed once."""
+    sources = dict.fromkeys(emitted.source for emitted in shared.kernels)
     seen: set[str] = set()
     parts = []
-    for emitted in kernels:
-        kept = []
-        for piece in re.split(r"(?<=\n\})\n\n", emitted.source):
-            if piece in seen and "__global__" not in piece:
-                continue
-            seen.add(piece)
-            kept.append(piece)
-        parts.append("\n\n".join(kept))
+    for source in (*sources, *shared.functions):
+        pieces = [piece for piece in re.split(r"(?<=\n\})\n\n", source) if piece not in seen]
+        seen.update(piece for piece in pieces if "__global__" not in piece)
+        parts.append("\n\n".join(pieces))
     return "\n".join(parts)

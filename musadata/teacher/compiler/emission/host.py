@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from musadata.teacher.compiler.emission.cpp import Printer
-from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.emission.launch import TORCH_TYPES, EmittedKernel, allocation, shape_text
+from musadata.teacher.compiler.emission.repeated_launches import Launch, Statement, write_launches
+from musadata.teacher.compiler.emission.shared_kernels import SharedKernels
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, SizeOrigin
 from musadata.teacher.compiler.ir.index_formulas import Index, Size
 from musadata.teacher.compiler.ir.scalar import Buffer
 
-_SCALAR_TYPES = ("Bool", "UInt8", "Int8", "Int16", "Int32", "Int64", "Float16", "BFloat16", "Float32", "Float64")
-TORCH_TYPES = {name.lower(): f"torch::k{name}" for name in _SCALAR_TYPES}
+MOST_NAMED = 24  # tensors of the model that the host function takes one by one
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,13 @@ class Returned:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """The C++ function that Python calls. It takes the tensors `parameters`, then `numbers`, the integers first."""
+    """The C++ function that Python calls. It takes the tensors `parameters`, then `numbers`, the integers first, then
+    `lists` of the model's tensors: parameters, buffers."""
 
     name: str
     parameters: tuple[tuple[GraphInput, Buffer], ...]
     numbers: tuple[str, ...]
+    lists: tuple[str, ...]
     declaration: str
     source: str
 
@@ -38,36 +41,69 @@ def write_host(
     name: str,
     graph: Graph,
     inputs: Sequence[tuple[GraphInput, Buffer]],
-    kernels: Sequence[EmittedKernel],
+    shared: SharedKernels,
     returned: Sequence[Returned],
 ) -> HostFunction:
     """The function that allocates, launches and returns. Each buffer is allocated before the kernel that fills it."""
+    kernels = shared.kernels
     buffers = [b for emitted in kernels for b in emitted.kernel.outputs]
     sizes = _needed_sizes(graph, kernels, buffers, returned)
-    parameters = _parameters(graph, inputs, kernels, sizes)
-    lines = _checks(parameters)
-    lines += _size_lines(graph, sizes, {(item.role, item.name): buffer.name for item, buffer in inputs})
+    needed = _parameters(graph, inputs, kernels, sizes)
+    listed = _listed_state(graph, needed)
+    parameters = [(item, buffer) for item, buffer in needed if buffer not in listed]
+    lists = tuple(one for one in ("parameters", "buffers") if any(text.startswith(one) for text in listed.values()))
+    texts = {(item.role, item.name): listed.get(buffer, buffer.name) for item, buffer in inputs}
+    first = needed[0][1]
+    lines = _checks(parameters, lists)
+    lines += _size_lines(graph, sizes, texts)
     lines += _condition_lines(graph)
-    first = parameters[0][1].name
-    lines += [
-        f"const c10::cuda::CUDAGuard device_guard({first}.device());",
-        "const cudaStream_t stream = at::cuda::getCurrentCUDAStream();",
-        "",
-    ]
-    for emitted in kernels:
-        lines += _allocate_and_launch(emitted, first, parameters, len(kernels) > 1)
-    lines.append(f"return {_result(returned)};")
+    lines.append(f"const c10::cuda::CUDAGuard device_guard({listed.get(first, first.name)}.device());")
+    if not all(shared.launches):
+        lines.append("const cudaStream_t stream = at::cuda::getCurrentCUDAStream();")
+    lines.append("")
+    result = f"return {_result(returned)};"
+    names = {*sizes, *(b.name for _, b in inputs), *(b.name for b in buffers)}
+    lines += write_launches(_statements(shared, first, listed), result, names)
+    lines.append(result)
     kind = "torch::Tensor" if len(returned) == 1 else "std::vector<torch::Tensor>"
     used = {name for emitted in kernels for name in emitted.sizes}
     integers = [size.name for size in graph.sizes if size.attribute and size.name in sizes]
     numbers = [number for number in graph.numbers if number in used]
-    listed = [f"torch::Tensor {buffer.name}" for _, buffer in parameters]
-    listed += [*(f"int {name}" for name in integers), *(f"double {number}" for number in numbers)]
-    head = f"{kind} {name}({', '.join(listed)})"
+    taken = [f"torch::Tensor {buffer.name}" for _, buffer in parameters]
+    taken += [*(f"int {name}" for name in integers), *(f"double {number}" for number in numbers)]
+    taken += [f"std::vector<torch::Tensor> {one}" for one in lists]
+    head = f"{kind} {name}({', '.join(taken)})"
     if len(head) > 110:
-        head = f"{kind} {name}(\n    " + ",\n    ".join(listed) + ")"
+        head = f"{kind} {name}(\n    " + ",\n    ".join(taken) + ")"
     body = "\n".join(f"    {line}" if line else "" for line in lines)
-    return HostFunction(name, tuple(parameters), (*integers, *numbers), f"{head};", f"{head} {{\n{body}\n}}\n")
+    return HostFunction(name, tuple(parameters), (*integers, *numbers), lists, f"{head};", f"{head} {{\n{body}\n}}\n")
+
+
+def _listed_state(graph: Graph, parameters: Sequence[tuple[GraphInput, Buffer]]) -> dict[Buffer, str]:
+    """The model's tensors as elements of lists of all its parameters and buffers, if they are too many for names."""
+    state = [(item, buffer) for item, buffer in parameters if item.role == "state"]
+    if len(state) <= MOST_NAMED:
+        return {}
+    places: dict[str, str] = {}
+    for role in ("parameter", "buffer"):
+        names = [entry["name"] for entry in graph.state if entry["role"] == role]
+        places |= {name: f"{role}s[{place}]" for place, name in enumerate(names)}
+    return {buffer: places[item.name] for item, buffer in state}
+
+
+def _statements(shared: SharedKernels, first: Buffer, listed: Mapping[Buffer, str]) -> list[Statement]:
+    """What launches the kernels, in order."""
+    found: list[Statement] = []
+    for emitted, launch in zip(shared.kernels, shared.launches, strict=True):
+        if launch is not None:
+            tensors = (listed.get(buffer, buffer.name) for buffer in launch.tensors)
+            outputs = tuple(buffer.name for buffer in launch.outputs)
+            found.append(Launch(launch.function, (*tensors, *launch.values), outputs))
+            continue
+        aliases = {b: listed[b] for b in emitted.kernel.inputs if b in listed}
+        lines = [f"const torch::Tensor& {buffer.name} = {text};" for buffer, text in aliases.items()]
+        found.append(tuple(_allocate_and_launch(emitted, lines, first, len(shared.kernels) > 1)))
+    return found
 
 
 def _needed_sizes(
@@ -93,7 +129,7 @@ def _parameters(
     return sorted(kept, key=lambda pair: pair[0].role != "argument")
 
 
-def _checks(parameters: Sequence[tuple[GraphInput, Buffer]]) -> list[str]:
+def _checks(parameters: Sequence[tuple[GraphInput, Buffer]], lists: Sequence[str]) -> list[str]:
     lines = [f"CHECK_INPUT({b.name}, {TORCH_TYPES[b.dtype]}, {len(item.type.shape)});" for item, b in parameters]
     for item, buffer in parameters:
         fixed = [(d, size.constant) for d, size in enumerate(item.type.shape) if size.constant is not None]
@@ -101,6 +137,10 @@ def _checks(parameters: Sequence[tuple[GraphInput, Buffer]]) -> list[str]:
             test = " && ".join(f"{buffer.name}.size({d}) == {size}" for d, size in fixed)
             lines.append(f'TORCH_CHECK({test}, "{buffer.name} has an unexpected shape");')
     lines += [f"{buffer.name} = {buffer.name}.contiguous();" for _, buffer in parameters]
+    for one in lists:
+        lines.append(f"for (auto& tensor : {one}) {{")
+        lines.append(f'    TORCH_CHECK(tensor.is_cuda(), "{one} must be CUDA tensors");')
+        lines += ["    tensor = tensor.contiguous();", "}"]
     return [*lines, ""]
 
 
@@ -130,25 +170,11 @@ def _wrapped_check(test: str) -> list[str]:
     return [first, *rest, '            "the kernels are not written for these sizes");']
 
 
-def _allocate_and_launch(
-    emitted: EmittedKernel, first: str, parameters: Sequence[tuple[GraphInput, Buffer]], many: bool
-) -> list[str]:
-    lines = [_allocation(buffer, first, parameters[0][1].dtype) for buffer in emitted.kernel.outputs]
+def _allocate_and_launch(emitted: EmittedKernel, aliases: Sequence[str], first: Buffer, many: bool) -> list[str]:
+    lines = [allocation(buffer, first.name, first.dtype) for buffer in emitted.kernel.outputs]
     if not many:
-        return [*lines, *emitted.launch]
-    return [*lines, "{", *(f"    {line}" for line in emitted.launch), "}", ""]
-
-
-def _allocation(buffer: Buffer, first: str, dtype: str) -> str:
-    options = f"{first}.options()" + ("" if buffer.dtype == dtype else f".dtype({TORCH_TYPES[buffer.dtype]})")
-    made = "zeros" if buffer.zeroed else "empty"
-    return f"auto {buffer.name} = torch::{made}({shape_text(buffer.shape)}, {options});"
-
-
-def shape_text(shape: Sequence[Index]) -> str:
-    """A shape as C++ writes it."""
-    printer = Printer({}, {})
-    return "{" + ", ".join(printer.index(size) for size in shape) + "}"
+        return [*aliases, *lines, *emitted.launch]
+    return [*lines, "{", *(f"    {line}" for line in (*aliases, *emitted.launch)), "}", ""]
 
 
 def _result(returned: Sequence[Returned]) -> str:

@@ -4,11 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES
+from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
 from musadata.teacher.compiler.emission.statements import INDEX, Block
-from musadata.teacher.compiler.ir.index_formulas import Variable, product
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.ir.scalar import Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
+
+_SCALAR_TYPES = ("Bool", "UInt8", "Int8", "Int16", "Int32", "Int64", "Float16", "BFloat16", "Float32", "Float64")
+TORCH_TYPES = {name.lower(): f"torch::k{name}" for name in _SCALAR_TYPES}
 
 
 class NumberName(str):
@@ -127,3 +130,16 @@ def linear_setup(
         f"const int threads = {threads};",
         f"const int blocks = {blocks};",
     )
+
+
+def allocation(buffer: Buffer, first: str, dtype: str) -> str:
+    """The line that makes a tensor, with the options of the tensor `first`, which has the given type."""
+    options = f"{first}.options()" + ("" if buffer.dtype == dtype else f".dtype({TORCH_TYPES[buffer.dtype]})")
+    made = "zeros" if buffer.zeroed else "empty"
+    return f"auto {buffer.name} = torch::{made}({shape_text(buffer.shape)}, {options});"
+
+
+def shape_text(shape: Sequence[Index]) -> str:
+    """A shape as C++ writes it."""
+    printer = Printer({}, {})
+    return "{" + ", ".join(printer.index(size) for size in shape) + "}"

@@ -64,6 +64,7 @@ def _forward(graph: Graph, host: HostFunction) -> str:
     inputs = [item for item, _ in host.parameters]
     arguments = [names[item.name] if item.role == "argument" else state_path(item.name) for item in inputs]
     arguments += [_attribute(graph.attributes[number]) for number in host.numbers]
+    arguments += [f"list(self.{one}())" for one in host.lists]
     call = f"extension.{host.name}({', '.join(arguments)})"
     if len(call) > 100:
         call = f"extension.{host.name}(\n    " + ",\n    ".join(arguments) + ",\n)"
