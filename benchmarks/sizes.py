@@ -3,8 +3,8 @@
     python -m benchmarks.sizes --corpus build/quickstart --harness CHECKOUT [--every N [--first K]]
 
 CHECKOUT is KernelBench's repository; nothing of it is kept but the names of its problems. Each reference of levels 1
-and 2 is shrunk, the compiler teacher writes a candidate that takes its sizes from the arguments, and the emulator
-judges it against the text as it is.
+and 2, or of other `--levels`, is shrunk, the compiler teacher writes a candidate that takes its sizes from the
+arguments, and the emulator judges it against the text as it is.
 """
 
 import argparse
@@ -75,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", help="measure sizes of its tasks")
     parser.add_argument("--harness", type=Path, help="KernelBench's checkout")
+    parser.add_argument("--levels", type=int, nargs="+", default=[1, 2], help="of KernelBench")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth problem only")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="begin with the Kth of them, from 0")
     parser.add_argument("--workers", type=int, default=1, help="processes that judge problems")
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows: list[Row] = list(_measured(options.corpus)) if options.corpus else []
     judged: list[Judged] = []
     if options.harness:
-        levels = [options.harness / "KernelBench" / f"level{level}" for level in (1, 2)]
+        levels = [options.harness / "KernelBench" / f"level{level}" for level in options.levels]
         problems = [path for level in levels for path in sorted(level.glob("*.py"))][options.first :: options.every]
         judged = list(_judge_all(problems, options.workers))
         rows += _summarize(judged)
@@ -149,7 +150,7 @@ def _summarize(judged: Sequence[Judged]) -> Iterator[Row]:
     shrinking, seconds, compiled = (
         statistics.median([values[index] for values in map(_times, answered)] or [0.0]) for index in range(3)
     )
-    yield "problems of levels 1 and 2, with a candidate", "", f"{len(judged)}, {len(answered)}", True
+    yield "problems of the harness, with a candidate", "", f"{len(judged)}, {len(answered)}", True
     yield "candidates decided by the emulator", f">= {DECIDED:.0%}", f"{share:.1%}", share >= DECIDED
     accepted, generic = sum(one.verdict == "accepted" for one in answered), sum(one.generic for one in answered)
     yield "accepted; also with other sizes of the constructor", "", f"{accepted}; {generic}", True

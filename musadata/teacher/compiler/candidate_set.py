@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from musadata.teacher.compiler.emission.candidate import Candidate, build_candidate
+from musadata.teacher.compiler.emission.candidate import MOST_CHARACTERS, Candidate, build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.faults import KINDS, FaultContext, FaultKind
 from musadata.teacher.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.scalar import GivenUnsupported
 
-MOST_CHARACTERS = 24_000  # of a candidate: longer ones, such as unrolled recurrences, are too long to learn from
 SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second fault, which does not compile
 
 

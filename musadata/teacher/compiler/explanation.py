@@ -1,6 +1,7 @@
 """The text before a candidate: what was done, and for a repair what the feedback said, the cause and the change."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -22,12 +23,15 @@ def describe(candidate: Candidate) -> str:
     """A short account of an honest candidate."""
     kernels = candidate.kernels
     lines = []
+    launches = Counter(emitted.kernel.name for emitted in kernels)
+    distinct = list({emitted.kernel.name: emitted.kernel for emitted in reversed(kernels)}.values())[::-1]
     if len(kernels) == 1:
-        lines.append(f"One kernel does it all: {_work(kernels[0].kernel)}.")
+        lines.append(f"One kernel does it all: {_work(distinct[0])}.")
     else:
-        listed = "\n".join(f"{i}. `{e.kernel.name}`: {_work(e.kernel)}." for i, e in enumerate(kernels[:12], 1))
-        more = f"\n\nand {len(kernels) - 12} more of the same kinds." if len(kernels) > 12 else ""
-        lines.append(f"I use {len(kernels)} kernels:\n\n{listed}{more}")
+        times = {name: f", launched {many} times" if many > 1 else "" for name, many in launches.items()}
+        listed = "\n".join(f"{i}. `{k.name}`{times[k.name]}: {_work(k)}." for i, k in enumerate(distinct[:12], 1))
+        more = f"\n\nand {len(distinct) - 12} more of the same kinds." if len(distinct) > 12 else ""
+        lines.append(f"I use {len(distinct)} kernel{'s' * (len(distinct) > 1)}:\n\n{listed}{more}")
     lines.append(" ".join(WORDS["schedules"][name] for name in dict.fromkeys(e.schedule for e in kernels)))
     return "\n\n".join([*lines, *_sizes(candidate)])
 

@@ -1,5 +1,6 @@
 """Step 1: what the module computes, operator by operator, and which operators share a kernel."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from musadata.records import Bound, TensorFact
@@ -59,8 +60,14 @@ def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
     if len(texts) == 1:
         text = analysis.say("one_kernel", kernel=candidate.kernels[0].kernel.name, does=texts[0])
         return f"{text}{_spared(analysis, analysis.stages)}"
-    lines = [f"- `{facts.name}` {text}." for facts, text in zip(analysis.facts, texts, strict=True)]
-    return "\n".join([f"{words(len(lines)).capitalize()} kernels:", "", *lines])
+    launches = Counter(facts.name for facts in analysis.facts)
+    again = {
+        name: f" (launched {number} times; here the first)" if number > 1 else "" for name, number in launches.items()
+    }
+    lines = {f.name: f"- `{f.name}`{again[f.name]} {text}." for f, text in zip(analysis.facts[::-1], texts[::-1])}
+    return "\n".join(
+        [f"{words(len(lines)).capitalize()} kernel{'s' * (len(lines) > 1)}:", "", *list(lines.values())[::-1]]
+    )
 
 
 def _held(stage: Stage) -> list[TensorFact]:

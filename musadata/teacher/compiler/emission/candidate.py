@@ -12,8 +12,9 @@ from musadata.teacher.compiler.emission.cpp import C_TYPES, device_function, num
 from musadata.teacher.compiler.emission.host import Returned, write_host
 from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName
 from musadata.teacher.compiler.emission.module import write_module
-from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule
+from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule, schedule_alike
 from musadata.teacher.compiler.emission.shared_kernels import SharedKernels, share_kernels
+from musadata.teacher.compiler.emission.short_names import shorten
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
 from musadata.teacher.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -26,11 +27,14 @@ from musadata.teacher.compiler.lowering.inlining import inline_pointwise
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.splitting import split_long_reductions
 
+MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
+
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
 # Operators that say little about what a candidate does.
 _UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read_text(encoding="utf-8").split())
 _CUDA_HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h", "wmma::": "mma.h"}
+_LAUNCHING = _TEMPLATES.joinpath("launching.txt").read_text(encoding="utf-8")
 _STANDARD_HEADERS = {"std::min": "algorithm", "INT64_M": "cstdint", "INFINITY": "cmath", "SCHAR_M": "climits"}
 
 
@@ -84,10 +88,16 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
     kept = {id(item.buffer) for item in returned}
     kernels = _kernels(lowered.program, kept, known)
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
-    emitted = tuple(schedule(kernel, plan, names, known) for kernel in kernels)
-    shared = share_kernels(emitted, names)
-    host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned)
-    source = write_module(graph, host, _cuda_text(shared) + host.source)
+    for short in (False, True):  # under short names more kernels share their code
+        if short:
+            brief = [shorten(kernel) for kernel in kernels]
+            shared = share_kernels(schedule_alike(brief, plan, names, known), names, kernels)
+        else:
+            shared = share_kernels([schedule(kernel, plan, names, known) for kernel in kernels], names)
+        host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned)
+        source = write_module(graph, host, _cuda_text(shared) + host.source)
+        if len(source) <= MOST_CHARACTERS:
+            break
     return Candidate(source, shared.kernels, plan, graph, tuple(hints))
 
 
@@ -183,7 +193,10 @@ def _constant(buffer: Buffer) -> str:
 
 def _without_repeats(shared: SharedKernels) -> str:
     """The sources of kernels and of the functions that launch them, each printed once."""
-    sources = dict.fromkeys(emitted.source for emitted in shared.kernels)
+    sources = [
+        *dict.fromkeys(emitted.source for emitted in shared.kernels),
+        *([_LAUNCHING] if shared.functions else []),
+    ]
     seen: set[str] = set()
     parts = []
     for source in (*sources, *shared.functions):

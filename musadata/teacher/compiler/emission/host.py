@@ -12,6 +12,7 @@ from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, SizeO
 from musadata.teacher.compiler.ir.index_formulas import Index, Size
 from musadata.teacher.compiler.ir.scalar import Buffer
 
+STATE_LISTS = {"weights": "parameters", "buffers": "buffers"}  # names of lists, and the model's methods that give them
 MOST_NAMED = 24  # tensors of the model that the host function takes one by one
 
 
@@ -27,7 +28,7 @@ class Returned:
 @dataclass(frozen=True)
 class HostFunction:
     """The C++ function that Python calls. It takes the tensors `parameters`, then `numbers`, the integers first, then
-    `lists` of the model's tensors: parameters, buffers."""
+    `lists` of the model's tensors, by the names in `STATE_LISTS`."""
 
     name: str
     parameters: tuple[tuple[GraphInput, Buffer], ...]
@@ -51,7 +52,7 @@ def write_host(
     needed = _parameters(graph, inputs, kernels, sizes)
     listed = _listed_state(graph, needed)
     parameters = [(item, buffer) for item, buffer in needed if buffer not in listed]
-    lists = tuple(one for one in ("parameters", "buffers") if any(text.startswith(one) for text in listed.values()))
+    lists = tuple(one for one in STATE_LISTS if any(text.startswith(one) for text in listed.values()))
     texts = {(item.role, item.name): listed.get(buffer, buffer.name) for item, buffer in inputs}
     first = needed[0][1]
     lines = _checks(parameters, lists)
@@ -85,9 +86,9 @@ def _listed_state(graph: Graph, parameters: Sequence[tuple[GraphInput, Buffer]])
     if len(state) <= MOST_NAMED:
         return {}
     places: dict[str, str] = {}
-    for role in ("parameter", "buffer"):
-        names = [entry["name"] for entry in graph.state if entry["role"] == role]
-        places |= {name: f"{role}s[{place}]" for place, name in enumerate(names)}
+    for one, method in STATE_LISTS.items():
+        names = [entry["name"] for entry in graph.state if f"{entry['role']}s" == method]
+        places |= {name: f"{one}[{place}]" for place, name in enumerate(names)}
     return {buffer: places[item.name] for item, buffer in state}
 
 

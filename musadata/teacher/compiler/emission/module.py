@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from musadata.teacher.compiler.emission.host import HostFunction
+from musadata.teacher.compiler.emission.host import STATE_LISTS, HostFunction
 from musadata.teacher.compiler.ir.captured_graph import Graph
 
 TEMPLATE = Path(__file__).parent.joinpath("templates/module.txt").read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def _forward(graph: Graph, host: HostFunction) -> str:
     inputs = [item for item, _ in host.parameters]
     arguments = [names[item.name] if item.role == "argument" else state_path(item.name) for item in inputs]
     arguments += [_attribute(graph.attributes[number]) for number in host.numbers]
-    arguments += [f"list(self.{one}())" for one in host.lists]
+    arguments += [f"list(self.{STATE_LISTS[one]}())" for one in host.lists]
     call = f"extension.{host.name}({', '.join(arguments)})"
     if len(call) > 100:
         call = f"extension.{host.name}(\n    " + ",\n    ".join(arguments) + ",\n)"

@@ -11,7 +11,7 @@ from musadata.teacher.compiler.emission.launch import (
     linear_setup,
     mentioned,
 )
-from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
+from musadata.teacher.compiler.emission.statements import INDEX, Block, decode, text_length
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable
 from musadata.teacher.compiler.ir.scalar import Added, Load, Named
 from musadata.teacher.compiler.lowering.fusion import Kernel, Store
@@ -79,7 +79,7 @@ def write_store(block: Block, store: Store) -> None:
         return
     text = block.held(store.value) if isinstance(store.value, Named) else block.value(store.value)
     place = block.printer.offset(store.buffer, store.index)
-    if len(text) + len(place) > LONGEST_STORE:
+    if text_length(text) + text_length(place) > LONGEST_STORE:
         kind = C_TYPES[store.value.dtype]
         name = block.fresh("result")
         block.write(f"const {kind} {name} = {text};")

@@ -8,7 +8,7 @@ from itertools import chain, count
 
 LONGEST_PERIOD = 48  # launches of one layer
 MOST_TABLES = 6  # of values that follow no rule, in one loop
-_INDEXED = re.compile(r"(parameters|buffers)\[(\d+)\]")
+_INDEXED = re.compile(r"(weights|buffers)\[(\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ class _Loop:
         ends = {name: self._first_name(self._made[name][1:]) for name in self._escaping}
         carried = {name: first for (first, _), name in self._carried.items()}
         lines = [f"const int {name}[] = {{{', '.join(values)}}};" for values, name in self._tables.items()]
-        lines += [f"torch::Tensor {name} = {first};" for name, first in carried.items()]
-        lines += [f"torch::Tensor {name};" for name in ends if name not in carried]
+        lines += [f"Tensor {name} = {first};" for name, first in carried.items()]
+        lines += [f"Tensor {name};" for name in ends if name not in carried]
         lines.append(f"for (int {variable} = 0; {variable} < {self.times}; ++{variable}) {{")
         lines += [f"    {line}" for line in body]
         sources = {name: self._first_name(place) for (_, place), name in self._carried.items()} | ends

@@ -13,6 +13,7 @@ from musadata.teacher.compiler.emission import (
     tiled,
 )
 from musadata.teacher.compiler.emission.launch import EmittedKernel
+from musadata.teacher.compiler.emission.shared_kernels import structure
 from musadata.teacher.compiler.emission.tile_operands import choose_tile
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
@@ -60,19 +61,48 @@ def extent_hint(axes: Sequence[Variable], hints: dict[str, int]) -> int:
     return product(axis.extent for axis in axes).evaluate(hints)
 
 
-def schedule(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
-    """Emit a kernel by the plan, or by the nearest schedule that it allows."""
-    kernel = _spread(kernel)
-    total = extent_hint(kernel.axes, hints)
+def schedule(
+    kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int], like: Kernel | None = None
+) -> EmittedKernel:
+    """Emit a kernel by the plan, or by the nearest schedule that it allows: the one that `like`, a kernel of the same
+    structure, gets for its sizes, if it is given."""
+    kernel, like = _spread(kernel), _spread(like or kernel)
+    total = extent_hint(like.axes, hints)
     if kernel.scans:
-        return _scan(kernel, plan, size_names, total, hints)
+        return _scan(kernel, like, plan, size_names, total, hints)
     if not kernel.reductions and all(not store.axes for store in kernel.stores):
-        return _elements(kernel, plan, size_names, total, hints)
+        return _elements(kernel, like, plan, size_names, total, hints)
     if kernel.attends:
-        return _attention(kernel, size_names, hints)
-    if plan.tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, plan, size_names, hints)):
+        return _attention(kernel, like, size_names, hints)
+    if plan.tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, size_names, hints)):
         return tiles
-    return _points(kernel, plan.points, size_names, total, hints)
+    return _points(kernel, like, plan.points, size_names, total, hints)
+
+
+def schedule_alike(
+    kernels: Sequence[Kernel], plan: Plan, size_names: Sequence[str], hints: dict[str, int]
+) -> tuple[EmittedKernel, ...]:
+    """Emit kernels so that those of one structure get the same schedule, that of the largest, and can share code."""
+    groups: dict[tuple[str, ...], list[Kernel]] = {}
+    for kernel in kernels:
+        plain = schedule(kernel, plan, size_names, hints) if kernel.attends else _plainly(_spread(kernel), size_names)
+        groups.setdefault(structure(plain, size_names), []).append(kernel)
+    largest = {id(one): max(group, key=lambda k: _points_of(k, hints)) for group in groups.values() for one in group}
+    return tuple(schedule(kernel, plan, size_names, hints, largest[id(kernel)]) for kernel in kernels)
+
+
+def _plainly(kernel: Kernel, size_names: Sequence[str]) -> EmittedKernel:
+    """With a thread for each point, whatever the sizes."""
+    if kernel.scans:
+        return scan.emit_serial_scan(kernel, size_names, 1)
+    if not kernel.reductions and all(not store.axes for store in kernel.stores):
+        return pointwise.emit_elements(kernel, size_names, 1)
+    return rowwise.emit_thread(kernel, size_names, 1)
+
+
+def _points_of(kernel: Kernel, hints: dict[str, int]) -> int:
+    """All points of a kernel, inner ones included."""
+    return extent_hint(kernel.axes, hints) * max(extent_hint(stage.axes, hints) for stage in kernel.stages)
 
 
 def _spread(kernel: Kernel) -> Kernel:
@@ -89,23 +119,23 @@ def _spread(kernel: Kernel) -> Kernel:
 
 
 def _elements(
-    kernel: Kernel, plan: Plan, size_names: Sequence[str], total: int, hints: dict[str, int]
+    kernel: Kernel, like: Kernel, plan: Plan, size_names: Sequence[str], total: int, hints: dict[str, int]
 ) -> EmittedKernel:
     if plan.elements == "vector" and pointwise.can_vectorise(kernel):
         return pointwise.emit_vectorised(kernel, size_names, total)
-    width = extent_hint(kernel.axes[-1:], hints)
+    width = extent_hint(like.axes[-1:], hints)
     if plan.elements == "rows" and len(kernel.axes) >= 2 and width <= MOST_BLOCKS * rowwise.WARP:
         return pointwise.emit_rows(kernel, size_names, total)
     return pointwise.emit_elements(kernel, size_names, total, stride=plan.elements in ("stride", "vector"))
 
 
-def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel | None:
+def _tile(
+    kernel: Kernel, like: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]
+) -> EmittedKernel | None:
     """Tiles, unless there are more of them than a grid has blocks along y and z."""
-    stage = kernel.reductions[0]
+    stage = like.reductions[0]
     assert stage.contraction is not None
-    batch, rows, cols = (
-        extent_hint(_axes_in(part, kernel.axes), hints) for part in stage.contraction.parts(stage.index)
-    )
+    batch, rows, cols = (extent_hint(_axes_in(part, like.axes), hints) for part in stage.contraction.parts(stage.index))
     side = min(rows, cols)
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
@@ -118,8 +148,8 @@ def _tile(kernel: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 
 
-def _attention(kernel: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
-    stage, parts = kernel.reductions[0], tiled.partition(kernel)
+def _attention(kernel: Kernel, like: Kernel, size_names: Sequence[str], hints: dict[str, int]) -> EmittedKernel:
+    stage, parts = like.reductions[0], tiled.partition(like)
     assert parts is not None
     sizes = [extent_hint(part, hints) for part in parts]
     keys = extent_hint(stage.axes[:1], hints)
@@ -127,9 +157,11 @@ def _attention(kernel: Kernel, size_names: Sequence[str], hints: dict[str, int])
     return attention.emit_attention(kernel, size_names, tile)
 
 
-def _scan(kernel: Kernel, plan: Plan, size_names: Sequence[str], rows: int, hints: dict[str, int]) -> EmittedKernel:
+def _scan(
+    kernel: Kernel, like: Kernel, plan: Plan, size_names: Sequence[str], rows: int, hints: dict[str, int]
+) -> EmittedKernel:
     """Threads of their own for short rows, and for many of which the elements of a row are far apart."""
-    stage = kernel.scans[0]
+    stage = like.scans[0]
     length = extent_hint(stage.axes, hints)
     serial = plan.points in ("thread", "stride") and length <= SHORT_SUM
     apart = stage.index[-1].variable != stage.axes[0] and rows >= MANY_ROWS and length <= SERIAL_LIMIT
@@ -142,8 +174,10 @@ def _axes_in(indices: Sequence[Index], axes: tuple[Variable, ...]) -> list[Varia
     return [axis for axis in axes if any(axis in index.variables for index in indices)]
 
 
-def _points(kernel: Kernel, points: str, size_names: Sequence[str], total: int, hints: dict[str, int]) -> EmittedKernel:
-    inner = max(extent_hint(stage.axes, hints) for stage in kernel.stages)
+def _points(
+    kernel: Kernel, like: Kernel, points: str, size_names: Sequence[str], total: int, hints: dict[str, int]
+) -> EmittedKernel:
+    inner = max(extent_hint(stage.axes, hints) for stage in like.stages)
     shared = rowwise.can_share(kernel)
     if points in ("shared", "shuffle") and total >= MANY_ROWS and inner <= MEDIUM_ROW:
         points = "warp"

@@ -7,14 +7,16 @@ them are unrolled, and of the kernel elsewhere. So a shared kernel does what the
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations_with_replacement, count
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
 from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName, allocation
+from musadata.teacher.compiler.emission.short_names import kernel_buffers
 from musadata.teacher.compiler.ir.index_formulas import product
 from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Buffer
+from musadata.teacher.compiler.lowering.fusion import Kernel
 
 LARGEST_TEMPLATE_VALUE = 11
 
@@ -82,29 +84,37 @@ class _Text:
         return self.tokens[self.places[place]]
 
 
-def share_kernels(kernels: Sequence[EmittedKernel], sizes: Sequence[str]) -> SharedKernels:
-    """Find kernels with the same code. `sizes` are the names of the graph's sizes and numbers."""
+def share_kernels(
+    kernels: Sequence[EmittedKernel], sizes: Sequence[str], originals: Sequence[Kernel] = ()
+) -> SharedKernels:
+    """Find kernels with the same code. `sizes` are the names of the graph's sizes and numbers.
+
+    With `originals`, the kernels are those under short names, and each gets a host function that launches it.
+    """
     groups: dict[tuple[str, ...], list[int]] = {}
     texts = [_read(emitted, frozenset(sizes)) for emitted in kernels]
     for place, text in enumerate(texts):
         if text.emitted.kernel.inputs:
             groups.setdefault(text.signature, []).append(place)
-    taken = {name for e in kernels for name in (e.kernel.name, *(b.name for b in _buffers(e)))} | {*sizes}
+    named = originals or [emitted.kernel for emitted in kernels]
+    taken = {buffer.name for kernel in named for buffer in kernel_buffers(kernel)} | {*sizes}
+    taken |= {emitted.kernel.name for emitted in kernels} if not originals else set()
     changed, functions = list(kernels), []
     launches: list[SharedLaunch | None] = [None] * len(changed)
     for places in groups.values():
-        if len(places) > 1:
-            shared = _Shared([texts[place] for place in places], sizes, taken)
+        if len(places) > 1 or originals:
+            own = () if originals else [kernels[place].kernel.name for place in places]
+            shared = _Shared([texts[place] for place in places], sizes, taken, own)
             functions.append(shared.function)
             for member, place in enumerate(places):
-                changed[place], launches[place] = shared.kernel_of(member), shared.launch(member)
+                changed[place] = shared.kernel_of(member, named[place])
+                launches[place] = shared.launch(member, named[place])
     return SharedKernels(tuple(changed), tuple(launches), tuple(functions))
 
 
-def _buffers(emitted: EmittedKernel) -> tuple[Buffer, ...]:
-    """What a kernel is given: what it reads, then what it fills."""
-    outputs = emitted.kernel.outputs
-    return (*(buffer for buffer in emitted.kernel.inputs if buffer not in outputs), *outputs)
+def structure(emitted: EmittedKernel, sizes: Sequence[str]) -> tuple[str, ...]:
+    """What a kernel's text has in common with that of others that can share its code."""
+    return _read(emitted, frozenset(sizes)).signature
 
 
 def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
@@ -114,7 +124,7 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     source_tokens = _TOKEN.findall(emitted.source)
     tokens = (*source_tokens, *_TOKEN.findall(launch))
     declared = {*_DECLARED.findall(emitted.source), *_DECLARED.findall(launch), emitted.kernel.name}
-    declared |= {buffer.name for buffer in _buffers(emitted)}
+    declared |= {buffer.name for buffer in kernel_buffers(emitted.kernel)}
     fixed = _fixed_places(emitted.source)
     numbers: dict[str, int] = {}
     signature, places, holes = [], [], []
@@ -157,12 +167,11 @@ def _whole(token: str) -> int:
 class _Shared:
     """One kernel for several texts with the same signature. Its names are those of the first, in short."""
 
-    def __init__(self, members: Sequence[_Text], sizes: Sequence[str], taken: set[str]):
+    def __init__(self, members: Sequence[_Text], sizes: Sequence[str], taken: set[str], own: Collection[str]):
         self._members, self._first = members, members[0]
         self._numbers = [name for name in sizes if isinstance(name, NumberName)]
-        own = [token for token in self._first.tokens if token.isidentifier()]
-        self._names = {*own, *RESERVED_NAMES}
-        self._rename = self._shortened(taken)
+        self._names = {*filter(str.isidentifier, self._first.tokens), *RESERVED_NAMES}
+        self._rename = self._shortened(taken, own)
         self._names |= set(self._rename.values())
         self._known = [_quantities(text.emitted, self._rename, self._first) for text in members]
         outputs = [text.emitted.kernel.outputs[0] for text in members]
@@ -173,11 +182,11 @@ class _Shared:
         self._constants: list[str] = []  # parameters of the template
         self._write()
 
-    def _shortened(self, taken: set[str]) -> dict[str, str]:
+    def _shortened(self, taken: set[str], own: Collection[str]) -> dict[str, str]:
         """Short names for the kernel and its tensors."""
         rename: dict[str, str] = {}
         emitted = self._first.emitted
-        for buffer in _buffers(emitted):
+        for buffer in kernel_buffers(emitted.kernel):
             parts = buffer.name.split("_")
             options = ["_".join(parts[-count:]) for count in range(_least_parts(buffer), len(parts) + 1)]
             plain = re.sub(r"_?\d+$", "", buffer.name)
@@ -186,7 +195,6 @@ class _Shared:
             rename[buffer.name] = next((o for o in options if o.isidentifier() and o not in used), buffer.name)
         base = re.sub(r"\d*_kernel$", "", emitted.kernel.name).rstrip("_")
         names = chain([f"{base}_kernel"], (f"{base}{number}_kernel" for number in count(2)))
-        own = [text.emitted.kernel.name for text in self._members]
         rename[emitted.kernel.name] = name = next(n for n in names if n not in taken or n in own)
         taken |= {name, f"launch_{name.removesuffix('_kernel')}"}
         return rename
@@ -206,10 +214,10 @@ class _Shared:
             is_float = any(map(_whole, values))
             values = tuple(str(_whole(value) or value) for value in values) if is_float else values
             text = self._text_for(values, is_kernel)
-            text = f"static_cast<float>({text.removeprefix('(').removesuffix(')')})" if is_float else text
-            tokens[first.places[hole]] = text
             if is_kernel:
                 in_kernel |= dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text))
+            bare = text.removeprefix("(").removesuffix(")")
+            tokens[first.places[hole]] = f"static_cast<float>({bare})" if is_float else text
         split = first.places[first.kernel] if first.kernel < len(first.places) else len(tokens)
         source, launch = "".join(tokens[:split]), "".join(tokens[split:])
         self._finish(source.rstrip() + "\n", launch, [name for name in in_kernel if name not in self._constants])
@@ -293,42 +301,54 @@ class _Shared:
         given = f"<{', '.join(self._constants)}>" if self._constants else ""
         start = source.index("__global__")
         head = _inserted(source[start:], ") {", [f"int {one}" for one in added])
+        launch = re.sub(r"(\w+)\.data_ptr<float>\(\)", r"data(\1)", launch).replace(", stream>>>", ", stream()>>>")
+        launch = re.sub(r",\n\s+(?=data|\w+[,)])", ", ", launch)
         launch = _inserted(launch.replace(f"{name}<<<", f"{name}{given}<<<"), ");", added, launch.index(">>>("))
         self._source = source[:start] + template + head
-        self._launch = tuple(launch.splitlines())
-        buffers = [(b, self._rename[b.name]) for b in _buffers(self._first.emitted)]
+        self._launch = tuple(line for text in launch.splitlines() for line in _wrapped(text))
+        buffers = [(b, self._rename[b.name]) for b in kernel_buffers(self._first.emitted.kernel)]
         outputs = [self._rename[b.name] for b in self._first.emitted.kernel.outputs]
         read = [short for _, short in buffers if short not in outputs]
         numbers = [one for one in self._numbers if re.search(rf"\b{one}\b", launch)]
         self._passed = [n for n in self._parameters.values() if n not in self._defined and n not in self._constants]
         self._passed_numbers = numbers
-        listed = [f"const torch::Tensor& {short}" for short in read]
+        listed = [f"const Tensor& {short}" for short in read]
         listed += [*(f"int {one}" for one in self._passed), *(f"double {one}" for one in numbers)]
-        kind = "torch::Tensor" if len(outputs) == 1 else f"std::tuple<{', '.join(['torch::Tensor'] * len(outputs))}>"
+        kind = "Tensor" if len(outputs) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(outputs))}>"
         self._name = f"launch_{name.removesuffix('_kernel')}"
         opening = f"{kind} {self._name}("
         joined = ", ".join(listed)
         opening += joined if len(opening + joined) < 110 else "\n    " + _filled(listed)
         result = outputs[0] if len(outputs) == 1 else f"std::make_tuple({', '.join(outputs)})"
         lines = [f"const int {one} = {text};" for one, text in self._defined.items()]
-        lines += ["const cudaStream_t stream = at::cuda::getCurrentCUDAStream();", *self._launch, f"return {result};"]
+        lines += [*self._launch, f"return {result};"]
         body = "".join(f"    {line}\n" for line in lines)
         self.function = f"{template}{opening}) {{\n{body}}}\n"
 
-    def kernel_of(self, member: int) -> EmittedKernel:
+    def kernel_of(self, member: int, original: Kernel) -> EmittedKernel:
         """The shared kernel, for what this launch of it computes."""
-        emitted = self._members[member].emitted
         name = self._rename[self._first.emitted.kernel.name]
-        return replace(emitted, kernel=replace(emitted.kernel, name=name), source=self._source, launch=self._launch)
-
-    def launch(self, member: int) -> SharedLaunch:
         emitted = self._members[member].emitted
+        return replace(emitted, kernel=replace(original, name=name), source=self._source, launch=self._launch)
+
+    def launch(self, member: int, original: Kernel) -> SharedLaunch:
         values = {name: values[member] for values, name in self._parameters.items()}
         given = f"<{', '.join(values[one] for one in self._constants)}>" if self._constants else ""
-        outputs = emitted.kernel.outputs
-        tensors = tuple(buffer for buffer in _buffers(emitted) if buffer not in outputs)
+        tensors = tuple(buffer for buffer in kernel_buffers(original) if buffer not in original.outputs)
         passed = (*(values[name] for name in self._passed), *self._passed_numbers)
-        return SharedLaunch(f"{self._name}{given}", tensors, passed, outputs)
+        return SharedLaunch(f"{self._name}{given}", tensors, passed, original.outputs)
+
+
+def _wrapped(line: str) -> list[str]:
+    """A call on lines of at most about 110 characters."""
+    if len(line) <= 106 or "(" not in line:
+        return [line]
+    margin, words, lines = " " * (len(line) - len(line.lstrip())), line.split(", "), [""]
+    for word in words:
+        if lines[-1] and len(lines[-1]) + len(word) > 104:
+            lines.append(margin + "    ")
+        lines[-1] += word if not lines[-1].strip() else f", {word}"
+    return [text + "," * (number < len(lines) - 1) for number, text in enumerate(lines)]
 
 
 def _least_parts(buffer: Buffer) -> int:
@@ -370,8 +390,8 @@ def _quantities(emitted: EmittedKernel, rename: Mapping[str, str], first: _Text)
         if not axis.extent.variables:
             add(_AXES.get(axis.name, f"{axis.name}_count"), printer.index(axis.extent))
     outputs = emitted.kernel.outputs
-    reads = [buffer for buffer in _buffers(emitted) if buffer not in outputs]
-    names = [buffer for buffer in _buffers(first.emitted) if buffer not in first.emitted.kernel.outputs]
+    reads = [buffer for buffer in kernel_buffers(emitted.kernel) if buffer not in outputs]
+    names = [buffer for buffer in kernel_buffers(first.emitted.kernel) if buffer not in first.emitted.kernel.outputs]
     for buffer, same in zip(reads, names, strict=True):
         for dim, size in enumerate(buffer.shape):
             add(f"{rename[same.name]}.size({dim})", printer.index(size))

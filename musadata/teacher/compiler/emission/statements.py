@@ -1,5 +1,6 @@
 """Writing the body of a kernel: variables with readable names, guarded loads as `if`, no overlong lines."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,12 @@ LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
 LONGEST_FORMULA = 48  # the same for index formulas
 LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
 INDEX = "int"
+_NUMBER = re.compile(r"\d+")
+
+
+def text_length(text: str) -> int:
+    """Characters of an expression; each number counts as two, so that kernels do not differ by their sizes alone."""
+    return len(_NUMBER.sub("00", text))
 
 
 class Block:
@@ -162,13 +169,13 @@ class Block:
             if formula not in self.printer.positions:
                 inner = [of(atom) for atom in formula.atoms() if isinstance(atom, Operation) and of(atom) != formula]
                 counts.update(filter(_is_computed, (formula, *inner)))
-        for formula in sorted(counts, key=lambda f: len(self.printer.index(f))):
+        for formula in sorted(counts, key=lambda f: text_length(self.printer.index(f))):
             if formula in self.printer.positions:
                 continue
             text = self.printer.index(formula)
             repeated = counts[formula] > 1 and (formula in names or isinstance(formula.atom, Operation))
-            nested = isinstance(formula.atom, Operation) and len(text) > LONGEST_QUOTIENT
-            if len(text) > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
+            nested = isinstance(formula.atom, Operation) and text_length(text) > LONGEST_QUOTIENT
+            if text_length(text) > LONGEST_FORMULA or ((repeated or nested) and formula.variables):
                 self.name_formula(formula, names.get(formula) or _formula_name(formula))
 
     def name_formula(self, formula: Index, name: str) -> str:
@@ -202,7 +209,7 @@ class Block:
         computed = isinstance(node, Cast) and not isinstance(node.argument, (Local, Formula))
         if self._uses[id(node)] > 1 and (computed or isinstance(node, (Load, Call))):
             return True
-        return len(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
+        return text_length(self.printer.scalar(node)) > LONGEST_TEXT and not isinstance(node, Formula)
 
     def _name_for(self, node: Scalar) -> str:
         if isinstance(node, Named):
@@ -223,7 +230,7 @@ class Block:
 
     def _shorten_offset(self, load: Load) -> None:
         text = self.printer.offset(load.buffer, load.index)
-        if len(text) > LONGEST_TEXT:
+        if text_length(text) > LONGEST_TEXT:
             name = self.fresh(f"{load.buffer.name}_offset")
             self.write(f"const {INDEX} {name} = {text};")
             element = self.printer.load(load)
@@ -232,7 +239,7 @@ class Block:
     def _prepare_choice(self, node: Choose, *, root: bool, name: str = "") -> None:
         self._prepare(node.condition, root=False)
         if self._is_simple(node):
-            if not root and (self._uses[id(node)] > 1 or len(self.printer.scalar(node)) > LONGEST_TEXT):
+            if not root and (self._uses[id(node)] > 1 or text_length(self.printer.scalar(node)) > LONGEST_TEXT):
                 self._declare(node, "selected")
             return
         name = self.fresh(name or ("selected" if not isinstance(node.yes, Named) else node.yes.name))
@@ -257,7 +264,7 @@ class Block:
             open_parts = [part for part in self._unguarded(side) if id(part) not in self.printer.named]
             if any(isinstance(p, Choose) or (isinstance(p, Named) and p is not side) for p in open_parts):
                 return False
-        return len(self.printer.scalar(node)) <= LONGEST_TEXT + 20
+        return text_length(self.printer.scalar(node)) <= LONGEST_TEXT + 20
 
 
 def _is_computed(formula: Index) -> bool:

@@ -439,14 +439,14 @@ def _replace_in_index(index: Index, change: Callable[[Load], Scalar | None], don
         scalar = replace_loads(atom.scalar, change, done)
         return of(atom) if scalar is atom.scalar else of(Opaque(scalar, scalar.variables))
 
-    return _map_atoms(index, new)
+    return map_atoms(index, new)
 
 
 def _substitute(index: Index, change: Mapping[Variable, Index]) -> Index:
-    return _map_atoms(index, lambda atom: change.get(atom) if isinstance(atom, Variable) else None)
+    return map_atoms(index, lambda atom: change.get(atom) if isinstance(atom, Variable) else None)
 
 
-def _map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
+def map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
     """The formula with atoms replaced, inside of quotients too."""
     total = ZERO
     for monomial, coefficient in index.terms:
@@ -454,7 +454,7 @@ def _map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
         for atom in monomial:
             new = change(atom)
             if new is None and isinstance(atom, Operation):
-                left, right = _map_atoms(atom.left, change), _map_atoms(atom.right, change)
+                left, right = map_atoms(atom.left, change), map_atoms(atom.right, change)
                 new = operate(atom.kind, left, right)
             factors.append(of(atom) if new is None else new)
         total = total + product(factors) * coefficient
