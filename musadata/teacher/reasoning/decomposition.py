@@ -61,13 +61,11 @@ def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
         text = analysis.say("one_kernel", kernel=candidate.kernels[0].kernel.name, does=texts[0])
         return f"{text}{_spared(analysis, analysis.stages)}"
     launches = Counter(facts.name for facts in analysis.facts)
-    again = {
-        name: f" (launched {number} times; here the first)" if number > 1 else "" for name, number in launches.items()
-    }
-    lines = {f.name: f"- `{f.name}`{again[f.name]} {text}." for f, text in zip(analysis.facts[::-1], texts[::-1])}
-    return "\n".join(
-        [f"{words(len(lines)).capitalize()} kernel{'s' * (len(lines) > 1)}:", "", *list(lines.values())[::-1]]
-    )
+    again = {name: f" (launched {many} times; here the first)" * (many > 1) for name, many in launches.items()}
+    told = zip(reversed(analysis.facts), reversed(texts), strict=True)
+    lines = {facts.name: f"- `{facts.name}`{again[facts.name]} {text}." for facts, text in told}
+    opening = f"{words(len(lines)).capitalize()} kernel{'s' * (len(lines) > 1)}:"
+    return "\n".join([opening, "", *reversed(lines.values())])
 
 
 def _held(stage: Stage) -> list[TensorFact]:

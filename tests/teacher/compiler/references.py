@@ -92,6 +92,18 @@ FIXTURES = {
         two(tensor(2, 4, 9, 10), tensor(1, 4, 12, 7)),
         "self.c = nn.Conv2d(4, 64, 3, stride=2, padding=1)",
     ),
+    "many layers": Fixture(
+        "return self.layers(x)",
+        two(tensor(5, 24), tensor(9, 24)),
+        "self.layers = nn.Sequential("
+        "*[nn.Sequential(nn.Linear(24, 24), nn.ReLU()) for _ in range(14)], nn.Linear(24, 8))",
+    ),
+    "convolution layers": Fixture(
+        "return self.b(self.a(x)) + F.max_pool2d(F.max_pool2d(self.a(x), 2), 2)",
+        two(tensor(2, 4, 12, 16), tensor(1, 4, 16, 12)),
+        "self.a = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 5, padding=2), nn.ReLU());"
+        "self.b = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.MaxPool2d(2))",
+    ),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
     "wide 3-D convolution": Fixture(

@@ -127,7 +127,9 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     declared |= {buffer.name for buffer in kernel_buffers(emitted.kernel)}
     fixed = _fixed_places(emitted.source)
     numbers: dict[str, int] = {}
-    signature, places, holes = [], [], []
+    signature: list[str] = []
+    places: list[int] = []
+    holes: list[int] = []
     for place, token in enumerate(tokens):
         if token.isspace():
             continue

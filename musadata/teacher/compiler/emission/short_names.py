@@ -63,8 +63,7 @@ class _Shortening:
         def renamed(function: Callable[..., Any]) -> Callable[..., Any]:
             return lambda *index: self._part(function(*index), {})
 
-        functions = {name: getattr(contraction, name) for name in contraction.__dataclass_fields__}
-        return replace(contraction, **{name: renamed(f) for name, f in functions.items() if callable(f)})
+        return replace(contraction, left=renamed(contraction.left), right=renamed(contraction.right))
 
     def _value(self, value: Scalar, done: dict[int, Scalar]) -> Scalar:
         """The same computation; shared nodes stay shared."""

@@ -5,7 +5,7 @@ class Unsupported(Exception):
     """Something in the reference that the compiler has no form for; the text is short and countable."""
 
 
-_MOST_NODES = 3000  # beyond it the kernels are too many to be read
+_MOST_NODES = 1500  # beyond it capturing and lowering take minutes
 
 
 def check_readable(nodes: int) -> None:

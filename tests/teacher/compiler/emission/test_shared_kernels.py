@@ -1,0 +1,91 @@
+"""Kernels with the same code are one kernel, and layers that repeat are loops."""
+
+import re
+
+import pytest
+
+from musadata.config import BackendType, VerifierConfig
+from musadata.teacher.compiler.emission import candidate as emission
+from musadata.teacher.compiler.emission.candidate import build_candidate
+from musadata.teacher.compiler.emission.repeated_launches import Launch, write_launches
+from musadata.teacher.compiler.emission.schedule_plan import PLANS
+from tests.teacher.compiler.references import FIXTURES, task_of
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    from musadata.verifier import Verifier
+
+    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("plan", [0, 2])
+def test_layers_with_the_same_code_share_a_kernel_and_a_loop(plan, graph_of, verifier):
+    candidate = build_candidate(graph_of("many layers"), PLANS[plan])
+    assert len(candidate.kernels) == 15
+    assert candidate.source.count("__global__") == 2
+    assert "for (int layer = 0; layer < 14; ++layer)" in candidate.source
+    assert re.search(r"weights\[2 \* layer\], weights\[1 \+ 2 \* layer\]", candidate.source)
+    verdict = verifier.verify(task_of("many layers"), candidate.source, FIXTURES["many layers"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("plan", [1, 2])
+def test_windows_of_other_sizes_are_arguments_of_a_template(plan, graph_of, verifier):
+    candidate = build_candidate(graph_of("convolution layers"), PLANS[plan])
+    assert "template <int " in candidate.source
+    names = [emitted.kernel.name for emitted in candidate.kernels]
+    assert set(names) == set(re.findall(r"(\w+_kernel)(?:<[\w, ]+>)?<<<", candidate.source)), "each kernel is launched"
+    assert len(set(names)) < len(names)
+    verdict = verifier.verify(task_of("convolution layers"), candidate.source, FIXTURES["convolution layers"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize(
+    ("name", "plan"), [("convolution layers", 0), ("group norm", 2), ("masked attention", 0), ("running results", 0)]
+)
+def test_kernels_under_short_names_do_the_same(name, plan, graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of(name), PLANS[plan])
+    assert "launch_" in candidate.source
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+def test_shared_kernels_keep_the_names_that_the_analysis_has(graph_of):
+    for plan in PLANS:
+        candidate = build_candidate(graph_of("convolution layers"), plan)
+        for emitted in candidate.kernels:
+            assert emitted.source[emitted.source.index("__global__") :].rstrip() in candidate.source
+            assert f"{emitted.kernel.name}(" in emitted.source
+
+
+def layer(number: int, read: str, *values: str) -> Launch:
+    return Launch("launch_linear", (read, f"weights[{2 * number}]", *values), (f"linear{number}",))
+
+
+def test_a_result_that_is_read_after_the_loop_leaves_it():
+    chain = [layer(0, "x", "8"), *(layer(i, f"linear{i - 1}", str(8 + i)) for i in range(1, 5))]
+    lines = write_launches(chain, "return linear4;", ["x"])
+    assert lines == [
+        "Tensor linear4 = x;",
+        "for (int layer = 0; layer < 5; ++layer) {",
+        "    auto linear0 = launch_linear(linear4, weights[2 * layer], 8 + layer);",
+        "    linear4 = linear0;",
+        "}",
+    ]
+
+
+def test_layers_whose_results_are_read_later_are_no_loop():
+    chain = [layer(0, "x"), *(layer(i, f"linear{i - 1}") for i in range(1, 5))]
+    lines = write_launches(chain, "return linear0 + linear1 + linear2 + linear3 + linear4;", ["x"])
+    assert lines == [launch.text for launch in chain]
+
+
+def test_values_without_a_rule_come_from_a_table():
+    values = ["3", "7", "4", "100"]
+    chain = [layer(0, "x", "3"), *(layer(i, f"linear{i - 1}", values[i]) for i in range(1, 4))]
+    lines = write_launches(chain, "return linear3;", ["x"])
+    assert lines[0] == "const int sizes[] = {3, 7, 4, 100};"
+    assert "    auto linear0 = launch_linear(linear3, weights[2 * layer], sizes[layer]);" in lines
