@@ -72,7 +72,7 @@ def judge(task: dict[str, Any]) -> Iterator[Judged]:
     """The sentences of a task, each judged by itself."""
     traces = tuple(restore(Trace, trace) for trace in task["facts"])
     for sentence in task["sentences"]:
-        claims = check_text(sentence["sentence"], traces)
+        claims = check_text(sentence["sentence"], traces, task.get("program", ""))
         wrong = tuple(claim for claim in claims if claim.outcome is Outcome.CONTRADICTED)
         yield Judged(
             task["task_id"], sentence["kind"], sentence["sentence"], sentence["label"], wrong, is_checked(claims)

@@ -98,3 +98,38 @@ SENTENCES = {
 def test_a_sentence_is_contradicted_only_if_it_is_false(example, sentence, is_true):
     claims = check_text(sentence, traces_of(example)[:1])
     assert any(claim.outcome is Outcome.CONTRADICTED for claim in claims) != is_true, claims
+
+
+PROGRAM = """
+__global__ void sum_kernel(const float* x, float* out, int n) {  // no atomicAdd is needed
+    __shared__ float partial[256];
+    partial[threadIdx.x] = expf(x[threadIdx.x]);
+    __syncthreads();
+    if (threadIdx.x == 0) out[0] = partial[0];
+}
+void launch() { sum_kernel<<<1, 256>>>(x, out, n); }
+"""
+ABOUT_PROGRAM = [
+    ("The partial sums meet in shared memory behind a barrier.", True),
+    ("The partial sums of all blocks meet by atomicAdd.", False),
+    ("No barrier stands between the two accesses.", False),
+    ("No atomic operation is used.", True),
+    ("If blocks were many, an atomicAdd would join them.", True),
+    ("Each thread evaluates expf once.", True),
+    ("Each thread evaluates log1pf once.", False),
+    ("The work takes 2 kernels.", False),
+    ("A float4 load serves four elements.", False),
+    ("The softmax comes first.", True),
+    ("A dropout follows.", False),
+]
+
+
+@pytest.mark.parametrize(("sentence", "is_true"), ABOUT_PROGRAM, ids=[sentence for sentence, _ in ABOUT_PROGRAM])
+def test_a_program_uses_what_a_sentence_says_or_does_not(sentence, is_true):
+    claims = check_text(sentence, traces_of("softmax"), PROGRAM)
+    assert any(claim.outcome is Outcome.CONTRADICTED for claim in claims) != is_true, claims
+
+
+def test_mechanisms_of_a_program_are_unknown_without_one():
+    claims = check_text("The partial sums of all blocks meet by atomicAdd.", traces_of("softmax"))
+    assert not [claim for claim in claims if claim.outcome is Outcome.CONTRADICTED]

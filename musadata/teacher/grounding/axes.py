@@ -62,13 +62,13 @@ def judge_axes(view: View) -> Iterator[Claim]:
 
 
 def _chosen(view: View, end: int) -> list[Action]:
-    """What acts in a sentence: the operator named last before a place, else behind it, else any of the trace."""
+    """What acts in a sentence: the operator named last before a place, else any of the trace."""
     facts = view.facts
     made = [m for m in view.mentions if m.by_operator]
     acting = {m.at: found for m in made if (found := [act for fact in m.facts if (act := action(facts, fact))])}
     before = [at for at in acting if view.sentence.start(at) <= end]
-    if acting:
-        return acting[before[-1]] if before else [act for found in acting.values() for act in found]
+    if before:
+        return acting[before[-1]]
     if made and any(not action(facts, fact) for m in made for fact in m.facts if base_name(fact.operator) != "pow"):
         return []
     found = [act for fact in facts.tensors if (act := action(facts, fact))]
@@ -79,7 +79,12 @@ def _numbered(view: View, numbers: set[int]) -> Iterator[Claim]:
     """ "The softmax runs over dim 1"."""
     for match in _NUMBERED.finditer(view.skeleton):
         acts = _chosen(view, match.start())
-        if not acts or _is_denied(view, match.start()) or _is_of_another_call(view, match.start()):
+        if (
+            "accumul" in view.skeleton
+            or not acts
+            or _is_denied(view, match.start())
+            or _is_of_another_call(view, match.start())
+        ):
             continue
         if match["number"]:
             number = int(match["number"][1:])

@@ -1,10 +1,12 @@
 """Reading the claims of a text and judging them against the traces."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from musadata.records import ReasoningStep, Trace
 from musadata.teacher.grounding.axes import judge_axes
-from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome
+from musadata.teacher.grounding.claims import Claim, ClaimKind, Outcome, is_checked
 from musadata.teacher.grounding.context import MOST_THREADS, Stated, View
 from musadata.teacher.grounding.division import judge_division
 from musadata.teacher.grounding.equations import judge_equations
@@ -13,6 +15,7 @@ from musadata.teacher.grounding.figures import judge_figures
 from musadata.teacher.grounding.geometry import block_sizes, judge_geometry, tile_sizes
 from musadata.teacher.grounding.indexing import judge_formulas, judge_ranges
 from musadata.teacher.grounding.lexicon import pattern
+from musadata.teacher.grounding.mechanisms import judge_mechanisms
 from musadata.teacher.grounding.normalise import normalise
 from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.reading import Sentence, read_sentence, split_sentences
@@ -24,6 +27,7 @@ from musadata.teacher.grounding.windows import judge_windows
 _JUDGES: tuple[Callable[[View], Iterator[Claim]], ...] = (
     judge_equations,
     judge_statements,
+    judge_mechanisms,
     judge_axes,
     judge_windows,
     judge_tuples,
@@ -48,33 +52,58 @@ STEPS_OF_FIGURES = ("shape calculation", "index mapping", "boundary handling")
 LEAST_FIGURES = 3  # in a step, one of which has to be confirmed
 LEAST_CONFIRMED = 4  # different specific claims of an analysis
 _SECOND, _SEVERAL, _FIRST = (pattern(name) for name in ("second_set", "several_sets", "first_set"))
+_OTHER_SIZES = pattern("other_sizes")
 _FEW = 3
 
 
-def check_grounding(steps: Sequence[ReasoningStep], traces: Sequence[Trace]) -> tuple[str, ...]:
-    """Why a text is not grounded, as `step: "words": what is wrong`; nothing if it is.
+@dataclass(frozen=True)
+class SentenceCheck:
+    """A sentence of a step, in normalised notation, and its claims."""
 
-    Reasons are claims that the traces contradict. A whole analysis without any also has to say enough: in a step about
-    sizes that has figures the traces confirm one, and in all steps `LEAST_CONFIRMED` specific claims (shapes, counts,
-    index formulas, …).
-    """
+    step: str
+    text: str
+    claims: tuple[Claim, ...]
+
+
+def check_grounding(steps: Sequence[ReasoningStep], traces: Sequence[Trace], program: str = "") -> tuple[str, ...]:
+    """Why a text is not grounded, as `step: "words": what is wrong`; nothing if it is."""
+    return find_reasons(check_sentences(steps, traces, program))
+
+
+def check_sentences(steps: Sequence[ReasoningStep], traces: Sequence[Trace], program: str = "") -> list[SentenceCheck]:
+    """Each sentence of the steps with its claims; `program` is the CUDA C++ that they are about, if it exists."""
     facts = [Facts(trace) for trace in traces]
-    texts = [(step.step, _read(step.text, traces)) for step in steps]
-    stated = _stated([sentence for _, sentences in texts for sentence in sentences], facts)
-    claims = [(step, judge_sentences(sentences, facts, stated)) for step, sentences in texts]
+    texts = [(step.step, sentence) for step in steps for sentence in _read(step.text, traces)]
+    stated = _stated([sentence for _, sentence in texts], facts, program)
+    return [SentenceCheck(step, one.text, tuple(judge_sentences([one], facts, stated))) for step, one in texts]
+
+
+def find_reasons(checks: Sequence[SentenceCheck], least_checked: float = 0.0) -> tuple[str, ...]:
+    """Why sentences are not grounded: claims that the traces contradict.
+
+    A whole analysis without any also has to say enough: in a step about sizes that has figures the traces confirm one,
+    in all steps `LEAST_CONFIRMED` specific claims (shapes, counts, index formulas, …), and facts decide something in
+    this share of its sentences.
+    """
     wrong = [
-        f'{step}: "{claim.text}": {claim.wrong}'
-        for step, found in claims
-        for claim in found
+        f'{check.step}: "{claim.text}": {claim.wrong}'
+        for check in checks
+        for claim in check.claims
         if claim.outcome is Outcome.CONTRADICTED
     ]
-    is_analysis = {step.step for step in steps} >= set(STEPS_OF_FIGURES)
-    return tuple(dict.fromkeys(wrong)) or (tuple(_too_thin(claims)) if is_analysis else ())
+    is_analysis = {check.step for check in checks} >= set(STEPS_OF_FIGURES)
+    return tuple(dict.fromkeys(wrong)) or (tuple(_too_thin(checks, least_checked)) if is_analysis else ())
 
 
-def _too_thin(claims: Sequence[tuple[str, list[Claim]]]) -> Iterator[str]:
+def share_checked(checks: Sequence[SentenceCheck]) -> float:
+    """Of the sentences, those of which facts decide something."""
+    return sum(is_checked(check.claims) for check in checks) / len(checks) if checks else 0.0
+
+
+def _too_thin(checks: Sequence[SentenceCheck], least_checked: float) -> Iterator[str]:
     confirmed: set[tuple[ClaimKind, str]] = set()
-    for step, found in claims:
+    for step, some in itertools.groupby(checks, lambda check: check.step):
+        found = [claim for check in some for claim in check.claims]
         checked = [claim for claim in found if claim.outcome is Outcome.CONFIRMED]
         specific = {(claim.kind, claim.text) for claim in checked if claim.kind in _SPECIFIC}
         confirmed |= specific
@@ -84,13 +113,16 @@ def _too_thin(claims: Sequence[tuple[str, list[Claim]]]) -> Iterator[str]:
             yield f"{step}: none of its figures could be checked"
     if len(confirmed) < LEAST_CONFIRMED:
         yield f"all steps: {len(confirmed)} claims could be checked, {LEAST_CONFIRMED} are needed"
+    if (share := share_checked(checks)) < least_checked:
+        needed = f"{100 * least_checked:.0f} % are needed"
+        yield f"all steps: {100 * share:.0f} % of the sentences could be checked, {needed}"
 
 
-def check_text(text: str, traces: Sequence[Trace]) -> list[Claim]:
+def check_text(text: str, traces: Sequence[Trace], program: str = "") -> list[Claim]:
     """All claims of a text and what became of them."""
     facts = [Facts(trace) for trace in traces]
     sentences = _read(text, traces)
-    stated = _stated(sentences, facts)
+    stated = _stated(sentences, facts, program)
     return judge_sentences(sentences, facts, stated)
 
 
@@ -102,7 +134,7 @@ def _read(text: str, traces: Sequence[Trace]) -> list[Sentence]:
     return [read_sentence(part, names, operators) for part in split_sentences(normalise(text))]
 
 
-def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts]) -> list[Stated]:
+def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts], program: str) -> list[Stated]:
     """What all sentences together state, for each trace."""
     blocks: set[int] = set()
     tiles: set[int] = set()
@@ -110,7 +142,8 @@ def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts]) -> list[State
         view = View(sentence, facts[0], Stated())
         blocks |= {size for size in block_sizes(view) if size <= MOST_THREADS and size % 4 == 0}
         tiles |= tile_sizes(view)
-    return [Stated(frozenset(blocks), frozenset(tiles)) for _ in facts]
+    results: set[int] = set()
+    return [Stated(frozenset(blocks), frozenset(tiles), results, program) for _ in facts]
 
 
 def judge_sentences(sentences: Sequence[Sentence], facts: Sequence[Facts], stated: Sequence[Stated]) -> list[Claim]:
@@ -143,7 +176,8 @@ def judge_sentence(sentence: Sentence, sets: Sequence[tuple[Facts, Stated]], is_
 
 
 def _judge(view: View) -> list[Claim]:
-    return [claim for judge in _JUDGES for claim in judge(view)]
+    judges = (judge_equations,) if _OTHER_SIZES.search(view.skeleton) else _JUDGES  # no trace has these sizes
+    return [claim for judge in judges for claim in judge(view)]
 
 
 def _sets_of(sentence: Sentence, facts: Sequence[Facts]) -> tuple[Sequence[int], bool]:

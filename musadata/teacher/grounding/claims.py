@@ -27,6 +27,7 @@ class ClaimKind(StrEnum):
     OPERATOR = "operator"
     ARITHMETIC = "arithmetic"
     ARGUMENT = "argument"
+    STATED = "stated"  # by the writer, as an expression over the facts
     NUMBER = "number"  # one whose words do not say what it counts
 
 

@@ -73,11 +73,16 @@ class Subject:
 
 @dataclass
 class Stated:
-    """What a text says elsewhere: sizes of thread blocks and tiles, and results of equations that follow from facts."""
+    """What a text says elsewhere: sizes of thread blocks and tiles, and results of equations that follow from facts.
+
+    Attributes:
+        program: the CUDA C++ that the text is about; "" if it is about none.
+    """
 
     blocks: frozenset[int] = frozenset()
     tiles: frozenset[int] = frozenset()
     results: set[int] = field(default_factory=set)
+    program: str = ""
 
 
 @dataclass

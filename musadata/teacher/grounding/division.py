@@ -1,6 +1,7 @@
 """Claims that deal things out: how many blocks, tiles, loads or passes a number of things needs, and what is left."""
 
 import math
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -37,7 +38,8 @@ def judge_division(view: View) -> Iterator[Claim]:
         if dealt.value == 1 or (len(dealt.sides) > 1 and not dealt.factors):
             continue
         rounded = {math.ceil(things.value / size) for size in sizes}
-        if _ROUNDED_DOWN.search(match[0]) or _NO_REST.search(view.skeleton):
+        behind = re.match(r"(?:\w+ ){1,3}?and Q", view.after(parts, 40))  # "4 blocks of 128 and 118 threads"
+        if behind or _ROUNDED_DOWN.search(match[0]) or _NO_REST.search(view.skeleton):
             rounded |= {math.floor(things.value / size) for size in sizes}
         if things.factors:  # "387 * 128 outputs need 7 * 2 tiles"
             rounded = {math.prod(math.ceil(Fraction(n, size)) for n in things.factors) for size in sizes}

@@ -10,6 +10,7 @@ from musadata.teacher.grounding.expressions import evaluate, numbers_in
 from musadata.teacher.grounding.quantities import Quantity, half_digit
 
 _CEILING = re.compile(r"\b(?:ceil\w*|round\w*|floor\w*|remainder|integer|whole|div)\b")
+_OF_INDICES = re.compile(r"\b(?:starts?|begins?|index|indices|windows?|lanes?|reads?|takes?|element \()\b")
 _SHORT = Fraction(1, 10**6)
 _ESTIMATE = Fraction(6, 100)
 _MULTIPLE = re.compile(
@@ -56,7 +57,7 @@ def _is_true(view: View, quantity: Quantity) -> bool:
     values = [(side, evaluate(side.removeprefix("~ "))) for side in quantity.sides]
     known = [(side, value) for side, value in values if value is not None]
     first = known[0][1] if known else None
-    is_rounded = "/" in quantity.sides[0] and _CEILING.search(view.skeleton)
+    is_rounded = "/" in quantity.sides[0] and (_CEILING.search(view.skeleton) or _OF_INDICES.search(view.skeleton))
     for side, value in known[1:]:
         assert first is not None
         options = quantity.options if side is quantity.sides[-1] else ((value, half_digit(side.removeprefix("~ "))),)

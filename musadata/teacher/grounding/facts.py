@@ -109,6 +109,18 @@ class Facts:
         return frozenset(fact.shape for fact in self.tensors)
 
     @cached_property
+    def score_shapes(self) -> frozenset[tuple[int, ...]]:
+        """Of the scores that a fused attention never stores, its heads apart or together."""
+        found = set()
+        for fact in self.tensors:
+            if "_attention" in fact.operator and len(fact.operands) > 1:
+                query, key, *_ = (operand.shape for operand in self.operands(fact))
+                if len(query) > 1 and len(key) > 1:
+                    scores = (*query[:-1], key[-2])
+                    found |= {scores, (math.prod(scores[:-2]), *scores[-2:])}
+        return frozenset(found)
+
+    @cached_property
     def strides(self) -> frozenset[tuple[int, ...]]:
         return frozenset(fact.stride for fact in self.tensors)
 
@@ -163,13 +175,7 @@ class Facts:
     @cached_property
     def scores(self) -> frozenset[int]:
         """Elements of the scores that a fused attention never stores: of one matrix, and of more."""
-        found = set()
-        for fact in self.tensors:
-            if "_attention" in fact.operator and len(fact.operands) > 1:
-                query, key, *_ = (operand.shape for operand in self.operands(fact))
-                if len(query) > 1 and len(key) > 1:
-                    found.update(products((*query[:-1], key[-2])))
-        return frozenset(found)
+        return frozenset(number for shape in self.score_shapes for number in products(shape))
 
     @cached_property
     def partial(self) -> frozenset[int]:

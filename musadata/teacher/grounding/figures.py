@@ -17,6 +17,9 @@ _CHANGE, _ROWS_OF = pattern("change"), pattern("rows_of")
 _DIMENSION_NOUN = re.compile(expand("{dimension}\\b"))
 _UNREAL = pattern("unreal")
 _SIZES = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE, ClaimKind.BYTES))
+_PARTS = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE))
+_VARIABLE = re.compile(r"\b[a-z] = $")
+_OF_PART = pattern("of_part")
 _LEAST_SUSPECT = 64  # smaller numbers may be a writer's choice or count what no fact holds
 
 
@@ -74,6 +77,8 @@ def _judge(figure: Figure, kind: ClaimKind, allowed: set[float] | None, wrong: s
         return judged(kind, text, True, "")
     if not figure.subject.is_certain and kind in _SIZES and _UNREAL.search(figure.clause):
         return unchecked(kind, text)
+    if view.stated.program and not figure.subject.is_certain and kind in _PARTS and _OF_PART.search(view.skeleton):
+        return unchecked(kind, text)  # what a thread of the program or a window has is not in a trace
     sides = view.quantity(at).sides
     is_split = "/" in sides[0] or sides[0].isdigit()  # what a thread or block gets
     if is_split and not figure.subject.is_strict and is_derived(view, at, view.facts.known):
@@ -102,6 +107,8 @@ def _unknown(figure: Figure) -> Claim:
     if quantity.unit or quantity.value.denominator != 1 or quantity.options[0][1] or view.is_approximate(at):
         return unchecked(ClaimKind.NUMBER, text)
     value = abs(int(quantity.value))
+    if _VARIABLE.search(view.before(at, 12)):  # "for i = 60000"
+        return unchecked(ClaimKind.NUMBER, text)
     if value in known:
         return Claim(ClaimKind.NUMBER, text, Outcome.CONFIRMED)
     others = {int(one.value) for n, one in view.all_figures() if n != at and one.value.denominator == 1}
@@ -150,8 +157,8 @@ def _changes(view: View) -> Iterator[Claim]:
         new = {n for fact in made for n in products(fact.shape)}
         if view.quantity(one).value in (0, 1) or not (old and new):
             continue
-        view.taken.update((one, two))
-        holds = view.holds(one, set(map(float, old))) and view.holds(two, set(map(float, new)))
-        yield judged(
-            ClaimKind.SHAPE, f"{view.items[one].text} to {view.items[two].text}", holds, "not what this changes"
-        )
+        ends = view.holds(one, set(map(float, old))), view.holds(two, set(map(float, new)))
+        if any(ends):  # else it is about something else
+            view.taken.update((one, two))
+            text = f"{view.items[one].text} to {view.items[two].text}"
+            yield judged(ClaimKind.SHAPE, text, all(ends), "not what this changes")

@@ -17,7 +17,7 @@ _OF_BLOCK, _BLOCK_IS, _NOUN, _GRID_IS, _ELIDED = (
     pattern(name) for name in ("of_block", "block_is", "geometry_noun", "grid_is", "elided_blocks")
 )
 _FILLS, _GROUPED, _EXACTLY = (pattern(name) for name in ("fills", "grouped", "exactly"))
-_OF_MACHINE = pattern("of_machine")
+_OF_MACHINE, _OF_WHOLE = pattern("of_machine"), pattern("of_whole_launch")
 _OF_LAUNCH = pattern("of_launch")
 _IDLE, _LIVE, _FULL, _VECTOR, _OTHER = (
     pattern(name) for name in ("idle", "live", "full", "vectorised", "all_but_last")
@@ -126,7 +126,8 @@ def _counted(view: View, at: int, blocks: frozenset[int], tiles: set[int], is_to
         allowed = (
             _cut(lines, sizes) | {n.bit_length() - 1 for n in sizes} | {n // WARP for n in sizes} if sizes else set()
         )
-    if not allowed:
+    is_open = view.stated.program and not is_told and not _OF_WHOLE.search(view.skeleton)
+    if not allowed or is_open:
         return unchecked(ClaimKind.GEOMETRY, view.words(at))
     if not view.holds(at, allowed) and is_derived(view, at, view.facts.known):
         return unchecked(ClaimKind.GEOMETRY, view.words(at))
@@ -145,7 +146,7 @@ def _blocks(view: View, at: int, blocks: frozenset[int], tiles: set[int], window
     if warps:
         return _cut(_rows(view), warps)
     work = _work(view, at)
-    allowed = _cut(work, blocks)
+    allowed = _cut(work, blocks) | (_rows(view) if view.stated.program else set())
     if _PER_ROW.search(view.skeleton):
         allowed = _rows(view) | set(view.facts.partial)
     if _FULL.search(window[:90]):

@@ -20,7 +20,8 @@ _LAST, _FROM_ZERO, _RANGED, _EXCLUSIVE = (
 _AXIS_OF, _NOT_RANGED, _OF_OUTPUT = pattern("axis_of"), pattern("not_ranged"), pattern("of_output")
 _PIECES, _MIRRORED, _ROLLED = (pattern(name) for name in ("pieces", "mirrored", "rolled"))
 _AXES: dict[str, list[int]] = LEXICON["axes"]
-_FLAT_NAME = re.compile(r"(?:i|idx|index|flat|linear|gid)\b")
+_FLAT_NAME = re.compile(r"\(*(?:floor\()?(?:i|idx|index|flat|linear|gid|p|e)\b")
+_PART_OF_AXIS = re.compile(r"(?:all |visit|are fed|come|read|take|copy|hold|go to|each )")
 _OF_VALUES = re.compile(r"\b(?:nibbles?|digits?|bits?|values? lies?|lies? in|probabilit\w+)\b")
 _USUAL_FACTORS = frozenset((2, 4, 8, 16, 32))
 
@@ -133,12 +134,12 @@ def _split(view: View, at: int, text: str, divisor: int, size: int) -> Iterator[
         good = (size in indexed.shape or size == count) and (divisor, size) in places if size else count in rest
         if flat := _places_in_output(view, indexed):
             good = good and (divisor, size) in flat
-    elif axis:
+    elif axis and _FLAT_NAME.match(text.replace(" ", "")):
         steps = {(step, count) for fact in chosen for step, count in _steps(fact.shape, axis)}
         counted = {n for _, one in view.all_figures() for n in (int(one.value),) if one.value.denominator == 1}
         sizes = {count for _, count in steps}
         good = (divisor, size) in steps if size else bool({step for step, _ in steps} & {divisor})
-        good = good or (divisor == 1 and size in sizes and not _FLAT_NAME.match(text))  # of another index
+        good = good or (divisor == 1 and size in sizes and text.startswith("p "))  # of a plane or pixel
         good = good or (not size and any(n == divisor * count for n in counted - {1} for count in sizes))
     elif size:
         good = (divisor, size) in places or (
@@ -215,6 +216,12 @@ def judge_ranges(view: View) -> Iterator[Claim]:
         zero = _FROM_ZERO.search(before)
         first = int(view.quantity(int(zero["first"])).value) if zero else -1
         if zero and first in (0, 1) and not _OF_VALUES.search(before) and not _NOT_RANGED.match(after):
+            if (
+                _PART_OF_AXIS.match(after)
+                or value - first <= 1
+                or (zero[0].endswith("and ") and "between" not in before)
+            ):
+                continue
             if first == 1 and "numbered" not in before and (1, value) not in view.facts.spans.values():
                 if not re.search(r"\b(?:ind(?:ex|ices)|ids?|labels?|tokens?)\b", before):
                     continue

@@ -1,4 +1,4 @@
-"""The tables of words in `lexicon.yaml` and `rules.yaml`, and of machine limits in `machine.yaml`."""
+"""The tables of `lexicon.yaml`, words and limits of machines, and those of `rules.yaml`."""
 
 import re
 from importlib import resources
@@ -12,7 +12,7 @@ def _load(name: str) -> Any:
 
 
 LEXICON: dict[str, Any] = _load("lexicon.yaml")
-MACHINE: dict[str, Any] = _load("machine.yaml")
+MACHINE: dict[str, Any] = LEXICON["machine"]
 RULES: dict[str, Any] = _load("rules.yaml")
 RULES["words"]["dimension"] = "|".join(sorted(LEXICON["dimensions"], key=len, reverse=True))
 DTYPES: dict[str, str] = {word: dtype for dtype, words in LEXICON["dtypes"].items() for word in words}

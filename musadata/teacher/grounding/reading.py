@@ -188,7 +188,9 @@ class _Reader:
         """A tuple of whole numbers, in either bracket; one of names is a word."""
         if not self._is(at, "(", "["):
             return [], at
-        is_place = self._is(at, "[") and self._touches(at) and self.tokens[at - 1][0] == "word"
+        is_place = (
+            self._is(at, "[") and self._touches(at) and (self.tokens[at - 1][0] == "word" or self._is(at - 1, "]"))
+        )
         closing = ")" if self._is(at, "(") else "]"
         parts: list[str] = []
         here, commas = at + 1, 0
@@ -378,7 +380,8 @@ class _Reader:
             return "", at
         word = self.tokens[at][1]
         if word == "%":
-            return "%", at + 1
+            is_modulo = self.tokens[at + 1 : at + 2] and self._is(at + 2, ")", "]", "`", *_BINARY)
+            return ("", at) if is_modulo else ("%", at + 1)
         if word == "-" and at + 1 < len(self.tokens) and self._touches(at) and self._touches(at + 1):
             word, at = self.tokens[at + 1][1], at + 1
         found = UNIT.fullmatch(word)

@@ -20,6 +20,10 @@ _INTERVAL, _MEASURED, _WINDOW, _COUNTED, _MOVED, _OFFSET, _IS_TOLD = (
     for name in ("before_interval", "measured", "window_noun", "counted", "before_moved", "before_offset", "is_shape")
 )
 _RELATIVE, _RETURNED, _IS_RETURNED = (pattern(name) for name in ("relative", "returned", "is_returned"))
+_OF_NAMES, _READS_PLACE = (
+    re.compile(r"\(names\) = $"),
+    re.compile(r"\b(?:reads?|takes?|from)(?: the)?(?: input| output| element)* $"),
+)
 _MEASURED_ONLY = pattern("measured_only")
 _SUPPOSED, _VIEW_OF = pattern("supposed"), pattern("view_of")
 _REARRANGED, _EXCLUSIVE, _ENDS, _GIVING = (pattern(name) for name in ("rearranged", "exclusive", "ends", "giving"))
@@ -47,6 +51,8 @@ def judge_tuples(view: View) -> Iterator[Claim]:
             loose = facts.arguments | facts.sizes | {0, 1, 2, 3, 4}
             known = numbers in facts.tuples or numbers in facts.shapes or set(map(abs, numbers)) <= loose
             yield judged(ClaimKind.ARGUMENT, item.text, known, "no such argument")
+        elif _OF_NAMES.search(before) or (_READS_PLACE.search(before) and numbers not in view.facts.shapes):
+            yield _place(view, at, numbers)
         elif len(numbers) == 2 and _CLAMPED.search(view.skeleton):
             yield unchecked(ClaimKind.ARGUMENT, item.text)
         elif len(numbers) == 2 and numbers[0] == 0 and _INTERVAL.search(before):
@@ -136,6 +142,9 @@ def _place(view: View, at: int, numbers: Shape) -> Claim:
     chosen = [fact for fact in subject.facts if len(fact.shape) == len(numbers)]
     chosen = chosen or [fact for fact in view.facts.tensors if len(fact.shape) == len(numbers)]
     inside = [fact for fact in chosen if all(0 <= n < size for n, size in zip(numbers, fact.shape, strict=True))]
+    planes = {fact.shape[-len(numbers) :] for fact in view.facts.tensors if len(fact.shape) > len(numbers)}
+    if not inside and any(all(0 <= n < size for n, size in zip(numbers, plane, strict=True)) for plane in planes):
+        return unchecked(ClaimKind.INDEX_RANGE, text)
     if not inside:
         return judged(ClaimKind.INDEX_RANGE, text, False, "no tensor has such an element")
     offsets = {
@@ -168,7 +177,9 @@ def _shape(view: View, at: int, numbers: Shape, text: str) -> Claim:
         return judged(ClaimKind.SHAPE, text, numbers in shapes | tails, "not the shape of this tensor")
     if subject.made:  # operands as well
         shapes = set(facts.shapes)
-    known = numbers in shapes | parts | facts.strides | facts.tuples or all(abs(n) <= 1 for n in numbers)
+    known = numbers in view.facts.score_shapes | shapes | parts | facts.strides | facts.tuples or all(
+        abs(n) <= 1 for n in numbers
+    )
     known = known or any(numbers in merges(tuple(n for n in shape if n != 1)) for shape in shapes)
     return judged(ClaimKind.SHAPE, text, known, "no such shape, stride or argument")
 

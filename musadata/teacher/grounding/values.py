@@ -242,6 +242,7 @@ def _stride(figure: Figure) -> set[float]:
     found = {step for fact in chosen for step in fact.stride}
     if not figure.subject.is_certain:
         found |= {step for fact in chosen for step in strides_of(fact.shape)} | facts.argument(facts.tensors, "stride")
+        found |= facts.partial if "thread" in figure.view.skeleton else set()
     return set(map(float, found))
 
 
