@@ -18,6 +18,7 @@ import yaml
 
 from musadata.config import (
     Config,
+    GroundingConfig,
     MixingConfig,
     PortsConfig,
     ProfilingConfig,
@@ -54,6 +55,7 @@ _SECTION_KINDS = {
     "tasks": TasksConfig,
     "tracing": TracingConfig,
     "requests": RequestsConfig,
+    "grounding": GroundingConfig,
     "verifier": VerifierConfig,
     "sampling": SamplingConfig,
     "unit_tests": UnitTestsConfig,

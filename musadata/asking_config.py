@@ -95,6 +95,21 @@ class RequestsConfig:
 
 
 @dataclass(frozen=True)
+class GroundingConfig:
+    """How the sentences of an analysis are checked before it is trained on.
+
+    Attributes:
+        transcribe: have the teacher write each sentence of its analysis as an expression over the facts, which is
+            evaluated: one more request for each analysis. For sentences whose words no rule of the check knows.
+        least_checked: share of an analysis' sentences of which facts have to decide something; with fewer it is not
+            grounded, and no row is trained on it.
+    """
+
+    transcribe: bool = False
+    least_checked: float = 0.0
+
+
+@dataclass(frozen=True)
 class UnitTestsConfig:
     """Unit tests for the kernels of a task, from the teacher.
 

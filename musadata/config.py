@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from musadata.asking_config import (
+    GroundingConfig,
     QuestionsConfig,
     RequestsConfig,
     TeacherConfig,
@@ -200,6 +201,7 @@ class Config:
     requests: RequestsConfig = field(default_factory=RequestsConfig)
     verifier: VerifierConfig = VerifierConfig()
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    grounding: GroundingConfig = field(default_factory=GroundingConfig)
     unit_tests: UnitTestsConfig = field(default_factory=UnitTestsConfig)
     questions: QuestionsConfig = field(default_factory=QuestionsConfig)
     rewards: RewardsConfig = field(default_factory=RewardsConfig)
@@ -286,6 +288,7 @@ _BOUNDS = {
     "sampling.retry_size": (0, math.inf),
     "sampling.retry_probability": (0, 1),
     "sampling.retry_tries": (1, 1000),
+    "grounding.least_checked": (0, 1),
     "unit_tests.samples": (0, 100),
     "unit_tests.honest": (1, 100),
     "unit_tests.mutants": (1, 100),

@@ -264,6 +264,7 @@ class Annotation:
     usage: Usage = NO_USAGE
     server: str = ""  # its address; "" for a teacher without one
     served_model: str = ""  # the model and its revision, as the server reports them
+    checked: float = 0.0  # share of the reasoning's sentences of which facts decide something
 
 
 @dataclass(frozen=True)

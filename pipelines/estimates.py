@@ -65,7 +65,7 @@ def print_estimates(config: Config, corpus: str, stages: list[str]) -> None:
 def estimate(config: Config, corpus: str, stage: str) -> Estimate:
     """What one stage would send, answers that a journal already holds included."""
     tasks = sum(_tasks_of(config, corpus, shard) for shard in deal(config.shards))
-    turns = config.sampling.turns if stage == "stage3" else _ANALYSES
+    turns = config.sampling.turns if stage == "stage3" else _ANALYSES * (1 + config.grounding.transcribe)
     requests = tasks * turns * (SamplePlan.of(config).most if stage == "stage3" else 1)
     lengths = [_tokens(prompt) for prompt in _prompts(config, corpus, stage)]
     prompt = sum(lengths) / len(lengths) if lengths else 0.0

@@ -52,7 +52,7 @@ class Annotate(ShardStep):
         return annotation_version(self.config.teacher)
 
     def settings(self, shard: Shard) -> Any:
-        return [self.config.tracing, *asking_settings(self.config)]
+        return [self.config.tracing, self.config.grounding, *asking_settings(self.config)]
 
     def inputs(self, shard: Shard) -> list[Commit]:
         return [require_commit(self.corpus, "stage1", shard)]
@@ -72,7 +72,7 @@ class Annotate(ShardStep):
         def reason(task: Task, traces: tuple[Trace, ...] | Reject) -> Conversation[tuple[bool, Annotation | Reject]]:
             if isinstance(traces, Reject):
                 return False, traces
-            return True, (yield from annotate(task, traces, teacher.name, config.seed))
+            return True, (yield from annotate(task, traces, teacher.name, config.seed, config.grounding))
 
         tasks = islice(read_shard(self.corpus, "tasks", shard, Task), task_limit(config, shard))
         at_once = TRACED_AT_ONCE if resources.is_remote(config.teacher) else 1

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -29,6 +28,7 @@ from musadata.sampling.rollout import Ask, request_seed
 from musadata.teacher.grounding import check_grounding
 from musadata.teacher.prompts import render_questions
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, Request, RequestFailed, RequestKind
+from musadata.teacher.transcription import read_objects
 from musadata.verifier.backends.musa.port import port_source
 from musadata.verifier.compilation.compile_errors import Unsupported
 from musadata.verifier.compilation.speculative_compile import predict_sources
@@ -88,14 +88,14 @@ def ask_questions(
         return [reject(task, REQUEST_FAILED, str(failure))]
     except CannotAnswer as refusal:
         return [reject(task, "no answer", str(refusal))]
-    items = read_questions(answer.text)
+    items = read_objects(answer.text)
     if not items:
         return [reject(task, "no questions in the reply", "")]
     facts = "\n\n".join(map(_describe_trace, annotation.traces))
     facts += f"\n\n```cuda\n{cuda}\n```" if cuda else ""
     answer = answer if answer.teacher else _named(answer, teacher)
     about = program.candidate_id if program and cuda else ""
-    return [_checked(task, annotation, about, facts, item, answer) for item in items[:count]]
+    return [_checked(task, annotation, about, facts, item, answer, cuda) for item in items[:count]]
 
 
 def _describe_trace(trace: Trace) -> str:
@@ -103,18 +103,8 @@ def _describe_trace(trace: Trace) -> str:
     return f"{tensors}\nWork: {trace.flops} FLOPs. Least traffic: {trace.bytes} bytes."
 
 
-def read_questions(reply: str) -> list[dict[str, Any]]:
-    """The list of objects in a reply, in a fence or not; empty if there is none."""
-    start, end = reply.find("["), reply.rfind("]")
-    try:
-        value = json.loads(reply[start : end + 1], strict=False) if start >= 0 else []
-    except (ValueError, RecursionError):
-        return []
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 def _checked(
-    task: Task, annotation: Annotation, about: str, facts: str, item: dict[str, Any], answer: Answer
+    task: Task, annotation: Annotation, about: str, facts: str, item: dict[str, Any], answer: Answer, cuda: str
 ) -> Question | Reject:
     asked, answered, topic = (item.get(name) for name in ("question", "answer", "topic"))
     if not (isinstance(asked, str) and isinstance(answered, str) and asked.strip() and answered.strip()):
@@ -124,7 +114,7 @@ def _checked(
         return reject(task, "unknown topic", str(topic)[:80])
     if max(len(asked), len(answered)) > _MOST_CHARACTERS:
         return reject(task, "question or answer too long", "")
-    wrong = check_grounding((ReasoningStep(STEP, f"{asked}\n\n{answered}"),), annotation.traces)
+    wrong = check_grounding((ReasoningStep(STEP, f"{asked}\n\n{answered}"),), annotation.traces, cuda)
     if wrong:
         return reject(task, "contradicts the facts", wrong[0])
     return _row(task, about, known, facts, asked.strip(), answered.strip(), answer)

@@ -1,12 +1,17 @@
-"""From a traced task to its annotation: ask for the six steps, check them, and have contradicted claims corrected."""
+"""From a traced task to its annotation: ask for the six steps, check them, and have contradicted claims corrected.
+
+Most words of a language model are beyond the rules of `grounding`. So its teacher may be asked what each sentence
+claims, as an expression (`transcription`).
+"""
 
 import dataclasses
 from dataclasses import dataclass
 
+from musadata.asking_config import GroundingConfig
 from musadata.records import SCHEMA_VERSION, Annotation, ReasoningStep, Reject, Task, Trace, Usage
 from musadata.rows import content_id
-from musadata.teacher.grounding import check_grounding, parse_steps
-from musadata.teacher.prompts import STEPS, render_correction, render_reasoning
+from musadata.teacher.grounding import check_sentences, find_reasons, parse_steps, share_checked
+from musadata.teacher.prompts import STEPS, render_claims, render_correction, render_reasoning
 from musadata.teacher.protocol import (
     REQUEST_FAILED,
     Answer,
@@ -16,30 +21,36 @@ from musadata.teacher.protocol import (
     RequestFailed,
     RequestKind,
 )
+from musadata.teacher.transcription import judge_reply
 from musadata.training_rows import ChatMessage
+
+_CHECKED_AS_BEFORE = GroundingConfig()
 
 
 @dataclass(frozen=True)
 class _Analysis:
-    """An answer, its steps, and why they are not grounded."""
+    """An answer, its steps, why they are not grounded, and the share of their sentences that facts decide."""
 
     answer: Answer
     steps: tuple[ReasoningStep, ...]
     ungrounded: tuple[str, ...]
+    checked: float
 
     @property
     def missing(self) -> list[str]:
         return [name for name in STEPS if name not in [step.step for step in self.steps]]
 
 
-def annotate(task: Task, traces: tuple[Trace, ...], teacher: str, seed: int) -> Conversation[Annotation | Reject]:
+def annotate(
+    task: Task, traces: tuple[Trace, ...], teacher: str, seed: int, checking: GroundingConfig = _CHECKED_AS_BEFORE
+) -> Conversation[Annotation | Reject]:
     """The annotation of a task, with its ungrounded claims; a reject if the teacher does not give all six steps.
 
     A teacher whose steps are not grounded is told why and asked once more. The better of its two answers is kept.
     """
     request = Request(RequestKind.REASON, task, traces, render_reasoning(task, traces), seed=seed)
     try:
-        analysis = _analyse((yield request), traces)
+        analysis = yield from _analyse((yield request), request, checking)
     except RequestFailed as failure:
         return _reject(task, REQUEST_FAILED, str(failure))
     except CannotAnswer as refusal:
@@ -47,7 +58,7 @@ def annotate(task: Task, traces: tuple[Trace, ...], teacher: str, seed: int) -> 
     if analysis.missing:
         return _reject(task, "steps missing", ", ".join(analysis.missing))
     if analysis.ungrounded:
-        analysis = yield from _correct(analysis, request)
+        analysis = yield from _correct(analysis, request, checking)
     return Annotation(
         annotation_id=content_id(
             "annotation", task.task_id, traces, analysis.steps, analysis.answer.teacher or teacher
@@ -60,26 +71,39 @@ def annotate(task: Task, traces: tuple[Trace, ...], teacher: str, seed: int) -> 
         ungrounded=analysis.ungrounded,
         teacher=analysis.answer.teacher or teacher,
         split=task.split,
+        checked=analysis.checked,
         **analysis.answer.provenance(),
     )
 
 
-def _analyse(answer: Answer, traces: tuple[Trace, ...]) -> _Analysis:
+def _analyse(answer: Answer, request: Request, checking: GroundingConfig) -> Conversation[_Analysis]:
     steps = parse_steps(answer.text)
-    return _Analysis(answer, steps, check_grounding(steps, traces))
+    checks = check_sentences(steps, request.traces)
+    if checking.transcribe and len(steps) == len(STEPS):
+        asked = ChatMessage("assistant", answer.text), *render_claims([check.text for check in checks])
+        messages = *request.messages, *asked
+        try:
+            reply = yield dataclasses.replace(request, messages=messages, turn=len(messages) // 2)
+        except CannotAnswer:
+            pass  # its sentences stay unchecked
+        else:
+            checks = judge_reply(checks, reply.text, request.traces)
+            answer = dataclasses.replace(answer, usage=_sum(answer.usage, reply.usage))
+    return _Analysis(answer, steps, find_reasons(checks, checking.least_checked), share_checked(checks))
 
 
-def _correct(first: _Analysis, request: Request) -> Conversation[_Analysis]:
-    """The analysis after its one correction, or as it was if that is no better. Both answers were paid for."""
+def _correct(first: _Analysis, request: Request, checking: GroundingConfig) -> Conversation[_Analysis]:
+    """The analysis after its one correction, or as it was if that is no better. All answers were paid for."""
     asked = ChatMessage("assistant", first.answer.text), *render_correction(first.ungrounded)
+    again = dataclasses.replace(request, messages=(*request.messages, *asked), turn=2)
     try:
-        answer = yield dataclasses.replace(request, messages=(*request.messages, *asked), turn=2)
+        answer = yield again
     except CannotAnswer:
         return first
-    second = _analyse(answer, request.traces)
+    second = yield from _analyse(answer, again, checking)
     better = not second.missing and len(second.ungrounded) < len(first.ungrounded)
     chosen = second if better else first
-    usage = _sum(first.answer.usage, answer.usage)
+    usage = _sum(first.answer.usage, second.answer.usage)
     return dataclasses.replace(chosen, answer=dataclasses.replace(chosen.answer, usage=usage))
 
 

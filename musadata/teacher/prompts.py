@@ -146,6 +146,12 @@ def render_correction(claims: Sequence[str]) -> tuple[ChatMessage, ...]:
     return (ChatMessage("user", _fill("correction", claims="\n".join(listed))),)
 
 
+def render_claims(sentences: Sequence[str]) -> tuple[ChatMessage, ...]:
+    """The request to write sentences of an analysis as expressions over the facts."""
+    listed = "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1))
+    return (ChatMessage("user", _fill("claims", sentences=listed)),)
+
+
 def render_steps(steps: Sequence[ReasoningStep]) -> str:
     """Six steps as one text under their headings; `grounding.parse_steps` reads it back."""
     return render_texts((step.step, step.text) for step in steps)

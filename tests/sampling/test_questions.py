@@ -9,8 +9,9 @@ import pytest
 
 from musadata.records import Annotation, Bound, InputSpec, Question, QuestionTopic, Reject, TensorFact, Trace
 from musadata.sampling.fact_questions import ASKED, Subject
-from musadata.sampling.questions import ask_questions, pick_kernel, read_questions, word_question, write_questions
+from musadata.sampling.questions import ask_questions, pick_kernel, word_question, write_questions
 from musadata.teacher.protocol import REQUEST_FAILED, Answer, CannotAnswer, RequestFailed, RequestKind
+from musadata.teacher.transcription import read_objects
 from tests.sampling.test_rollout import TASK
 from tests.sampling.test_unit_tests import candidate
 
@@ -214,7 +215,7 @@ def test_a_question_that_is_none_or_wrong_is_a_reject_and_the_others_stay(item, 
 def test_a_reply_without_questions_is_one_reject(reply):
     [row] = ask_with(reply)
     assert isinstance(row, Reject) and row.reason == "no questions in the reply"
-    assert read_questions(reply) == []
+    assert read_objects(reply) == []
 
 
 def test_a_failed_request_is_a_reject_that_may_be_sent_again():
