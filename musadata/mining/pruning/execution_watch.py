@@ -36,7 +36,7 @@ class Log:
         if self.has_inputs:
             self.ran.add(site)
         for name, value in arguments.items():
-            text = repr(value) if isinstance(value, PLAIN) else ""
+            text = repr(value) if type(value) in PLAIN else ""  # a subclass may define `__repr__` itself
             if self.constants.setdefault((site, name), text) != text:
                 self.constants[site, name] = ""
 

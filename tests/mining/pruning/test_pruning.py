@@ -404,3 +404,24 @@ def test_a_mined_module_is_pruned_in_the_sandbox_and_passes_the_probe(tmp_path):
 
 
         ''')
+
+
+def test_texts_of_an_enum_with_its_own_representation_are_no_obstacle():
+    top = """
+    from enum import Enum
+
+
+    class Mode(str, Enum):
+        NEAREST = "nearest"
+        LINEAR = "linear"
+
+        def __repr__(self):
+            return self.value
+    """
+    forward = """
+    if self.mode == Mode.LINEAR:
+        return x * 2
+    return x + 1
+    """
+    text = pruned(model(forward, "self.mode = mode", "self, mode=Mode.NEAREST", top))
+    assert "x * 2" not in text and "x + 1" in text
