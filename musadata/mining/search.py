@@ -24,7 +24,7 @@ from musadata.mining.arguments.normalize_examples import normalize_example
 from musadata.mining.arguments.parameter_repairs import Parameters
 from musadata.mining.arguments.repairs import repair
 from musadata.mining.arguments.signatures import constructor_owner, constructor_signature, positional_form
-from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes
+from musadata.mining.arguments.task_sizes import fill_identities, improve_sizes, raise_factors
 from musadata.mining.arguments.tensor_outputs import return_tensors
 from musadata.mining.pruning.proving import prune_and_prove
 from musadata.mining.slicing.imports import without_imports
@@ -144,7 +144,9 @@ def _search(
             names = list(inspect.signature(model.forward).parameters)[1:]  # type: ignore[attr-defined]
             found = fill_identities(runner, _disable_dropout(runner, found, model))
             if not as_shown or found.evidence != "test":
-                found = open_branches(runner, improve_sizes(runner, found, names, salt), known.init)
+                found = raise_factors(runner, found, [item.name for item in known.init])
+                found = improve_sizes(runner, found, names, salt, known.facts.unit)
+                found = open_branches(runner, found, known.init)
             texts = [draw.text() for draw in found.draws]
             result = {"init": list(found.init), "inputs": texts, "evidence": found.evidence, "tries": runner.tries}
             return result, found

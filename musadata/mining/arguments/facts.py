@@ -13,6 +13,7 @@ from musadata.mining.arguments.options import Values, find_options
 # Attributes of tensors and modules: what has one of these is no configuration.
 CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps|params|conf|options|settings)$")
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
+UNITS = 4  # of a bottleneck: with one alone, half of all of them compute nothing
 CHAINED = (ast.Attribute, ast.Subscript)
 ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
 OF_TENSORS_AND_MODULES = frozenset(
@@ -45,6 +46,11 @@ class Facts:
     called: Mapping[str, int] = field(default_factory=dict)
     parts: frozenset[str] = frozenset()
     reduction: int = 1
+
+    @property
+    def unit(self) -> int:
+        """The smallest width that leaves several units of a bottleneck; 1 if there is none."""
+        return UNITS * self.reduction if self.reduction > 1 else 1
 
     def kind(self, parameter: inspect.Parameter) -> Kind:
         """What the parameter's annotation says."""

@@ -13,7 +13,6 @@ from musadata.mining.arguments.facts import CONFIGS, Facts
 from musadata.mining.arguments.normalize_examples import default_text
 
 WIDTH = "24"  # what most parameters are guessed to be
-UNITS = 4  # of a bottleneck
 LARGE = 192  # a default width from this on is too large for a task
 MAX_DEPTH = 3  # of configurations inside each other
 RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("guesses.yaml").read_text(encoding="utf-8"))
@@ -56,12 +55,9 @@ def _is_required(parameter: inspect.Parameter) -> bool:
 
 
 def guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int = 0) -> str:
-    """An expression. Variant 0: all widths alike; 1: input and output differ; 2: the next best kind of value.
-
-    A width that the code divides leaves several units: with one alone, half of all bottlenecks compute nothing.
-    """
+    """An expression. Variant 0: all widths alike; 1: input and output differ; 2: the next best kind of value."""
     text = _guess_value(parameter, variant, facts, depth)
-    return str(UNITS * facts.reduction) if text == WIDTH and facts.reduction > 1 else text
+    return str(facts.unit) if text == WIDTH and facts.unit > 1 else text
 
 
 def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int) -> str:

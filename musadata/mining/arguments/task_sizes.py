@@ -19,6 +19,8 @@ MAX_PARAMETERS = 1 << 20
 MIN_ELEMENTS = 1 << 10
 MAX_OPERATIONS = 4_000_000  # multiply-adds
 POSITIVE_NAMES = re.compile(r"target|label|prob|var|mask|weight|std|sigma|rate|scale")
+FACTORS = re.compile(r"scale|factor|stride|^(up|down|r|s)$")
+RESAMPLING = re.compile(r"PixelShuffle|PixelUnshuffle|pixel_shuffle|pixel_unshuffle|Upsample|interpolate")
 # By rank, then by dimension: sizes to choose from.
 TARGETS: dict[int, tuple[tuple[int, ...], ...]] = {
     1: ((1500, 2100, 1800, 2500),),
@@ -29,12 +31,17 @@ TARGETS: dict[int, tuple[tuple[int, ...], ...]] = {
 }
 
 
-def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str], salt: str) -> Attempt:
-    """A working attempt with better sizes. `parameters`: the names of the inputs."""
+def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str], salt: str, unit: int = 1) -> Attempt:
+    """A working attempt with better sizes.
+
+    Args:
+        parameters: the names of the inputs.
+        unit: no multiple of it becomes smaller than it; bottlenecks divide widths.
+    """
     attempt = _promote(runner, _both_signs(runner, attempt, parameters))
-    attempt = _retarget(runner, attempt, salt)
+    attempt = _retarget(runner, attempt, salt, unit)
     attempt = _separate(runner, attempt, salt)
-    return _limit(runner, attempt)
+    return _limit(runner, attempt, unit)
 
 
 def fill_identities(runner: AttemptRunner, attempt: Attempt) -> Attempt:
@@ -48,6 +55,32 @@ def fill_identities(runner: AttemptRunner, attempt: Attempt) -> Attempt:
             if _works(runner, trial):
                 attempt = trial
                 break
+    return attempt
+
+
+def raise_factors(runner: AttemptRunner, attempt: Attempt, parameters: list[str]) -> Attempt:
+    """The attempt with a factor of two where one of one leaves a layer for up- or downsampling nothing to do.
+
+    `parameters`: the names of the constructor's arguments.
+    """
+    for place, (name, text) in enumerate(zip(parameters, attempt.init, strict=False)):
+        if text != "1" or not FACTORS.search(name) or not RESAMPLING.search(runner.source):
+            continue
+        raised = replace(attempt, init=(*attempt.init[:place], "2", *attempt.init[place + 1 :]))
+        shapes = [
+            (*draw.shape[:-3], draw.shape[-3] * 4, *draw.shape[-2:]) for draw in raised.draws if len(draw.shape) > 2
+        ]
+        wider = (
+            [
+                replace(
+                    raised,
+                    draws=tuple(replace(draw, shape=shape) for draw, shape in zip(raised.draws, shapes, strict=True)),
+                )
+            ]
+            if len(shapes) == len(raised.draws)
+            else []
+        )
+        attempt = next((trial for trial in (raised, *wider) if _works(runner, trial)), attempt)
     return attempt
 
 
@@ -74,11 +107,13 @@ def _promote(runner: AttemptRunner, attempt: Attempt) -> Attempt:
     return wider if _works(runner, wider) else attempt
 
 
-def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
+def _retarget(runner: AttemptRunner, attempt: Attempt, salt: str, unit: int) -> Attempt:
     """Give each group of equal sizes a new size of its own."""
     for group in _groups(attempt):
         values = attempt.values()
         for trial in _trials(attempt, group, salt):
+            if unit > 1 and values[group[0]] % unit == 0 and trial[group[0]] % unit:
+                continue
             if trial == values or _works(runner, attempt.with_values(trial)):
                 attempt = attempt.with_values(trial)
                 break
@@ -153,14 +188,14 @@ def _separate(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
     return attempt
 
 
-def _limit(runner: AttemptRunner, attempt: Attempt) -> Attempt:
+def _limit(runner: AttemptRunner, attempt: Attempt, unit: int) -> Attempt:
     """Shrink the largest sizes until the cost is modest, or grow the batch of a tiny task."""
     for _ in range(12):
         result = runner.attempt(attempt)
         if result.elements < MIN_ELEMENTS:
-            grown = _scaled(runner, attempt, grow=True)
+            grown = _scaled(runner, attempt, unit, grow=True)
         elif _is_expensive(runner, attempt):
-            grown = _scaled(runner, attempt, grow=False)
+            grown = _scaled(runner, attempt, unit, grow=False)
         else:
             return attempt
         if grown is None:
@@ -176,7 +211,7 @@ def _is_expensive(runner: AttemptRunner, attempt: Attempt) -> bool:
     return runner.operations(attempt) > MAX_OPERATIONS
 
 
-def _scaled(runner: AttemptRunner, attempt: Attempt, *, grow: bool) -> Attempt | None:
+def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -> Attempt | None:
     values, first_input = attempt.values(), attempt.init_count()
     bounds = attempt.bound_slots()
     groups: dict[int, list[int]] = {}
@@ -189,6 +224,8 @@ def _scaled(runner: AttemptRunner, attempt: Attempt, *, grow: bool) -> Attempt |
         size = old * 2 + 1 if grow else math.ceil(old * 0.6)
         even = size + size % 2
         for new in dict.fromkeys([size, even, even + even % 4, old * 2 if grow else old // 2]):
+            if unit > 1 and old % unit == 0 and new % unit:
+                continue
             if new < 1 or new == old or (new in values and new > 4) or (grow and new > 4096):
                 continue
             trial = attempt.with_values(

@@ -494,6 +494,17 @@ def test_a_bottleneck_keeps_several_units():
         "class Model(nn.Module):\n    def __init__(self, channel, reduction=16):\n        super().__init__()\n"
         "        self.down = nn.Linear(channel, channel // reduction)\n"
         "        self.up = nn.Linear(channel // reduction, channel)\n\n"
-        "    def forward(self, x):\n        return self.up(F.relu(self.down(x)))\n"
+        "    def forward(self, x):\n        a, b, c, d = x.shape\n"
+        "        return x * self.up(F.relu(self.down(x.mean((2, 3))))).view(a, b, 1, 1)\n"
     )
-    assert int(search(body)["init"][0]) >= 64
+    assert int(search(body)["init"][0]) % 64 == 0
+
+
+def test_a_factor_that_leaves_a_layer_nothing_to_do_is_raised():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, stride):\n        super().__init__()\n"
+        "        self.up = nn.PixelShuffle(stride)\n\n    def forward(self, x):\n        return self.up(x)\n"
+    )
+    found = search(body)
+    assert int(found["init"][0]) > 1
+    assert run(body, found).dim() > 2
