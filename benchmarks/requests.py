@@ -126,33 +126,41 @@ async def ask_plainly(url: str, requests: list[Request]) -> list[str]:
 
 
 def measure_pool(rounds: int, count: int) -> tuple[list[Row], dict[str, Any]]:
-    requests = make_requests(count)
-    taken: dict[str, list[tuple[float, float, int]]] = {"ours": [], "plain": []}
+    taken: dict[str, list[tuple[float, float, int]]] = {"ours": [], "plain": [], "threads": []}
+    load = os.getloadavg()[0]
     for number in range(rounds):
-        for name in ("ours", "plain") if number % 2 else ("plain", "ours"):
+        for name in list(taken)[:: -1 if number % 2 else 1]:
             with (
                 server("--latency", "0.2", "--fault", "http_500", "--share", "0.05", "--times", "1") as url,
                 tempfile.TemporaryDirectory() as folder,
             ):
+                requests = make_requests(count)  # new ones: they keep what they have encoded
                 wall, cpu = time.perf_counter(), time.process_time()
-                if name == "ours":
-                    texts = ask_all(url, requests, Path(folder), RequestsConfig())
-                else:
+                if name == "plain":
                     texts = asyncio.run(ask_plainly(url, requests))
+                else:
+                    texts = ask_all(url, requests, Path(folder), RequestsConfig(), in_threads=name == "threads")
                 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
                 assert len(texts) == count and not any(text.startswith("failed") for text in texts)
                 taken[name].append((wall, cpu, stats(url)["most_at_once"]))
-    ours, theirs = (min(wall for wall, _, _ in taken[name]) for name in ("ours", "plain"))
-    our_cpu, their_cpu = (min(cpu for _, cpu, _ in taken[name]) for name in ("ours", "plain"))
-    most = max(at_once for _, _, at_once in taken["ours"])
+    ours, theirs, in_threads = (min(wall for wall, _, _ in taken[name]) for name in taken)
+    our_cpu, their_cpu, threads_cpu = (min(cpu for _, cpu, _ in taken[name]) for name in taken)
+    most = max(at_once for name in ("ours", "threads") for _, _, at_once in taken[name])
     rows = [
         (f"{count} requests, wall against plain aiohttp", "<= 1.15", f"{ours / theirs:.2f}", ours / theirs <= 1.15),
         ("... CPU", "<= 1.3", f"{our_cpu / their_cpu:.2f}", our_cpu / their_cpu <= 1.3),
         ("... seconds, ours and plain", "", f"{ours:.2f}, {theirs:.2f}", True),
         ("... CPU seconds, ours and plain", "", f"{our_cpu:.2f}, {their_cpu:.2f}", True),
+        (
+            "... in threads, as stage 3 asks: wall, CPU",
+            "",
+            f"{in_threads / theirs:.2f}, {threads_cpu / their_cpu:.2f}",
+            True,
+        ),
         ("... requests at once", f"<= {AT_ONCE}", str(most), most <= AT_ONCE),
+        (f"... load of the machine before, of {os.cpu_count()} cores", "", f"{load:.1f}", True),
     ]
-    return rows, taken
+    return rows, {**taken, "load": load}
 
 
 SHARDS_CONFIG = """\
