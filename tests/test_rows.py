@@ -137,3 +137,10 @@ def test_rows_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ChatMessage("user", "x").role = "system"  # type: ignore[misc]
     assert Reject.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("length", [0, 1, 1990, 1999, 2000, 2001, 4000, 16_383, 16_384, 50_000])
+def test_an_id_is_the_hash_of_the_whole_json_whatever_its_length(length):
+    text = ("é" + "x" * length)[: length + 1]
+    expected = hashlib.sha256(json.dumps([text], ensure_ascii=False).encode()).hexdigest()[:16]
+    assert content_id("row", text) == f"row-{expected}"

@@ -37,6 +37,7 @@ _NO_MODEL = ("model_not_found", "notfounderror")
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 _OPEN_THOUGHTS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
+_decode_leniently = json.JSONDecoder(strict=False).decode  # made once: json.loads makes one for each call
 _STEP_NAMES = {re.sub(r"[\W_]+", "", step): step for step in STEPS}
 
 
@@ -204,7 +205,7 @@ def steps_from_json(text: str) -> str:
     """
     start, end = text.find("{"), text.rfind("}")
     try:
-        value = json.loads(text[start : end + 1], strict=False) if start >= 0 else None
+        value = _decode_leniently(text[start : end + 1]) if start >= 0 else None
     except (ValueError, RecursionError):
         return ""
     if not isinstance(value, dict):
@@ -242,21 +243,23 @@ def read_usage(reply: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
 
-    def count(part: Any, name: str) -> int:
-        value = part.get(name) if isinstance(part, dict) else 0
-        return int(value) if isinstance(value, (int, float)) and 0 < value < 2**40 else 0
-
     return Usage(
-        count(usage, "prompt_tokens"),
-        count(usage, "completion_tokens"),
-        count(usage.get("completion_tokens_details"), "reasoning_tokens"),
-        count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        _count(usage, "prompt_tokens"),
+        _count(usage, "completion_tokens"),
+        _count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        _count(usage.get("prompt_tokens_details"), "cached_tokens"),
     )
 
 
+def _count(part: Any, name: str) -> int:
+    value = part.get(name) if isinstance(part, dict) else 0
+    return int(value) if isinstance(value, (int, float)) and 0 < value < 2**40 else 0
+
+
 def _logprobs(choice: dict[str, Any]) -> tuple[float, ...]:
-    with suppress(KeyError, TypeError, ValueError):
-        return tuple(float(token["logprob"]) for token in choice["logprobs"]["content"])
+    if choice.get("logprobs"):
+        with suppress(KeyError, TypeError, ValueError):
+            return tuple(float(token["logprob"]) for token in choice["logprobs"]["content"])
     return ()
 
 
