@@ -59,14 +59,24 @@ def agrees(analysis: str, answer: str) -> bool:
 
 
 def unfused(answer: str) -> list[str]:
-    """Buffers that a kernel without a loop writes and another such kernel reads at the same place."""
-    parts = [
-        (set(re.findall(r"\bconst \w+\* __restrict__ (\w+)", head)), head, body)
-        for _, head, body in _KERNEL.findall(answer)
-        if not re.search(r"__shared__|atomicAdd|for \((?!int i = blockIdx)", body)  # sums by atomics end with the grid
+    """Buffers that a kernel without a loop writes and another such kernel reads at the same place, unless what that one
+    reads as well needs the first to have ended."""
+    heads = [(head, body) for _, head, body in _KERNEL.findall(answer)]
+    reads = [set(re.findall(r"\bconst \w+\* __restrict__ (\w+)", head)) for head, _ in heads]
+    writes = [set(re.findall(r"__restrict__ (\w+)", head)) - read for (head, _), read in zip(heads, reads, strict=True)]
+    plain = [  # sums by atomics end with the grid
+        not re.search(r"__shared__|atomicAdd|for \((?!int i = blockIdx)", body) for _, body in heads
     ]
-    written = {name for reads, head, _ in parts for name in set(re.findall(r"__restrict__ (\w+)", head)) - reads}
-    return sorted({name for reads, _, body in parts for name in reads & written if f"{name}[i]" in body})
+    found: set[str] = set()
+    for first, made in enumerate(writes):
+        later: set[str] = set()  # what depends on it by way of another kernel
+        for number in range(first + 1, len(heads)) if plain[first] else ():
+            taken = {name for name in reads[number] & made if f"{name}[i]" in heads[number][1]}
+            if plain[number] and not reads[number] & later:
+                found |= taken
+            if reads[number] & (made | later):
+                later |= writes[number]
+    return sorted(found)
 
 
 def sentences_of(text: str) -> list[str]:

@@ -29,6 +29,20 @@ def test_a_pointwise_kernel_that_reads_what_another_wrote_is_found():
     assert unfused(ANSWER.replace("    tanh[i] =", "    __shared__ float tile[2];\n    tanh[i] =")) == []
 
 
+def test_what_waits_for_a_sum_of_the_same_values_is_not_unfused():
+    total = """
+__global__ void sum_kernel(const float* __restrict__ tanh, float* __restrict__ sum, int total) {
+    for (int k = 0; k < total; ++k) sum[0] += tanh[k];
+}
+"""
+    tanh, add = ANSWER.split("\n\n")
+    waiting = add.replace(
+        "const float* __restrict__ tanh", "const float* __restrict__ tanh, const float* __restrict__ sum"
+    )
+    assert unfused(f"{tanh}\n{total}\n{waiting}") == []
+    assert unfused(f"{tanh}\n{total}\n{add}") == ["tanh"]
+
+
 def test_sentences_are_counted_without_their_names_and_figures():
     assert sentences_of("`a` has 12 elements. `b` (3, 4) has 12 elements.") == [
         "_ has _ elements.",

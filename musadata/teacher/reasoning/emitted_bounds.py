@@ -21,15 +21,16 @@ def bound_kernel(facts: KernelFacts) -> str:
 
 def _points(facts: KernelFacts) -> str:
     total, other = facts.points(facts.sizes), facts.points(facts.other)
-    if total == other == 1:
+    if total == other == 1 or facts.pieces is not None:
         return ""
     what = "points" if facts.is_flat else "results"
     tail = _vector_tail(facts, total, other)
     if total % THREADS == 0 and other % THREADS == 0:
         sets = "" if total == other else f", and {other} with the second set of shapes,"
-        return f"{total} {what}{sets} fill blocks of {THREADS} exactly: a missing bound would not show{tail}."
+        each = "" if facts.is_flat else ", a thread each,"
+        return f"{total} {what}{sets}{each} fill blocks of {THREADS} exactly: a missing bound would not show{tail}."
     second = "" if total == other else f"; with the second set of shapes {_idle(other, what)}"
-    return f"{_idle(total, what)}{second}{tail}."
+    return f"{'' if facts.is_flat else 'With a thread each, '}{_idle(total, what)}{second}{tail}."
 
 
 def _idle(total: int, what: str) -> str:

@@ -1,5 +1,6 @@
 """What the words about an emitted kernel are made of: its points, steps, places in memory and traffic, as figures."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Compare, 
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Kernel, Stage, Store
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.reasoning.kernel_plan import Call
-from musadata.teacher.reasoning.planned_kernels import shares_of
+from musadata.teacher.reasoning.planned_kernels import nodes_of_calls, shares_of
 
 LONGEST_PLACE = 110  # characters of a formula that a sentence quotes
 FLAT = "i"
@@ -69,6 +70,10 @@ class KernelFacts:
         """How many points the kernel has, each the work of one thread, warp or block."""
         return prod(self.extents(self.kernel.axes, sizes))
 
+    @property
+    def points_of_sets(self) -> tuple[int, int]:
+        return self.points(self.sizes), self.points(self.other)
+
     def extents(self, axes: Sequence[Variable], sizes: Mapping[str, int]) -> list[int]:
         """The numbers of steps along some axes; where they depend on the place, those in the middle."""
         return [axis.extent.evaluate(sizes) for axis in axes]
@@ -100,7 +105,10 @@ class KernelFacts:
         return found
 
     def _access(self, buffer: Buffer, index: tuple[Index, ...]) -> Access:
-        return Access(buffer, index, f"{self.name_of(buffer)}[{self._position(buffer, index)}]")
+        position = self._position(buffer, index)
+        for other, fact in self.known.items():  # those that are loaded to know the position
+            position = re.sub(rf"\b{re.escape(other.name)}\[", f"{fact.name}[", position)
+        return Access(buffer, index, f"{self.name_of(buffer)}[{position}]")
 
     def name_of(self, buffer: Buffer) -> str:
         return self.known[buffer].name if buffer in self.known else buffer.name
@@ -229,14 +237,15 @@ def _known_tensors(
     given = {fact.name.replace(".", "_"): fact for fact in trace.tensors if not fact.operator}
     given |= {f"{name}_data": fact for name, fact in given.items()}  # names that C++ has for itself
     found: dict[Buffer, TensorFact] = {}
+    nodes = dict(zip(calls, nodes_of_calls(calls, candidate), strict=True))
     for emitted in candidate.kernels:
         kernel = emitted.kernel
         found |= {b: given[b.name] for b in kernel.inputs if b.name in given and b.role != "temporary"}
-        whole = [share.call.output for share in shares_of(kernel, calls, candidate) if share.last]
+        whole = [share.call for share in shares_of(kernel, calls, candidate) if share.last]
         for buffer in kernel.outputs:
             sides = [side for size in buffer.shape if (side := size.evaluate(sizes)) > 1]
-            results = [fact for fact in whole if [side for side in fact.shape if side > 1] == sides]
-            if results:
+            results = [call.output for call in whole if buffer.node in nodes[call]]
+            if results and [side for side in results[-1].shape if side > 1] == sides:
                 found[buffer] = results[-1]
     return found
 

@@ -259,6 +259,10 @@ def _placement(call: Call) -> str:
     origin = origin_of(call)
     if origin:
         return f"`{element_of(call)} = {origin}`: a copy, no arithmetic"
+    if "_pad" in call.packet and (pads := call.argument("pad") or call.argument("padding")):
+        beyond = {"reflection": "its reflection", "replication": "its border"}.get(call.packet.split("_")[0], "")
+        beyond = beyond or call.argument("value", "0") or "0"
+        return f"{_result(call)} is {call.source.name} inside of the padding {pads} and {beyond} in it"
     return _concatenation(call) or f"{_result(call)} = {call.packet}({', '.join(call.names)}): a copy, no arithmetic"
 
 
@@ -341,7 +345,7 @@ def terms_of(call: Call) -> int:
         case CallKind.SCAN if call.packet in ("cumsum", "logcumsumexp"):
             return row_of(call)[1]  # of the last element: the others have fewer
         case CallKind.NORMALIZATION:
-            return group_row(call)[1]
+            return group_row(call)[1] if call.argument("training") != "False" else 1
         case CallKind.MATMUL:
             return call.contracted
         case CallKind.CONVOLUTION if call.is_transposed:

@@ -6,10 +6,10 @@ from musadata.teacher.reasoning.boundaries import block_size
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.mathematics import formula_of
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, row_of
+from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, join, row_of, unique
 
 _HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
-_MOST = 7
+_MOST, _MOST_CONSTANTS = 7, 3
 _VARYING = re.compile(r"`(?!aten)[^`]*`|\d+(?:\.\d+)?|\([^()]*\)")
 
 
@@ -29,18 +29,25 @@ def write_pitfalls(analysis: TaskAnalysis) -> str:
 
 
 def _missing_guard(analysis: TaskAnalysis) -> str:
+    if analysis.facts:
+        flat = next((facts for facts in analysis.told if facts.is_flat), None)
+        return _unguarded(*flat.points_of_sets, flat.name_of(flat.writes[0].buffer)) if flat else ""
     stage = analysis.distinct[0][0] if analysis.distinct else None
     if stage is not None and stage.anchor is not None and stage.anchor.kind is not CallKind.CONVOLUTION:
         return ""
     out = stage.output if stage else analysis.outputs[0]
-    total = count(out)
+    other = analysis.distinct[0][1] if analysis.distinct else None
+    return _unguarded(count(out), count(other.output) if other else count(out), out.name)
+
+
+def _unguarded(total: int, other: int, name: str) -> str:
+    """What a kernel with a thread for each element does if it does not stop at the last one."""
     block = block_size(total)
     over = -(-total // block) * block - total
     if over:
         threads = f"{-(-total // block)} × {block}" if total > block else str(block)
         return say("missing_guard", threads=threads, total=total, over=over)
-    other = count(next(fact for fact in analysis.other.tensors if fact.role == "output"))
-    return say("unnoticed_guard", out=out, total=total, other=other) if other % block_size(other) else ""
+    return say("unnoticed_guard", out=name, total=total, other=other) if other % block_size(other) else ""
 
 
 def _of_call(call: Call) -> list[str]:
@@ -49,6 +56,8 @@ def _of_call(call: Call) -> list[str]:
     hazard = _HAZARDS.get(call.packet)
     if call.packet == "gelu" and "tanh" in call.argument("approximate"):
         hazard = say("tanh_formula")
+    if call.packet == "div" and len(call.operands) < 2:
+        hazard = ""  # by a number
     if call.packet == "pow" and call.argument("exponent") in ("2", "2.0"):
         hazard = say("square")
     return [*([f"`{call.operator}`: {hazard}."] if hazard else []), *_broadcast(call)]
@@ -142,7 +151,7 @@ def _lookup(call: Call) -> list[str]:
         return []
     if call.packet in SCATTERS:
         return [say("index_words"), say("lost_additions" if call.packet.endswith("_add") else "lost_writes")]
-    return [say("index_words"), say("coalesced_rows", source=call.source)]
+    return [say("index_words")]
 
 
 _WRITERS = by_kind(_reduction, _softmax, _normalization, _matmul, _convolution, _pooling, _scan, _lookup)
@@ -158,8 +167,11 @@ def _of_task(analysis: TaskAnalysis) -> list[str]:
     out = analysis.outputs[0]
     row = out.shape[-1] if out.shape else 1
     vector = analysis.choose("vector", say("float4_rows", out=out, row=row), say("float4_flat", row=row))
-    constants = any(re.search(r"[0-9]\.[0-9]|e-", formula_of(call)) for call in analysis.calls)
-    kind = analysis.say("literals") if constants else ""
+    formulas = " ".join(formula_of(call) for call in analysis.calls)
+    constants = unique(re.findall(r"(?<![\w.`])\d+(?:\.\d+)?e-\d+|(?<![\w.`])\d+\.\d+(?!\w)", formulas))[
+        :_MOST_CONSTANTS
+    ]
+    kind = say("literals", numbers=join([f"`{number}f`" for number in constants])) if constants else ""
     if out.dtype != "float32":
         kind = say("output_type", dtype=out.dtype)
     return [vector if row > 1 and row % 4 else "", kind]

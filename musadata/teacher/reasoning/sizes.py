@@ -119,6 +119,9 @@ def _softmax(call: Call) -> str:
 
 def _normalization(call: Call) -> str:
     groups, length = group_row(call)
+    if call.argument("training") == "False":
+        channels = f"{count(call.source)} / {groups} = {length} elements for each of {groups} channels"
+        return f"`{call.output.name}` keeps {call.output.shape}: {channels}, by their running statistics."
     per = {"native_group_norm": "sample and group", "native_layer_norm": "row"}.get(call.packet, "channel")
     return say("statistics", out=call.output, per=per, total=count(call.source), groups=groups, length=length)
 
