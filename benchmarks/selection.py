@@ -7,13 +7,18 @@ with accepted candidates of different structures, sets of equal size are drawn a
 those of the pairs and the honest programs of tests/adversarial, with eight samples each, in which one way of writing is
 drawn as often as all others together, and those of CORPUS as they are. Where nothing was timed, speeds are drawn: one
 for each structure, and a few per cent around it for each sample. Cost: 100,000 candidates in 10,000 tasks, made of the
-programs at hand, each with names of its own. Leaks: all pairs of tasks of CORPUS in different splits, one by one.
+programs at hand, whose kernels have names of their own in each, so that the code of most was read before; and the same
+number of programs none of which was read before, by the time that each different program at hand takes in turn. Leaks:
+all pairs of tasks of CORPUS in different splits, one by one.
 """
 
 import argparse
+import json
 import random
 import re
 import resource
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -57,7 +62,7 @@ def main() -> None:
             more, detail = compare_choices(name, pools)
             rows, details = rows + more, details | {name: detail}
     programs = [source for sources, _ in [*written, *own] for source in sources]
-    rows += measure_cost(programs, options.candidates)
+    rows += [measure_first_reading(programs), *measure_cost(programs, options.candidates)]
     if options.corpus:
         rows += measure_leaks(options.corpus)
     report("selection", rows, details, options.output)
@@ -189,6 +194,26 @@ def measure_cost(programs: Sequence[str], candidates: int) -> list[Row]:
         (f"CPU time of {what}", "<= 60 s", f"{seconds:.1f} s", seconds <= 60),
         ("peak memory", "<= 1 GB", f"{peak:.2f} GB", peak <= 1),
     ]
+
+
+def measure_first_reading(programs: Sequence[str]) -> Row:
+    """CPU time of describing different programs in turn, in a process that has read none of them, scaled up."""
+    different = sorted(set(programs))
+    run = subprocess.run([sys.executable, "-c", _READ_ALL], input=json.dumps(different), capture_output=True, text=True)
+    seconds = float(run.stdout) * CANDIDATES / len(different)
+    what = f"CPU time of reading {CANDIDATES:,} programs for the first time, from {len(different)}"
+    return what, "", f"{seconds:.1f} s", True
+
+
+_READ_ALL = """
+import json, sys, time
+from musadata.sampling.structure import describe_structure
+programs = json.load(sys.stdin)
+start = time.process_time()
+for program in programs:
+    describe_structure(program)
+print(time.process_time() - start)
+"""
 
 
 def rename(source: str, mark: str) -> str:

@@ -30,6 +30,7 @@ _BOUNDS = re.compile(r"__launch_bounds__\s*\([^)]*\)")
 class Function:
     """A device function: its name, whether it is a kernel, its parameters and the statements of its body.
 
+    A kernel that only the host launches has no name here, since a name changes nothing of what it does.
     `constants` are the names that stand for numbers, `types` those that stand for types. `tokens` are those of its
     statements, `assignments` what they assign, equal ones once, and `marks` what all tokens show.
     """
@@ -90,19 +91,26 @@ def read_device_code(code: str) -> DeviceCode:
         code = _DIRECTIVE.sub("", code)
     types = {name for word, pattern in _NAMED_TYPES.items() if word in code for name in pattern.findall(code)}
     fixed, named = frozenset(constants), frozenset(types)
-    functions: list[Function] = []
+    parts: list[tuple[str, str, str]] = []  # template, header, body
     host, end = [], 0
     for start in _device_functions(code):
-        body = code.find("{", start)
-        if start < end or body < 0 or code.find(";", start, body) >= 0:
+        opening = code.find("{", start)
+        if start < end or opening < 0 or code.find(";", start, opening) >= 0:
             continue  # inside of another function, or a declaration
-        close = _closing(code, body)
+        close = _closing(code, opening)
         before = code[end:start]
         host.append(before)
         template = before[before.rfind(";") + 1 :] if "template" in before else ""
-        functions.append(_read_function(template, code[start:body], code[body + 1 : close], fixed, named))
+        parts.append((template, code[start:opening], code[opening + 1 : close]))
         end = close + 1
     host.append(code[end:])
+    launches = any("<<<" in body for _, _, body in parts)
+    functions = []
+    for template, header, body in parts:
+        name, parameters = _split_header(header)
+        is_kernel = "__global__" in header
+        kept = name if launches or not is_kernel else ""  # no device code names a kernel that it does not launch
+        functions.append(_read_function(template, kept, parameters, body, is_kernel, fixed, named))
     return DeviceCode(tuple(functions), "".join(host))
 
 
@@ -130,24 +138,37 @@ def _closing(code: str, start: int) -> int:
         at = close + 1
 
 
-@lru_cache(maxsize=1024)  # helpers such as the sum of a warp are in many programs
-def _read_function(before: str, header: str, body: str, constants: frozenset[str], types: frozenset[str]) -> Function:
-    templates = _TEMPLATE.findall(before)
-    values = {name for parameters in templates for name in _TEMPLATE_VALUE.findall(" " + parameters)}
-    types = types | {name for parameters in templates for name in _TEMPLATE_TYPE.findall(parameters)}
+def _split_header(header: str) -> tuple[str, str]:
+    """The name of a function, and its parameters."""
     header = _BOUNDS.sub("", header) if "__launch_bounds__" in header else header
     named = _NAME_OF.search(header)
-    parameters = tuple(read_tokens(header, named.end() - 1 if named else 0))
+    return (named.group(1), header[named.end() - 1 :]) if named else ("", header)
+
+
+@lru_cache(maxsize=1024)  # helpers such as the sum of a warp are in many programs
+def _read_function(
+    template: str,
+    name: str,
+    parameters: str,
+    body: str,
+    is_kernel: bool,
+    constants: frozenset[str],
+    types: frozenset[str],
+) -> Function:
+    templates = _TEMPLATE.findall(template)
+    values = {value for declared in templates for value in _TEMPLATE_VALUE.findall(" " + declared)}
+    types = types | {kind for declared in templates for kind in _TEMPLATE_TYPE.findall(declared)}
+    header = tuple(read_tokens(parameters))
     statements = tuple(read_statements(body))
     tokens = frozenset().union(*(statement.tokens for statement in statements))
     return Function(
-        name=named.group(1) if named else "",
-        is_kernel="__global__" in header,
-        header=parameters,
+        name=name,
+        is_kernel=is_kernel,
+        header=header,
         statements=statements,
         constants=frozenset(constants | values - types),
         types=frozenset(types),
         tokens=tokens,
         assignments=tuple({one.tokens: one.assignment for one in statements if one.assignment}.values()),
-        marks=frozenset().union(*map(marks_of, tokens.union(parameters))),
+        marks=frozenset().union(*map(marks_of, tokens.union(header))),
     )

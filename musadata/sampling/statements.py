@@ -76,9 +76,9 @@ class Statement:
         return self.assignment.target if self.assignment else ""
 
 
-def read_tokens(text: str, start: int = 0) -> list[str]:
-    """The tokens from a position on, without qualifiers."""
-    return [token for token in _TOKEN.findall(text, start) if token not in _QUALIFIERS]
+def read_tokens(text: str) -> list[str]:
+    """The tokens of a text, without qualifiers."""
+    return [token for token in _TOKEN.findall(text) if token not in _QUALIFIERS]
 
 
 def read_statements(body: str) -> Iterator[Statement]:

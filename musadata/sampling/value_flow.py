@@ -125,6 +125,7 @@ def _list_fixed(values: Sequence[_Value], flow: Flow, function: Function) -> set
     once: set[str] = set()
     for target, *_ in values:
         (stepped if target in once else once).add(target)
+    numbers = function.constants | _LIMITS
     return {
         target
         for target, _, names, _, _ in values
@@ -132,7 +133,7 @@ def _list_fixed(values: Sequence[_Value], flow: Flow, function: Function) -> set
         and target not in stepped
         and target not in flow.reads.get(target, ())
         and target not in flow.arrays
-        and all(name in function.constants or name in _LIMITS for name in names)
+        and numbers.issuperset(names)
     }
 
 
