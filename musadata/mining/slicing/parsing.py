@@ -16,8 +16,8 @@ from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.known_conditions import known_answer, live_statements
 
 AVAILABLE = frozenset(sys.stdlib_module_names | {"torch", "numpy"})  # what a reference may import
-# Calls of these as statements are dropped: telemetry, and what a base class that is dropped would do.
-DROPPED_CALLS = frozenset({"_log_api_usage_once", "save_hyperparameters"})
+# Calls of these as statements are dropped: telemetry, output, and what a base class that is dropped would do.
+DROPPED_CALLS = frozenset({"_log_api_usage_once", "save_hyperparameters", "print"})
 IMPORTS = (ast.Import, ast.ImportFrom)
 BLOCKS = (ast.If, ast.Try, ast.With, ast.For)
 STATEMENTS = ("body", "orelse", "finalbody", "handlers")

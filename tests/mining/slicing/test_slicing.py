@@ -579,3 +579,23 @@ def test_synchronized_batch_norm_is_pytorchs_in_one_process():
     text = cut(files, "net.py", "Net")
     assert "Synchronized" not in text
     assert type(run(text)["Model"]().norm) is torch.nn.BatchNorm2d
+
+
+def test_a_reference_prints_nothing():
+    code = """
+from torch import nn
+from rich.pretty import show
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        print("Net", show(self))
+        for name, _ in self.named_parameters():
+            print(name)
+
+    def forward(self, x):
+        return x + 1
+"""
+    text = cut({"net.py": code}, "net.py", "Net")
+    assert "print(" not in text and "rich" not in text
+    assert run(text)["Model"]()(torch.zeros(2)).sum() == 2
