@@ -22,6 +22,15 @@ FAMILY = "translation"
 STEP = "port"
 PLATFORM = "musa"  # as a backend that judges candidates in this form
 _NAME = re.compile(r"\w[\w./]*(?:::\w+)*")
+_KEPT = {  # what both platforms have under the same names, and how it is seen in a program
+    "launches": "",
+    "built-in variables": r"\b(?:thread|block)Idx\b",
+    "shared memory": "__shared__",
+    "barriers": "__syncthreads",
+    "shuffles": "__shfl_",
+    "atomics": r"\batomic[A-Z]",
+    "half intrinsics": r"\b__h(?:alf|add|mul|fma|float)",
+}
 _MOST_CHARACTERS = 40_000  # of a pair of files that people wrote
 
 
@@ -69,9 +78,11 @@ def list_changes(cuda: str, musa: str) -> tuple[str, ...]:
 def describe_port(port: Port) -> str:
     """The answer to the request for a port: what changes, and the program."""
     names = "\n".join(_describe(*change.split(" → ")) for change in port.changes)
+    *used, last = [what for what, form in _KEPT.items() if re.search(form, port.source)]
+    kept = f"{', '.join(used)} and {last}" if used else last
     return (
-        "MUSA has the kernels' own language: launches, built-in variables, shuffles, atomics and half intrinsics keep "
-        "their names, so the kernels' logic stays as it is. These names change:\n\n"
+        f"MUSA has the kernels' own language: {kept} keep their names, so the kernels' logic stays as it is. "
+        "These names change:\n\n"
         f"{names}\n\n"
         f"`import torch_musa` registers the device.\n\n```python\n{port.source.strip()}\n```\n"
     )
