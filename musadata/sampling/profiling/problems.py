@@ -22,6 +22,7 @@ REPEATED = 4.0  # times that the same sector is asked for
 REUSED = 6  # times that each element is read, from which on many threads want it
 SECTOR_FLOATS = 8
 TURNS = 4  # accesses of a thread from which on it walks along a row
+ONE_WORD = 0.9  # of a warp's lanes that take turns, from which on all of them change the same word
 FEW_ACCESSES = 8  # of a thread, up to which they wait for memory about once
 TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
 _NUMBER = re.compile(r"\d+")
@@ -214,8 +215,8 @@ def _idle(counters: Counters, code: KernelCode) -> list[Problem]:
     threads, idle = counters.get(names.THREADS), counters.get(names.IDLE)
     if not threads or idle < 0.25 * threads:
         return []
-    of_warps = counters.get(names.COLLECTIVES) and not counters.get(names.BARRIERS)
-    kind = "idle_in_one_block" if counters.blocks == 1 else "idle_lanes" if of_warps else "idle"
+    rows = "idle" if counters.get(names.BARRIERS) else "idle_lanes" if counters.get(names.COLLECTIVES) else "idle_grid"
+    kind = "idle_in_one_block" if counters.blocks == 1 else rows
     values = {"threads": threads, "idle": idle, "blocks": counters.blocks, "block": counters.threads}
     return [Problem(kind, idle / threads * total_cost(counters) / 2, values)]
 
@@ -224,7 +225,8 @@ def _atomics(counters: Counters, code: KernelCode) -> list[Problem]:
     requests, turns = counters.get(names.ATOMICS), counters.get(names.TURNS)
     if not requests or turns < 2 * requests:
         return []
-    return [Problem("atomics", float(turns), {"requests": requests, "turns": turns})]
+    kind = "atomics" if turns >= ONE_WORD * names.WARP * requests else "atomics_scattered"
+    return [Problem(kind, float(turns), {"requests": requests, "turns": turns})]
 
 
 def _occupancy(counters: Counters, code: KernelCode) -> list[Problem]:
