@@ -12,6 +12,7 @@ from musadata.corpus.views.diagnoses import diagnosis_rows
 from musadata.corpus.views.optimisation import optimisation_rows
 from musadata.corpus.views.reviews import review_rows
 from musadata.corpus.views.symptoms import describe_symptom
+from musadata.corpus.views.wording import draw_points
 from musadata.records import ErrorClass, Finding, Timing
 from musadata.teacher import fault_words
 from musadata.teacher.compiler.faults import KINDS
@@ -184,6 +185,26 @@ def test_every_kind_of_fault_has_words_for_a_review():
         words = describe_fault(name)
         assert words and words.wrong and words.rule and not words.wrong.endswith(".")
     assert describe_fault("no such fault") is None
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("An exception in the forward is swallowed: a fallback.", "rules: an exception in the forward is swallowed"),
+        ("torch.sum computes with PyTorch.", "rules: torch.sum computes with PyTorch."),
+        ("PyTorch computes it.", "rules: PyTorch computes it."),
+    ],
+)
+def test_a_broken_rule_is_half_of_a_sentence(mended, message, said):
+    finding = Finding("legality.new", message)
+    cheat = dataclasses.replace(mended[2][0], error_class=ErrorClass.CHEATING, findings=(finding,))
+    assert said in describe_symptom(cheat)
+
+
+def test_only_a_number_of_blocks_is_said_to_leave_the_last_block_partly_filled():
+    other = "const int count = (row * n + n - 1) / size + 1 - row * n / size;"
+    assert draw_points(other, "key", 3, "") == ""
+    assert "rounds up" in draw_points(f"{other}\nconst int blocks = (total + 255 - 1) / 255;", "key", 3, "")
 
 
 def test_no_kind_of_fault_says_a_thing_twice():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from musadata.corpus.views.wording import after_comma
 from musadata.records import Candidate, ErrorClass, Finding
 
 _KERNEL = re.compile(r"\bkernel (\w+)")
@@ -27,8 +28,11 @@ def describe_symptom(candidate: Candidate) -> str:
     finding = candidate.findings[0]
     wording = _wordings().get(finding.rule)
     if wording is None:
-        opening = "It breaks the rules:" if candidate.error_class is ErrorClass.CHEATING else "It compiles and runs."
-        return f"{opening} {_first_sentence(finding.message)}"
+        said = _first_sentence(finding.message)
+        if candidate.error_class is not ErrorClass.CHEATING:
+            return f"It compiles and runs. {said}"
+        word = said.split(maxsplit=1)[0]  # "An", but not "PyTorch"
+        return f"It breaks the rules: {after_comma(said) if word == word.capitalize() else said}"
     text = wording.format(
         kernel=_name_kernel(finding),
         access=_name_access(candidate),
