@@ -112,6 +112,14 @@ class Slicer:
                 self._collect_overridden(meaning, below, found)
 
 
+def _bound_inside(nodes: tuple[ast.AST, ...]) -> frozenset[str]:
+    """Names that functions in these nodes bind: nothing that they use may be called so."""
+    functions = [item for node in nodes for item in ast.walk(node) if isinstance(item, ast.FunctionDef)]
+    names = [item for function in functions for item in ast.walk(function) if isinstance(item, ast.Name)]
+    stored = {item.id for item in names if isinstance(item.ctx, ast.Store)}
+    return frozenset(stored | {item.arg for function in functions for item in function.args.args})
+
+
 def _builds_extension(node: ast.stmt) -> bool:
     """`name = load(…)` of `torch.utils.cpp_extension`."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
@@ -155,12 +163,12 @@ class _Cut:
         users = Counter(key for piece in self._pieces.values() for key in [*piece.needs, *piece.calls])
         return any(users[key] > 1 for key in self._overridden)
 
-    def _include(self, definition: Definition) -> Piece:
+    def _include(self, definition: Definition, avoid: frozenset[str] = frozenset()) -> Piece:
         if definition.key in self._pieces:
             return self._pieces[definition.key]
         is_root = definition is self._root
         own = definition.names[0] if definition.names else ""
-        name = "Model" if is_root else own and self._names.claim(own, definition.key)
+        name = "Model" if is_root else own and self._names.claim(own, definition.key, avoid)
         piece = Piece(definition, name, is_module=definition.is_class and self._resolver.lineage(definition).is_module)
         self._pieces[definition.key] = piece
         if len(self._pieces) > MAX_DEFINITIONS:
@@ -260,9 +268,10 @@ class _Cut:
             raise Unsliceable("slice_too_large", f"more than {MAX_LINES} lines")
         uses = self._resolver.uses(piece.definition.module, nodes)
         self._attributes |= uses.attributes
+        bound = _bound_inside(nodes)
         for use in uses.names:
             if use.meaning is not None:
-                written = self._write(piece, use, use.meaning)
+                written = self._write(piece, use, use.meaning, bound)
                 if written != use.prefix:
                     piece.renames[use.prefix] = written
             elif any(use.root in member.names for member in piece.members):
@@ -272,20 +281,23 @@ class _Cut:
                     raise Unsliceable("needs_package" if use.absent else "unresolved_name", use.root)
                 self._unbound.add(use.root)
 
-    def _write(self, piece: Piece, use: Use, meaning: Meaning) -> str:
+    def _write(self, piece: Piece, use: Use, meaning: Meaning, bound: frozenset[str]) -> str:
         if use.definition is not None and use.definition.key == self._root.key:
             return "Model"
         if isinstance(meaning, Definition):
-            return self._copy(piece, meaning, use)
+            return self._copy(piece, meaning, use, bound)
         if isinstance(meaning, InternalModule):
             index = self._resolver.index
             if meaning.name.split(".")[0] not in index.importable and not index.is_stand_in(meaning.name):
-                raise Unsliceable("module_as_value", use.chain)
+                held = self._resolver.namespace(meaning, self._resolver.module_of(piece.definition))
+                if held is None:
+                    raise Unsliceable("module_as_value", use.chain)
+                return self._copy(piece, held, use, bound)
             meaning = External(meaning.name)
         return self._names.external(meaning)
 
-    def _copy(self, piece: Piece, definition: Definition, use: Use) -> str:
-        copied = self._include(definition)
+    def _copy(self, piece: Piece, definition: Definition, use: Use, bound: frozenset[str]) -> str:
+        copied = self._include(definition, bound)
         (piece.needs if use.hard else piece.calls).add(definition.key)
         wanted = next((part for part in use.chain.split(".") if part in definition.names), definition.names[0])
         return copied.name if wanted == definition.names[0] else wanted

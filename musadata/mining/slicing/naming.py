@@ -48,11 +48,14 @@ class Names:
         self.statements[name] = statement if bound == name else f"{statement.split(' as ')[0]} as {name}"
         return name
 
-    def claim(self, preferred: str, key: object) -> str:
-        """A unique name for `key`, the preferred one if it is free; the same key always gets the same name."""
+    def claim(self, preferred: str, key: object, avoid: frozenset[str] = frozenset()) -> str:
+        """A unique name for `key`, the preferred one if it is free; the same key always gets the same name.
+
+        `avoid`: names that mean something else where it is used.
+        """
         for number in range(1, 1000):
             name = preferred if number == 1 else f"{preferred}{number}"
-            if name not in RESERVED and self._taken.setdefault(name, key) == key:
+            if name not in RESERVED and name not in avoid and self._taken.setdefault(name, key) == key:
                 return name
         raise AssertionError("a thousand things of one name")
 

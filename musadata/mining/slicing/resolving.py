@@ -11,7 +11,7 @@ from musadata.mining.slicing.decorators import MODULE_BASES
 from musadata.mining.slicing.definition_index import External, InternalModule, Meaning, PackageIndex, base_names
 from musadata.mining.slicing.members import Member, class_members, replaced_names
 from musadata.mining.slicing.naming import CUSTOMARY
-from musadata.mining.slicing.parsing import Definition, ParsedModule, usage
+from musadata.mining.slicing.parsing import Definition, ParsedModule, parse_module, usage
 
 WITHOUT_FORWARD = frozenset({"Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
 SPREADING = "torch.nn.parallel."  # wrappers that spread another module over devices, and compute nothing
@@ -19,6 +19,8 @@ MAX_REMEMBERED = 20_000  # answers of each kind before the cache is cleared
 Key = tuple[str, int]
 K = TypeVar("K")
 V = TypeVar("V")
+STRING = re.compile(r"['\"]([A-Za-z_]\w*)['\"]")
+MAX_HELD = 4  # things that stand in such an object; each is copied with all that it needs
 SYNCHRONIZED = re.compile(r"^SynchronizedBatchNorm([123]d)$")
 
 
@@ -113,6 +115,29 @@ class Resolver:
             meaning = self.public_name(definition) or _same_layer(definition) or definition
         prefix = ".".join(chain.split(".")[:length])
         return Use(chain, prefix, meaning, definition, hard, chain.partition(".")[0] in module.absent)
+
+    def namespace(self, module: InternalModule, user: ParsedModule) -> Definition | None:
+        """An object that stands for a module of the tree which code looks things up in by their names.
+
+        It holds what the strings of the code name; None if they name nothing of the module.
+        """
+        names = [name for name in dict.fromkeys(STRING.findall(user.text)) if self._is_held(module.name, name)][
+            :MAX_HELD
+        ]
+        if not names:
+            return None
+        held = self.index.module(module.name)
+        name = module.name.rpartition(".")[2]
+        items = ", ".join(f"{item}={item}" for item in names)
+        text = f"from types import SimpleNamespace\n\nfrom .{name} import {', '.join(names)}\n\n"
+        path = held.path if held is not None else user.path
+        made = parse_module(f"{module.name}__{'_'.join(names)}", path, f"{text}{name} = SimpleNamespace({items})\n")
+        self.index.add(made)
+        found = made.bindings.get(name)
+        return found if isinstance(found, Definition) else None
+
+    def _is_held(self, module: str, name: str) -> bool:
+        return isinstance(self.index.member(module, name), Definition)
 
     def public_name(self, definition: Definition) -> External | None:
         """The shortest public name under which the package exports a definition."""

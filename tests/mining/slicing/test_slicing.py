@@ -599,3 +599,36 @@ class Net(nn.Module):
     text = cut({"net.py": code}, "net.py", "Net")
     assert "print(" not in text and "rich" not in text
     assert run(text)["Model"]()(torch.zeros(2)).sum() == 2
+
+
+@pytest.mark.parametrize("looked_up", ["parts.__dict__[kind]", "getattr(parts, kind)"])
+def test_a_module_in_which_names_are_looked_up_holds_those_that_the_code_names(looked_up):
+    files = {
+        "net/parts.py": (
+            "from torch import nn\n\ndef small(width):\n    return nn.Linear(width, 2)\n\n"
+            "def large(width):\n    return nn.Linear(width, 99)\n"
+        ),
+        "net/net.py": (
+            "from torch import nn\nfrom . import parts\n\nclass Net(nn.Module):\n"
+            "    def __init__(self, width, kind='small'):\n        super().__init__()\n"
+            f"        self.part = {looked_up}(width)\n\n    def forward(self, x):\n        return self.part(x)\n"
+        ),
+    }
+    text = cut(files, "net/net.py", "Net")
+    assert "def small" in text and "def large" not in text
+    assert run(text)["Model"](3).part.out_features == 2
+    unnamed = {**files, "net/net.py": files["net/net.py"].replace("kind='small'", "kind")}
+    with pytest.raises(Unsliceable, match="module_as_value"):
+        cut(unnamed, "net/net.py", "Net")
+
+
+def test_a_local_variable_may_have_the_name_of_what_it_is_made_by():
+    files = {
+        "net/parts.py": "from torch import nn\n\ndef body(width):\n    return nn.Linear(width, 2)\n",
+        "net/net.py": (
+            "from torch import nn\nfrom . import parts\n\nclass Net(nn.Module):\n"
+            "    def __init__(self, width):\n        super().__init__()\n        body = parts.body(width)\n"
+            "        self.part = body\n\n    def forward(self, x):\n        return self.part(x)\n"
+        ),
+    }
+    assert run(cut(files, "net/net.py", "Net"))["Model"](3).part.out_features == 2
