@@ -133,6 +133,25 @@ FIXTURES = {
         two(tensor(3, 2100), tensor(2, 1500)),
     ),
     "layer norm": Fixture("return self.n(x)", two(tensor(4, 37), tensor(5, 37)), "self.n = nn.LayerNorm(37)"),
+    "wide layer norm": Fixture(
+        "return self.n(x + y)",
+        tuple((tensor(n, 1024), tensor(n, 1024, name="y")) for n in (4, 3)),
+        "self.n = nn.LayerNorm(1024)",
+    ),
+    "norms of two widths": Fixture(
+        "return self.a(x), self.b(y)",
+        tuple((tensor(n, 2048), tensor(n, 8192, name="y")) for n in (4, 2)),
+        "self.a = nn.LayerNorm(2048); self.b = nn.LayerNorm(8192)",
+    ),
+    "long layer norm": Fixture(
+        "return self.n(x)", two(tensor(2, 36864), tensor(1, 36864)), "self.n = nn.LayerNorm(36864)"
+    ),
+    "root mean square": Fixture(
+        "return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.w, x.amax(1)",
+        two(tensor(4, 300), tensor(5, 300)),
+        "self.w = nn.Parameter(torch.randn(300))",
+    ),
+    "rows of a slice": Fixture("return F.log_softmax(x[:, 3:], 1)", two(tensor(4, 203), tensor(3, 702))),
     "group norm": Fixture("return F.relu(self.n(x))", IMAGES, "self.n = nn.GroupNorm(2, 6)"),
     "batch norm": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6); self.eval()"),
     "batch norm in training": Fixture("return self.n(x)", IMAGES, "self.n = nn.BatchNorm2d(6)"),

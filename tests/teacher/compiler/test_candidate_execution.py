@@ -31,6 +31,11 @@ QUICK = {
     "long rows": 3,
     "sizes of values": 0,
     "logits": 0,
+    "wide layer norm": 0,
+    "long layer norm": 3,
+    "norms of two widths": 3,
+    "root mean square": 2,
+    "rows of a slice": 3,
     "masked attention": 2,
     "causal attention": 1,
     "attention of half type": 0,
@@ -77,6 +82,14 @@ def test_a_candidate_refuses_sizes_on_the_other_side_of_a_branch(graph_of, verif
         task_of("branch on sizes"), candidate.source, (*FIXTURES["branch on sizes"].sets, (other,))
     )
     assert "the kernels are written for rows <= 100" in verdict.feedback
+
+
+@pytest.mark.parametrize("name", ["rows of a slice", "group norm", "root mean square", "softmax over channels"])
+def test_rows_in_pieces_are_accepted(name, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[3], dict.fromkeys((origin.name for origin in graph.sizes), 50_000))
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
 
 
 @pytest.mark.parametrize("name", ["causal attention", "attention spelled out"])

@@ -5,12 +5,14 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES, REDUCTIONS, number_text
+from musadata.teacher.compiler.emission.collectives import helper_name, helpers, identity, update
+from musadata.teacher.compiler.emission.cpp import C_TYPES, UNARY, number_text
+from musadata.teacher.compiler.emission.held_rows import HeldRow, held_row, helpers_of
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, Variable, of
-from musadata.teacher.compiler.ir.scalar import Call, Load, Local, Scalar, plain
+from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, Variable, of, product
+from musadata.teacher.compiler.ir.scalar import Call, Local, Scalar, plain, same
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 
 WARP = 32
@@ -28,6 +30,7 @@ class Team:
         collective: prefix of the functions that combine the members' partial results.
         memory: whether those functions need shared memory, and how many elements.
         online: whether a maximum and the sum of exponentials below it are found in one loop.
+        row: how the members hold their row in registers, if they do.
     """
 
     first: str = ""
@@ -36,6 +39,7 @@ class Team:
     collective: str = ""
     memory: int = 0
     online: bool = False
+    row: HeldRow | None = None
 
 
 def emit_thread(
@@ -49,10 +53,11 @@ def emit_thread(
     return finish(kernel, schedule, block, setup, size_names, counts=("total",))
 
 
-def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online: bool) -> EmittedKernel:
-    """One warp per point, partial results combined by shuffles."""
+def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online: bool, held: int = 0) -> EmittedKernel:
+    """One warp per point, partial results combined by shuffles; a lane holds `held` elements of a row in registers."""
     block, point = _new_block(kernel, size_names), point_name(kernel)
-    team = Team("lane", str(WARP), "lane == 0", "warp", online=online)
+    row = held_row(kernel, "lane", WARP, held) if held else None
+    team = Team("lane", str(WARP), "lane == 0", "warp", online=online, row=row)
     warps = 4 if points >= 4 else 1
     if warps == 1:
         block.write(f"const {INDEX} {point} = blockIdx.x;")
@@ -63,17 +68,21 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online:
     _work(kernel, block, team, point)
     blocks = f"(total + {warps} - 1) / {warps}" if warps > 1 else "total"
     setup = linear_setup(block, kernel.axes, warps * WARP, blocks)
-    schedule, helpers = "one warp per output, shuffle reduction", _helpers(kernel, "warp")
-    return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=helpers)
+    schedule, functions = "one warp per output, shuffle reduction", helpers(kernel, "warp")
+    if row is not None:
+        schedule, functions = "one warp per row in registers, shuffle reduction", functions + helpers_of(_text(block))
+    return finish(kernel, schedule, block, setup, size_names, counts=("total",), helpers=functions)
 
 
 def emit_block(
-    kernel: Kernel, size_names: Sequence[str], threads: int, *, shuffle: bool, online: bool
+    kernel: Kernel, size_names: Sequence[str], threads: int, *, shuffle: bool, online: bool, held: int = 0
 ) -> EmittedKernel:
-    """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory."""
+    """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory; a
+    thread holds `held` elements of a row in registers."""
+    row = held_row(kernel, "threadIdx.x", threads, held) if held else None
     block, point = _new_block(kernel, size_names), point_name(kernel)
     memory = threads // WARP if shuffle else threads
-    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online)
+    team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online, row)
     for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
         name = "partial" if dtype == kernel.reductions[0].dtype else f"partial_{dtype}"
         block.write(f"__shared__ {C_TYPES[dtype]} {name}[{memory}];")
@@ -82,8 +91,14 @@ def emit_block(
     _work(kernel, block, team, point)
     setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
     schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
-    helpers = _helpers(kernel, "warp", "shuffle") if shuffle else _helpers(kernel, "tree")
-    return finish(kernel, schedule, block, setup, size_names, helpers=helpers)
+    functions = helpers(kernel, "warp", "shuffle") if shuffle else helpers(kernel, "tree")
+    if row is not None:
+        schedule, functions = schedule.replace("output", "row in registers"), functions + helpers_of(_text(block))
+    return finish(kernel, schedule, block, setup, size_names, helpers=functions)
+
+
+def _text(block: Block) -> str:
+    return "\n".join(block.lines)
 
 
 def can_share(kernel: Kernel) -> bool:
@@ -111,7 +126,10 @@ def _work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     fixed = frozenset(kernel.axes)
     known: set[str] = set()
     names = _register_names(kernel, block)
-    sums = {one: other for one, other in pairwise(kernel.stages) if team.online and is_softmax(one, other)}
+    if team.row is not None:
+        team.row.start(block, kernel)
+    online = [is_softmax, *([is_moments] if team.row is not None else [])] if team.online else []
+    sums = {one: other for one, other in pairwise(kernel.stages) if any(test(one, other) for test in online)}
     for stage in kernel.stages:
         assert not isinstance(stage, Scan)
         if stage in sums:
@@ -129,8 +147,11 @@ def _work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
         elif stage.axes:
             block.write()
             block.hoist(stage.value, fixed, frozenset(known))
-            with _loops(block, stage.axes, team):
-                write_store(block, stage)
+            if team.row is not None:
+                team.row.write_stores(block, stage)
+            else:
+                with _loops(block, stage.axes, team):
+                    write_store(block, stage)
         else:
             _store_once(block, stage, team)
 
@@ -175,6 +196,17 @@ def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[Non
             yield
 
 
+@contextmanager
+def _elements(block: Block, stage: Reduce, axes: tuple[Variable, ...], team: Team) -> Iterator[None]:
+    """The inner loops over what a reduction combines: in registers, or from memory."""
+    if team.row is None:
+        with _loops(block, axes, team):
+            yield
+    else:
+        with team.row.pieces(block, stage) as start, team.row.elements(block, stage, start):
+            yield
+
+
 def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
     """The axes, with extents in variables that are quotients, or formulas of the position (an adaptive window)."""
     bounded = []
@@ -184,18 +216,6 @@ def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
             axis = Variable(axis.name, of(Size(known or block.name_formula(axis.extent, f"{axis.name}_count"))))
         bounded.append(axis)
     return tuple(bounded)
-
-
-def identity(kind: str, dtype: str) -> str:
-    """What a reduction starts from."""
-    if kind in ("any", "all"):
-        return "true" if kind == "all" else "false"
-    if kind in ("sum", "prod"):
-        return number_text(0 if kind == "sum" else 1, dtype)
-    if dtype.startswith("float"):
-        return "-INFINITY" if kind != "min" else "INFINITY"
-    limits = {"int64": "INT64", "int32": "INT"}.get(dtype, "SCHAR")
-    return f"{limits}_{'MIN' if kind != 'min' else 'MAX'}"
 
 
 def _reduce(
@@ -218,16 +238,16 @@ def _reduce(
             _store_result(block, stage, team)
             return
         block.write(f"{kind} {name} = {identity(stage.kind, stage.dtype)};")
-        with _loops(block, axes, team):
+        with _elements(block, stage, axes, team):
             text = block.value(stage.value)
             if stage.kind in ("max", "min"):
                 block.functions[f"{stage.kind}imum", stage.dtype] = None
-            block.write(_update(stage.kind, stage.dtype, name, text))
+            block.write(update(stage.kind, stage.dtype, name, text))
         if team.collective:
             memory = ""
             if team.memory:
                 memory = ", partial" if stage.dtype == kernel.reductions[0].dtype else f", partial_{stage.dtype}"
-            function = _helper_name(team.collective, stage.kind)
+            function = helper_name(team.collective, stage.kind)
             block.write(f"{name} = {function}({name}{memory});")
     _store_result(block, stage, team)
 
@@ -242,7 +262,7 @@ def is_softmax(one: Stage, other: Stage) -> bool:
         case Call(operation="exp", arguments=(exponent,)):
             match plain(exponent):
                 case Call(operation="sub", arguments=(value, largest)):
-                    return _is_local(largest, one.local) and _is_same(value, one.value)
+                    return _is_local(largest, one.local) and same(value, one.value)
     return False
 
 
@@ -251,12 +271,25 @@ def _is_local(value: Scalar, name: str) -> bool:
     return isinstance(value, Local) and value.name == name
 
 
-def _is_same(one: Scalar, other: Scalar) -> bool:
-    """Whether two values are loads of one element, or one value."""
-    one, other = plain(one), plain(other)
-    if isinstance(one, Load) and isinstance(other, Load):
-        return one.buffer is other.buffer and one.index == other.index
-    return one is other
+def is_moments(one: Stage, other: Stage) -> bool:
+    """Whether a stage sums up some values, and the next their squared distances from the mean."""
+    if not (isinstance(one, Reduce) and isinstance(other, Reduce)):
+        return False
+    if (one.kind, other.kind, one.axes) != ("sum", "sum", other.axes) or not one.axes:
+        return False
+    match plain(other.value):
+        case Call(operation="mul", arguments=(distance, again)) if same(distance, again):
+            match plain(distance):
+                case Call(operation="sub", arguments=(value, mean)):
+                    return same(value, one.value) and _is_mean(mean, one.local)
+    return False
+
+
+def _is_mean(value: Scalar, total: str) -> bool:
+    match plain(value):
+        case Call(operation="div", arguments=(sum_, count)):
+            return _is_local(sum_, total) and not count.variables and not count.locals
+    return False
 
 
 def _reduce_online(
@@ -269,28 +302,62 @@ def _reduce_online(
     names: dict[str, str],
     kernel: Kernel,
 ) -> None:
-    """Maximum and sum of exponentials in one loop: the sum is scaled whenever the maximum grows."""
+    """Maximum and sum of exponentials in one loop: the sum is scaled whenever the maximum grows. Of rows in registers,
+    the sum and the squares around the mean as well."""
+    if largest.kind == "sum":
+        _reduce_moments(block, largest, below, team, fixed, known, names)
+        return
     kind, top, total = C_TYPES[largest.dtype], names[largest.local], names[below.local]
     exp = "expf" if largest.dtype == "float32" else "exp"
     block.hoist(largest.value, fixed, known)
     block.write(f"{kind} {top} = -INFINITY;")
     block.write(f"{kind} {total} = {identity('sum', largest.dtype)};")
-    one = number_text(1, largest.dtype)
-    with _loops(block, _bounded(block, largest.axes), team):
-        current = block.fresh("current")
-        block.write(f"const {kind} {current} = {block.value(largest.value)};")
-        with block.scope(f"if ({current} > {top})"):
-            block.write(f"{total} = {total} * {exp}({top} - {current}) + {one};")
-            block.write(f"{top} = {current};")
-        with block.scope("else"):
-            block.write(f"{total} += {current} == {top} ? {one} : {exp}({current} - {top});")
+    if team.row is not None:
+        team.row.write_exponentials(block, largest, top, total)
+    else:
+        one = number_text(1, largest.dtype)
+        with _loops(block, _bounded(block, largest.axes), team):
+            current = block.fresh("current")
+            block.write(f"const {kind} {current} = {block.value(largest.value)};")
+            with block.scope(f"if ({current} > {top})"):
+                block.write(f"{total} = {total} * {exp}({top} - {current}) + {one};")
+                block.write(f"{top} = {current};")
+            with block.scope("else"):
+                block.write(f"{total} += {current} == {top} ? {one} : {exp}({current} - {top});")
     if team.collective:
         memory = ", partial" if team.memory else ""
         own = block.fresh("own_max")
         block.write(f"const {kind} {own} = {top};")
-        block.write(f"{top} = {_helper_name(team.collective, 'fast_max')}({own}{memory});")
-        block.write(f"{total} = {_helper_name(team.collective, 'sum')}({total} * {exp}({own} - {top}){memory});")
+        block.write(f"{top} = {helper_name(team.collective, 'fast_max')}({own}{memory});")
+        block.write(f"{total} = {helper_name(team.collective, 'sum')}({total} * {exp}({own} - {top}){memory});")
     for stage in (largest, below):
+        _store_result(block, stage, team)
+
+
+def _reduce_moments(
+    block: Block,
+    sum_: Reduce,
+    squares: Reduce,
+    team: Team,
+    fixed: frozenset[Variable],
+    known: frozenset[str],
+    names: dict[str, str],
+) -> None:
+    """A sum and the squares around the mean in one pass: what each thread found is moved to the mean of all."""
+    assert team.row is not None
+    block.hoist(sum_.value, fixed, known)
+    total, spread = names[sum_.local], names[squares.local]
+    own = [block.fresh(name) for name in ("own_count", "own_mean", "own_squares")]
+    team.row.write_moments(block, sum_, *own)
+    count, mean, found = own
+    memory = ", partial" if team.memory else ""
+    function = helper_name(team.collective, "sum")
+    block.write(f"const float {total} = {function}({count} * {mean}{memory});")
+    length = block.printer.index(product(axis.extent for axis in sum_.axes), UNARY)
+    apart = block.fresh("apart")
+    block.write(f"const float {apart} = {mean} - {total} / {length};")
+    block.write(f"const float {spread} = {function}({found} + {count} * {apart} * {apart}{memory});")
+    for stage in (sum_, squares):
         _store_result(block, stage, team)
 
 
@@ -324,37 +391,3 @@ def _reduce_position(block: Block, stage: Reduce, name: str) -> None:
 def _store_once(block: Block, stage: Store, team: Team) -> None:
     with block.scope(f"if ({team.leader})") if team.leader else nullcontext():
         write_store(block, stage)
-
-
-def _helpers(kernel: Kernel, *templates: str) -> str:
-    """The device functions that combine partial results, for each kind and type of reduction."""
-    kinds = dict.fromkeys((stage.kind, stage.dtype) for stage in kernel.reductions if stage.axes)
-    return "".join(_helper(template, kind, dtype) for template in templates for kind, dtype in kinds)
-
-
-def _helper(template: str, kind: str, dtype: str) -> str:
-    text = REDUCTIONS[template].substitute(
-        T=C_TYPES[dtype],
-        warp=_helper_name("warp", kind),
-        block=_helper_name("block", kind),
-        identity=identity(kind, dtype),
-        shuffle=_update(kind, dtype, "value", "__shfl_xor_sync(0xffffffff, value, offset)"),
-        join=_update(kind, dtype, "partial[threadIdx.x]", "partial[threadIdx.x + stride]"),
-    )
-    return f"{text}\n"
-
-
-def _helper_name(collective: str, kind: str) -> str:
-    """What combines a team's partial results; `maximum` and `minimum` keep NaN, `max` does not."""
-    names = {"fast_max": "max", "max": "maximum", "min": "minimum"}
-    return f"{collective}_{names.get(kind, kind)}"
-
-
-def _update(kind: str, dtype: str, one: str, other: str) -> str:
-    """The statement that combines a partial result into another."""
-    if kind in ("sum", "prod"):
-        return f"{one} {'+' if kind == 'sum' else '*'}= {other};"
-    if kind in ("any", "all"):
-        return f"{one} = {one} {'||' if kind == 'any' else '&&'} {other};"
-    function = f"{kind}imum" if kind != "fast_max" else "fmaxf" if dtype == "float32" else "fmax"
-    return f"{one} = {function}({one}, {other});"

@@ -12,6 +12,7 @@ from musadata.teacher.compiler.emission import (
     tensor_core_tiled,
     tiled,
 )
+from musadata.teacher.compiler.emission.held_rows import held_row
 from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.emission.shared_kernels import structure
 from musadata.teacher.compiler.emission.tile_operands import choose_tile
@@ -26,6 +27,8 @@ MOST_BLOCKS = 65_535  # of a grid along y and z
 FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
 MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
 ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it is read again
+MOST_HELD = 32  # elements of a row in a thread's registers
+TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
@@ -187,6 +190,9 @@ def _points(
         points = "shuffle"
     if not shared and points not in ("thread", "stride"):
         points = "stride" if points == "warp" else "thread"
+    held = held_row(kernel, "lane", rowwise.WARP, 4) is not None and inner > rowwise.WARP
+    if held and points in ("warp", "shared", "shuffle"):
+        return _held(kernel, points, size_names, total, inner)
     team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
     longest = SERIAL_LIMIT if total > FULL else SHORT_SUM
     if points not in ("thread", "stride") and total * team > BUSY and inner <= longest:
@@ -201,6 +207,21 @@ def _points(
             kernel, size_names, _threads(inner, total), shuffle=points == "shuffle", online=online
         )
     return rowwise.emit_thread(kernel, size_names, total, stride=points == "stride", online=online)
+
+
+def _held(kernel: Kernel, points: str, size_names: Sequence[str], total: int, inner: int) -> EmittedKernel:
+    """Rows in registers: up to 32 elements of a row in each thread, a warp for a short row and a block for a long one.
+    Rows that blocks of 1,024 threads cannot hold pass through them in pieces."""
+    if points == "warp" or inner <= MOST_HELD * rowwise.WARP // 2:
+        count = min(MOST_HELD, max(4, 1 << (-(-inner // rowwise.WARP) - 1).bit_length()))
+        online = inner > count * rowwise.WARP
+        return rowwise.emit_warp(kernel, size_names, total, online=online, held=count)
+    fitting = next((t for t in (128, 256, 512, 1024) if inner <= t * MOST_HELD // 2), 1024)
+    count = MOST_HELD if fitting * MOST_HELD // 2 < inner <= fitting * MOST_HELD else MOST_HELD // 2
+    if inner > fitting * count and total >= TWO_BLOCKS:
+        fitting = 512
+    online = inner > fitting * count
+    return rowwise.emit_block(kernel, size_names, fitting, shuffle=points == "shuffle", online=online, held=count)
 
 
 def _threads(inner: int, blocks: int) -> int:

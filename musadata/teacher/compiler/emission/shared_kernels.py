@@ -23,7 +23,8 @@ LARGEST_TEMPLATE_VALUE = 11
 _TOKEN = re.compile(r"//[^\n]*|\d+\.\d*(?:e[+-]?\d+)?f?|\d+e[+-]?\d+f?|0x\w+|\d+|[A-Za-z_]\w*|\s+|.", re.DOTALL)
 _TYPES = "|".join(dict.fromkeys(("void", "auto", "dim3", "float4", "size_t", *C_TYPES.values())))
 _DECLARED = re.compile(rf"\b(?:{_TYPES})\b[\s*&]*(?:__restrict__\s+)?([A-Za-z_]\w*)")
-_FIXED_LINE = re.compile(r"__shared__|#pragma|__launch_bounds__|^\s*\w+ \w+\[")  # integers there shape the code
+# Integers there shape the code.
+_FIXED_LINE = re.compile(r"__shared__|#pragma|load_row<|__launch_bounds__|^\s*\w+ \w+\[")
 _AXES = {"n": "batch", "b": "batch", "c": "channels", "oc": "channels", "ic": "in_channels", "row": "rows"}
 _AXES |= {"h": "height", "oh": "height", "w": "width", "ow": "width", "col": "cols", "kh": "window_height"}
 _AXES |= {"kw": "window_width", "d": "depth", "od": "depth", "kd": "window_depth", "k": "length"}
@@ -125,7 +126,7 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     tokens = (*source_tokens, *_TOKEN.findall(launch))
     declared = {*_DECLARED.findall(emitted.source), *_DECLARED.findall(launch), emitted.kernel.name}
     declared |= {buffer.name for buffer in kernel_buffers(emitted.kernel)}
-    fixed = _fixed_places(emitted.source)
+    fixed = _fixed_places(emitted.source, source_tokens)
     numbers: dict[str, int] = {}
     signature: list[str] = []
     places: list[int] = []
@@ -147,16 +148,16 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     return _Text(emitted, tokens, tuple(places), tuple(signature), tuple(holes), kernel)
 
 
-def _fixed_places(source: str) -> set[int]:
+def _fixed_places(source: str, tokens: Sequence[str]) -> set[int]:
     """Places of integers that shape a kernel: sides of tiles, all in helper functions."""
-    fixed, place = set(), 0
-    in_helper = True
-    for line in source.splitlines(keepends=True):
-        in_helper = in_helper and "__global__" not in line
-        tokens = _TOKEN.findall(line)
-        if in_helper or _FIXED_LINE.search(line):
-            fixed |= {place + index for index, token in enumerate(tokens) if token.isdigit()}
-        place += len(tokens)
+    lines = source.splitlines()
+    start = next(number for number, line in enumerate(lines) if "__global__" in line)
+    shaping = {number for number, line in enumerate(lines) if number < start or _FIXED_LINE.search(line)}
+    fixed, number = set(), 0
+    for place, token in enumerate(tokens):
+        if token.isdigit() and number in shaping:
+            fixed.add(place)
+        number += token.count("\n")
     return fixed
 
 

@@ -230,6 +230,18 @@ def plain(value: Scalar) -> Scalar:
     return value
 
 
+def same(one: object, other: object) -> bool:
+    """Whether two values are one formula, names aside."""
+    if isinstance(one, Scalar) and isinstance(other, Scalar):
+        one, other = plain(one), plain(other)
+        if one is other or type(one) is not type(other):
+            return one is other
+        return all(same(getattr(one, name), getattr(other, name)) for name in one.__dataclass_fields__)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one is other or one == other  # buffers are equal by identity only
+
+
 def compute_type(dtype: str) -> str:
     """The type that a kernel computes in: half types go through float, small integers stay."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype

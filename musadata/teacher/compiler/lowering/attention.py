@@ -13,7 +13,6 @@ from musadata.teacher.compiler.ir.index_formulas import ONE, Index, Variable, di
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Reduction, axis_names, fixed
 from musadata.teacher.compiler.ir.scalar import (
     Attended,
-    Buffer,
     Choose,
     Compare,
     Literal,
@@ -26,6 +25,7 @@ from musadata.teacher.compiler.ir.scalar import (
     count_as,
     literal,
     plain,
+    same,
 )
 from musadata.teacher.compiler.ir.scalar import Call as Operation
 from musadata.teacher.compiler.lowering.fusion import read_loops, replace_loads, variables_of
@@ -166,9 +166,7 @@ def _join(loop: Loop, loops: Mapping[int, Loop]) -> tuple[Loop, Loop] | None:
         assert weight is not None and loop.contraction is not None
         operands = _operands(weight, axes, loop, key, place)
         assert operands is not None
-        score = replace_loads(
-            weight.score, lambda load: _SCORE[load.dtype] if _same(load, weight.product) else None, {}
-        )
+        score = replace_loads(weight.score, lambda load: _SCORE[load.dtype] if same(load, weight.product) else None, {})
         element = loop.contraction.right(axes, (key,))
         return Attended(element.dtype, *operands, score, element, weight.safe)
 
@@ -202,11 +200,11 @@ def _softmax_at(loop: Loop, axes: Indices, key: Index, loops: Mapping[int, Loop]
             shifted, summed = _exponent(above), _exponent(_reduced(total, ("sum",), key, loops))
         case _:
             return None
-    if shifted is None or summed is None or not all(map(_same, shifted, summed)):
+    if shifted is None or summed is None or not all(map(same, shifted, summed)):
         return None
     score, top = shifted
     largest = _reduced(top, ("max", "fast_max"), key, loops)
-    if largest is None or not _same(largest, score):
+    if largest is None or not same(largest, score):
         return None
     for load in score.loads:
         made = loops.get(id(load.buffer))
@@ -252,15 +250,3 @@ def _spelled(value: Scalar, loops: Mapping[int, Loop]) -> Scalar:
         return inside if any(one is not None and one.reduction for one in made) else None
 
     return replace_loads(value, written, {})
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two values are one formula, names aside."""
-    if isinstance(one, Scalar) and isinstance(other, Scalar):
-        one, other = plain(one), plain(other)
-        if one is other or type(one) is not type(other):
-            return one is other
-        return all(_same(getattr(one, name), getattr(other, name)) for name in one.__dataclass_fields__)
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one is other or (not isinstance(one, Buffer) and one == other)

@@ -230,10 +230,22 @@ def test_values_are_added_to_places_by_atomics_and_zeros_are_not_added(graph_of)
 
 def test_the_maximum_and_the_sum_of_a_long_softmax_are_found_in_one_pass(graph_of):
     for plan in PLANS:
-        for emitted in build_candidate(graph_of("long rows"), plan).kernels:
-            assert emitted.source.count("for (int col") == 2, emitted.source
-    short = build_candidate(graph_of("softmax"), PLANS[0]).kernels[0].source
-    assert short.count("for (int col") == 3
+        for emitted in build_candidate(graph_of("long rows"), plan, {"cols": 40_000}).kernels:
+            assert emitted.source.count(" load_row<") == 2, emitted.source
+
+
+def test_a_row_that_fits_in_registers_is_read_once(graph_of):
+    graph = graph_of("wide layer norm")
+    for plan in PLANS[:1] + PLANS[2:4]:
+        source = build_candidate(graph, plan).kernels[0].source
+        assert source.count(" load_row<") == 2 and source.count("store_four(layer_norm") == 1  # of x and y
+    softmax = build_candidate(graph_of("softmax"), PLANS[2]).kernels[0].source
+    assert softmax.count(" load_row<") == 3 and softmax.count("if (cols > 128) load_row<") == 2
+
+
+def test_mean_and_squares_of_a_long_row_are_found_in_one_pass(graph_of):
+    source = build_candidate(graph_of("long layer norm"), PLANS[3]).kernels[0].source
+    assert source.count(" load_row<") == 2 and source.count("own_squares += ") == 1
 
 
 def test_a_function_of_a_whole_row_is_computed_once_and_not_for_each_element(graph_of):
