@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from musadata.records import InputSpec
-from musadata.tasks.sizing.sizes import is_broadcast
+from musadata.tasks.sizing.sizes import is_broadcast, size_at
 
 Specs = tuple[InputSpec, ...]
 Place = tuple[int, int]  # (argument, dimension)
@@ -36,7 +36,7 @@ def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) ->
         grow = (len(changed) + rotation) % 2 == 0
         for size in sizes(_size_at(own, places), grow, rotation):
             trial = resize(current, places, size)
-            if not is_modest(trial, own):
+            if not is_modest(trial, own) or _pairs_up(own, trial, places):
                 continue
             trials += 1
             if runs(trial):
@@ -47,6 +47,17 @@ def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) ->
     if changed:
         return current
     return next((trial for trial in exchanges(own)[:_MOST_TRIALS] if runs(trial)), None)
+
+
+def _pairs_up(own: Specs, trial: Specs, places: frozenset[Place]) -> bool:
+    """Whether a size of 1 became that of another argument of as many dimensions: what was broadcast is so no more."""
+    return any(
+        size_at(own, (index, axis)) == 1 < size_at(own, (other, axis))
+        and size_at(trial, (index, axis)) == size_at(trial, (other, axis))
+        for index, axis in places
+        for other in range(len(own))
+        if len(own[other].shape) == len(own[index].shape)
+    )
 
 
 def vary_what_grows(sets: Sequence[Specs], measure: Specs, runs: Callable[[Specs], bool]) -> Specs | None:

@@ -113,6 +113,20 @@ def test_a_size_of_one_that_broadcasts_keeps_it(shapes, stays):
         assert places == {(index, axis) for index, shape in enumerate(shapes) for axis in range(len(shape))} - stays
 
 
+def test_a_scale_of_what_a_layer_makes_of_the_input_keeps_its_size_of_one():
+    """Its shape does not broadcast to that of the input, as the layer has other channels."""
+    own = specs_of((3, 64, 32), (1, 160, 1))
+
+    def runs(specs):
+        (batch, channels, length), (rows, outputs, columns) = (spec.shape for spec in specs)
+        return channels == 64 and outputs == 160 and rows in (1, batch) and columns in (1, length + 1)
+
+    for rotation in range(6):
+        found = vary_shapes(own, runs, rotation)
+        assert found is not None and found[0].shape[0] != 3
+        assert found[1].shape == (1, 160, 1)
+
+
 def test_powers_of_two_are_told_from_other_sizes():
     assert not has_uneven_size(specs_of((4, 8), (1,), ()))
     assert has_uneven_size(specs_of((4, 8), (3,)))
