@@ -2,12 +2,13 @@
 
 python -m benchmarks.grounding [--sentences benchmarks/grounding_sentences.jsonl] [--set test] [--show] [--output FILE]
 
-The sentences were written by somebody who had read references and traces but not the code, half of them false; `why` is
-the fact that decides each label. The set `dev` (24 tasks) was open while the code was written. `test` (49 other tasks)
-was measured once before the code was changed and once after; the recorded result is the second. Since then the code
-was mended with the sentences of `test` as well: a new figure on it needs new sentences. A line of the file is a task:
-its traces (`facts`) and its `sentences` with their labels. Cost is measured on the text of one task, repeated
-to 8 and to 64 KB.
+The sentences were written by people who had read references, traces and programs but not the code, half of them false;
+`why` is the fact that decides each label. The set `dev` (73 tasks, two authors, about traces) was used for development.
+`test` (45 other tasks, a third author, mostly about programs) was measured once before anyone who works on the check
+had looked at it: that is the recorded result, of a check that was told the traces alone. Since then the check was
+mended with these sentences as well: a new figure needs new sentences. A line of the file is a task: its traces
+(`facts`), the `program` that sentences are about, if there is one, and its `sentences` with their labels. Cost is
+measured on the text of one task, repeated to 8 and to 64 KB.
 """
 
 import argparse
