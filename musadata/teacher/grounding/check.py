@@ -14,6 +14,7 @@ from musadata.teacher.grounding.facts import Facts, base_name
 from musadata.teacher.grounding.figures import judge_figures
 from musadata.teacher.grounding.geometry import block_sizes, judge_geometry, tile_sizes
 from musadata.teacher.grounding.indexing import judge_formulas, judge_ranges
+from musadata.teacher.grounding.launches import find_launches
 from musadata.teacher.grounding.lexicon import pattern
 from musadata.teacher.grounding.mechanisms import judge_mechanisms
 from musadata.teacher.grounding.normalise import normalise
@@ -143,7 +144,8 @@ def _stated(sentences: Sequence[Sentence], facts: Sequence[Facts], program: str)
         blocks |= {size for size in block_sizes(view) if size <= MOST_THREADS and size % 4 == 0}
         tiles |= tile_sizes(view)
     results: set[int] = set()
-    return [Stated(frozenset(blocks), frozenset(tiles), results, program) for _ in facts]
+    launches = [find_launches(program, one.trace) if program else () for one in facts]
+    return [Stated(frozenset(blocks), frozenset(tiles), results, program, some) for some in launches]
 
 
 def judge_sentences(sentences: Sequence[Sentence], facts: Sequence[Facts], stated: Sequence[Stated]) -> list[Claim]:

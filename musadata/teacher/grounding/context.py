@@ -8,6 +8,7 @@ from functools import cached_property
 
 from musadata.records import TensorFact
 from musadata.teacher.grounding.facts import RESHAPES, Facts, base_name
+from musadata.teacher.grounding.launches import Launch
 from musadata.teacher.grounding.lexicon import LEXICON, MACHINE, pattern
 from musadata.teacher.grounding.quantities import Quantity
 from musadata.teacher.grounding.reading import Item, ItemKind, Sentence
@@ -77,12 +78,14 @@ class Stated:
 
     Attributes:
         program: the CUDA C++ that the text is about; "" if it is about none.
+        launches: its launches at the sizes of the trace, as far as they follow from these.
     """
 
     blocks: frozenset[int] = frozenset()
     tiles: frozenset[int] = frozenset()
     results: set[int] = field(default_factory=set)
     program: str = ""
+    launches: tuple[Launch, ...] = ()
 
 
 @dataclass

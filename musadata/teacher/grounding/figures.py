@@ -17,7 +17,7 @@ _CHANGE, _ROWS_OF = pattern("change"), pattern("rows_of")
 _DIMENSION_NOUN = re.compile(expand("{dimension}\\b"))
 _UNREAL = pattern("unreal")
 _SIZES = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE, ClaimKind.BYTES))
-_PARTS = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE))
+_PARTS = frozenset((ClaimKind.COUNT, ClaimKind.SHAPE, ClaimKind.STRIDE))
 _VARIABLE = re.compile(r"\b[a-z] = $")
 _OF_PART = pattern("of_part")
 _LEAST_SUSPECT = 64  # smaller numbers may be a writer's choice or count what no fact holds

@@ -85,6 +85,9 @@ def _tile(view: View, at: int, tiles: set[int]) -> Claim:
     """Two sizes before "blocks": those of a block, or of the grid."""
     factors = view.quantity(at).factors
     if _GRID.search(view.before(at, 40)):
+        if view.stated.program:
+            started = {one.blocks[: len(factors)] for one in view.stated.launches}
+            return judged(ClaimKind.GEOMETRY, view.words(at), factors in started, "not a grid that the program starts")
         others = tiles - set(factors) or tiles
         cuts = {tuple(-(-n // size) for n in shape) for shape in view.facts.shapes for size in others}
         parts = {cut[start : start + length] for cut in cuts for start in range(len(cut)) for length in (1, 2, 3)}

@@ -1,19 +1,23 @@
 """Claims that an operator, a function or a mechanism of CUDA is used, or is not: the trace or the program shows it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from musadata.teacher.grounding.claims import Claim, ClaimKind, judged
-from musadata.teacher.grounding.context import View
+from musadata.teacher.grounding.context import WARP, View
 from musadata.teacher.grounding.facts import base_name
+from musadata.teacher.grounding.launches import Launch
 from musadata.teacher.grounding.lexicon import LEXICON, pattern
 
 _HYPOTHETICAL, _OF_ERRORS, _DENIED, _COMPARED = (
     pattern(name) for name in ("hypothetical", "of_errors", "mechanism_denied", "compared")
 )
-_LAUNCHES, _CALLED = pattern("launches"), pattern("called")
+_LAUNCHES, _CALLED, _STARTED, _WHICH_KERNEL = (
+    pattern(name) for name in ("launches", "called", "started", "which_kernel")
+)
+_ORDINALS: dict[str, int] = LEXICON["ordinals"]
 _KERNEL = re.compile(r"\b__global__\b")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -46,12 +50,13 @@ def judge_mechanisms(view: View) -> Iterator[Claim]:
             continue
         is_used = bool(mechanism.trace and mechanism.trace.search(_names(view)))
         is_used = is_used or bool(program and mechanism.program and mechanism.program.search(program))
-        is_denied = _DENIED.search(text[: match.start()][-40:]) is not None
+        is_denied = _DENIED.search(text[: match.start()][-60:]) is not None
         if mechanism.trace is None or not is_denied:
             wrong = "the program uses it" if is_used else "neither the trace nor the program uses it"
             yield judged(ClaimKind.OPERATOR, match[0], is_used != is_denied, wrong)
     if program:
         yield from _counted(view, program)
+        yield from _launched(view)
 
 
 def _counted(view: View, program: str) -> Iterator[Claim]:
@@ -65,6 +70,36 @@ def _counted(view: View, program: str) -> Iterator[Claim]:
     for match in _CALLED.finditer(view.skeleton):
         name = match["name"]
         yield judged(ClaimKind.OPERATOR, name, re.search(rf"\b{name}\b", program) is not None, "not in the program")
+
+
+def _launched(view: View) -> Iterator[Claim]:
+    """ "sum_kernel is launched with 12 blocks of 256 threads": of the kernels that are named, else of any."""
+    launches = view.stated.launches
+    if not launches or len(launches) < view.stated.program.count("<<<"):
+        return
+    for match in _STARTED.finditer(view.skeleton):
+        clause = view.skeleton[: match.end()].rpartition(" , ")[2] + match[0]
+        chosen = _chosen(launches, clause, view.skeleton)
+        sizes = {one.block_size for one in chosen} | {n for one in chosen for n in one.threads}
+        allowed = {
+            "blocks": {one.block_count for one in chosen} | {n for one in chosen for n in one.blocks},
+            "size": sizes,
+            "warps": {-(-one.block_size // WARP) * n for one in chosen for n in (1, one.block_count)},
+            "threads": sizes | {one.block_size * one.block_count for one in chosen},
+        }
+        for kind, at in match.groupdict().items():
+            if at and int(at) not in view.taken:
+                view.taken.add(int(at))
+                holds = view.holds(int(at), allowed[kind.rstrip("0123456789")])
+                yield judged(ClaimKind.GEOMETRY, view.words(int(at)), holds, "not what the program starts")
+
+
+def _chosen(launches: Sequence[Launch], clause: str, sentence: str) -> Sequence[Launch]:
+    """The launches of the kernels that a sentence names, or of the one that a clause counts; else all."""
+    named = [one for one in launches if one.kernel.lower() in sentence]
+    place = _WHICH_KERNEL.search(clause)
+    at = _ORDINALS[place["place"]] if place and not named else len(launches)
+    return named or (launches[at : at + 1 or None] if at < len(launches) else launches)
 
 
 def _names(view: View) -> str:

@@ -2,12 +2,11 @@
 
 import re
 import unicodedata
-from importlib import resources
 from typing import Any
 
-import yaml
+from musadata.teacher.grounding.lexicon import LEXICON
 
-NOTATION: dict[str, Any] = yaml.safe_load(resources.files(__package__).joinpath("notation.yaml").read_text("utf-8"))
+NOTATION: dict[str, Any] = LEXICON["notation"]
 
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _SUPERSCRIPT = re.compile(f"[{''.join(NOTATION['superscripts'])}]+")

@@ -158,6 +158,8 @@ def _item_at(view: View, position: int) -> int:
 def _contiguity(view: View) -> Iterator[Claim]:
     for match in _CONTIGUOUS.finditer(view.skeleton):
         at = _item_at(view, match.start("word"))
+        if view.stated.program and "kernel" in view.skeleton:  # of a buffer that no trace has
+            continue
         if _NOT_ASKED.search(f"{view.before(at, 70)}# {view.after(at, 40)}"):
             continue
         subject = view.subject(at)
