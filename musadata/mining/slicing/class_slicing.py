@@ -289,7 +289,7 @@ class _Cut:
         if isinstance(meaning, InternalModule):
             index = self._resolver.index
             if meaning.name.split(".")[0] not in index.importable and not index.is_stand_in(meaning.name):
-                held = self._resolver.namespace(meaning, self._resolver.module_of(piece.definition))
+                held = self._resolver.namespace(meaning, piece.definition)
                 if held is None:
                     raise Unsliceable("module_as_value", use.chain)
                 return self._copy(piece, held, use, bound)

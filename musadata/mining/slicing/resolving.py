@@ -20,7 +20,7 @@ Key = tuple[str, int]
 K = TypeVar("K")
 V = TypeVar("V")
 STRING = re.compile(r"['\"]([A-Za-z_]\w*)['\"]")
-MAX_HELD = 4  # things that stand in such an object; each is copied with all that it needs
+MAX_HELD = 2  # things that stand in such an object; each is copied with all that it needs
 SYNCHRONIZED = re.compile(r"^SynchronizedBatchNorm([123]d)$")
 
 
@@ -116,28 +116,30 @@ class Resolver:
         prefix = ".".join(chain.split(".")[:length])
         return Use(chain, prefix, meaning, definition, hard, chain.partition(".")[0] in module.absent)
 
-    def namespace(self, module: InternalModule, user: ParsedModule) -> Definition | None:
-        """An object that stands for a module of the tree which code looks things up in by their names.
+    def namespace(self, module: InternalModule, user: Definition) -> Definition | None:
+        """An object that stands for a module of the tree in which code looks things up by their names.
 
-        It holds what the strings of the code name; None if they name nothing of the module.
+        It holds what the strings of that code name, or those of its file; None if they name nothing of the module.
         """
-        names = [name for name in dict.fromkeys(STRING.findall(user.text)) if self._is_held(module.name, name)][
-            :MAX_HELD
-        ]
+        code = self.module_of(user)
+        own = "".join(code.lines[user.first - 1 : user.last])
+        names = self._held_names(module, own) or self._held_names(module, code.text)
         if not names:
             return None
         held = self.index.module(module.name)
+        path = held.path if held is not None else code.path
         name = module.name.rpartition(".")[2]
+        above = ".." if path.endswith("/__init__.py") else "."
         items = ", ".join(f"{item}={item}" for item in names)
-        text = f"from types import SimpleNamespace\n\nfrom .{name} import {', '.join(names)}\n\n"
-        path = held.path if held is not None else user.path
+        text = f"from types import SimpleNamespace\n\nfrom {above}{name} import {', '.join(names)}\n\n"
         made = parse_module(f"{module.name}__{'_'.join(names)}", path, f"{text}{name} = SimpleNamespace({items})\n")
         self.index.add(made)
         found = made.bindings.get(name)
         return found if isinstance(found, Definition) else None
 
-    def _is_held(self, module: str, name: str) -> bool:
-        return isinstance(self.index.member(module, name), Definition)
+    def _held_names(self, module: InternalModule, text: str) -> list[str]:
+        strings = dict.fromkeys(STRING.findall(text))
+        return [item for item in strings if isinstance(self.index.member(module.name, item), Definition)][:MAX_HELD]
 
     def public_name(self, definition: Definition) -> External | None:
         """The shortest public name under which the package exports a definition."""

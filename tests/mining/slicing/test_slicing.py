@@ -601,10 +601,11 @@ class Net(nn.Module):
     assert run(text)["Model"]()(torch.zeros(2)).sum() == 2
 
 
+@pytest.mark.parametrize("place", ["net/parts.py", "net/parts/__init__.py"])
 @pytest.mark.parametrize("looked_up", ["parts.__dict__[kind]", "getattr(parts, kind)"])
-def test_a_module_in_which_names_are_looked_up_holds_those_that_the_code_names(looked_up):
+def test_a_module_in_which_names_are_looked_up_holds_those_that_the_code_names(looked_up, place):
     files = {
-        "net/parts.py": (
+        place: (
             "from torch import nn\n\ndef small(width):\n    return nn.Linear(width, 2)\n\n"
             "def large(width):\n    return nn.Linear(width, 99)\n"
         ),
