@@ -146,9 +146,10 @@ def _adaptive_avg_pool1d(input: torch.Tensor, output_size: Any) -> torch.Tensor:
 
 
 def _rrelu(input: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> torch.Tensor:
-    """Slopes are random only in training mode, which references do not run in."""
+    """Slopes are random only in training mode, which references do not run in. The bounds stay numbers of the graph."""
     assert not training
-    return torch.nn.functional.leaky_relu(input, (lower + upper) / 2)
+    slope = (torch.full_like(input, lower) + upper) / 2
+    return torch.where(input < 0, input * slope, input)
 
 
 def _embedding_bag(

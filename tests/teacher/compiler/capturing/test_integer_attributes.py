@@ -1,4 +1,4 @@
-"""Integers that a constructor is given reach the kernels; candidates are right for other values, or refuse them."""
+"""Numbers that a constructor is given reach the kernels; candidates are right for other values, or refuse them."""
 
 from dataclasses import replace
 
@@ -54,6 +54,7 @@ REFERENCES = {
     "reflection": ("self.pad = nn.ReflectionPad2d(n)", "n", "self.pad(x)", [2], [[0], [4]]),
     "patches": (*WINDOW, "F.unfold(x, self.k, 1, self.p, self.s)", [3, 2, 1], [[2, 1, 0]]),
     "neighbours": ("self.n = n", "n", "F.local_response_norm(x, self.n)", [2], [[5]]),
+    "random leaks": ("self.a, self.b = a, b", "a, b", "F.rrelu(x, self.a, self.b)", [0.1, 0.3], [[0.0, 0.5]]),
     "groups": ("self.n = n", "n", "F.channel_shuffle(x, self.n)", [2], [[3]]),
 }
 
