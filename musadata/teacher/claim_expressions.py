@@ -8,7 +8,7 @@ Nothing is compiled or imported, and a step costs from a budget, so any text is 
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log": math.log,
     "exp": math.exp,
     "prod": math.prod,
+    "ceil_div": lambda a, b: -(-a // b),
     "near": lambda a, b, within=_NEAR: abs(a - b) <= within * max(abs(a), abs(b)),
     **{function.__name__: function for function in (min, max, abs, sum, all, any, len, range, sorted, int, round)},
 }
@@ -85,7 +86,8 @@ def _names(facts: Sequence[Facts]) -> dict[str, Callable[..., Any]]:
 
     def argument(name: str, key: str, number: int) -> Any:
         pairs = (part.partition("=") for part in _split(tensor(name, number).arguments))
-        return ast.literal_eval({name: value for name, _, value in pairs}[key])
+        value = ast.literal_eval({name: value for name, _, value in pairs}[key])
+        return tuple(value) if isinstance(value, list) else value  # as a list in an expression is
 
     def bounds(name: str, number: int) -> tuple[int, int]:
         return of(number).spans[name]
@@ -160,8 +162,8 @@ class _Evaluation:
                 return self.value(inner, names)[ends[0] : ends[1]]
             case ast.Subscript(value=inner, slice=index):
                 return self.value(inner, names)[self.value(index, names)]
-            case ast.GeneratorExp(elt=part, generators=[loop]) | ast.ListComp(elt=part, generators=[loop]):
-                return self._loop(part, loop, names)
+            case ast.GeneratorExp(elt=part, generators=loops) | ast.ListComp(elt=part, generators=loops):
+                return tuple(self._loop(part, loops, names))
             case ast.Call(func=ast.Name(id=name), args=parts, keywords=options):
                 keywords = {option.arg or "": self.value(option.value, names) for option in options}
                 return self._call(name, [self.value(part, names) for part in parts], keywords)
@@ -176,15 +178,17 @@ class _Evaluation:
             raise CannotEvaluate("too large")
         return _BINARY[type(sign)](left, right)
 
-    def _loop(self, part: ast.expr, loop: ast.comprehension, names: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _loop(self, part: ast.expr, loops: Sequence[ast.comprehension], names: Mapping[str, Any]) -> Iterator[Any]:
+        if not loops:
+            yield self.value(part, names)
+            return
+        loop, *inner = loops
         if not isinstance(loop.target, ast.Name):
             raise CannotEvaluate("one variable a loop")
-        found = []
         for one in self.value(loop.iter, names):
-            inner = {**names, loop.target.id: one}
-            if all(self.value(condition, inner) for condition in loop.ifs):
-                found.append(self.value(part, inner))
-        return tuple(found)
+            known = {**names, loop.target.id: one}
+            if all(self.value(condition, known) for condition in loop.ifs):
+                yield from self._loop(part, inner, known)
 
     def _call(self, name: str, values: list[Any], options: dict[str, Any]) -> Any:
         if name in self.facts:
