@@ -25,6 +25,7 @@ from musadata.teacher.transcription import judge_reply
 from musadata.training_rows import ChatMessage
 
 _CHECKED_AS_BEFORE = GroundingConfig()
+_ANALYSES = 2  # turns 1 and 2; turns 3 and 4 say what their sentences claim
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _analyse(answer: Answer, request: Request, checking: GroundingConfig) -> Con
         asked = ChatMessage("assistant", answer.text), *render_claims([check.text for check in checks])
         messages = *request.messages, *asked
         try:
-            reply = yield dataclasses.replace(request, messages=messages, turn=len(messages) // 2)
+            reply = yield dataclasses.replace(request, messages=messages, turn=request.turn + _ANALYSES)
         except CannotAnswer:
             pass  # its sentences stay unchecked
         else:

@@ -144,6 +144,7 @@ def test_a_sentence_whose_expression_is_false_is_corrected():
     ask, asked = answering(FALSE, CLAIMED, ANALYSIS, "[]")
     row = hold(annotate(TASK, TRACES, "model", 7, GroundingConfig(transcribe=True)), ask)
     assert row.grounded and len(asked) == 4
+    assert [request.turn for request in asked] == [1, 3, 2, 4]  # answers are kept by it
     assert "The vector outweighs the matrix" in asked[2].messages[-1].content
 
 
