@@ -4,7 +4,7 @@ from math import prod
 
 from musadata.teacher.compiler.emission.pointwise import THREADS, can_vectorise
 from musadata.teacher.compiler.emission.rowwise import WARP, identity
-from musadata.teacher.compiler.emission.tiled import TILE, can_tile
+from musadata.teacher.compiler.emission.tiled import TILE, can_tile, partition
 from musadata.teacher.compiler.lowering.fusion import Reduce
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.task_analysis import join, unique
@@ -15,6 +15,8 @@ _SHARED = 8  # steps: with fewer, no team of threads shares a point
 
 def bound_kernel(facts: KernelFacts) -> str:
     """The guards of a kernel, with figures of both sets of shapes."""
+    if facts.kernel.attends:
+        return _attention(facts)
     sentences = [_tiles(facts)] if can_tile(facts.kernel) else [_points(facts), _rounds(facts)]
     return " ".join(sentence for sentence in [*sentences, *_guards(facts)] if sentence)
 
@@ -73,6 +75,22 @@ def _tiles(facts: KernelFacts) -> str:
     lost = f"tiles of {TILE} × {TILE} reach beyond the {join(over)}"
     how = "0 is loaded there and nothing stored, and every thread stays for the barriers"
     return f"{_counted(first)}{second}: {lost}, so {how}."
+
+
+def _attention(facts: KernelFacts) -> str:
+    """What sticks out of the tiles of queries, keys and columns."""
+    stage, parts = facts.kernel.reductions[0], partition(facts.kernel)
+    if parts is None:
+        return ""
+    axes = {"queries": parts[1], "keys": stage.axes[:1], "columns": parts[2]}
+    first, other = (
+        [f"{prod(facts.extents(some, sizes))} {name}" for name, some in axes.items()]
+        for sizes in (facts.sizes, facts.other)
+    )
+    changed = [one for one, before in zip(other, first, strict=True) if one != before]
+    second = f", with the second set of shapes {join(changed)}" if changed else ""
+    beyond = "keys beyond the last have the score `-INFINITY` and so no weight, queries and columns are not stored"
+    return f"{join(first)}{second}, go through tiles: {beyond}."
 
 
 def _counted(parts: list[tuple[int, str]]) -> str:

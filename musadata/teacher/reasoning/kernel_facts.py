@@ -62,6 +62,11 @@ class KernelFacts:
         """Whether all work is per element, without inner loops."""
         return all(isinstance(stage, Store) and not stage.axes for stage in self.kernel.stages)
 
+    @property
+    def copies(self) -> bool:
+        """Whether it only moves elements."""
+        return self.is_flat and all(isinstance(stage.value, Load) for stage in self.kernel.stages)
+
     @cached_property
     def printer(self) -> Printer:
         return Printer({}, {}, (self.kernel.axes, FLAT) if self.is_flat else None)

@@ -24,7 +24,7 @@ def describe_kernels(analysis: TaskAnalysis, candidate: Candidate) -> list[str]:
     for number, kernel in enumerate(analysis.facts):
         shares = shares_of(kernel.kernel, calls, candidate)
         roles, held = _roles(shares), _held(kernel, shares)
-        text = f"{f'{roles}: ' if roles else ''}{_transfer(kernel, counts)}"
+        text = f"{roles or ('copies' if kernel.copies else 'computes')}: {_transfer(kernel, counts)}"
         registers = f"; {_few(held)} {'stays in a register' if len(held) == 1 else 'stay in registers'}" if held else ""
         texts.append(f"{text}{registers}{_readers(kernel, analysis.facts[number + 1 :])}")
     return texts
@@ -137,7 +137,7 @@ def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
     between = [b for b in reader.kernel.inputs if b.role == "temporary" and b not in facts.kernel.outputs]
     if between:
         return f"takes {{names}} together with `{reader.name_of(between[0])}`, which another launch makes"
-    return "reads {names} at places of its own"
+    return "needs {names} complete before it starts"
 
 
 def _few(names: Sequence[str]) -> str:
