@@ -128,6 +128,10 @@ FIXTURES = {
     "softmax": Fixture("return torch.softmax(x, dim=-1)", ROWS),
     "softmax over channels": Fixture("return torch.softmax(x, dim=1)", two(tensor(2, 5, 4, 3), tensor(3, 17, 2, 2))),
     "log softmax": Fixture("return F.log_softmax(x, dim=0)", ROWS),
+    "softmax of columns": Fixture("return torch.softmax(x, 0)", two(tensor(70, 37), tensor(130, 65))),
+    "columns of several types": Fixture(
+        "return x.sum(0), x.amax(0), (x * 9).long().sum(0)", two(tensor(70, 37), tensor(130, 65))
+    ),
     "long rows": Fixture(
         "return torch.softmax(x.masked_fill(x > 1.5, float('-inf')), 1), F.log_softmax(x * 2, 1)",
         two(tensor(3, 2100), tensor(2, 1500)),

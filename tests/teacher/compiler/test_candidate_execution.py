@@ -31,6 +31,8 @@ QUICK = {
     "long rows": 3,
     "sizes of values": 0,
     "logits": 0,
+    "softmax of columns": 3,
+    "columns of several types": 0,
     "wide layer norm": 0,
     "long layer norm": 3,
     "norms of two widths": 3,

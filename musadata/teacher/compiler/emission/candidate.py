@@ -35,7 +35,13 @@ TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="u
 _UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read_text(encoding="utf-8").split())
 _CUDA_HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h", "wmma::": "mma.h"}
 _LAUNCHING = _TEMPLATES.joinpath("launching.txt").read_text(encoding="utf-8")
-_STANDARD_HEADERS = {"std::min": "algorithm", "INT64_M": "cstdint", "INFINITY": "cmath", "SCHAR_M": "climits"}
+_STANDARD_HEADERS = {
+    "std::min": "algorithm",
+    "INT64_M": "cstdint",
+    "INFINITY": "cmath",
+    "SCHAR_M": "climits",
+    "INT_M": "climits",
+}
 
 
 @dataclass(frozen=True)

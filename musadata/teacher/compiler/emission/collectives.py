@@ -27,8 +27,10 @@ def _helper(template: str, kind: str, dtype: str) -> str:
         T=C_TYPES[dtype],
         warp=helper_name("warp", kind),
         block=helper_name("block", kind),
+        column=helper_name("column", kind),
         identity=identity(kind, dtype),
         shuffle=update(kind, dtype, "value", "__shfl_xor_sync(0xffffffff, value, offset)"),
+        joined=update(kind, dtype, "value", "partial[y][threadIdx.x]"),
         join=update(kind, dtype, "partial[threadIdx.x]", "partial[threadIdx.x + stride]"),
     )
     return f"{text}\n"

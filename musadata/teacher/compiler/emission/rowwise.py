@@ -46,8 +46,8 @@ def emit_thread(
     kernel: Kernel, size_names: Sequence[str], points: int, *, stride: bool = False, online: bool = False
 ) -> EmittedKernel:
     """One thread per point; with `stride`, a bounded grid of threads that stride over the points."""
-    block, point = _new_block(kernel, size_names), point_name(kernel)
-    block.write_thread_loop(point, stride, lambda: _work(kernel, block, Team(online=online), point))
+    block, point = new_block(kernel, size_names), point_name(kernel)
+    block.write_thread_loop(point, stride, lambda: work(kernel, block, Team(online=online), point))
     setup = linear_setup(block, kernel.axes, min(128, threads_for(points)), stride=stride)
     schedule = "one thread per output, grid-stride loop" if stride else "one thread per output"
     return finish(kernel, schedule, block, setup, size_names, counts=("total",))
@@ -55,7 +55,7 @@ def emit_thread(
 
 def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online: bool, held: int = 0) -> EmittedKernel:
     """One warp per point, partial results combined by shuffles; a lane holds `held` elements of a row in registers."""
-    block, point = _new_block(kernel, size_names), point_name(kernel)
+    block, point = new_block(kernel, size_names), point_name(kernel)
     row = held_row(kernel, "lane", WARP, held) if held else None
     team = Team("lane", str(WARP), "lane == 0", "warp", online=online, row=row)
     warps = 4 if points >= 4 else 1
@@ -65,7 +65,7 @@ def emit_warp(kernel: Kernel, size_names: Sequence[str], points: int, *, online:
         block.write(f"const {INDEX} {point} = blockIdx.x * (blockDim.x / {WARP}) + threadIdx.x / {WARP};")
     block.write(f"const int lane = threadIdx.x % {WARP};")
     block.write(f"if ({point} >= total) return;  // the whole warp leaves")
-    _work(kernel, block, team, point)
+    work(kernel, block, team, point)
     blocks = f"(total + {warps} - 1) / {warps}" if warps > 1 else "total"
     setup = linear_setup(block, kernel.axes, warps * WARP, blocks)
     schedule, functions = "one warp per output, shuffle reduction", helpers(kernel, "warp")
@@ -80,7 +80,7 @@ def emit_block(
     """One block per point, partial results combined in shared memory, or by shuffles and then in shared memory; a
     thread holds `held` elements of a row in registers."""
     row = held_row(kernel, "threadIdx.x", threads, held) if held else None
-    block, point = _new_block(kernel, size_names), point_name(kernel)
+    block, point = new_block(kernel, size_names), point_name(kernel)
     memory = threads // WARP if shuffle else threads
     team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online, row)
     for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
@@ -88,7 +88,7 @@ def emit_block(
         block.write(f"__shared__ {C_TYPES[dtype]} {name}[{memory}];")
     if kernel.axes:
         block.write(f"const {INDEX} {point} = blockIdx.x;")
-    _work(kernel, block, team, point)
+    work(kernel, block, team, point)
     setup = (f"const int blocks = {count_text(block, kernel.axes)};", f"const int threads = {threads};")
     schedule = "one block per output, " + ("warp shuffles and shared memory" if shuffle else "shared-memory reduction")
     functions = helpers(kernel, "warp", "shuffle") if shuffle else helpers(kernel, "tree")
@@ -106,10 +106,10 @@ def can_share(kernel: Kernel) -> bool:
     return all(r.kind in COLLECTIVE and r.dtype in ("float32", "float64", "int64", "int32") for r in kernel.reductions)
 
 
-def _new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
+def new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
     inner = [axis.name for stage in kernel.stages for axis in stage.axes]
     registers = [stage.local for stage in kernel.reductions]
-    return Block([*names_in(kernel, size_names), *inner, *registers, "total", "lane", "k", "step"])
+    return Block([*names_in(kernel, size_names), *inner, *registers, "total", "lane", "member", "k", "step"])
 
 
 def point_name(kernel: Kernel) -> str:
@@ -119,7 +119,7 @@ def point_name(kernel: Kernel) -> str:
     return "output" if all(not store.axes for store in kernel.stores) else "point"
 
 
-def _work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
+def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
     """All stages at one point."""
     if len(kernel.axes) > 1:
         decode(block, point, kernel.axes, used_axes(kernel))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.emission import (
     attention,
+    columns,
     pointwise,
     register_tiled,
     rowwise,
@@ -198,6 +199,8 @@ def _points(
     if points not in ("thread", "stride") and total * team > BUSY and inner <= longest:
         points = "thread" if points == "shared" else "stride"
     online = inner > ONLINE
+    if points in ("warp", "shared", "shuffle") and total >= rowwise.WARP and columns.are_columns(kernel):
+        return columns.emit_columns(kernel, size_names, _members(inner, total), online=online)
     if points == "warp":
         return rowwise.emit_warp(kernel, size_names, total, online=online)
     if points in ("shared", "shuffle"):
@@ -222,6 +225,13 @@ def _held(kernel: Kernel, points: str, size_names: Sequence[str], total: int, in
         fitting = 512
     online = inner > fitting * count
     return rowwise.emit_block(kernel, size_names, fitting, shuffle=points == "shuffle", online=online, held=count)
+
+
+def _members(inner: int, total: int) -> int:
+    """Threads that share a column: more where columns are few and long."""
+    blocks = -(-total // rowwise.WARP)
+    wanted = 32 if blocks < TWO_BLOCKS and inner >= MEDIUM_ROW else 8
+    return min(wanted, max(2, 1 << (inner - 1).bit_length() - 1))
 
 
 def _threads(inner: int, blocks: int) -> int:

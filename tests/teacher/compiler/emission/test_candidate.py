@@ -248,6 +248,15 @@ def test_mean_and_squares_of_a_long_row_are_found_in_one_pass(graph_of):
     assert source.count(" load_row<") == 2 and source.count("own_squares += ") == 1
 
 
+@pytest.mark.parametrize("plan", [PLANS[0], PLANS[2], PLANS[3]])
+def test_columns_are_read_side_by_side(plan, graph_of):
+    for emitted in build_candidate(graph_of("softmax of columns"), plan, {"rows": 4096, "cols": 96}).kernels:
+        assert "neighbouring columns" in emitted.schedule
+        assert "x[row * cols + col]" in emitted.source and "= member; row < rows; row += 32" in emitted.source
+    for emitted in build_candidate(graph_of("softmax of columns"), plan, {"rows": 4096, "cols": 8}).kernels:
+        assert emitted.schedule.startswith("one block per")  # too few to fill a warp
+
+
 def test_a_function_of_a_whole_row_is_computed_once_and_not_for_each_element(graph_of):
     for name in ("log softmax", "long rows"):
         for emitted in build_candidate(graph_of(name), PLANS[0]).kernels:
