@@ -68,4 +68,4 @@ def _all_of(candidates: CandidateSet) -> list[Candidate]:
         if one is found[0]:
             break
         found.append(one)
-    return sorted(found, key=lambda one: (one.plan.tile != "registers", not one.plan.tile))
+    return sorted(found, key=lambda one: (not one.plan.in_registers, not one.plan.tile))

@@ -119,11 +119,22 @@ def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
     assert verdict.accepted, verdict.feedback
 
 
-@pytest.mark.parametrize(("name", "size"), [("half product", 96), ("half product", 4096), ("bfloat16 batches", 96)])
-def test_products_of_half_types_on_tensor_cores_are_accepted(name, size, graph_of, verifier):
+@pytest.mark.parametrize(
+    ("name", "size", "plan", "schedule"),
+    [
+        ("half product", 96, 0, "tensor core tiles"),
+        ("half product", 4096, 0, "tensor core tiles"),
+        ("bfloat16 batches", 96, 0, "tensor core tiles"),
+        ("half product", 4096, 3, "wide tensor core tiles"),
+        ("bfloat16 batches", 4096, 3, "wide tensor core tiles"),
+        ("matrix product", 96, 3, "wide register tiles"),
+        ("matrix product", 4096, 3, "wide register tiles"),
+    ],
+)
+def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, schedule, graph_of, verifier):
     graph = graph_of(name)
-    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), size))
-    assert candidate.schedule == "1 kernel: tensor core tiles"
+    candidate = build_candidate(graph, PLANS[plan], dict.fromkeys((origin.name for origin in graph.sizes), size))
+    assert candidate.schedule == f"1 kernel: {schedule}"
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

@@ -33,7 +33,12 @@ _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
 # Operators that say little about what a candidate does.
 _UNNAMED_OPERATORS = frozenset(_TEMPLATES.joinpath("unnamed_operators.txt").read_text(encoding="utf-8").split())
-_CUDA_HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h", "wmma::": "mma.h"}
+_CUDA_HEADERS = {
+    "__half": "cuda_fp16.h",
+    "__nv_bfloat16": "cuda_bf16.h",
+    "wmma::": "mma.h",
+    "__pipeline_": "cuda_pipeline.h",
+}
 _LAUNCHING = _TEMPLATES.joinpath("launching.txt").read_text(encoding="utf-8")
 _STANDARD_HEADERS = {
     "std::min": "algorithm",

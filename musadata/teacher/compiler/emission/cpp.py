@@ -40,6 +40,7 @@ LOADS: dict[str, tuple[str, str]] = {
     "bfloat16": ("load_eight", _DEVICE["load_eight"].format(T="__nv_bfloat16", zero="__float2bfloat16") + "\n"),
 }
 HELD_ROWS: dict[str, str] = {"load_four": _DEVICE["load_four"], **_DEVICE["held_rows"]}
+COPY_EIGHT: str = _DEVICE["copy_eight"] + "\n"
 _WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
 C_TYPES: dict[str, str] = _WRITTEN["types"]
 _INFIX: dict[str, tuple[str, int]] = _WRITTEN["infix"]

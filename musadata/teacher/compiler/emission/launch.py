@@ -1,6 +1,7 @@
 """What an emitted kernel is: its source, and how the host launches it."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,11 +58,14 @@ def finish(
     counts: Sequence[str] = (),
     helpers: str = "",
     bounds: int = 0,
+    aligned: str = "",
+    shared: str = "",
 ) -> EmittedKernel:
     """Put the `__global__` function around a body and write its launch.
 
     `setup` are host statements that define `blocks`, `threads` and the `counts`, which the kernel takes as arguments.
-    With `bounds`, the compiler is told that no block has more threads.
+    With `bounds`, the compiler is told that no block has more threads. With `aligned`, a condition on the host, the
+    kernel is a template of whether it holds. With `shared`, its bytes, shared memory is allocated at the launch.
     """
     body = "\n".join(block.lines)
     sizes = [name for name in mentioned(size_names, body) if name not in counts]
@@ -73,13 +77,34 @@ def finish(
     ]
     arguments = [*map(_pointer, (*inputs, *kernel.outputs)), *counts, *sizes]
     limit = f"__launch_bounds__({bounds}) " if bounds else ""
+    template = "template <bool aligned>\n" if aligned else ""
     head = f"__global__ void {limit}{kernel.name}("
-    source = f"{head}{_wrapped(parameters, head)}) {{\n{body}\n}}\n"
-    call = f"{kernel.name}<<<blocks, threads, 0, stream>>>("
-    call_lines = f"{call}{_wrapped(arguments, call, 4)});".splitlines()
-    lines = (*setup, *call_lines, "C10_CUDA_KERNEL_LAUNCH_CHECK();")
+    source = f"{template}{head}{_wrapped(parameters, head)}) {{\n{body}\n}}\n"
+    check = "C10_CUDA_KERNEL_LAUNCH_CHECK();"
+    setup = [*setup, *([f"const int shared_bytes = {shared};"] if shared else [])]
+    if aligned:
+        yes, no = (_call(f"{kernel.name}<{value}>", arguments, shared) for value in ("true", "false"))
+        lines = (
+            *setup,
+            *textwrap.wrap(f"if ({aligned}) {{", 104, subsequent_indent=" " * 8, break_long_words=False),
+            *(f"    {line}" for line in yes),
+            "} else {",
+            *(f"    {line}" for line in no),
+            "}",
+            check,
+        )
+    else:
+        lines = (*setup, *_call(kernel.name, arguments, shared), check)
     used = frozenset(mentioned(size_names, "\n".join(lines)))
     return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used)
+
+
+def _call(name: str, arguments: Sequence[str], shared: str) -> list[str]:
+    """The lines of a launch. More shared memory than 48 KB must be asked for."""
+    attribute = f"{name}, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes"
+    asked = [f"C10_CUDA_CHECK(cudaFuncSetAttribute({attribute}));"] if shared else []
+    call = f"{name}<<<blocks, threads, {'shared_bytes' if shared else '0'}, stream>>>("
+    return [*asked, *f"{call}{_wrapped(arguments, call, 4)});".splitlines()]
 
 
 def mentioned(names: Sequence[str], text: str) -> list[str]:

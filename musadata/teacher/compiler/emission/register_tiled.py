@@ -15,6 +15,8 @@ from musadata.teacher.compiler.emission.statements import INDEX, Block
 from musadata.teacher.compiler.emission.tile_operands import (
     Operand,
     Tile,
+    alignment,
+    count_blocks,
     flat,
     flat_name,
     load_functions,
@@ -45,15 +47,24 @@ class RegisterTile(Tile):
 
 
 LARGE, MEDIUM = RegisterTile(128, 128, 16, 8, 8), RegisterTile(64, 64, 16, 8, 4)
-SHAPES = (LARGE, RegisterTile(64, 128, 8, 8, 8), RegisterTile(128, 64, 8, 8, 8), MEDIUM)  # larger ones load less
+SHAPES = (LARGE, MEDIUM)
+# Fewer threads with more sums each read less from shared memory, but fewer of them wait.
+WIDE_SHAPES = (
+    RegisterTile(128, 128, 16, 16, 8),
+    RegisterTile(64, 128, 16, 8, 8),
+    RegisterTile(128, 64, 16, 8, 8),
+    MEDIUM,
+)
 # The same where some operand is moved element by element, which takes more registers.
-_ELEMENTWISE = {LARGE: replace(LARGE, depth=8)}
+_ELEMENTWISE = {LARGE: replace(LARGE, depth=8), WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8)}
+_FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
 
 
 def emit_register_tiled(
-    kernel: Kernel, size_names: Sequence[str], tile: RegisterTile, rows_hint: int, cols_hint: int
+    kernel: Kernel, size_names: Sequence[str], tile: RegisterTile, hints: tuple[int, int, int]
 ) -> EmittedKernel:
-    """A block per tile of the output; each thread keeps a rectangle of sums in registers."""
+    """A block per tile of the output; each thread keeps a rectangle of sums in registers. `hints`: how many products,
+    rows and columns there are."""
     stage = kernel.reductions[0]
     parts = partition(kernel)
     assert parts is not None
@@ -65,10 +76,13 @@ def emit_register_tiled(
         read_operand(block, stage, "right", cols, "float32"),
     )
     if any(operand.base is None for operand in operands):
-        tile = _ELEMENTWISE.get(tile, tile)
-    _write_positions(block, tile, operands, *longest_first(rows_hint, cols_hint))
+        few = count_blocks(tile, *hints) < _FEW_BLOCKS
+        tile = replace(MEDIUM, thread_rows=4) if tile == MEDIUM and few else _ELEMENTWISE.get(tile, tile)
+    _write_positions(block, tile, operands, *longest_first(*hints[1:]))
     write_places(block, tile, operands)
     write_batch(block, batch)
+    if any(operand.base is not None for operand in operands):
+        block.write(f"const bool aligned = {alignment(block, operands)};")
     block.write(f"float sums[{tile.thread_rows}][{tile.thread_cols}] = {{}};")
     block.write()
     write_slices(
@@ -76,9 +90,16 @@ def emit_register_tiled(
     )
     block.write()
     _write_results(block, kernel, stage, tile, rows, cols)
-    setup = write_grid(block, tile, operands, batch, swapped=rows_hint > cols_hint)
-    helpers = load_functions(operands)
-    return finish(kernel, "register tiles", block, setup, size_names, helpers=helpers, bounds=tile.threads)
+    setup = write_grid(block, tile, operands, batch, swapped=hints[1] > hints[2])
+    return finish(
+        kernel,
+        "wide register tiles" if tile.thread_rows > LARGE.thread_rows else "register tiles",
+        block,
+        setup,
+        size_names,
+        helpers=load_functions(operands),
+        bounds=tile.threads,
+    )
 
 
 def _write_positions(

@@ -41,20 +41,28 @@ class Plan:
         name: for people.
         elements: schedule of pointwise kernels: naive, stride, vector or rows.
         points: schedule of kernels with inner loops: thread, stride, warp, shared or shuffle.
-        tile: for contractions, tiles in `shared` memory or also in `registers`; "" for none.
+        tile: for contractions, tiles in `shared` memory, with sums in `registers`, or `wide` ones with more of them; ""
+            for none.
+        templates: kernels may be templates, which those that share their code cannot be.
     """
 
     name: str
     elements: str
     points: str
     tile: str
+    templates: bool = True
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether the sums of large products stay in registers."""
+        return self.tile in ("registers", "wide")
 
 
 PLANS = (
     Plan("block reductions in shared memory", "naive", "shared", "registers"),
     Plan("one thread per output", "rows", "thread", ""),
     Plan("warp shuffles", "stride", "warp", "shared"),
-    Plan("vectorised", "vector", "shuffle", "registers"),
+    Plan("vectorised", "vector", "shuffle", "wide"),
     Plan("grid-stride loops", "stride", "stride", ""),
 )
 
@@ -87,6 +95,7 @@ def schedule_alike(
     kernels: Sequence[Kernel], plan: Plan, size_names: Sequence[str], hints: dict[str, int]
 ) -> tuple[EmittedKernel, ...]:
     """Emit kernels so that those of one structure get the same schedule, that of the largest, and can share code."""
+    plan = replace(plan, templates=False)
     groups: dict[tuple[str, ...], list[Kernel]] = {}
     for kernel in kernels:
         plain = schedule(kernel, plan, size_names, hints) if kernel.attends else _plainly(_spread(kernel), size_names)
@@ -143,12 +152,15 @@ def _tile(
     side = min(rows, cols)
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
-    if plan.tile == "registers" and tensor_core_tiled.half_type(kernel) and side >= tensor_core_tiled.SMALLEST.rows:
-        fragments = choose_tile(tensor_core_tiled.SHAPES, batch, rows, cols)
-        return tensor_core_tiled.emit_tensor_core_tiled(kernel, size_names, fragments, rows, cols)
-    if plan.tile == "registers" and stage.dtype == "float32" and side >= register_tiled.MEDIUM.rows:
-        registers = choose_tile(register_tiled.SHAPES, batch, rows, cols)
-        return register_tiled.emit_register_tiled(kernel, size_names, registers, rows, cols)
+    wide = plan.tile == "wide"
+    on_tensor_cores = plan.in_registers and plan.templates and tensor_core_tiled.half_type(kernel)
+    if on_tensor_cores and side >= tensor_core_tiled.SMALLEST.rows:
+        shapes = tensor_core_tiled.WIDE_SHAPES if wide else tensor_core_tiled.SHAPES
+        fragments = choose_tile(shapes, batch, rows, cols)
+        return tensor_core_tiled.emit_tensor_core_tiled(kernel, size_names, fragments, (batch, rows, cols))
+    if plan.in_registers and stage.dtype == "float32" and side >= register_tiled.MEDIUM.rows:
+        registers = choose_tile(register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES, batch, rows, cols)
+        return register_tiled.emit_register_tiled(kernel, size_names, registers, (batch, rows, cols))
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 
 

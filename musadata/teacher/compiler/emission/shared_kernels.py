@@ -95,7 +95,7 @@ def share_kernels(
     groups: dict[tuple[str, ...], list[int]] = {}
     texts = [_read(emitted, frozenset(sizes)) for emitted in kernels]
     for place, text in enumerate(texts):
-        if text.emitted.kernel.inputs:
+        if text.emitted.kernel.inputs and "template <bool aligned>" not in text.emitted.source:
             groups.setdefault(text.signature, []).append(place)
     named = originals or [emitted.kernel for emitted in kernels]
     taken = {buffer.name for kernel in named for buffer in kernel_buffers(kernel)} | {*sizes}

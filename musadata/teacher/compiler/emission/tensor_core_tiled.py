@@ -13,17 +13,19 @@ from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text,
 from musadata.teacher.compiler.emission.pointwise import names_in
 from musadata.teacher.compiler.emission.statements import INDEX, Block
 from musadata.teacher.compiler.emission.tile_operands import (
+    STAGES,
     Operand,
     Tile,
+    alignment,
     flat,
     flat_name,
     load_functions,
     own_names,
     read_operand,
     write_grid,
+    write_pipeline,
     write_places,
     write_results,
-    write_slices,
 )
 from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch
 from musadata.teacher.compiler.ir.index_formulas import Variable
@@ -31,7 +33,8 @@ from musadata.teacher.compiler.ir.scalar import Choose, Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 
 _SIDE = 16  # of a fragment
-_PADDING, _RESULT_PADDING = 8, 4  # elements at the end of a tile's line, so that 16-byte reads reach different banks
+_PADDING = 8  # elements at the end of a tile's line, so that 16-byte reads reach different banks
+_LENGTH = _SIDE + 4  # of a line of results, for the same reason
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ class FragmentTile(Tile):
 
 
 SHAPES = (FragmentTile(128, 128, 32, 64, 64), FragmentTile(64, 64, 32, 32, 32))
+WIDE_SHAPES = (FragmentTile(128, 256, 32, 64, 64), *SHAPES)  # loads less, but a multiprocessor has room for one block
 SMALLEST = SHAPES[-1]
+_NAMES = ("warp", "warp_row", "warp_col", "results", "at", "tiles")
 
 
 def half_type(kernel: Kernel) -> str:
@@ -71,17 +76,19 @@ def _memory_type(value: Scalar) -> str:
 
 
 def emit_tensor_core_tiled(
-    kernel: Kernel, size_names: Sequence[str], tile: FragmentTile, rows_hint: int, cols_hint: int
+    kernel: Kernel, size_names: Sequence[str], tile: FragmentTile, hints: tuple[int, int, int]
 ) -> EmittedKernel:
-    """A block per tile of the output; each warp keeps a rectangle of sums in fragments."""
+    """A block per tile of the output; each warp keeps a rectangle of sums in fragments. `hints`: how many products,
+    rows and columns there are."""
     stage, dtype = kernel.reductions[0], half_type(kernel)
     parts = partition(kernel)
     assert parts is not None
     batch, rows, cols = parts
-    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), "warp", "warp_row", "warp_col", "results", "at"]
-    block = Block([*names_in(kernel, size_names), *own, stage.local])
+    own = [*own_names(kernel.axes), *(v.name for v in stage.axes), *_NAMES, stage.local]
+    block = Block([*names_in(kernel, size_names), *own])
     operands = (read_operand(block, stage, "left", rows, dtype), read_operand(block, stage, "right", cols, dtype))
-    _write_positions(block, tile, operands, *longest_first(rows_hint, cols_hint))
+    shared = _write_tiles(block, tile, operands)
+    _write_positions(block, tile, *longest_first(*hints[1:]))
     write_places(block, tile, operands)
     write_batch(block, batch)
     down, across = tile.fragments
@@ -89,31 +96,46 @@ def emit_tensor_core_tiled(
     with _fragment_loops(block, tile):
         block.write("wmma::fill_fragment(sums[i][j], 0.0f);")
     block.write()
-    write_slices(
-        block,
-        tile,
-        operands,
-        stage,
-        lambda: _multiply(block, tile, operands),
-        lambda operand: _put_away(block, tile, operand),
+    write_pipeline(
+        block, tile, operands, stage, lambda: _multiply(block, tile, operands), lambda *at: _place(tile, *at)
     )
+    kind = f"(*)[{_SIDE}][{_LENGTH}]"
+    block.write(f"float (*results)[{_SIDE}][{_LENGTH}] = reinterpret_cast<float {kind}>(tiles);")
     block.write()
     _write_results(block, kernel, stage, tile, rows, cols)
-    setup = write_grid(block, tile, operands, batch, swapped=rows_hint > cols_hint)
-    helpers = "using namespace nvcuda;\n\n" + load_functions(operands)
-    return finish(kernel, "tensor core tiles", block, setup, size_names, helpers=helpers, bounds=tile.threads)
+    return finish(
+        kernel,
+        "wide tensor core tiles" if tile == WIDE_SHAPES[0] else "tensor core tiles",
+        block,
+        write_grid(block, tile, operands, batch, swapped=hints[1] > hints[2]),
+        size_names,
+        helpers="using namespace nvcuda;\n\n" + load_functions(operands, copied=True),
+        bounds=tile.threads,
+        aligned=alignment(block, operands, host=True),
+        shared=shared,
+    )
 
 
-def _write_positions(
-    block: Block, tile: FragmentTile, operands: Sequence[Operand], row_block: str, col_block: str
-) -> None:
-    for operand in operands:
-        lines, length = operand.extent(tile), tile.depth
-        lines, length = (lines, length) if operand.along_depth else (length, lines)
-        size = f"[2][{lines}][{length + _PADDING}]"
-        block.write(f"__shared__ __align__(16) {C_TYPES[operand.dtype]} {operand.side}_tile{size};")
-    warps = tile.threads // 32
-    block.write(f"__shared__ __align__(16) float results[{warps}][{_SIDE}][{_SIDE + _RESULT_PADDING}];")
+def _write_tiles(block: Block, tile: FragmentTile, operands: Sequence[Operand]) -> str:
+    """Shared memory, and its bytes."""
+    kind = C_TYPES[operands[0].dtype]
+    layouts = [_layout(tile, operand) for operand in operands]
+    block.write(f"extern __shared__ __align__(16) {kind} tiles[];  // {STAGES} slices of both operands")
+    sizes = [f"{STAGES} * {lines} * {length}" for lines, length in layouts]
+    for operand, (lines, length), start in zip(operands, layouts, ("tiles", f"tiles + {sizes[0]}"), strict=True):
+        pointer = f"(*)[{lines}][{length}]"
+        place = f"reinterpret_cast<{kind} {pointer}>({start})"
+        block.write(f"{kind} (*{operand.side}_tile)[{lines}][{length}] = {place};")
+    return f"({' + '.join(sizes)}) * sizeof({kind})"
+
+
+def _layout(tile: FragmentTile, operand: Operand) -> tuple[int, int]:
+    """Lines of an operand's tile, and their length with padding: as neighbours lie in memory."""
+    extent = operand.extent(tile)
+    return (extent, tile.depth + _PADDING) if operand.along_depth else (tile.depth, extent + _PADDING)
+
+
+def _write_positions(block: Block, tile: FragmentTile, row_block: str, col_block: str) -> None:
     block.write(f"const {INDEX} first_row = {row_block} * {tile.rows};")
     block.write(f"const {INDEX} first_col = {col_block} * {tile.cols};")
     across = tile.cols // tile.warp_cols
@@ -122,11 +144,11 @@ def _write_positions(
     block.write(f"const {INDEX} warp_col = warp % {across} * {tile.warp_cols};")
 
 
-def _put_away(block: Block, tile: FragmentTile, operand: Operand) -> None:
+def _place(tile: FragmentTile, operand: Operand, slice_number: str) -> str:
+    """A thread's element i of a slice in shared memory."""
     k, line = operand.place(tile)
     place = f"[{line}][{k}]" if operand.along_depth else f"[{k}][{line}]"
-    at, source = f"{operand.side}_tile[current ^ 1]{place}", f"{operand.side}_next[i]"
-    block.write(f"*reinterpret_cast<uint4*>(&{at}) = {source};" if operand.group > 1 else f"{at} = {source};")
+    return f"{operand.side}_tile[{slice_number}]{place}"
 
 
 @contextmanager
@@ -151,7 +173,7 @@ def _multiply(block: Block, tile: FragmentTile, operands: Sequence[Operand]) -> 
             block.write(f"wmma::fragment<{element}> {operand.side}[{count}];")
             first = f"warp_{line} + {counter} * {_SIDE}"
             place = f"[{first}][k]" if operand.along_depth else f"[k][{first}]"
-            length = (tile.depth if operand.along_depth else operand.extent(tile)) + _PADDING
+            length = _layout(tile, operand)[1]
             source = f"&{operand.side}_tile[current]{place}"
             block.write("#pragma unroll")
             with block.scope(f"for (int {counter} = 0; {counter} < {count}; ++{counter})"):
@@ -171,7 +193,7 @@ def _write_results(
     """Each warp passes its sums through shared memory, a fragment at a time; its threads then have known places."""
     row, col = flat_name("left", rows), flat_name("right", cols)
     with _fragment_loops(block, tile):
-        target = f"&results[warp][0][0], sums[i][j], {_SIDE + _RESULT_PADDING}, wmma::mem_row_major"
+        target = f"&results[warp][0][0], sums[i][j], {_LENGTH}, wmma::mem_row_major"
         block.write(f"wmma::store_matrix_sync({target});")
         block.write("__syncwarp();")
         with block.scope(f"for (int at = threadIdx.x % 32; at < {_SIDE * _SIDE}; at += 32)"):

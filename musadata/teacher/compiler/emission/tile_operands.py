@@ -4,12 +4,13 @@ While one slice of the operands is multiplied, the next is on its way from globa
 holds both, so that one barrier for each slice is enough.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES, LOADS
+from musadata.teacher.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS
 from musadata.teacher.compiler.emission.launch import count_text
 from musadata.teacher.compiler.emission.pointwise import stored, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block
@@ -28,6 +29,7 @@ from musadata.teacher.compiler.ir.scalar import Load, Local, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Store
 from musadata.teacher.compiler.lowering.layout import flatten
 
+STAGES = 3  # slices that shared memory holds where copies are asynchronous
 _LONG = 8  # elements side by side: a sector of memory
 _BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 _MOST_IDLE = 1.25  # the work of a shape's tiles, beyond that of the shape that fits best
@@ -50,12 +52,17 @@ class Tile:
 AnyTile = TypeVar("AnyTile", bound=Tile)
 
 
+def count_blocks(tile: Tile, batch: int, rows: int, cols: int) -> int:
+    """How many tiles cover so many results."""
+    return batch * -(-rows // tile.rows) * -(-cols // tile.cols)
+
+
 def choose_tile(shapes: Sequence[AnyTile], batch: int, rows: int, cols: int) -> AnyTile:
     """The first shape of which there are enough, and which does not stick out of the result too far."""
-    blocks = {shape: -(-rows // shape.rows) * -(-cols // shape.cols) for shape in shapes}
+    blocks = {shape: count_blocks(shape, batch, rows, cols) for shape in shapes}
     work = {shape: blocks[shape] * shape.rows * shape.cols for shape in shapes}
     fitting = [shape for shape in shapes if work[shape] <= _MOST_IDLE * min(work.values())]
-    return next((shape for shape in fitting if batch * blocks[shape] >= _BUSY_BLOCKS), fitting[-1])
+    return next((shape for shape in fitting if blocks[shape] >= _BUSY_BLOCKS), fitting[-1])
 
 
 @dataclass(frozen=True)
@@ -178,8 +185,8 @@ def own_names(kernel_axes: Sequence[Variable]) -> list[str]:
     """Names that `read_operand` and `write_slices` use."""
     moved = [f"{side}_{what}" for side in ("left", "right") for what in ("tile", "next", "k", "row", "col")]
     moved += [f"loaded_{name}" for name in ("tile_row", "tile_col", *(v.name for v in kernel_axes))]
-    plain = ("tile_row", "tile_col", "first_row", "first_col", "k", "start", "next", "current", "i", "j")
-    return [*moved, *plain, "sums", "left", "right", "aligned"]
+    plain = "tile_row tile_col first_row first_col k start next current fetch rest filled i j sums left right aligned"
+    return [*moved, *plain.split()]
 
 
 def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, ...], dtype: str) -> Operand:
@@ -197,7 +204,7 @@ def read_operand(block: Block, stage: Reduce, side: str, axes: tuple[Variable, .
 
 
 def write_places(block: Block, tile: Tile, operands: Sequence[Operand]) -> None:
-    """Where in the tiles a thread's elements are, whether they may move in vectors, and room for them."""
+    """Where in the tiles a thread's elements are."""
     for operand in operands:
         k, width = f"{operand.side}_k", operand.width(tile)
         many = f" * {operand.group}" if operand.group > 1 else ""
@@ -206,15 +213,11 @@ def write_places(block: Block, tile: Tile, operands: Sequence[Operand]) -> None:
             continue
         inner, outer = (k, operand.line) if operand.along_depth else (operand.line, k)
         block.write(f"const {INDEX} {inner} = threadIdx.x % {width}{many}, {outer} = threadIdx.x / {width};")
-    if any(operand.group > 1 for operand in operands):
-        block.write(f"const bool aligned = {_alignment(block, operands)};")
-    for operand in operands:
-        kind = _VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
-        block.write(f"{kind} {operand.side}_next[{operand.steps(tile)}];")
 
 
-def _alignment(block: Block, operands: Sequence[Operand]) -> str:
-    """The condition under which all rows of these operands start at multiples of 16 bytes and are that long."""
+def alignment(block: Block, operands: Sequence[Operand], *, host: bool = False) -> str:
+    """The condition under which all rows of these operands start at multiples of 16 bytes and are that long; "" if none
+    moves in vectors."""
     tests: dict[str, None] = {}
     moved = [operand for operand in operands if operand.base is not None]
     for operand in moved:
@@ -224,7 +227,8 @@ def _alignment(block: Block, operands: Sequence[Operand]) -> str:
         for stride in [*strides, *([length] if length.constant is None else [])]:
             text = block.index(stride)
             tests[f"{text if stride.atom else f'({text})'} % {operand.group} == 0"] = None
-    tests |= dict.fromkeys(f"reinterpret_cast<size_t>({operand.buffer}) % 16 == 0" for operand in moved)
+    data = ".data_ptr()" if host else ""
+    tests |= dict.fromkeys(f"reinterpret_cast<size_t>({operand.buffer}{data}) % 16 == 0" for operand in moved)
     return " && ".join(tests)
 
 
@@ -238,17 +242,17 @@ def write_slices(
 ) -> None:
     """The loop over the slices: fetch the next, multiply the current one, put the next away."""
     depth = count_text(block, stage.axes)
-    fixed = [operand for operand in operands if not operand.along_depth]
-    for operand in fixed:
-        block.write(f"const {INDEX} {operand.axis} = {operand.first} + {operand.line};")
-        if len(operand.axes) > 1:
-            block.printer.positions[flat(operand.axes)] = operand.axis
-    head = len(block.lines)
-    with block.scope(f"for ({INDEX} start = -{tile.depth}, current = 1; start < {depth}; start += {tile.depth})"):
+    for operand in operands:
+        kind = _VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
+        block.write(f"{kind} {operand.side}_next[{operand.steps(tile)}];")
+    with (
+        _fixed_lines(block, operands),
+        block.scope(f"for ({INDEX} start = -{tile.depth}, current = 1; start < {depth}; start += {tile.depth})"),
+    ):
         block.write(f"const {INDEX} next = start + {tile.depth};")
         with block.scope(f"if (next < {depth})"):
             for operand in operands:
-                _fetch(block, tile, operand, depth)
+                _fetch(block, tile, operand, depth, f"{operand.side}_next[i]")
         with block.scope("if (start >= 0)"):
             multiply()
         with block.scope(f"if (next < {depth})"):
@@ -258,11 +262,57 @@ def write_slices(
                     put_away(operand)
         block.write("__syncthreads();  // the next slice is complete, and nobody reads the last one any more")
         block.write("current ^= 1;")
+
+
+def write_pipeline(
+    block: Block,
+    tile: Tile,
+    operands: Sequence[Operand],
+    stage: Reduce,
+    multiply: Callable[[], None],
+    target: Callable[[Operand, str], str],
+) -> None:
+    """The same with asynchronous copies into shared memory, which holds three slices: two are on their way while one is
+    multiplied. `target` is the place of a thread's element i in a slice."""
+    depth, last = count_text(block, stage.axes), STAGES - 1
+    with _fixed_lines(block, operands):
+        block.write(
+            f"const auto fetch = [&]({INDEX} next, {INDEX} filled) {{  // the slice at next; past the end zeros"
+        )
+        block.depth += 1
+        for operand in operands:
+            _fetch(block, tile, operand, depth, target(operand, "filled"), copied=True)
+        block.write("__pipeline_commit();")
+        block.depth -= 1
+        block.write("};")
+        block.write()
+        for ahead in range(last):
+            block.write(f"fetch({ahead * tile.depth}, {ahead});")
+        with block.scope(f"for ({INDEX} start = 0, current = 0; start < {depth}; start += {tile.depth})"):
+            block.write(f"__pipeline_wait_prior({last - 1});  // the slice at start has arrived")
+            block.write("__syncthreads();  // for all threads, and nobody reads the slice before it any more")
+            multiply()
+            block.write(f"fetch(start + {last * tile.depth}, current == 0 ? {last} : current - 1);")
+            block.write(f"current = current == {last} ? 0 : current + 1;")
+    block.write("__pipeline_wait_prior(0);  // the zeros past the end, too")
+    block.write("__syncthreads();")
+
+
+@contextmanager
+def _fixed_lines(block: Block, operands: Sequence[Operand]) -> Iterator[None]:
+    """Before the loop inside: the rows or columns that stay a thread's own in all slices."""
+    fixed = [operand for operand in operands if not operand.along_depth]
+    for operand in fixed:
+        block.write(f"const {INDEX} {operand.axis} = {operand.first} + {operand.line};")
+        if len(operand.axes) > 1:
+            block.printer.positions[flat(operand.axes)] = operand.axis
+    head = len(block.lines)
+    yield
     decode_used(block, head, *((operand.axis, operand.axes) for operand in fixed))
 
 
-def _fetch(block: Block, tile: Tile, operand: Operand, depth: str) -> None:
-    """Bring a thread's elements of the next slice into registers; outside of the operand they are 0."""
+def _fetch(block: Block, tile: Tile, operand: Operand, depth: str, target: str, *, copied: bool = False) -> None:
+    """Bring a thread's elements of the next slice to `target`; outside of the operand they are 0."""
     position = operand.inner[0].name if len(operand.inner) == 1 else "k"
     k, line = operand.place(tile)
     changing = [(position, operand.inner)]
@@ -277,13 +327,15 @@ def _fetch(block: Block, tile: Tile, operand: Operand, depth: str) -> None:
                 block.printer.positions[flat(axes)] = name
         if operand.group > 1:
             head = len(block.lines)
-            _fetch_vector(block, operand, position, depth)
+            vector = _vector(block, operand, position, depth)
+            load = LOADS[operand.dtype][0]
+            block.write(f"copy_eight(&{target}, {vector});" if copied else f"{target} = {load}({vector});")
             decode_used(block, head, *changing)
             return
-        block.write(f"{operand.side}_next[i] = {stored('0.0f', operand.dtype)};")
+        block.write(f"{target} = {stored('0.0f', operand.dtype)};")
         with block.scope(f"if ({operand.axis} < {operand.count} && {position} < {depth})"):
             head = len(block.lines)
-            block.write(f"{operand.side}_next[i] = {_element(block, operand)};")
+            block.write(f"{target} = {_element(block, operand)};")
             decode_used(block, head, *changing)
 
 
@@ -295,17 +347,18 @@ def _element(block: Block, operand: Operand) -> str:
     return stored(block.value(value), operand.dtype)
 
 
-def _fetch_vector(block: Block, operand: Operand, position: str, depth: str) -> None:
-    assert isinstance(operand.value, Load)
-    offset = block.printer.offset(operand.value.buffer, operand.value.index)
+def _vector(block: Block, operand: Operand, position: str, depth: str) -> str:
+    """The arguments of a function that loads a vector: its place, how many elements of the row are left there, which is
+    worked out first, and `aligned`."""
+    assert operand.base is not None
     inside, (end, at) = (
         (f"{operand.axis} < {operand.count}", (depth, position))
         if operand.along_depth
         else (f"{position} < {depth}", (operand.count, operand.axis))
     )
-    load = LOADS[operand.dtype][0]
-    source = f"{operand.buffer} + {offset}, {inside} ? {end} - {at} : 0, aligned"
-    block.write(f"{operand.side}_next[i] = {load}({source});")
+    base = f" + {block.index(operand.base)}" if operand.base != ZERO else ""
+    block.write(f"const {INDEX} rest = {inside} ? {end} - {at} : 0;")
+    return f"{operand.buffer}{base} + {at}, rest, aligned"
 
 
 def write_results(block: Block, kernel: Kernel, stage: Reduce) -> None:
@@ -316,9 +369,11 @@ def write_results(block: Block, kernel: Kernel, stage: Reduce) -> None:
         write_store(block, store)
 
 
-def load_functions(operands: Sequence[Operand]) -> str:
-    """The source of the functions that load vectors of these operands."""
-    return "".join(dict.fromkeys(LOADS[operand.dtype][1] for operand in operands if operand.group > 1))
+def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> str:
+    """The source of the functions that load, or copy, vectors of these operands."""
+    used = list(dict.fromkeys(operand.dtype for operand in operands if operand.group > 1))
+    copies = [COPY_EIGHT.format(T=C_TYPES[dtype]) for dtype in used] if copied else []
+    return "".join([*(LOADS[dtype][1] for dtype in used), *copies])
 
 
 def write_grid(

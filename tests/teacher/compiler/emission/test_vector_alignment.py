@@ -34,7 +34,7 @@ SIZES = {  # of each input, from rows and columns
     "matrix product": lambda rows, cols: ((rows, 8), (8, cols)),
     "softmax": lambda rows, cols: ((rows, cols),),
 }
-VECTORS = [plan for plan in PLANS if plan.elements == "vector" or plan.tile == "registers"]
+VECTORS = [plan for plan in PLANS if plan.elements == "vector" or plan.in_registers]
 
 
 @pytest.mark.parametrize("name", SIZES)
