@@ -18,6 +18,7 @@ MAX_ELEMENTS = 1 << 16  # inputs and outputs together
 MAX_PARAMETERS = 1 << 20
 MIN_ELEMENTS = 1 << 10
 MAX_OPERATIONS = 4_000_000  # multiply-adds
+MIN_SIDE = 6  # of an image that is shrunk: of a smaller one a convolution sees little but its padding
 POSITIVE_NAMES = re.compile(r"target|label|prob|var|mask|weight|std|sigma|rate|scale")
 FACTORS = re.compile(r"scale|factor|stride|^(up|down|r|s)$")
 RESAMPLING = re.compile(r"PixelShuffle|PixelUnshuffle|pixel_shuffle|pixel_unshuffle|Upsample|interpolate")
@@ -204,6 +205,15 @@ def _limit(runner: AttemptRunner, attempt: Attempt, unit: int) -> Attempt:
     return attempt
 
 
+def _side_slots(attempt: Attempt) -> set[int]:
+    """Slots of `values()` that are sides of images and volumes."""
+    place, found = attempt.init_count(), set()
+    for draw in attempt.draws:
+        found |= {place + dim for dim in range(2, len(draw.shape)) if len(draw.shape) > 3}
+        place += len(draw.shape) + (draw.kind == "randint")
+    return found
+
+
 def _is_expensive(runner: AttemptRunner, attempt: Attempt) -> bool:
     result = runner.attempt(attempt)
     if result.elements > MAX_ELEMENTS or result.parameters > MAX_PARAMETERS:
@@ -213,7 +223,7 @@ def _is_expensive(runner: AttemptRunner, attempt: Attempt) -> bool:
 
 def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -> Attempt | None:
     values, first_input = attempt.values(), attempt.init_count()
-    bounds = attempt.bound_slots()
+    bounds, sides = attempt.bound_slots(), _side_slots(attempt)
     groups: dict[int, list[int]] = {}
     for slot, value in enumerate(values):
         if slot not in bounds and (value > 4 or slot >= first_input):
@@ -224,7 +234,7 @@ def _scaled(runner: AttemptRunner, attempt: Attempt, unit: int, *, grow: bool) -
         size = old * 2 + 1 if grow else math.ceil(old * 0.6)
         even = size + size % 2
         for new in dict.fromkeys([size, even, even + even % 4, old * 2 if grow else old // 2]):
-            if unit > 1 and old % unit == 0 and new % unit:
+            if (unit > 1 and old % unit == 0 and new % unit) or (sides.intersection(groups[old]) and new < MIN_SIDE):
                 continue
             if new < 1 or new == old or (new in values and new > 4) or (grow and new > 4096):
                 continue

@@ -508,3 +508,12 @@ def test_a_factor_that_leaves_a_layer_nothing_to_do_is_raised():
     found = search(body)
     assert int(found["init"][0]) > 1
     assert run(body, found).dim() > 2
+
+
+def test_a_costly_module_keeps_images_larger_than_its_kernels():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(192, 512, 5, padding=2)\n\n"
+        "    def forward(self, x):\n        return self.conv(x)\n"
+    )
+    assert min(run(body, search(body)).shape[2:]) >= 6
