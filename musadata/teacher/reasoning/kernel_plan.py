@@ -177,6 +177,11 @@ def is_light(call: Call) -> bool:
     return call.kind in _LIGHT
 
 
+def is_view(packet: str) -> bool:
+    """Whether an operator only shows elements in another shape or order."""
+    return _KIND_OF.get(packet) is CallKind.VIEW
+
+
 def _is_pointwise(operator: str) -> bool:
     """Whether torch tags the operator as pointwise, or our table has a formula for one element."""
     packet, overload = operator.split(".")[1:3]

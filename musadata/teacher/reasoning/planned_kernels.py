@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.ir.scalar import Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
-from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, Stage, is_light
+from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, Stage, is_light, is_view
 
 # Names of one operator: what is traced on a CPU is not always what a graph is made of.
 _SAME: dict[str, str] = {name: names.split()[0] for names in KNOWLEDGE["same"] for name in names.split()}
@@ -70,16 +69,39 @@ def _handed_on(kernel: Kernel, later: Sequence[Kernel], nodes: frozenset[str]) -
 def nodes_of_calls(calls: Sequence[Call], candidate: Candidate) -> list[frozenset[str]]:
     """The graph's nodes of each call, both in the order of dispatch. A call that the graph has taken apart has the
     nodes between those of the calls around it."""
-    nodes = candidate.graph.nodes
-    packets, operators = [_plain(call.packet) for call in calls], [_plain(node.op.split(".")[0]) for node in nodes]
+    working = [number for number, call in enumerate(calls) if call.kind is not CallKind.VIEW]
+    nodes = [(node.name, _plain(node.op.split(".")[0])) for node in candidate.graph.nodes]
+    nodes = [(name, operator) for name, operator in nodes if not is_view(operator)]
     found: list[set[str]] = [set() for _ in calls]
-    matcher = SequenceMatcher(None, packets, operators, autojunk=False)
-    for kind, first, last, start, end in matcher.get_opcodes():
-        if kind in ("equal", "replace"):
-            for place in range(start, end):
-                ahead = (place - start) * (last - first) // (end - start)
-                found[first + ahead].add(nodes[place].name)
+    pairs = _common([_plain(calls[number].packet) for number in working], [operator for _, operator in nodes])
+    last, end = 0, 0
+    for call, node in [*pairs, (len(working), len(nodes))]:
+        for place in range(end, node) if call > last else ():  # what differs between two that agree
+            ahead = (place - end) * (call - last) // (node - end)
+            found[working[last + ahead]].add(nodes[place][0])
+        if call < len(working):
+            found[working[call]].add(nodes[node][0])
+        last, end = call + 1, node + 1
     return [frozenset(names) for names in found]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence."""
+    longest = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for i in reversed(range(len(one))):
+        for j in reversed(range(len(other))):
+            same = longest[i + 1][j + 1] + 1 if one[i] == other[j] else 0
+            longest[i][j] = max(same, longest[i + 1][j], longest[i][j + 1])
+    pairs, i, j = [], 0, 0
+    while i < len(one) and j < len(other):
+        if one[i] == other[j] and longest[i][j] == longest[i + 1][j + 1] + 1:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif longest[i + 1][j] >= longest[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs
 
 
 def _plain(name: str) -> str:

@@ -9,6 +9,7 @@ from musadata.config import TeacherConfig
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.protocol import Request, RequestKind
+from musadata.teacher.reasoning.planned_kernels import _common
 from tests.tracing.examples import example, traces_of
 
 NAMES = (
@@ -81,6 +82,11 @@ def test_an_operator_that_several_kernels_share_is_begun_and_finished(told):
     assert "begins `aten._softmax.default` with `softmax_max` and `softmax_sum`" in first
     assert "`gather_kernel` would need each element of `softmax_max` and `softmax_sum` 5 times" in first
     assert "does `aten.gather.default` and finishes `aten._softmax.default`" in last
+
+
+def test_calls_and_nodes_are_matched_in_order():
+    assert _common("abcbd", "bcad") == [(1, 0), (2, 1), (4, 3)]
+    assert _common("", "ab") == _common("ab", "cd") == []
 
 
 def test_an_operator_that_the_graph_takes_apart_belongs_to_the_kernel_of_its_parts(told):
