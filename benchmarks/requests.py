@@ -2,9 +2,9 @@
 
     python -m benchmarks.requests --part pool shards kill faults --output benchmarks/results/requests.json
 
-`pool` compares with plain aiohttp in the same run, by the medians of its rounds. `shards` makes a corpus of operators and runs stage 2 on it; a
-perfect stage takes as long as its requests or as the same stage with a server that answers at once, whichever is more.
-The server is `tests/teacher/faulty_server.py`, in a process of its own.
+`pool` compares with plain aiohttp in the same run, by the medians of its rounds. `shards` makes a corpus of operators
+and runs stage 2 on it; a perfect stage takes as long as its requests or as the same stage with a server that answers at
+once, whichever is more. The server is `tests/teacher/faulty_server.py`, in a process of its own.
 """
 
 import argparse
