@@ -104,6 +104,22 @@ FIXTURES = {
         "self.a = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 5, padding=2), nn.ReLU());"
         "self.b = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.MaxPool2d(2))",
     ),
+    "long short-term memory": Fixture(
+        "return self.r(x)",
+        two(tensor(3, 5, 6), tensor(2, 7, 6)),
+        "self.r = nn.LSTM(6, 8, num_layers=2, batch_first=True)",
+    ),
+    "gated both ways": Fixture(
+        "return self.r(x)", two(tensor(5, 3, 6), tensor(7, 2, 6)), "self.r = nn.GRU(6, 8, 2, bidirectional=True)"
+    ),
+    "recurrent state": Fixture(
+        "return self.r(x, y)[0].relu()",
+        (
+            (tensor(5, 3, 6), tensor(1, 3, 8, name="y")),
+            (tensor(7, 2, 6), tensor(1, 2, 8, name="y")),
+        ),
+        "self.r = nn.RNN(6, 8, bias=False)",
+    ),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
     "wide 3-D convolution": Fixture(

@@ -59,6 +59,9 @@ QUICK = {
     "shared value": 3,
     "shared by sums": 2,
     "shared in memory": 0,
+    "long short-term memory": 0,
+    "gated both ways": 2,
+    "recurrent state": 3,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from musadata.teacher.compiler.capturing.recurrent_operators import RECURRENT_REPLACEMENTS
 from musadata.teacher.compiler.capturing.symbolic_operators import SYMBOLIC_REPLACEMENTS
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 
@@ -206,6 +207,7 @@ _REPLACEMENTS: tuple[tuple[Any, str, Callable[..., torch.Tensor]], ...] = (
     (torch, "max_pool1d", _max_pool1d),
     (torch.nn.functional, "adaptive_avg_pool1d", _adaptive_avg_pool1d),
     *SYMBOLIC_REPLACEMENTS,
+    *RECURRENT_REPLACEMENTS,
     *((torch._C._nn, f"upsample_nearest{rank}d", _undecomposed_nearest(False)) for rank in (1, 2, 3)),
     *((torch._C._nn, f"_upsample_nearest_exact{rank}d", _undecomposed_nearest(True)) for rank in (1, 2, 3)),
 )

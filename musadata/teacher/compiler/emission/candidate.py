@@ -15,6 +15,7 @@ from musadata.teacher.compiler.emission.module import write_module
 from musadata.teacher.compiler.emission.schedule_plan import Plan, schedule, schedule_alike
 from musadata.teacher.compiler.emission.shared_kernels import SharedKernels, share_kernels
 from musadata.teacher.compiler.emission.short_names import shorten
+from musadata.teacher.compiler.emission.step_functions import STEP_NAME
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphOutput, TensorType
 from musadata.teacher.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
@@ -87,6 +88,13 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
     Raises:
         Unsupported: the graph holds something that the compiler has no form for.
     """
+    try:
+        return _build(graph, plan, sizes or {})
+    except RecursionError as error:  # values that depend on hundreds of others in a row
+        raise Unsupported("graph too large") from error
+
+
+def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
     lowered = lower_graph(graph)
     returned = [
         _returned(value, output, lowered.program) for value, output in zip(lowered.outputs, graph.outputs, strict=True)
@@ -95,10 +103,13 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
         raise Unsupported("returns no tensor")
     hints = graph.hints()
     largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
-    known = {**largest, **(sizes or {})}
+    known = {**largest, **sizes}
     kept = {id(item.buffer) for item in returned}
     kernels = _kernels(lowered.program, kept, known)
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
+    if any(kernel.steps for kernel in kernels):
+        names.append(STEP_NAME)
+        hints = [{**hint, STEP_NAME: 1} for hint in hints]
     for short in (False, True):  # under short names more kernels share their code
         if short:
             brief = [shorten(kernel) for kernel in kernels]

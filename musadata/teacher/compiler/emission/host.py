@@ -3,17 +3,20 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from musadata.teacher.compiler.emission.cpp import Printer
 from musadata.teacher.compiler.emission.launch import TORCH_TYPES, EmittedKernel, allocation, shape_text
 from musadata.teacher.compiler.emission.repeated_launches import Launch, Statement, write_launches
-from musadata.teacher.compiler.emission.shared_kernels import SharedKernels
+from musadata.teacher.compiler.emission.shared_kernels import SharedKernels, SharedLaunch
+from musadata.teacher.compiler.emission.step_functions import STEP_NAME, StepFunctions
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, SizeOrigin
 from musadata.teacher.compiler.ir.index_formulas import Index, Size
 from musadata.teacher.compiler.ir.scalar import Buffer
 
 STATE_LISTS = {"weights": "parameters", "buffers": "buffers"}  # names of lists, and the model's methods that give them
 MOST_NAMED = 24  # tensors of the model that the host function takes one by one
+MOST_IN_SHORT = 10  # the same where every kernel has a function that launches it
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def write_host(
     buffers = [b for emitted in kernels for b in emitted.kernel.outputs]
     sizes = _needed_sizes(graph, kernels, buffers, returned)
     needed = _parameters(graph, inputs, kernels, sizes)
-    listed = _listed_state(graph, needed)
+    listed = _listed_state(graph, needed, MOST_IN_SHORT if all(shared.launches) else MOST_NAMED)
     parameters = [(item, buffer) for item, buffer in needed if buffer not in listed]
     lists = tuple(one for one in STATE_LISTS if any(text.startswith(one) for text in listed.values()))
     texts = {(item.role, item.name): listed.get(buffer, buffer.name) for item, buffer in inputs}
@@ -64,7 +67,9 @@ def write_host(
     lines.append("")
     result = f"return {_result(returned)};"
     names = {*sizes, *(b.name for _, b in inputs), *(b.name for b in buffers)}
-    lines += write_launches(_statements(shared, first, listed), result, names)
+    functions = StepFunctions([origin.name for origin in graph.sizes])
+    statements = _statements(shared, first, listed, functions, {item.buffer for item in returned})
+    lines += write_launches(statements, result, names)
     lines.append(result)
     kind = "torch::Tensor" if len(returned) == 1 else "std::vector<torch::Tensor>"
     used = {name for emitted in kernels for name in emitted.sizes}
@@ -77,13 +82,14 @@ def write_host(
     if len(head) > 110:
         head = f"{kind} {name}(\n    " + ",\n    ".join(taken) + ")"
     body = "\n".join(f"    {line}" if line else "" for line in lines)
-    return HostFunction(name, tuple(parameters), (*integers, *numbers), lists, f"{head};", f"{head} {{\n{body}\n}}\n")
+    source = "\n".join([*functions.texts, f"{head} {{\n{body}\n}}\n"])
+    return HostFunction(name, tuple(parameters), (*integers, *numbers), lists, f"{head};", source)
 
 
-def _listed_state(graph: Graph, parameters: Sequence[tuple[GraphInput, Buffer]]) -> dict[Buffer, str]:
+def _listed_state(graph: Graph, parameters: Sequence[tuple[GraphInput, Buffer]], most: int) -> dict[Buffer, str]:
     """The model's tensors as elements of lists of all its parameters and buffers, if they are too many for names."""
     state = [(item, buffer) for item, buffer in parameters if item.role == "state"]
-    if len(state) <= MOST_NAMED:
+    if len(state) <= most:
         return {}
     places: dict[str, str] = {}
     for one, method in STATE_LISTS.items():
@@ -92,19 +98,55 @@ def _listed_state(graph: Graph, parameters: Sequence[tuple[GraphInput, Buffer]])
     return {buffer: places[item.name] for item, buffer in state}
 
 
-def _statements(shared: SharedKernels, first: Buffer, listed: Mapping[Buffer, str]) -> list[Statement]:
-    """What launches the kernels, in order."""
+def _statements(
+    shared: SharedKernels, first: Buffer, listed: Mapping[Buffer, str], functions: StepFunctions, kept: set[Buffer]
+) -> list[Statement]:
+    """What launches the kernels, in order. `kept` are the buffers that are returned."""
     found: list[Statement] = []
-    for emitted, launch in zip(shared.kernels, shared.launches, strict=True):
-        if launch is not None:
-            tensors = (listed.get(buffer, buffer.name) for buffer in launch.tensors)
-            outputs = tuple(buffer.name for buffer in launch.outputs)
-            found.append(Launch(launch.function, (*tensors, *launch.values), outputs))
+    pairs = list(zip(shared.kernels, shared.launches, strict=True))
+    for steps, group in groupby(pairs, key=lambda pair: pair[0].kernel.steps):
+        members = list(group)
+        if steps is None:
+            found += [_statement(*member, first, listed, len(pairs) > 1) for member in members]
             continue
-        aliases = {b: listed[b] for b in emitted.kernel.inputs if b in listed}
-        lines = [f"const torch::Tensor& {buffer.name} = {text};" for buffer, text in aliases.items()]
-        found.append(tuple(_allocate_and_launch(emitted, lines, first, len(shared.kernels) > 1)))
+        launched = [(emitted, launch) for emitted, launch in members if launch is not None]
+        if len(launched) == len(members):
+            others = (emitted.kernel for emitted, _ in pairs if emitted.kernel.steps is not steps)
+            read = {buffer for kernel in others for buffer in kernel.inputs}
+            found.append(functions.call(launched, listed, read | kept))
+        else:
+            found.append(_steps(members, first, listed))
     return found
+
+
+def _steps(
+    members: Sequence[tuple[EmittedKernel, SharedLaunch | None]], first: Buffer, listed: Mapping[Buffer, str]
+) -> Statement:
+    """A loop over the steps of a recurrent layer."""
+    kernels = [emitted.kernel for emitted, _ in members]
+    lines = [allocation(b, listed.get(first, first.name), first.dtype) for k in kernels for b in k.outputs]
+    read = dict.fromkeys(buffer for kernel in kernels for buffer in kernel.inputs)
+    lines += [f"const auto {b.name} = {b.alias.name};  // as earlier steps leave it" for b in read if b.alias]
+    steps = kernels[0].steps
+    assert steps is not None
+    lines.append(f"for (int {STEP_NAME} = 0; {STEP_NAME} < {Printer({}, {}).index(steps.count)}; ++{STEP_NAME}) {{")
+    for emitted, launch in members:
+        statement = _statement(emitted, launch, first, listed, True)
+        inner = statement.text.splitlines() if isinstance(statement, Launch) else statement
+        lines += [f"    {line}" for line in inner if line]
+    return (*lines, "}", "")
+
+
+def _statement(
+    emitted: EmittedKernel, launch: SharedLaunch | None, first: Buffer, listed: Mapping[Buffer, str], many: bool
+) -> Statement:
+    if launch is not None:
+        tensors = (listed.get(buffer, buffer.name) for buffer in launch.tensors)
+        outputs = tuple(buffer.name for buffer in launch.outputs)
+        return Launch(launch.function, (*tensors, *launch.values), outputs)
+    aliases = {b: listed[b] for b in emitted.kernel.inputs if b in listed}
+    lines = [f"const torch::Tensor& {buffer.name} = {text};" for buffer, text in aliases.items()]
+    return tuple(_allocate_and_launch(emitted, lines, first, many))
 
 
 def _needed_sizes(
@@ -172,7 +214,8 @@ def _wrapped_check(test: str) -> list[str]:
 
 
 def _allocate_and_launch(emitted: EmittedKernel, aliases: Sequence[str], first: Buffer, many: bool) -> list[str]:
-    lines = [allocation(buffer, first.name, first.dtype) for buffer in emitted.kernel.outputs]
+    made = () if emitted.kernel.steps else emitted.kernel.outputs
+    lines = [allocation(buffer, first.name, first.dtype) for buffer in made]
     if not many:
         return [*aliases, *lines, *emitted.launch]
     return [*lines, "{", *(f"    {line}" for line in (*aliases, *emitted.launch)), "}", ""]

@@ -28,16 +28,16 @@ class Launch:
     @property
     def text(self) -> str:
         made = self.outputs[0] if len(self.outputs) == 1 else f"[{', '.join(self.outputs)}]"
-        line = f"auto {made} = {self.function}({', '.join(self.arguments)});"
+        call = f"auto {made} = {self.function}(" if self.outputs else f"{self.function}("
+        line = f"{call}{', '.join(self.arguments)});"
         if len(line) <= 108:
             return line
-        head = f"auto {made} = {self.function}("
         lines = [""]
         for argument in self.arguments:
             if lines[-1] and len(lines[-1]) + len(argument) > 100:
                 lines.append("")
             lines[-1] += f"{', ' * bool(lines[-1])}{argument}"
-        return head + "\n    " + ",\n    ".join(lines) + ");"
+        return call + "\n    " + ",\n    ".join(lines) + ");"
 
 
 Statement = Launch | tuple[str, ...]  # or lines that are as they are

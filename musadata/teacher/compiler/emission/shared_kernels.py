@@ -120,7 +120,8 @@ def structure(emitted: EmittedKernel, sizes: Sequence[str]) -> tuple[str, ...]:
 
 def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     first = emitted.kernel.inputs[:1]
-    made = [allocation(b, first[0].name, first[0].dtype) for b in emitted.kernel.outputs] if first else []
+    is_allocated = bool(first) and not emitted.kernel.steps  # the host allocates once for all steps
+    made = [allocation(b, first[0].name, first[0].dtype) for b in emitted.kernel.outputs] if is_allocated else []
     launch = "\n".join([*made, *emitted.launch])
     source_tokens = _TOKEN.findall(emitted.source)
     tokens = (*source_tokens, *_TOKEN.findall(launch))
@@ -209,6 +210,11 @@ class _Shared:
             for place, token in enumerate(first.tokens)
         ]
         in_kernel: dict[str, None] = {}
+        self._looped = {
+            tuple(text.at(hole) for text in self._members)
+            for hole in first.holes
+            if hole < first.kernel and first.at(hole - 1) in ("<", "/", "%")
+        }
         for hole in first.holes:
             values = tuple(text.at(hole) for text in self._members)
             is_kernel = hole < first.kernel
@@ -232,10 +238,10 @@ class _Shared:
         if not is_kernel and values == self._totals:
             return f"{self._rename[self._first.emitted.kernel.outputs[0].name]}.numel()"
         numbers = [int(value) for value in values if value.isdigit()]
-        if len(numbers) < len(values) or self._quantity(values):
-            return self._parameter(values)
-        if is_kernel and max(numbers) <= LARGEST_TEMPLATE_VALUE:
+        if values in self._looped and len(numbers) == len(values) and max(numbers) <= LARGEST_TEMPLATE_VALUE:
             self._constants.append(self._parameter(values))
+            return self._parameter(values)
+        if len(numbers) < len(values) or self._quantity(values):
             return self._parameter(values)
         if values not in self._formulas:
             self._formulas[values] = self._formula(numbers, is_kernel)
@@ -311,20 +317,22 @@ class _Shared:
         self._launch = tuple(line for text in launch.splitlines() for line in _wrapped(text))
         buffers = [(b, self._rename[b.name]) for b in kernel_buffers(self._first.emitted.kernel)]
         outputs = [self._rename[b.name] for b in self._first.emitted.kernel.outputs]
-        read = [short for _, short in buffers if short not in outputs]
+        is_step = self._first.emitted.kernel.steps is not None
+        read = [short for _, short in buffers if is_step or short not in outputs]
         numbers = [one for one in self._numbers if re.search(rf"\b{one}\b", launch)]
         self._passed = [n for n in self._parameters.values() if n not in self._defined and n not in self._constants]
         self._passed_numbers = numbers
         listed = [f"const Tensor& {short}" for short in read]
         listed += [*(f"int {one}" for one in self._passed), *(f"double {one}" for one in numbers)]
         kind = "Tensor" if len(outputs) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(outputs))}>"
+        kind = "void" if is_step else kind
         self._name = f"launch_{name.removesuffix('_kernel')}"
         opening = f"{kind} {self._name}("
         joined = ", ".join(listed)
         opening += joined if len(opening + joined) < 110 else "\n    " + _filled(listed)
         result = outputs[0] if len(outputs) == 1 else f"std::make_tuple({', '.join(outputs)})"
         lines = [f"const int {one} = {text};" for one, text in self._defined.items()]
-        lines += [*self._launch, f"return {result};"]
+        lines += [*self._launch, *[f"return {result};"] * (not is_step)]
         body = "".join(f"    {line}\n" for line in lines)
         self.function = f"{template}{opening}) {{\n{body}}}\n"
 
@@ -337,9 +345,10 @@ class _Shared:
     def launch(self, member: int, original: Kernel) -> SharedLaunch:
         values = {name: values[member] for values, name in self._parameters.items()}
         given = f"<{', '.join(values[one] for one in self._constants)}>" if self._constants else ""
-        tensors = tuple(buffer for buffer in kernel_buffers(original) if buffer not in original.outputs)
         passed = (*(values[name] for name in self._passed), *self._passed_numbers)
-        return SharedLaunch(f"{self._name}{given}", tensors, passed, original.outputs)
+        outputs = () if original.steps else original.outputs
+        tensors = tuple(buffer for buffer in kernel_buffers(original) if buffer not in outputs)
+        return SharedLaunch(f"{self._name}{given}", tensors, passed, outputs)
 
 
 def _wrapped(line: str) -> list[str]:

@@ -108,7 +108,8 @@ def _options(buffer: Buffer, is_made: bool) -> list[str]:
     """Names for a tensor, best first. Which layer one comes from is of no matter to a kernel that others share."""
     if buffer.role != "state":
         return [_plain(buffer.name) if is_made else "input"]
-    parts = buffer.name.split("_")
-    least = 2 if _LAST_TWO.search(buffer.name) else 1
+    name = re.sub(r"_l\d+(_reverse)?$", "", buffer.name)  # a layer of a recurrent module
+    parts = name.split("_")
+    least = 2 if _LAST_TWO.search(name) else 1
     options = ["_".join(parts[-many:]) for many in range(least, len(parts) + 1)]
     return [option for option in options if option.isidentifier()] or [buffer.name]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
-from musadata.teacher.compiler.ir.index_formulas import Index
+from musadata.teacher.compiler.ir.index_formulas import Index, Size, of
 from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Added, Buffer, Load, Named, Scalar, cast, compute_type
 
 Indices = tuple[Index, ...]
@@ -100,7 +100,10 @@ class Contraction:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """One loop nest that fills one buffer: element at `axes`, reduced over the inner loops if there are any."""
+    """One loop nest that fills one buffer: element at `axes`, reduced over the inner loops if there are any.
+
+    With `steps` the host goes through it step by step; `prefix` are the first axes then, which the step decides.
+    """
 
     buffer: Buffer
     names: tuple[str, ...]  # of the outer loop variables
@@ -109,6 +112,8 @@ class Loop:
     contraction: Contraction | None = None
     scan: "Scanned | None" = None
     spread: Indices = ()
+    steps: "Steps | None" = None
+    prefix: Indices = ()
 
     @property
     def attends(self) -> bool:
@@ -117,7 +122,17 @@ class Loop:
     @property
     def shape(self) -> Indices:
         """Of its points: the buffer's, unless values are `spread`, and added to computed places of the buffer."""
-        return self.spread or self.buffer.shape
+        return self.spread or self.buffer.shape[len(self.prefix) :]
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A loop of the host over `TIME_STEP`, with the same kernels in each of its steps."""
+
+    count: Index
+
+
+TIME_STEP = of(Size("time_step", 0))
 
 
 @dataclass(frozen=True)
@@ -147,6 +162,7 @@ class Program:
 
     node: str = ""
     loops: list[Loop] = field(default_factory=list)
+    steps: Steps | None = None  # of the host, that loops are recorded for
     _names: dict[str, int] = field(default_factory=dict)
 
     def reserve(self, names: Iterable[str]) -> None:
@@ -179,8 +195,20 @@ class Program:
     ) -> Value:
         """Record a reduction; the result is always a buffer until fusion keeps it in a register."""
         buffer = self._new_buffer(name, type, self.node)
-        self.loops.append(Loop(buffer, names, body, reduction, contraction))
+        self.loops.append(Loop(buffer, names, body, reduction, contraction, steps=self.steps))
         return Value(name, type, lambda index: Load(compute_type(type.dtype), buffer, index), buffer=buffer)
+
+    def new_buffer(self, name: str, type: TensorType) -> Buffer:
+        """A buffer that is filled step by step."""
+        return self._new_buffer(name, type, self.node)
+
+    def store_step(
+        self, buffer: Buffer, names: tuple[str, ...], time: Index, body: Callable[[Indices], Scalar]
+    ) -> None:
+        """Record that each step of the host stores at its time what `body` gives."""
+        wanted = compute_type(buffer.dtype)
+        stored = Loop(buffer, names, lambda axes, _: cast(body(axes), wanted), steps=self.steps, prefix=(time,))
+        self.loops.append(stored)
 
     def spread(
         self,

@@ -52,7 +52,8 @@ class GivenUnsupported(Unsupported):
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """A contiguous tensor in device memory. `role`: argument, state, temporary, or constant (which has `values`).
-    `node` is the node of the graph that a temporary one holds a result of; `zeroed`: it starts with zeros."""
+    `node` is the node of the graph that a temporary one holds a result of; `zeroed`: it starts with zeros;
+    `alias`: the buffer whose memory it is, as an earlier step of the host has left it."""
 
     name: str
     shape: tuple[Index, ...]
@@ -61,6 +62,7 @@ class Buffer:
     values: tuple[float | int | bool, ...] = ()
     node: str = ""
     zeroed: bool = False
+    alias: Buffer | None = None
 
 
 def _arithmetic(operation: str, dtype: str = "") -> Callable[[Scalar, Scalar | float], Scalar]:

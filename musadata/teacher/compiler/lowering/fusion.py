@@ -21,7 +21,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     operate,
     product,
 )
-from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop
+from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Steps
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Named, Scalar
 from musadata.teacher.compiler.lowering.layout import flatten
 
@@ -83,6 +83,7 @@ class Kernel:
     axes: tuple[Variable, ...]
     stages: tuple[Stage, ...]
     nodes: frozenset[str]  # of the graph, whose results it computes
+    steps: Steps | None = None  # of the host, that launches it in each
 
     @property
     def reductions(self) -> tuple[Reduce, ...]:
@@ -162,6 +163,7 @@ def group_loops(loops: Sequence[Loop], returned: set[int]) -> list[Kernel]:
 def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
     """The loops whose buffers are returned, or read by such a loop: of a maximum and its place, say, one may do."""
     wanted, kept = set(returned), []
+    wanted |= {id(load.buffer.alias) for loop in loops if loop.steps for load in value_of(loop)[0].loads}
     for loop in reversed(loops):
         if id(loop.buffer) in wanted:
             kept.append(loop)
@@ -171,9 +173,15 @@ def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
 
 def value_of(loop: Loop) -> tuple[Scalar, tuple[Variable, ...]]:
     """What a loop computes in one step, and the variables of its outer and inner loops."""
-    axes, variables = variables_of(loop.names, loop.shape)
+    axes, variables = axes_of(loop)
     loops, inner = _inner_axes(loop, axes, variables)
     return loop.body(axes, loops), (*variables, *inner)
+
+
+def axes_of(loop: Loop) -> tuple[Indices, tuple[Variable, ...]]:
+    """The index that a loop stores at, and its variables."""
+    axes, variables = variables_of(loop.names, loop.shape)
+    return (*loop.prefix, *axes), variables
 
 
 def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple[Variable, ...]]:
@@ -183,7 +191,7 @@ def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple
 
 
 def _alone(loop: Loop) -> _Group:
-    axes, variables = variables_of(loop.names, loop.shape)
+    axes, variables = axes_of(loop)
     inner = tuple(v for v in variables if loop.scan and axes[loop.scan.axis].variable == v)
     return _Group(tuple(v for v in variables if v not in inner), [_Member(loop, axes, inner)])
 
@@ -191,12 +199,14 @@ def _alone(loop: Loop) -> _Group:
 def _join(loop: Loop, groups: list[_Group]) -> bool:
     """Add a loop to the last group that it depends on, if it reads only results there that a thread holds at the loop's
     own point."""
-    axes, variables = _split_axes(loop, *variables_of(loop.names, loop.shape), groups)
+    axes, variables = _split_axes(loop, *axes_of(loop), groups)
     value = _value(loop, axes, variables)
     depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
     if not depends:
         return False
     group = groups[depends[-1]]
+    if loop.steps is not group.members[0].loop.steps:
+        return False
     if loop.scan or group.scanned:
         return bool(group.scanned) and _join_scan(loop, group)
     if loop.reduction is not None and group.members[0].loop.attends:
@@ -343,7 +353,7 @@ def _read_from_memory(groups: list[_Group]) -> set[int]:
     for group in groups:
         for member in group.members:
             value = _value(member.loop, member.axes, (*group.axes, *member.inner))
-            found |= {id(load.buffer) for load in value.loads if not group.fills(load.buffer)}
+            found |= {id(load.buffer.alias or load.buffer) for load in value.loads if not group.fills(load.buffer)}
     return found
 
 
@@ -386,7 +396,8 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
     stages = [_unnamed(stage) if id(stage.buffer) not in read else stage for stage in stages]
     nodes = {member.loop.buffer.node for member in group.members}
     nodes |= {node.name for value in alive for node in value.walk() if isinstance(node, Named)}
-    return Kernel(f"{group.members[-1].loop.buffer.name}_kernel", group.axes, tuple(stages), frozenset(nodes))
+    last = group.members[-1].loop
+    return Kernel(f"{last.buffer.name}_kernel", group.axes, tuple(stages), frozenset(nodes), last.steps)
 
 
 def _unnamed(stage: Stage) -> Stage:

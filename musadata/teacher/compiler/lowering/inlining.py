@@ -36,7 +36,14 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
     values = {key: value_of(loop) for key, loop in kept.items()}
     for key, (value, variables) in list(values.items()):
         loop = kept[key]
-        if loop.reduction or loop.scan or loop.spread or key in returned or _ends_reduction(value, variables, kept):
+        if (
+            loop.reduction
+            or loop.scan
+            or loop.spread
+            or loop.steps
+            or key in returned
+            or _ends_reduction(value, variables, kept)
+        ):
             continue
         value = values[key][0]
         reads = [read for other, (body, axes) in values.items() for read in _reads(loop, kept[other], body, axes)]
@@ -62,7 +69,7 @@ def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mappi
 
 def _is_inlined(loop: Loop, value: Scalar, reads: Sequence[_Read]) -> bool:
     cost, length = _cost(value), sum(isinstance(node, Call) for node in value.walk())
-    if any(read.reader.contraction is not None for read in reads) or length > LONGEST_VALUE:
+    if any(read.reader.contraction is not None or read.reader.steps for read in reads) or length > LONGEST_VALUE:
         return False
     if any(_repeats(read, loop) for read in reads):
         return cost <= REPEATED_COST

@@ -14,12 +14,13 @@ from musadata.teacher.compiler.lowering import (
     layout,
     losses,
     pooling,
+    recurrence,
     reduction,
 )
 from musadata.teacher.compiler.lowering.rules import RULES, Call, Results, Rule, Value
 
 # The rules are registered when their modules are imported.
-_MODULES = (attention, contraction, elementwise, indexing, layout, losses, pooling, reduction)
+_MODULES = (attention, contraction, elementwise, indexing, layout, losses, pooling, recurrence, reduction)
 
 SHARED_COST = 3  # a value with several readers is kept in memory from this cost on
 LONGEST_COST = 24  # and every value from this one on

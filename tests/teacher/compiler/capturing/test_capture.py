@@ -10,6 +10,7 @@ from musadata.rows import plain
 from musadata.teacher.compiler.candidate_set import CandidateSet
 from musadata.teacher.compiler.capturing import constructor_arguments
 from musadata.teacher.compiler.capturing.capture import capture
+from musadata.teacher.compiler.ir import lowering_errors
 from musadata.teacher.compiler.ir.captured_graph import parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from tests.teacher.compiler.references import FIXTURES, ROWS, Fixture, tensor, two
@@ -119,6 +120,7 @@ def test_a_reference_that_raises_is_refused_with_the_error():
 
 def test_a_graph_too_large_to_be_read_is_refused_before_constructor_arguments_are_tried(monkeypatch):
     monkeypatch.setattr(constructor_arguments, "_other_integers", None)  # so that it fails if it is called
+    monkeypatch.setattr(lowering_errors, "_MOST_NODES", 300)
     fixture = Fixture("return [x := x * self.factor for _ in range(301)][-1]", ROWS, init="self.factor = factor")
     source = fixture.source.replace("__init__(self)", "__init__(self, factor=1.5)")
     sets = [[plain(spec) for spec in specs] for specs in fixture.sets]

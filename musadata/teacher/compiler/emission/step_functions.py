@@ -1,0 +1,80 @@
+"""Host functions that go through the steps of a recurrent layer, one for all layers whose steps are alike."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, count
+
+from musadata.teacher.compiler.emission.cpp import Printer
+from musadata.teacher.compiler.emission.launch import EmittedKernel, allocation
+from musadata.teacher.compiler.emission.repeated_launches import Launch
+from musadata.teacher.compiler.emission.shared_kernels import SharedLaunch
+from musadata.teacher.compiler.ir.program import TIME_STEP
+from musadata.teacher.compiler.ir.scalar import Buffer
+
+STEP_NAME = Printer({}, {}).index(TIME_STEP)  # what kernels of a recurrent layer call the step
+
+
+class StepFunctions:
+    """The functions so far: their texts, and the names under which they are called."""
+
+    def __init__(self, sizes: Collection[str]):
+        self._sizes = sizes
+        self._names: dict[str, str] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        return [text.replace("@", name) for text, name in self._names.items()]
+
+    def call(
+        self,
+        members: Sequence[tuple[EmittedKernel, SharedLaunch]],
+        listed: Mapping[Buffer, str],
+        read_later: Collection[Buffer],
+    ) -> Launch:
+        """The call that goes through the steps with these kernels, whose launches are functions already."""
+        kernels = [emitted.kernel for emitted, _ in members]
+        made = [buffer for kernel in kernels for buffer in kernel.outputs]
+        given = [buffer for kernel in kernels for buffer in kernel.inputs if buffer not in made]
+        names = _short_names([*dict.fromkeys(given), *made])
+        read = [buffer for buffer in dict.fromkeys(given) if buffer.alias is None]
+        first = read[0]
+        lines = [_renamed(allocation(b, names[first], first.dtype), {b.name: names[b]}) for b in made]
+        before = {b: names[b.alias] for b in dict.fromkeys(given) if b.alias is not None}
+        lines += [f"const auto {names[b]} = {text};  // as earlier steps leave it" for b, text in before.items()]
+        steps = kernels[0].steps
+        assert steps is not None
+        lines.append(f"for (int {STEP_NAME} = 0; {STEP_NAME} < {Printer({}, {}).index(steps.count)}; ++{STEP_NAME}) {{")
+        for _, launch in members:
+            arguments = (*(names[buffer] for buffer in launch.tensors), *launch.values)
+            lines += [f"    {line}" for line in Launch(launch.function, arguments, ()).text.splitlines()]
+        results = [buffer for buffer in made if buffer in read_later]
+        result = ", ".join(names[buffer] for buffer in results)
+        lines += ["}", f"return {result if len(results) == 1 else f'std::make_tuple({result})'};"]
+        sizes = [size for size in self._sizes if re.search(rf"\b{size}\b", "\n".join(lines)) and size != STEP_NAME]
+        parameters = [*(f"const Tensor& {names[b]}" for b in read), *(f"int {size}" for size in sizes)]
+        kind = "Tensor" if len(results) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(results))}>"
+        body = "".join(f"    {line}\n" for line in lines)
+        text = f"{kind} @(\n    {', '.join(parameters)}) {{\n{body}}}\n"
+        if text not in self._names:
+            base = f"run_{kernels[0].name.split('_')[0].rstrip('0123456789')}"
+            options = chain([base], (f"{base}{number}" for number in count(2)))
+            self._names[text] = next(option for option in options if option not in self._names.values())
+        arguments = (*(listed.get(buffer, buffer.name) for buffer in read), *sizes)
+        return Launch(self._names[text], arguments, tuple(buffer.name for buffer in results))
+
+
+def _short_names(buffers: Sequence[Buffer]) -> dict[Buffer, str]:
+    names: dict[Buffer, str] = {}
+    for buffer in buffers:
+        plain = re.sub(r"\d+", "", buffer.name)
+        if buffer.role == "state":
+            plain = "_".join(re.sub(r"_l\d+(_reverse)?$", "", buffer.name).split("_")[-2:])
+        elif buffer.name.endswith("_before") or buffer in buffers[-2:]:
+            plain = re.sub(r"\d+", "", buffer.name)
+        options = chain([plain], (f"{plain}{number}" for number in count(2)))
+        names[buffer] = next(option for option in options if option not in names.values())
+    return names
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\w+", lambda match: names.get(match[0], match[0]), text)
