@@ -82,15 +82,15 @@ def _attention(facts: KernelFacts) -> str:
     stage, parts = facts.kernel.reductions[0], partition(facts.kernel)
     if parts is None:
         return ""
-    axes = {"queries": parts[1], "keys": stage.axes[:1], "columns": parts[2]}
+    axes = {"row": parts[1], "column": parts[2], "depth": stage.axes[:1]}
     first, other = (
-        [f"{prod(facts.extents(some, sizes))} {name}" for name, some in axes.items()]
+        [(prod(facts.extents(some, sizes)), name) for name, some in axes.items()]
         for sizes in (facts.sizes, facts.other)
     )
     changed = [one for one, before in zip(other, first, strict=True) if one != before]
-    second = f", with the second set of shapes {join(changed)}" if changed else ""
-    beyond = "keys beyond the last have the score `-INFINITY` and so no weight, queries and columns are not stored"
-    return f"{join(first)}{second}, go through tiles: {beyond}."
+    second = f", with the second set of shapes {_counted(changed)}" if changed else ""
+    beyond = "keys beyond the depth get the score `-INFINITY` and so no weight; nothing is stored beyond the others"
+    return f"{_counted(first)}{second}, for queries, values and keys: {beyond}."
 
 
 def _counted(parts: list[tuple[int, str]]) -> str:
