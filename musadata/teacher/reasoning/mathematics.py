@@ -289,8 +289,18 @@ def _other(call: Call) -> str:
         template = _LOOPS[call.packet].replace("{order}", order).replace("{combined}", combined)
         return f"{result}{_filled(template, call, operands)}"
     if call.packet.startswith("_scaled_dot_product"):
-        return f"{result} = softmax(q·kᵀ / √{call.source.shape[-1]})·v with q, k, v = {names}, row by row of q"
+        return f"{result} = {_attention(call)}"
     return f"{result} = {call.packet}({names})"
+
+
+def _attention(call: Call) -> str:
+    """softmax(q·kᵀ / √d + mask)·v, by the call's own mask and scale."""
+    query, key, value, *masks = call.names
+    given = call.argument("scale", "None")
+    scale = f"·{given}" if given != "None" else f" / √{call.source.shape[-1]}"
+    mask = f" + {masks[0]}" if masks else ""
+    causal = "; query i sees the keys up to i" if call.argument("is_causal") == "True" else ""
+    return f"softmax(q·kᵀ{scale}{mask})·v with q, k, v = {query}, {key}, {value}, row by row of q{causal}"
 
 
 _WRITERS = by_kind(
@@ -355,5 +365,7 @@ def terms_of(call: Call) -> int:
             return math.prod(call.operands[1].shape[1:])
         case CallKind.POOLING if "max" not in call.packet:
             return math.prod(call.integers("kernel_size"))
+        case CallKind.OTHER if call.packet.startswith("_scaled_dot_product"):
+            return max(call.source.shape[-1], call.operands[1].shape[-2])  # products of a score, and weighted values
         case _:
             return 1

@@ -154,7 +154,14 @@ def _lookup(call: Call) -> list[str]:
     return [say("index_words")]
 
 
-_WRITERS = by_kind(_reduction, _softmax, _normalization, _matmul, _convolution, _pooling, _scan, _lookup)
+def _other(call: Call) -> list[str]:
+    if not call.packet.startswith("_scaled_dot_product"):
+        return []
+    masked = [say("attention_masked_rows")] if len(call.operands) > 3 else []
+    return [say("softmax_overflow"), say("attention_rescaling"), *masked]
+
+
+_WRITERS = by_kind(_reduction, _softmax, _normalization, _matmul, _convolution, _pooling, _scan, _lookup, _other)
 
 
 def _of_stage(stage: Stage) -> list[str]:

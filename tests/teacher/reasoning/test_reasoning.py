@@ -63,6 +63,13 @@ def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
     assert "E[x²] − E[x]² cancels" in texts("variance")["error pre-analysis"]
 
 
+def test_attention_is_warned_of_overflow_and_of_rows_that_see_nothing():
+    assert "softmax(q·kᵀ·0.5 + m)·v with q, k, v = q, k, v" in texts("masked_attention")["scalar mathematics"]
+    assert "of 16 terms" in texts("masked_attention")["scalar mathematics"]
+    pitfalls = texts("masked_attention")["error pre-analysis"]
+    assert "`expf` overflows" in pitfalls and "PyTorch gives 0 there" in pitfalls and "scaled by exp(old" in pitfalls
+
+
 def test_elementwise_chains_share_a_kernel_and_matrix_products_do_not():
     chain = plan_stages(read_calls(traces_of("gelu_chain")[0]))
     assert [len(stage.calls) for stage in chain] == [3] and chain[0].anchor is None
