@@ -19,6 +19,7 @@ CUDA = re.compile(r"^['\"]cuda(:\d+)?['\"]$")
 TENSOR_TYPE = re.compile(r"^torch\.cuda\.(\w+Tensor)$")
 INDEX = ("torch.cuda.current_device",)
 DOWNLOADING = frozenset({"load_url", "load_state_dict_from_url"})
+NAMING = frozenset({"autocast", "startswith", "endswith"})  # calls that take the name of a kind of device
 NO_DEVICE = cst.Name("None")  # stands for the default device, wherever PyTorch takes a device
 
 
@@ -132,6 +133,13 @@ def drop_cuda(text: str) -> str:
 class _CudaDropper(cst.CSTTransformer):
     def visit_Comparison(self, node: cst.Comparison) -> bool:
         return False
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        return not (isinstance(name, cst.Name) and name.value in NAMING)
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        return node.keyword is None or node.keyword.value != "device_type"
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> bool:
         return not isinstance(node.body[0], (cst.Import, cst.ImportFrom))

@@ -513,11 +513,13 @@ class Net(nn.Module):
     def forward(self, x):
         mask = torch.cuda.FloatTensor(3).fill_(1).to(device=torch.device("cuda"))
         mask = mask.to(device).to("cuda", torch.float64).to(self.device)
-        kind = "other" if self.device == "cuda" else "same"
+        kind = "other" if self.device == "cuda" or str(x.device).startswith("cuda") else "same"
+        with torch.autocast("cuda", enabled=False), torch.autocast(device_type="cuda", enabled=False):
+            mask = mask + (lambda: torch.zeros)()(3).cuda()
         return self.layer(x) * self.scale + self.bias + mask + len(kind)
 """
     text = cut({"net.py": code}, "net.py", "Net")
-    assert text.count("cuda") == 1 and 'self.device == "cuda"' in text
+    assert text.count("cuda") == 4 and 'self.device == "cuda"' in text
     assert run(text)["Model"]()(torch.zeros(2, 3)).shape == (2, 3)
 
 
