@@ -94,7 +94,8 @@ def emit_block(
     functions = helpers(kernel, "warp", "shuffle") if shuffle else helpers(kernel, "tree")
     if row is not None:
         schedule, functions = schedule.replace("output", "row in registers"), functions + helpers_of(_text(block))
-    return finish(kernel, schedule, block, setup, size_names, helpers=functions)
+    limit = threads if row is not None else 0  # else arrays in registers may take more than a large block has
+    return finish(kernel, schedule, block, setup, size_names, helpers=functions, bounds=limit)
 
 
 def _text(block: Block) -> str:

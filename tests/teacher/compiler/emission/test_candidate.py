@@ -243,6 +243,11 @@ def test_a_row_that_fits_in_registers_is_read_once(graph_of):
     assert softmax.count(" load_row<") == 3 and softmax.count("if (cols > 128) load_row<") == 2
 
 
+def test_blocks_that_hold_rows_in_registers_tell_the_compiler_how_large_they_are(graph_of):
+    kernel = build_candidate(graph_of("long layer norm"), PLANS[3]).kernels[0]
+    assert "__launch_bounds__(1024)" in kernel.source and "const int threads = 1024;" in kernel.launch
+
+
 def test_mean_and_squares_of_a_long_row_are_found_in_one_pass(graph_of):
     source = build_candidate(graph_of("long layer norm"), PLANS[3]).kernels[0].source
     assert source.count(" load_row<") == 2 and source.count("own_squares += ") == 1
