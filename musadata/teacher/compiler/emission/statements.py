@@ -24,6 +24,7 @@ from musadata.teacher.compiler.ir.scalar import (
 )
 
 LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
+LONGEST_ASSIGNED = 80  # of a choice, whose operands get variables if it is longer
 LONGEST_FORMULA = 48  # the same for index formulas
 LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
 INDEX = "int"
@@ -256,6 +257,10 @@ class Block:
 
     def _assign(self, name: str, value: Scalar) -> None:
         self._prepare(value, root=True)
+        if len(self.printer.scalar(value)) > LONGEST_ASSIGNED:
+            for child in value.children:
+                if isinstance(child, Load) and id(child) not in self.printer.named:
+                    self._declare(child, self._name_for(child))
         self.write(f"{name} = {self.printer.scalar(value)};")
 
     def _is_simple(self, node: Choose) -> bool:
