@@ -17,6 +17,7 @@ from musadata.teacher.compiler.ir.captured_graph import Graph, parse_graph
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.scalar import GivenUnsupported
 
+HOPELESS = 3  # times as long: no other plan is so much shorter
 SECOND_FAULT_SHARE = 0.25  # of the faulty samples that start with a second fault, which does not compile
 
 
@@ -84,6 +85,8 @@ class CandidateSet:
         """
         while len(self._built) <= number and (plan := next(self._plans, None)):
             built = build_candidate(self._graph, plan, self._sizes)
+            if len(built.source) > HOPELESS * MOST_CHARACTERS:
+                raise Unsupported("candidate too long to be read")
             if built.shape not in [known.shape for known in self._built] and len(built.source) <= MOST_CHARACTERS:
                 self._built.append(built)
         if not self._built:
