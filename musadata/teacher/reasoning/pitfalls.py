@@ -110,7 +110,7 @@ def _normalization(call: Call) -> list[str]:
 
 def _matmul(call: Call) -> list[str]:
     right = call.operands[-1]
-    found = [say("tile_barriers"), say("half_products", inner=call.contracted)]
+    found = [say("half_products", inner=call.contracted)]
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
         square = right.shape[-1] == right.shape[-2]
         found.append(say("transposed_square" if square else "transposed_operand", right=right))
@@ -178,7 +178,11 @@ def _of_task(analysis: TaskAnalysis) -> list[str]:
     constants = unique(re.findall(r"(?<![\w.`])\d+(?:\.\d+)?e-\d+|(?<![\w.`])\d+\.\d+(?!\w)", formulas))[
         :_MOST_CONSTANTS
     ]
-    kind = say("literals", numbers=join([f"`{number}f`" for number in constants])) if constants else ""
+    kind = (
+        say("literals", numbers=join([f"`{number}f`" for number in constants]))
+        if any("e-" not in number for number in constants)
+        else ""
+    )
     if out.dtype != "float32":
         kind = say("output_type", dtype=out.dtype)
     return [vector if row > 1 and row % 4 else "", kind]

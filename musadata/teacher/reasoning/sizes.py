@@ -28,11 +28,19 @@ def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
     told = [call for call in calls if call.kind is not CallKind.VIEW] or calls
     same = [call for call in told if _keeps_shape(call)]
-    lines = unique([f"- {derive_shape(call)}" for call in told if call not in same]) + _keeping(analysis, same)
+    lines = [*_derived([call for call in told if call not in same]), *_keeping(analysis, same)]
     if len(lines) > _MOST_CALLS:
         lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
     turned = [call for call in calls if call.kind is CallKind.VIEW and call not in told and _is_turned(call)]
     return "\n".join([*lines, *_turned(turned), "", _totals(analysis), "", _other_set(analysis)])
+
+
+def _derived(calls: Sequence[Call]) -> list[str]:
+    """A line for each kind of loop, which derives the shapes of all its results."""
+    found: dict[CallKind, list[str]] = {}
+    for call in calls:
+        found.setdefault(call.kind, []).append(derive_shape(call).removesuffix("."))
+    return [f"- {'; '.join(unique(texts))}." for texts in found.values()]
 
 
 def _turned(calls: Sequence[Call]) -> list[str]:
