@@ -50,7 +50,7 @@ def kernels_of(answer: str) -> list[str]:
 
 def agrees(analysis: str, answer: str) -> bool:
     """Whether an analysis plans the kernels that an answer has."""
-    tensors = re.findall(r"`(\w+)` (?:\(|=)", analysis)  # `prelu_kernel` (4, 37)
+    tensors = re.findall(r"`(\w+)` (?:\((?=\d|a single)|=)", analysis)  # `prelu_kernel` (4, 37)
     kernels, named = kernels_of(answer), set(_NAMED.findall(analysis)).difference(tensors)
     if named:
         return named == set(kernels)

@@ -17,6 +17,7 @@ __global__ void add_kernel(const float* __restrict__ tanh, float* __restrict__ a
 def test_an_analysis_agrees_with_an_answer_that_has_the_kernels_it_names():
     assert kernels_of(ANSWER) == ["tanh_kernel", "add_kernel"]
     assert agrees("First `tanh_kernel`, then `add_kernel`.", ANSWER)
+    assert agrees("`tanh_kernel` (launched twice), then `add_kernel` of `prelu_kernel` (4, 37).", ANSWER)
     assert not agrees("`tanh_kernel` does it all.", ANSWER)
     assert agrees("One kernel per loop nest makes two: a, b.", ANSWER)
     assert not agrees("One kernel is enough: a.", ANSWER)
