@@ -22,7 +22,7 @@ class _State:
     """What is known of this process's memory."""
 
     def __init__(self) -> None:
-        self.pinned: tuple[int, int] | None = None  # see `_count_pinned`, when the call began
+        self.pinned: tuple[int, int] | None = None  # see `_count_pinned`: when the call began
         self.watch: OutOfBoundsWatch | None = None  # once there is a context
 
 
@@ -79,26 +79,25 @@ def take_records() -> Records:
 
 def begin_call() -> None:
     """Forget what the verifier itself has read from the device: PyTorch does that through pinned memory too."""
-    import torch
-
-    torch.cuda.synchronize()
-    torch.empty(1, pin_memory=True)  # what was freed counts as handed out until the next is asked for
     _state.pinned = _count_pinned()
 
 
 def _take_pinned_bytes() -> int:
-    """Bytes of memory that kernels and the host share which PyTorch has handed out since `begin_call`, or which were
-    in use then. Not their sum: a call may free what it got from an earlier one."""
+    """Bytes of memory that kernels and the host share which PyTorch has handed out since `begin_call`, or which it held
+    then. Not their sum: a call may free what it got from an earlier one."""
     if _state.pinned is None:
         return 0
-    (handed_out, _), (before, used) = _count_pinned(), _state.pinned
+    (handed_out, _), (before, held) = _count_pinned(), _state.pinned
     _state.pinned = None
-    return max(handed_out - before, used)
+    return max(handed_out - before, held)
 
 
 def _count_pinned() -> tuple[int, int]:
-    """Bytes of pinned memory that PyTorch has ever handed out, and that are in use."""
+    """Bytes of pinned memory that PyTorch has ever handed out, and that it holds, free or not.
+
+    What is in use is not known: in torch 2.11 `active_bytes.current` never falls.
+    """
     import torch
 
     stats = torch.cuda.host_memory_stats()
-    return stats.get("active_bytes.allocated", 0), stats.get("active_bytes.current", 0)
+    return stats.get("active_bytes.allocated", 0), stats.get("allocated_bytes.current", 0)
