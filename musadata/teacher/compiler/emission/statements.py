@@ -257,7 +257,7 @@ class Block:
 
     def _assign(self, name: str, value: Scalar) -> None:
         self._prepare(value, root=True)
-        if len(self.printer.scalar(value)) > LONGEST_ASSIGNED:
+        if text_length(self.printer.scalar(value)) > LONGEST_ASSIGNED:
             for child in value.children:
                 if isinstance(child, Load) and id(child) not in self.printer.named:
                     self._declare(child, self._name_for(child))

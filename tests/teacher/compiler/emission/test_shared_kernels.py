@@ -9,6 +9,7 @@ from musadata.teacher.compiler.emission import candidate as emission
 from musadata.teacher.compiler.emission.candidate import build_candidate
 from musadata.teacher.compiler.emission.repeated_launches import Launch, write_launches
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
+from musadata.teacher.compiler.emission.statements import text_length
 from tests.teacher.compiler.references import FIXTURES, task_of
 
 
@@ -89,3 +90,8 @@ def test_values_without_a_rule_come_from_a_table():
     lines = write_launches(chain, "return linear3;", ["x"])
     assert lines[0] == "const int sizes[] = {3, 7, 4, 100};"
     assert "    auto linear0 = launch_linear(linear3, weights[2 * layer], sizes[layer]);" in lines
+
+
+def test_how_a_text_is_broken_up_does_not_depend_on_the_digits_of_sizes():
+    texts = [f"input[((n * {c} + oc) * {h} + in_h) * {h} + in_w]" for c, h in ((8, 7), (96, 14), (1280, 112))]
+    assert len(set(map(text_length, texts))) == 1
