@@ -161,7 +161,7 @@ def _write_results(
         ("i", flat_name("left", rows), rows, "row", tile.thread_rows, tile.rows),
         ("j", flat_name("right", cols), cols, "col", tile.thread_cols, tile.cols),
     ]
-    outer, inner = sides if len(rows) > len(cols) else sides[::-1]  # what takes divisions is worked out less often
+    outer, inner = sides[::-1] if len(cols) > len(rows) else sides  # what takes divisions is worked out less often
     with _result_loop(block, outer):
         head = len(block.lines)
         with _result_loop(block, inner):
