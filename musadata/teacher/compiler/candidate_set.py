@@ -87,7 +87,9 @@ class CandidateSet:
             built = build_candidate(self._graph, plan, self._sizes)
             if len(built.source) > HOPELESS * MOST_CHARACTERS:
                 raise Unsupported("candidate too long to be read")
-            if built.shape not in [known.shape for known in self._built] and len(built.source) <= MOST_CHARACTERS:
+            is_new = built.shape not in [known.shape for known in self._built]
+            is_alike = not self._built or built.names == self._built[0].names  # an analysis is about all of them
+            if is_new and is_alike and len(built.source) <= MOST_CHARACTERS:
                 self._built.append(built)
         if not self._built:
             raise Unsupported("candidate too long to be read")

@@ -68,6 +68,11 @@ class Candidate:
     hints: tuple[dict[str, int], ...]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The kernel of each launch; those with the same code share one, which depends on the schedules."""
+        return tuple(emitted.kernel.name for emitted in self.kernels)
+
+    @property
     def schedule(self) -> str:
         """What was done, for people: the distinct schedules of its kernels."""
         parts = list(dict.fromkeys(emitted.schedule for emitted in self.kernels))
