@@ -203,9 +203,9 @@ def _points(
         points = "shuffle"
     if not shared and points not in ("thread", "stride"):
         points = "stride" if points == "warp" else "thread"
-    held = held_row(kernel, "lane", rowwise.WARP, 4) is not None and inner > rowwise.WARP
-    if held and points in ("warp", "shared", "shuffle"):
-        return _held(kernel, points, size_names, total, inner)
+    row = held_row(kernel, "lane", rowwise.WARP, 4)
+    if row is not None and inner > rowwise.WARP and points in ("warp", "shared", "shuffle"):
+        return _held(kernel, len(row.held), points, size_names, total, inner)
     team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
     longest = SERIAL_LIMIT if total > FULL else SHORT_SUM
     if points not in ("thread", "stride") and total * team > BUSY and inner <= longest:
@@ -224,19 +224,19 @@ def _points(
     return rowwise.emit_thread(kernel, size_names, total, stride=points == "stride", online=online)
 
 
-def _held(kernel: Kernel, points: str, size_names: Sequence[str], total: int, inner: int) -> EmittedKernel:
-    """Rows in registers: up to 32 elements of a row in each thread, a warp for a short row and a block for a long one.
+def _held(kernel: Kernel, rows: int, points: str, size_names: Sequence[str], total: int, inner: int) -> EmittedKernel:
+    """Rows in registers: up to 32 elements of all `rows` in a thread, a warp for a short row, a block for a long one.
     Rows that blocks of 1,024 threads cannot hold pass through them in pieces."""
-    if points == "warp" or inner <= MOST_HELD * rowwise.WARP // 2:
-        count = min(MOST_HELD, max(4, 1 << (-(-inner // rowwise.WARP) - 1).bit_length()))
-        online = inner > count * rowwise.WARP
-        return rowwise.emit_warp(kernel, size_names, total, online=online, held=count)
-    fitting = next((t for t in (128, 256, 512, 1024) if inner <= t * MOST_HELD // 2), 1024)
-    count = MOST_HELD if fitting * MOST_HELD // 2 < inner <= fitting * MOST_HELD else MOST_HELD // 2
+    most = MOST_HELD // rows
+    if inner <= most * rowwise.WARP // (1 if points == "warp" else 2):
+        count = min(most, max(4, 1 << (-(-inner // rowwise.WARP) - 1).bit_length()))
+        return rowwise.emit_warp(kernel, size_names, total, online=False, held=count)
+    fitting = next((t for t in (128, 256, 512, 1024) if inner <= t * most // 2), 1024)
+    count = most if fitting * most // 2 < inner <= fitting * most else most // 2
     if inner > fitting * count and total >= TWO_BLOCKS:
         fitting = 512
     online = inner > fitting * count
-    return rowwise.emit_block(kernel, size_names, fitting, shuffle=points == "shuffle", online=online, held=count)
+    return rowwise.emit_block(kernel, size_names, fitting, shuffle=points != "shared", online=online, held=count)
 
 
 def _members(inner: int, total: int) -> int:
