@@ -39,6 +39,11 @@ FILTERS = {
         reference("return F.relu(x)", inputs="torch.randn(4, 33) @ torch.randn(33, 4)"),
     ),
     "run": ("does_not_run", reference("return x @ x"), reference("return x @ x.T")),
+    "device": (
+        "other_device",
+        reference("return x + torch.arange(33)"),
+        reference("return x + torch.arange(33, device=x.device)"),
+    ),
     "random": (
         "nondeterministic",
         reference("return x + torch.rand_like(x)"),
@@ -67,7 +72,7 @@ FILTERS = {
     "constant": (
         "constant",
         reference("return torch.ones(4) * torch.sign(x.abs().sum())"),
-        reference("return torch.ones(4, 33) * x.sum(0)"),
+        reference("return torch.ones(4, 33, device=x.device) * x.sum(0)"),
     ),
     "mostly constant": (
         "mostly_one_value",
@@ -77,7 +82,7 @@ FILTERS = {
     "input independent": (
         "ignores_input",
         reference("return torch.arange(9.0) + 0 * x.sum()"),
-        reference("return torch.arange(9.0) + x.sum()"),
+        reference("return torch.arange(9.0, device=x.device) + x.sum()"),
     ),
     "softmax then sum": (
         "constant",

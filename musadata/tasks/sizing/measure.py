@@ -40,15 +40,23 @@ _CAPS = (
     {"batch": 1 << 16, "channels": 2048, "spatial": 2048, "other": 1 << 17},
     {"batch": 1 << 28, "channels": 1 << 28, "spatial": 1 << 14, "other": 1 << 28},
 )
+_OTHER_DEVICE = "other_device"
 _RANGES = frozenset({"integers", "offsets", "segments"})
 
 TryCost = Callable[[Specs], Cost | None]
 
 
 def examine(source: str, seed: int, max_elements: int) -> dict[str, Any]:
-    """What `examination.examine` finds; of a reference that passes every filter also what `find_measure` finds."""
+    """What `examination.examine` finds; of a reference that passes every filter also what `find_measure` finds.
+
+    One that makes tensors on another device than its inputs' is dropped as well.
+    """
     facts = examination.examine(source, seed, max_elements)
-    return facts if "reason" in facts else facts | find_measure(facts["reference"], facts["inputs"])
+    if "reason" in facts:
+        return facts
+    found = find_measure(facts["reference"], facts["inputs"])
+    reason, _, detail = found["note"].partition(": ")
+    return {"reason": reason, "detail": detail} if reason == _OTHER_DEVICE else facts | found
 
 
 def find_measure(source: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -104,17 +112,37 @@ class Subject:
         with self.shapes_only():
             return self.cost(specs)
 
+    def require_one_device(self, specs: Specs) -> None:
+        """Call it as a device would be used: tensors that a forward makes without naming one are on the CPU.
+
+        Raises:
+            Rejection: they meet others.
+        """
+        if self._with_devices:
+            return  # it holds real tensors, and nothing tells theirs apart
+        with self.shapes_only():
+            values = self._values(specs)
+        try:
+            with torch.no_grad():
+                self._shapes(*values)
+        except RuntimeError as error:
+            if "device" in str(error):
+                raise Rejection(_OTHER_DEVICE, describe(error)) from error
+
     def shapes_only(self) -> AbstractContextManager[None]:
         """What `cost` runs under."""
         return shapes_only(self._with_devices)
 
     def cost(self, specs: Specs) -> Cost:
-        """The cost at a size; literals come from the examples."""
-        values = [
+        """The cost at a size."""
+        return measure_cost(self._shapes, self._values(specs), self.budget, self._branches)
+
+    def _values(self, specs: Specs) -> list[Any]:
+        """Arguments of these shapes; literals come from the examples."""
+        return [
             torch.empty(spec.shape, dtype=getattr(torch, spec.dtype)) if spec.kind != "literal" else example
             for spec, example in zip(specs, self._examples, strict=True)
         ]
-        return measure_cost(self._shapes, values, self.budget, self._branches)
 
     def try_cost(self, specs: Specs) -> Cost | None:
         """The cost at a size; None if the reference does not accept it, and once the budget is spent."""
@@ -145,6 +173,7 @@ class Subject:
 def _find(source: str, specs: Specs) -> tuple[Specs, str]:
     subject = Subject(source)
     cost = subject.begin(specs)
+    subject.require_one_device(specs)
 
     def accepts(trial: Specs) -> bool:
         """More operators than before are a loop over a size, unrolled: no size that a kernel would have."""
