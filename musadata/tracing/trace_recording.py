@@ -57,7 +57,7 @@ class TraceRecorder(OperatorRecorder):
         arguments = _describe_arguments(function, call.arguments, call.keywords)
         for tensor in call.produced:
             if id(tensor) not in self._names or function._schema.is_mutable:  # written in place: it gets a new name
-                name = self._name(tensor, function.overloadpacket.__name__.strip("_"))
+                name = self._name(tensor, _plain_name(function.overloadpacket.__name__))
                 self.made.append(_fact(name, "intermediate", tensor, str(function), operands, arguments))
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
@@ -70,6 +70,11 @@ class TraceRecorder(OperatorRecorder):
         self._names[id(tensor)] = name
         self._alive.append(tensor)
         return name
+
+
+def _plain_name(packet: str) -> str:
+    """An operator's name as its users know it: `_scaled_dot_product_flash_attention_for_cpu` is PyTorch's choice."""
+    return packet.strip("_").removesuffix("_for_cpu").replace("_flash_attention", "_attention")
 
 
 def record(reference: ModuleType, specs: Sequence[InputSpec], seed: int, values: Sequence[Any] | None = None) -> Trace:

@@ -274,6 +274,8 @@ class Facts:
             found |= {whole // max(1, operands[0].shape[1])}
         if "nll_loss" in fact.operator and len(operands) > 1:
             found |= {math.prod(operands[1].shape)}
+        if "scaled_dot_product" in fact.operator and len(operands) > 1:  # of a score, and of a result
+            found |= {operands[0].shape[-1], operands[1].shape[-2]}
         c, plane, groups = (max(self.argument([fact], name), default=0) for name in ("C", "HxW", "group"))
         found |= {c // groups * plane} if groups else set()
         return (found - {0}) | ({math.prod(picked)} if picked else set()) | ({whole} if left == 1 else set())
