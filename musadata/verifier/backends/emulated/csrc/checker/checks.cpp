@@ -31,9 +31,9 @@ constexpr int kWarpSize = 32;
 // A brief check ends here, counted and not timed, so that the same program gives the same reports: about 10 ms a launch.
 constexpr uint64_t kBriefPerLaunch = 200'000;
 constexpr uint64_t kBriefPerProcess = 2'000'000;
-// Further away, a wild pointer is not reported as an overrun of its neighbour. Unguarded blocks are in the host's heap.
-constexpr size_t kFarOutside = 1 << 20;
-constexpr size_t kFarOutsideUnguarded = 64;
+// Further away than its own pages, or this, a wild pointer is not reported as an overrun of its neighbour: memory without
+// pages of its own is in the host's heap.
+constexpr size_t kFarOutside = 64;
 constexpr uintptr_t kPage = 4096;
 
 RunningThread g_thread;
@@ -78,7 +78,7 @@ uint64_t g_ranges_generation = 0;
 void report_outside(uintptr_t address, size_t bytes, bool is_write, const void* code, Lookup lookup,
                     const BlockRange& block) {
   const auto base = reinterpret_cast<uintptr_t>(block.base);
-  const size_t far = block.guarded ? kFarOutside : kFarOutsideUnguarded;
+  const size_t far = std::max(block.behind, kFarOutside);
   if (lookup == Lookup::kPastEnd && address - (base + block.bytes) < far) {
     report("out_of_bounds",
            size_text(bytes, is_write) + " " + std::to_string(address - (base + block.bytes)) +

@@ -35,11 +35,10 @@ std::string describe_access(const void* address) {
     return "stack overflow: the kernel's local variables need more than " + std::to_string(kStackBytes / 1024) + " KB";
   }
   BlockRange block{};
-  // Within a page of a block the cause is an index out of bounds; further away it is a wild pointer.
-  constexpr long kNear = 1 << 20;
+  // Within the pages of a block the cause is an index out of bounds; further away it is a wild pointer.
   if (find_block(address, &block) != Lookup::kNone) {
     const long past = static_cast<long>(where - (block.base + block.bytes));
-    if (past >= 0 && past < kNear) {
+    if (past >= 0 && past < static_cast<long>(block.behind)) {
       return "illegal memory access " + std::to_string(past) + " bytes past the end of a " +
              std::to_string(block.bytes) + "-byte device allocation";
     }

@@ -19,6 +19,11 @@ constexpr size_t kAlignment = 16;
 // Each guarded block costs three kernel mappings of 65,530 that a process may have; beyond this, plain memory.
 constexpr size_t kMostGuarded = 16384;
 
+// Pages without access after a block, as long as blocks are few: a wrong index that lands in the next block is not seen,
+// and which block is next depends on what the process has allocated before.
+constexpr size_t kWideGuard = 256 * 1024;
+constexpr size_t kMostWide = 1024;
+
 // How much of the space around a block is watched for stray writes.
 constexpr size_t kFrontWatch = 256;
 
@@ -57,6 +62,12 @@ void enter(const Block& block) {
   g_guarded += block.mapping != nullptr;
   g_live += block.bytes;
   g_peak = std::max(g_peak, g_live);
+}
+
+BlockRange range_of(const Block& block) {
+  const char* end = block.base + block.bytes;
+  const size_t behind = block.mapping == nullptr ? 0 : block.mapping + block.mapping_bytes - end;
+  return {block.base, block.bytes, behind, block.managed};
 }
 
 bool take(void* address, Block* block) {
@@ -128,7 +139,7 @@ void* allocate_device(size_t bytes) {
   }
   const size_t body = std::max(page, (bytes + page - 1) / page * page);
   const size_t guard = g_guarded < kMostGuarded ? page : 0;
-  const size_t total = body + 2 * guard;
+  const size_t total = body + guard + (g_guarded < kMostWide ? kWideGuard : guard);
   void* mapping = mmap(nullptr, total, guard ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) {
     return nullptr;
@@ -209,7 +220,7 @@ Lookup find_block(const void* address, BlockRange* range) {
     return Lookup::kNone;
   }
   const Block& block = std::prev(next)->second;
-  *range = {block.base, block.bytes, block.mapping != nullptr, block.managed};
+  *range = range_of(block);
   return where < reinterpret_cast<uintptr_t>(block.base) + block.bytes ? Lookup::kInside : Lookup::kPastEnd;
 }
 
@@ -228,7 +239,7 @@ bool find_overrun(BlockRange* range, long* offset) {
       continue;
     }
     block.reported = true;
-    *range = {block.base, block.bytes, block.mapping != nullptr, block.managed};
+    *range = range_of(block);
     return true;
   }
   return false;

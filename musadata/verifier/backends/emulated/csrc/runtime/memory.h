@@ -9,7 +9,7 @@ namespace emulator {
 struct BlockRange {
   char* base;
   size_t bytes;
-  bool guarded;  // alone in its pages; otherwise its neighbours are the host's
+  size_t behind;  // bytes after its end that are nobody else's
   bool managed;  // the host may touch it too
 };
 
