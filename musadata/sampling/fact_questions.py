@@ -33,9 +33,14 @@ class Subject:
     def calls(self) -> list[Call]:
         return read_calls(self.trace)
 
-    def pick_tensor(self, *, rank: int = 1) -> TensorFact | None:
-        """Some tensor of this rank or more, those first that are not contiguous."""
-        found = [one for one in self.trace.tensors if len(one.shape) >= rank and prod(one.shape) > 1]
+    def pick_tensor(self, *, rank: int = 1, longest: int = 2) -> TensorFact | None:
+        """Some tensor with so many axes of more than one element, and one of at least `longest`; those first that are
+        not contiguous."""
+        found = [
+            one
+            for one in self.trace.tensors
+            if sum(size > 1 for size in one.shape) >= rank and max(one.shape, default=1) >= longest
+        ]
         strided = [one for one in found if not is_contiguous(one)]
         return self.random.choice(strided or found) if found else None
 
@@ -89,7 +94,7 @@ def storage_offset(subject: Subject) -> Figures | None:
     fact = subject.pick_tensor(rank=2)
     if fact is None:
         return None
-    index = tuple(subject.random.randrange(size) for size in fact.shape)
+    index = tuple(subject.random.randrange(1, size) if size > 1 else 0 for size in fact.shape)
     steps = list(zip(index, fact.stride, strict=True))
     total = sum(at * step for at, step in steps)
     usual = strides_of(fact.shape)
@@ -175,12 +180,11 @@ def shared_memory(subject: Subject) -> Figures | None:
 
 
 def coalescing(subject: Subject) -> Figures | None:
-    fact = subject.pick_tensor(rank=2)
+    fact = subject.pick_tensor(rank=2, longest=WARP)
     if fact is None:
         return None
-    axes = [axis for axis, size in enumerate(fact.shape) if size > 1]
-    axis = subject.random.choice(axes)
-    size, lanes = itemsize(fact.dtype), min(WARP, fact.shape[axis])
+    axis = subject.random.choice([axis for axis, size in enumerate(fact.shape) if size >= WARP])
+    size, lanes = itemsize(fact.dtype), WARP
     step = fact.stride[axis] * size
     sectors = len({lane * step // SECTOR_BYTES for lane in range(lanes)})
     best = -(-lanes * size // SECTOR_BYTES)

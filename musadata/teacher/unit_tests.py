@@ -43,12 +43,13 @@ def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
     wide = [index for index in normal if sets[-1][index].dtype in ("float32", "float64")]
     if wide and wide == normal and _tells_overflow(task.operators):
         tests.append(_large(len(sets), wide))
-    shown = ", ".join(f"`{operator}`" for operator in dict.fromkeys(task.operators[:6]))
+    called = list(dict.fromkeys((traces[0].operators if traces else ()) or task.operators))  # as the prompt names them
+    shown = ", ".join(f"`{operator}`" for operator in called[:6])
     return _template().substitute(
-        operators=shown + (" and more" if len(task.operators) > 6 else ""),
+        operators=shown + (" and more" if len(called) > 6 else ""),
         tolerance=str(_tolerance(traces)),
         draws="\n\n\n".join(draws),
-        tests="".join(f"{test}\n\n\n" for test in tests),
+        tests="".join(f"{test}\n\n" for test in tests),
     )
 
 

@@ -6,7 +6,8 @@ The rule for FLOPs, per dispatched aten operator:
 2. views, copies, allocation, selection of elements (`operator_costs.yaml`): none;
 3. reductions, scans, softmax, normalisation and losses: a fixed number per element read (`operator_costs.yaml`);
 4. pooling: one per element of each window, that is the size of the output times the size of the window;
-5. distances, bags of embeddings and bilinear forms: one for every addition and multiplication (`_SPECIAL`);
+5. distances, bags of embeddings, bilinear forms and negative log-likelihoods: one for every addition and
+   multiplication (`_SPECIAL`);
 6. everything else: one per element of the output, whatever the function (an `exp` counts as one, like an `add`).
 """
 
@@ -58,6 +59,8 @@ def _trilinear(args: Sequence[Any], written: int) -> int:
 _SPECIAL: dict[str, Callable[[Sequence[Any], int], int]] = {
     "_trilinear": _trilinear,
     "_cdist_forward": lambda args, written: 3 * written * args[0].shape[-1],  # subtract, square, add
+    "nll_loss_forward": lambda args, written: 2 * args[1].numel(),  # negate, add
+    "nll_loss2d_forward": lambda args, written: 2 * args[1].numel(),
     "_embedding_bag": lambda args, written: args[1].numel() * args[0].shape[-1],
 }
 

@@ -42,6 +42,13 @@ def test_a_reference_passes_its_own_test(name):
     assert not run(name, copy.deepcopy(model_of(name)))
 
 
+def test_a_test_names_the_operators_of_its_prompt_and_reads_as_formatted():
+    traces = [dataclasses.replace(one, operators=("aten._softmax.default",)) for one in traces_of("softmax")]
+    text = write_unit_test(dataclasses.replace(task_of("softmax"), operators=("aten.fused.default",)), traces)
+    assert "`aten._softmax.default`" in text and "fused" not in text
+    assert "\n\n\n\n" not in text
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

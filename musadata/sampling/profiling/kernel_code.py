@@ -2,7 +2,7 @@
 of its threads can be put together into instructions of warps."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -25,6 +25,8 @@ _UNSEEN = (
     (re.compile(r"\b[A-Z][A-Z0-9_]{3,}\s*\([^;{}]*\)\s*\{"), "macros with loops or conditions"),
 )
 _MASKED = re.compile(r"(?:_sync|__syncwarp)\(\s*([^,()]+)[,)]")
+_BY_REFERENCE = re.compile(r"\(&\s*(\w+)\)\s*\[")  # arrays of the caller, in its registers
+_PART = re.compile(r"(\w+)\s*\[(?:[^\[\]]*\+\s*)?([0-9]+)\]")
 _WHOLE_WARP = re.compile(r"(0[xX][fF]{8}[uU]?|~0[uU]?|-1|FULL_MASK|FULL_WARP|WARP_MASK)")
 
 
@@ -84,14 +86,15 @@ def read_cuda(code: str) -> dict[str, KernelCode]:
 
 
 def _describe(name: str, function: _Function, functions: Mapping[str, _Function], constants: bool) -> KernelCode:
-    called = [one for other, one in functions.items() if other != name and one in _reach(function, functions)]
-    whole = "\n".join([function.text, *(one.text for one in called)])
+    reached = _reached(function, functions) - {name}
+    called = [one for other, one in functions.items() if other in reached]
+    whole = "\n".join(one.text for one in [function, *called])
     return KernelCode(
         name=name,
         text=function.text,
         pointers=tuple(_pointers(function.node)),
-        window=max(map(_vector_bytes, _VECTOR.finditer(function.text)), default=0),
-        unseen=_find_unseen(whole),
+        window=max(map(_vector_bytes, _VECTOR.finditer(whole)), default=0),
+        unseen=_find_unseen(whole) or _find_parts([function, *called]),
         skips=any("condition" in _inside_loops(around) for around in function.accesses),
         nested=any(around.count("loop") > 1 for around in function.accesses),
         constants=constants,
@@ -120,6 +123,19 @@ def _find_unseen(text: str) -> str:
     return found
 
 
+def _find_parts(functions: Sequence[_Function]) -> str:
+    """Neighbours that are accessed one by one where vectors are accessed too: counted, both look the same."""
+    for function in functions:
+        places: dict[str, set[str]] = {}
+        for node in _walk(function.node) if _VECTOR.search(function.text) else ():
+            if node.type == "subscript_expression" and (part := _PART.fullmatch((node.text or b"").decode())):
+                places.setdefault(part[1], set()).add(part[2])
+        own = _local_arrays(function.node) | set(_BY_REFERENCE.findall(function.text))
+        if any(len(parts) > 1 for base, parts in places.items() if base not in own):
+            return "vectors, and their components one by one"
+    return ""
+
+
 @cache
 def _parser() -> Parser:
     return Parser(Language(tree_sitter_cuda.language()))
@@ -129,7 +145,8 @@ def _find_functions(code: str) -> dict[str, _Function]:
     found: dict[str, _Function] = {}
     for node in _walk(_parser().parse(code.encode()).root_node):
         if node.type == "function_definition" and (name := _name_of(node)):
-            text = (node.text or b"").decode(errors="replace")
+            whole = node.parent if node.parent and node.parent.type == "template_declaration" else node
+            text = (whole.text or b"").decode(errors="replace")
             found.setdefault(name, _Function(node, text))
     return found
 
@@ -168,10 +185,6 @@ def _called(function: Node) -> Iterator[str]:
 def _callee(call: Node) -> str:
     text = ((called := call.child_by_field_name("function")) and called.text) or b""
     return text.decode(errors="replace").partition("<")[0].rpartition("::")[2]
-
-
-def _reach(function: _Function, functions: Mapping[str, _Function]) -> list[_Function]:
-    return [functions[name] for name in _reached(function, functions)]
 
 
 def _reached(function: _Function, functions: Mapping[str, _Function]) -> set[str]:

@@ -202,7 +202,8 @@ def _divergent(counters: Counters, code: KernelCode) -> list[Problem]:
         return []  # of which most of it comes
     requests, divergent = counters.get(names.REQUESTS), counters.get(names.DIVERGENT)
     lanes = counters.get(names.LANES)
-    if not requests or divergent < 0.25 * requests:
+    results = sum(one.requests for one in counters.pointers if one.operation == "store" and one.lanes == one.requests)
+    if not requests or divergent - results < 0.25 * requests:  # that one lane stores what a row came to costs little
         return []
     lost = 1 - lanes / (names.WARP * requests)
     values = {"requests": requests, "divergent": divergent, "lanes": lanes}

@@ -174,3 +174,12 @@ def test_the_table_of_a_prompt_is_read_back(kind):
     assert (read.metrics, read.pointers) == (counters.metrics, counters.pointers)
     _, text = write_diagnosis(counters, CODE, Random(0))
     assert not check_diagnosis(text, read)
+
+
+def test_the_stores_of_one_lane_for_each_row_are_no_divergence():
+    rows = replace(STORES, requests=150, lanes=150)
+    warps = replace(COPY, requests=200, lanes=2048, divergent_requests=180, collectives=320)
+    lone = read_launch(replace(warps, global_memory=(LOADS, rows)), CODE.pointers)
+    assert not {one.kind for one in find_problems(lone, CODE)} & {"divergent", "divergent_reduction"}
+    shared = read_launch(replace(warps, global_memory=(LOADS, replace(rows, lanes=900))), CODE.pointers)
+    assert "divergent_reduction" in {one.kind for one in find_problems(shared, CODE)}

@@ -20,6 +20,23 @@ def test_pointers_and_vectors_are_read_from_the_code():
     assert read("s += x[i];").window == 0
 
 
+FOUR = "const float4 four = *reinterpret_cast<const float4*>(row + i);"
+
+
+def test_vectors_of_a_called_function_are_one_access_and_its_template_is_quoted():
+    load = f"template <int COUNT> __device__ void load(float (&to)[COUNT], const float* row, int i) {{ {FOUR}"
+    load += " to[0] = four.x; to[1] = four.y; }\n"
+    kernel = read("float own[4]; load<4>(own, x, i); s += own[0];", load)
+    assert kernel.window == 16 and not kernel.unseen
+    assert kernel.called[0].startswith("template <int COUNT>")
+
+
+def test_components_beside_vectors_cannot_be_told_from_them():
+    load = f"__device__ float load(const float* row, int i, bool fits) {{ if (fits) {{ {FOUR} return four.x; }}"
+    load += " return row[0] + row[i + 1]; }\n"
+    assert "one by one" in read("s += load(x, i, n > 4);", load).unseen
+
+
 @pytest.mark.parametrize(
     ("body", "skips", "nested"),
     [

@@ -70,14 +70,18 @@ def wrong_correction(context: FaultContext) -> str | None:
     return context.replace_in_kernel(squares, lambda match: f"{match[1]}{int(match[2]) - 1}", accepts=shows)
 
 
+_ARGUMENT = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))+?"
+_SHIFTED = re.compile(rf"expf\(({_ARGUMENT}) - \w*max\w*\)")
+_DIFFERENCE = re.compile(r" - \w*max(_\w+)?\b(?!\()")  # with a maximum, not with max(…)
+
+
 @fault
 def unstable_softmax(context: FaultContext) -> str | None:
-    def change(text: str) -> str | None:
-        if "logf(" in text:  # a logarithm of the softmax goes on with the difference
-            return None
-        return re.sub(r"expf\(([^()]+) - \w*max\w*\)", r"expf(\1)", text)
-
-    return context.in_some_kernel(change)
+    """All kernels of the softmax alike: where one of them subtracts the maximum, quotients are wrong for any values."""
+    changed = _SHIFTED.sub(r"expf(\1)", context.source)
+    online = any("max" in match[1] for match in _SHIFTED.finditer(context.source))
+    whole = changed != context.source and not _DIFFERENCE.search(changed)
+    return changed if whole and not online and "logf(" not in changed else None
 
 
 @fault

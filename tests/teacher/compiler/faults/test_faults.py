@@ -75,6 +75,20 @@ def test_a_softmax_that_overflows_leaves_its_maximum_unused(candidate_of):
     assert inserted("unstable_softmax", candidate_of("log softmax", PLANS[0]))[1] is None
 
 
+def test_a_softmax_that_overflows_is_right_for_small_values(candidate_of):
+    honest = candidate_of("softmax", PLANS[0])
+
+    def unstable(more: str) -> str | None:
+        source = honest.source + more
+        changed = type(honest)(source, honest.kernels, honest.plan, honest.graph, honest.hints)
+        return KINDS["unstable_softmax"].insert(FaultContext(changed, Random(1)))
+
+    nested = unstable("y[i] = expf(x[(b * rows + row) * cols + col] - softmax_max) / softmax_sum;")
+    assert nested is not None and "expf(x[(b * rows + row) * cols + col]) / softmax_sum" in nested
+    assert unstable("const float part = x[i] - softmax_max[row]; y[i] = expf(part);") is None
+    assert unstable("total *= expf(old_max - new_max);") is None
+
+
 @pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.cheats])
 def test_a_cheat_breaks_a_static_rule_and_nothing_else(kind, candidate_of):
     for name in ("softmax", "chain", "linear"):
