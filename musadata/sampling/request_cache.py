@@ -20,6 +20,7 @@ from musadata.teacher.protocol import (
     RemoteTeacher,
     Request,
     RequestFailed,
+    RequestKind,
     SubmittingTeacher,
     Teacher,
     namer,
@@ -116,7 +117,7 @@ class RequestCache:
         if self.usage is not None:
             record(self.usage, key, teacher, request, result.usage, self.prices.get(teacher, TeacherConfig()))
         if isinstance(result, Answer):
-            self.answers.put(key, plain(result))
+            self.answers.put(key, vars(result))
         elif self.failures is not None:
             self.failures.put(key, {"failed": result.reason, "detail": result.detail})
 
@@ -178,14 +179,19 @@ class RequestCache:
             rest = request.kind, request.messages, request.reasoning, request.sample, request.turn, request.seed
             return content_id("answer", teacher, self.teacher_version, *about, *rest)
         # A model sees the messages alone, so no other column of a task or a trace makes it answer again.
-        who = ",".join(map(identity_json, (teacher, request.kind)))
-        which = f"{identity_json(request.task.task_id)},{request.sample},{request.turn},{request.seed}"
+        who, task = _who_is_asked(teacher, request.kind), identity_json(request.task.task_id)
+        which = f"{task},{request.sample},{request.turn},{request.seed}"
         return id_of_json("answer", f"[{who},{request.messages_json},{which}]")
 
     def _verdict_key(self, config: VerifierConfig, task: Task, annotation: Annotation, answer: Answer) -> str:
         shape_sets = [trace.inputs for trace in annotation.traces]
         program = _program(answer)
         return content_id("verdict", self.verifier_version, config, task.task_id, task.reference, shape_sets, program)
+
+
+@lru_cache(maxsize=64)
+def _who_is_asked(teacher: str, kind: RequestKind) -> str:
+    return f"{identity_json(teacher)},{identity_json(kind)}"
 
 
 @lru_cache(maxsize=1024)

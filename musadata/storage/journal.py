@@ -29,7 +29,8 @@ from musadata.storage.places import Places
 _BUFFERED_RECORDS = 32
 _BUFFERED_BYTES = 1 << 20
 _BUFFERED_SECONDS = 1.0
-_compact = json.JSONEncoder(separators=(",", ":")).encode  # made once: json.dumps makes one for each call
+# Made once: json.dumps makes one for each call. Dataclasses are written as their fields.
+_compact = json.JSONEncoder(separators=(",", ":"), default=vars).encode
 _PLAIN = re.compile(r"[\w.-]*", re.ASCII)
 # The segments there are small and many: so many are read at a time, and as many are kept.
 _READ_AT_ONCE = 64
@@ -107,8 +108,12 @@ class Journal:
         Raises:
             Outage: the disk is full or the folder is not writable.
         """
+        self.put_json(key, _compact(value))
+
+    def put_json(self, key: str, value: str) -> None:
+        """`put` of a value that is written as JSON already, on one line."""
         encoded = _encode(key)
-        line = b'{"key":%b,"value":%b}\n' % (encoded, _compact(value).encode())
+        line = b'{"key":%b,"value":%b}\n' % (encoded, value.encode())
         with self._lock:
             if encoded in self._pending or self._places.find(encoded) is not None:
                 return

@@ -1,9 +1,11 @@
 """What the requests of a corpus have used and cost, and the budget that ends a run."""
 
+import json
 import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from musadata.config import RequestsConfig, TeacherConfig
 from musadata.errors import BudgetSpent
@@ -60,9 +62,16 @@ def cost_of(usage: Usage, config: TeacherConfig) -> float:
 def record(journal: Journal, key: str, teacher: str, request: Request, usage: Usage, config: TeacherConfig) -> None:
     """Write down what a reply has used; nothing if the server does not count."""
     if usage != NO_USAGE:
-        kind, family = str(request.kind), str(request.task.operator_family)
-        expense = {"teacher": teacher, "kind": kind, "family": family, "usage": vars(usage)}  # an `Expense`, plain
-        journal.put(f"{key}.{time.time_ns()}", {**expense, "cost": cost_of(usage, config)})  # a failure may come first
+        about = _about(teacher, request.kind, request.task.operator_family)
+        tokens, cost = ",".join(f'"{name}":{count}' for name, count in vars(usage).items()), cost_of(usage, config)
+        # A failure may come first.
+        journal.put_json(f"{key}.{time.time_ns()}", f'{{{about},"usage":{{{tokens}}},"cost":{json.dumps(cost)}}}')
+
+
+@lru_cache(maxsize=1024)
+def _about(teacher: str, kind: str, family: str) -> str:
+    """The first fields of an `Expense` as JSON: most requests have them in common."""
+    return json.dumps({"teacher": teacher, "kind": kind, "family": family})[1:-1]
 
 
 def expenses(journals: Iterable[Journal], read: dict[str, int] | None = None) -> Iterable[Expense]:

@@ -107,13 +107,15 @@ class OpenAITeacher:
         self._server = config.base_url.rstrip("/")
         self._url = self._server + "/chat/completions"
         self._address = URL(self._url)  # parsed once
+        self._limit = aiohttp.ClientTimeout(total=max(config.timeout_seconds, 0.001))
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gate: RequestGate
         self._session: aiohttp.ClientSession | None = None
         self._arrived: deque[_Waiting] = deque()
         self._woken = False
-        self._tasks: dict[asyncio.Future[Answer], _Waiting] = {}
+        self._tasks: set[asyncio.Task[None]] = set()  # workers
+        self._busy = 0  # those that do not wait before they ask again
         self._stopped: BaseException | None = None
         self._structured = True  # until the server says that it does not know response_format
 
@@ -185,32 +187,53 @@ class OpenAITeacher:
 
     def _start(self) -> None:
         self._woken = False
-        while self._arrived:
-            waiting = self._arrived.popleft()
-            task = asyncio.ensure_future(self._ask(waiting.request, waiting.keep))
-            self._tasks[task] = waiting
-            task.add_done_callback(self._end)
+        self._hire()
 
-    def _end(self, task: "asyncio.Future[Answer]") -> None:
-        waiting = self._tasks.pop(task)
-        if not task.cancelled() and isinstance(error := task.exception(), MusadataError):  # every request would fail
-            self._stopped = self._stopped or error
-            self._stop_all()
-        if task.cancelled():
-            waiting.done(self._stopped or Cancelled("was closed during a request", where=self._url))
-        else:
-            waiting.done(task.exception() or task.result())
+    def _hire(self) -> None:
+        """Have as many workers as requests may be under way."""
+        for _ in range(min(len(self._arrived), self._config.concurrency - self._busy)):
+            self._busy += 1
+            task = asyncio.ensure_future(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if self._stopped:
+            self._end_arrived(self._stopped)
+
+    async def _work(self) -> None:
+        """Ask what has arrived, one request after the other: a task for each costs 20 µs more."""
+        while self._arrived and self._busy <= self._config.concurrency:
+            waiting = self._arrived.popleft()
+            try:
+                result: Answer | BaseException = await self._ask(waiting.request, waiting.keep)
+            except asyncio.CancelledError:
+                result = self._stopped or self._closed()
+            except Exception as error:
+                result = error
+            if isinstance(result, MusadataError):  # every request would fail
+                self._stopped = self._stopped or result
+                self._stop_all()
+            waiting.done(result)
+        self._busy -= 1
 
     def _stop_all(self) -> None:
         if self._stopped:
             self._gate.stop(self._stopped)
+            self._end_arrived(self._stopped)
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
 
+    def _end_arrived(self, error: BaseException) -> None:
+        while self._arrived:
+            self._arrived.popleft().done(error)
+
+    def _closed(self) -> Cancelled:
+        return Cancelled("was closed during a request", where=self._url)
+
     async def _close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
+        self._end_arrived(self._closed())
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._gate.close()
         if self._session is not None:
@@ -240,40 +263,47 @@ class OpenAITeacher:
                 keep(failure)
                 self._finish(failure)
                 raise failure
-            await asyncio.sleep(wait_s)
+            self._busy -= 1  # another worker asks meanwhile
+            self._hire()
+            try:
+                await asyncio.sleep(wait_s)
+            finally:
+                self._busy += 1
 
     async def _try(self, request: Request, keep: Keep, left_s: float) -> Answer | tuple[str, float, bool, bool]:
         """An answer; or what went wrong, how long the server asks to wait, whether it cost tokens, and whether there
         was a server at all."""
         data = self._body.write(request, self._structured)
         estimate = len(data) / _CHARACTERS_PER_TOKEN
-        async with self._gate.slot(estimate):
-            headers: Any = {}
-            try:
-                status, headers, reply = await self._post(data, left_s)
-                if status in (400, 422) and self._asks_for_json(request) and "response_format" in str(reply):
-                    self._structured = False  # an older server: ask for headings alone
-                    return "response_format refused", -1.0, False, True
-                check_status(status, reply, self._url, self._config.model)
-                answer = read_answer(request, reply, self._server, self.name)
-            except TryAgain as trouble:
-                self._gate.replied(trouble.overloaded)
-                self._gate.pause(rate_limit_pause(headers))
-                return str(trouble), retry_delay(headers), trouble.usage.completion_tokens > 0, True
-            except RequestFailed as failure:
-                self._gate.replied(False)
-                keep(failure)
-                self._finish(failure)
-                raise
-            except (aiohttp.ClientConnectorError, ConnectionRefusedError) as error:
-                return _name(error), 0.0, False, False
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-                self._gate.replied(isinstance(error, TimeoutError))
-                return _name(error), 0.0, isinstance(error, ValueError), True
+        slot = await self._gate.enter(estimate)
+        headers: Any = {}
+        try:
+            status, headers, reply = await self._post(data, left_s)
+            if status in (400, 422) and self._asks_for_json(request) and "response_format" in str(reply):
+                self._structured = False  # an older server: ask for headings alone
+                return "response_format refused", -1.0, False, True
+            check_status(status, reply, self._url, self._config.model)
+            answer = read_answer(request, reply, self._server, self.name)
             self._gate.replied(False)
             self._gate.used(answer.usage.prompt_tokens + answer.usage.completion_tokens - estimate)
             self._gate.pause(rate_limit_pause(headers))
             keep(answer)
+        except TryAgain as trouble:
+            self._gate.replied(trouble.overloaded)
+            self._gate.pause(rate_limit_pause(headers))
+            return str(trouble), retry_delay(headers), trouble.usage.completion_tokens > 0, True
+        except RequestFailed as failure:
+            self._gate.replied(False)
+            keep(failure)
+            self._finish(failure)
+            raise
+        except (aiohttp.ClientConnectorError, ConnectionRefusedError) as error:
+            return _name(error), 0.0, False, False
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            self._gate.replied(isinstance(error, TimeoutError))
+            return _name(error), 0.0, isinstance(error, ValueError), True
+        finally:
+            self._gate.give_back(slot)
         self._gate.finished("", self._url)
         return answer
 
@@ -290,8 +320,10 @@ class OpenAITeacher:
 
     async def _post(self, data: bytes, left_s: float) -> tuple[int, Any, Any]:
         session = self._open_session()
-        limit = aiohttp.ClientTimeout(total=max(min(self._config.timeout_seconds, left_s), 0.001))
-        async with session.post(self._address, data=data, headers=_JSON, timeout=limit) as response:
+        limit = self._limit  # made once: it is the same but for the last try before a deadline
+        if left_s < self._config.timeout_seconds:
+            limit = aiohttp.ClientTimeout(total=max(left_s, 0.001))
+        async with session.post(self._address, data=data, timeout=limit) as response:
             return response.status, response.headers, await _read(response)
 
     async def _check_server(self) -> None:
@@ -321,7 +353,7 @@ class OpenAITeacher:
         if self._session is None:
             key = server_key()
             self._session = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {key}"} if key else {},
+                headers={**_JSON, "Authorization": f"Bearer {key}"} if key else _JSON,
                 timeout=aiohttp.ClientTimeout(total=None),
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -341,8 +373,8 @@ async def _read(response: aiohttp.ClientResponse) -> Any:
         ValueError: the reply is larger than any answer.
     """
     chunks, size = [], 0
-    while chunk := await response.content.readany():
-        chunks.append(chunk)
+    while not response.content.at_eof():
+        chunks.append(chunk := await response.content.readany())
         size += len(chunk)
         if size > _LARGEST_REPLY:
             raise ValueError(f"a reply of more than {_LARGEST_REPLY >> 20} MiB")

@@ -44,6 +44,7 @@ class Slots:
 
     def give_back(self, slot: int) -> None:
         self._held.discard(slot)
+        self._start = slot  # the next look begins there
         if self._file >= 0:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, slot)
 
@@ -90,6 +91,7 @@ class RequestGate:
         self._config, self._concurrency, self._workers = config, concurrency, workers
         self._slots = Slots(concurrency, slots if workers > 1 else None)
         self._limit, self._held = float(concurrency), 0
+        self._share = concurrency / workers if workers > 1 else concurrency  # what it may hold while others wait
         self._waiting: deque[asyncio.Future[int]] = deque()
         self._poll: asyncio.TimerHandle | None = None
         self._requests = _Rate(config.requests_per_minute / workers)
@@ -99,15 +101,12 @@ class RequestGate:
         self._finished: deque[str] = deque(maxlen=_WINDOW)  # causes of failure, "" for answers
         self.stopped: BaseException | None = None
 
-    def slot(self, tokens: float) -> "_HeldSlot":
-        """Holds a slot for a request of about so many tokens.
+    async def enter(self, tokens: float) -> int:
+        """A slot for a request of about so many tokens, as soon as there is one; to be given back.
 
         Raises:
             Exception: what the run was stopped with.
         """
-        return _HeldSlot(self, tokens)
-
-    async def enter(self, tokens: float) -> int:
         wait = max(self._requests.reserve(1), self._tokens.reserve(tokens), self._paused_until - time.monotonic())
         if wait > 0:
             await asyncio.sleep(wait)
@@ -137,9 +136,10 @@ class RequestGate:
     def finished(self, failure: str, where: str) -> None:
         """Note how a request ended, "" for an answer; stops the run where too many failed."""
         self._finished.append(failure)
+        if not failure or len(self._finished) < _FEWEST or self._config.stop_at_failed >= 1:
+            return
         failed = [cause for cause in self._finished if cause]
-        enough = len(self._finished) >= _FEWEST and failure and self._config.stop_at_failed < 1
-        if enough and len(failed) >= self._config.stop_at_failed * len(self._finished):
+        if len(failed) >= self._config.stop_at_failed * len(self._finished):
             causes = "; ".join(cause for cause, _ in Counter(failed).most_common(_MOST_CAUSES))
             self.stop(
                 MusadataError(
@@ -170,7 +170,8 @@ class RequestGate:
     async def _take(self) -> int:
         if self.stopped:
             raise self.stopped
-        if not self._waiting and self._held < self.limit and (slot := self._slots.take()) is not None:
+        at_once = not self._waiting and self._held < min(self.limit, int(self._share))
+        if at_once and (slot := self._slots.take()) is not None:
             self._held += 1
             return slot
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -184,8 +185,7 @@ class RequestGate:
             raise
 
     def give_back(self, slot: int) -> None:
-        greedy = self._workers > 1 and self._held > self._concurrency / self._workers
-        if not greedy and self._held <= self.limit and (waiter := self._next()) is not None:
+        if self._held <= min(self.limit, self._share) and (waiter := self._next()) is not None:
             waiter.set_result(slot)
             return
         self._slots.give_back(slot)
@@ -215,17 +215,3 @@ class RequestGate:
             self._held += 1
             waiter.set_result(slot)
         self._watch()
-
-
-class _HeldSlot:
-    """A slot for the time of a block; `contextlib.asynccontextmanager` costs three times as much."""
-
-    def __init__(self, gate: RequestGate, tokens: float):
-        self._gate, self._tokens = gate, tokens
-        self._slot = -1
-
-    async def __aenter__(self) -> None:
-        self._slot = await self._gate.enter(self._tokens)
-
-    async def __aexit__(self, *exception: object) -> None:
-        self._gate.give_back(self._slot)

@@ -43,11 +43,12 @@ def test_never_more_than_the_limit_and_nobody_is_forgotten(limit, lengths, worke
 
         async def one(length: float) -> None:
             nonlocal most, now
-            async with gate.slot(1):
-                now += 1
-                most = max(most, now)
-                await asyncio.sleep(length)
-                now -= 1
+            slot = await gate.enter(1)
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(length)
+            now -= 1
+            gate.give_back(slot)
 
         await asyncio.wait_for(asyncio.gather(*map(one, lengths)), 20)
 
@@ -78,8 +79,9 @@ def test_waiting_request_that_is_cancelled_takes_no_slot():
         gate = RequestGate(RequestsConfig(), 1)
 
         async def hold(seconds: float) -> None:
-            async with gate.slot(1):
-                await asyncio.sleep(seconds)
+            slot = await gate.enter(1)
+            await asyncio.sleep(seconds)
+            gate.give_back(slot)
 
         first, second = asyncio.create_task(hold(0.02)), asyncio.create_task(hold(9))
         await asyncio.sleep(0.001)
@@ -95,8 +97,7 @@ def test_requests_a_minute_are_spread():
         gate = RequestGate(RequestsConfig(requests_per_minute=600), 64)  # ten a second, one second's worth at once
 
         async def one() -> None:
-            async with gate.slot(1):
-                pass
+            gate.give_back(await gate.enter(1))
 
         start = time.monotonic()
         await asyncio.gather(*(one() for _ in range(15)))
