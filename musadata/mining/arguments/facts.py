@@ -11,7 +11,7 @@ from musadata.mining.arguments.annotations import Kind, read_annotation
 from musadata.mining.arguments.options import Values, find_options
 
 # Attributes of tensors and modules: what has one of these is no configuration.
-CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps|params|conf|options|settings)$")
+CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps?|params|conf|options|settings)$")
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
 UNITS = 4  # of a bottleneck: with one alone, half of all of them compute nothing
 CHAINED = (ast.Attribute, ast.Subscript)
@@ -34,6 +34,8 @@ class Facts:
         lengths: constructors' parameters and items of configurations that are used as sequences -> items needed.
         called: constructors' parameters that are called -> the number of arguments.
         parts: names of the parts of configurations of which something is read.
+        applied: constructors' parameters that hold modules: another method calls them.
+        optional: names that are compared with None.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
     """
 
@@ -45,6 +47,8 @@ class Facts:
     lengths: Mapping[str, int] = field(default_factory=dict)
     called: Mapping[str, int] = field(default_factory=dict)
     parts: frozenset[str] = frozenset()
+    applied: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
     reduction: int = 1
 
     @property
@@ -63,7 +67,7 @@ class Facts:
     def reads(self, name: str) -> tuple[str, ...]:
         """The attributes of a configuration; () for a name that holds something else."""
         found = self.attributes.get(name, ())
-        return () if OF_TENSORS_AND_MODULES.intersection(found) else found
+        return () if OF_TENSORS_AND_MODULES.intersection(found) and not CONFIGS.match(name) else found
 
 
 def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
@@ -82,7 +86,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
             if name in table:
                 table.setdefault(part, {}).update(table[name])
     known = hints.get(owner, {})
-    lengths, called_parameters = _uses_of_parameters(tree)
+    lengths, called_parameters, applied = _uses_of_parameters(tree)
     return Facts(
         find_options(source),
         {name: tuple(found) for name, found in attributes.items()},
@@ -92,6 +96,8 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         lengths,
         called_parameters,
         frozenset(parts),
+        applied,
+        _optional(tree),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
     )
 
@@ -145,14 +151,16 @@ def _root(node: ast.expr) -> str:
     return getattr(node, "id", "")
 
 
-def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int]]:
+def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int], frozenset[str]]:
     """Constructors' parameters, and what is read from a configuration, that are sequences or are called.
 
-    The first dictionary has their lengths, the second the numbers of arguments. `self.size = size` in a constructor
+    The first dictionary has their lengths, the second the numbers of arguments of those that the constructor calls,
+    and the third has those that other methods call, as they call modules. `self.size = size` in a constructor
     makes a use of `self.size` in any method one of the parameter.
     """
     lengths: dict[str, int] = {}
     called: dict[str, int] = {}
+    applied: set[str] = set()
     for owner in [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]:
         methods = [item for item in owner.body if isinstance(item, ast.FunctionDef)]
         constructor = next((item for item in methods if item.name == "__init__"), None)
@@ -169,7 +177,19 @@ def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int
                         lengths[name] = max(length, lengths.get(name, 0))
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
                     called[node.func.id] = max(len(node.args), called.get(node.func.id, 0))
-    return lengths, called
+                elif isinstance(node, ast.Call) and method is not constructor:
+                    applied |= {_parameter(node.func, set(), aliases)} & names
+    return lengths, called, frozenset(applied)
+
+
+def _optional(tree: ast.Module) -> frozenset[str]:
+    """Names, also of items of configurations, that the code compares with None."""
+    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    return frozenset(
+        _last(node.left)
+        for node in compared
+        if isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None
+    )
 
 
 def _aliases(constructor: ast.FunctionDef, names: set[str]) -> Iterator[tuple[str, str]]:

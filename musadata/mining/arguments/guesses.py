@@ -71,12 +71,23 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
         config = _config(name, facts, depth)
         if config:
             return config
+    if name in facts.applied and not kind.is_known and name not in facts.called:
+        return _module(by_name, variant)
+    if depth and name in facts.optional and by_name in (WIDTH, str(_distinct(name))):  # of a configuration
+        return "None"
     if name in facts.called and not kind.is_known:
         made = by_name.partition("(")[0]
         return made if made.startswith("nn.") else ("nn.ReLU", "nn.LayerNorm", "nn.Linear")[min(2, facts.called[name])]
     if name in facts.lengths and not kind.is_known and _literal(by_name) is not None:
         kind = Kind(length=min(8, max(2, facts.lengths[name])))
     return _fitted(by_name, kind, variant, name)
+
+
+def _module(text: str, variant: int) -> str:
+    """A module in place of its class, or of what is none."""
+    if not text.startswith("nn.") or text.endswith("Norm"):
+        return MODULE_TEXTS[variant]
+    return text if text.endswith(")") else f"{text}()"
 
 
 def _fits(value: str | int, kind: Kind) -> bool:
@@ -86,8 +97,13 @@ def _fits(value: str | int, kind: Kind) -> bool:
 def _config(name: str, facts: Facts, depth: int) -> str:
     """An object or a dictionary with everything that the code reads from a configuration; "" for any other name."""
     reads, defaults = facts.reads(name), facts.defaults.get(name, {})
-    is_config = CONFIGS.match(name) or defaults or name in facts.parts or (len(reads) > 1 and not MODULES.match(name))
-    if depth < MAX_DEPTH and reads and is_config:
+    is_config = (
+        CONFIGS.match(name)
+        or defaults
+        or name in facts.parts
+        or ((len(reads) > 1 or (reads and reads[0] in facts.attributes)) and not MODULES.match(name))
+    )
+    if depth < MAX_DEPTH and reads and is_config and name not in facts.applied:
         items = [f"{item}={defaults.get(item) or _inner(item, facts, depth)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
     if depth < MAX_DEPTH and facts.keys.get(name) and (CONFIGS.match(name) or name in facts.parts):

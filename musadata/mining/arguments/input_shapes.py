@@ -12,6 +12,7 @@ INTEGER_NAMES = re.compile(
 )
 TARGET_NAMES = re.compile(r"target|label|gt|y_true|truth")
 MASK_NAMES = re.compile(r"mask")
+ADJACENCY_NAMES = re.compile(r"^adj|adjacency|_adj$|laplacian")
 RANK_WORDS = ((4, r"2d\b|2D\b|pixel_shuffle|interpolate"), (3, r"1d\b|1D\b"), (5, r"3d\b|3D\b"))
 FLAT_WORDS = re.compile(r"nn\.Linear|LayerNorm|bmm|attention|Embedding|F\.linear")
 CHANNEL_NAMES = re.compile(
@@ -183,6 +184,8 @@ def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
     if INTEGER_NAMES.search(lowered) and not TARGET_NAMES.search(lowered):
         return Draw("randint", shape[:2], 16, "int64")
     between = TARGET_NAMES.search(lowered) and re.search(r"bce|binary|sigmoid|dice|bceloss", source, re.I)
+    if ADJACENCY_NAMES.search(lowered) and 1 < len(shape) < 4:  # between the nodes whose features come first
+        return Draw("randn", (*shape[:-1], shape[-2]))
     return Draw("rand" if MASK_NAMES.search(lowered) or between else "randn", shape)
 
 

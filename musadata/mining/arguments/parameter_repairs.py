@@ -13,6 +13,13 @@ from musadata.mining.arguments.normalize_examples import default_text
 
 # What is missing: a value of None, an assertion, a message that says so.
 MISSING = re.compile(r"NoneType|AssertionError|must be|should|need|require|provide|given|missing|specif|expected", re.I)
+NUMBER_WANTED = re.compile(
+    r"Boolean value of Tensor|interpreted as an integer|integer tensors of a single|converted to a? ?(Python )?scalar"
+    r"|must be (tuple of )?(ints?|bool|float|number)\b.*not Tensor|but found element of type Tensor|unhashable"
+    r"|Tensor' object cannot be|list indices must be|invalid combination of arguments",
+    re.I,
+)
+NUMBERS = ("8", "1", "0")
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
 INPUT = (5, 18, 24)
@@ -35,11 +42,25 @@ def repair_named(attempt: Attempt, error: str, line: str, known: Parameters) -> 
         error, line: see `musadata.mining.arguments.repairs.repair`.
     """
     words = set(re.findall(r"\w+", f"{line} {error}"))
+    if NUMBER_WANTED.search(error):
+        yield from _give_numbers(attempt, line, known)
     if error.startswith("AssertionError"):
         yield from _satisfy(attempt, line, known)
     if MISSING.search(error):
         yield from _give_options(attempt, words, known)
         yield from _give_inputs(attempt, words, known)
+
+
+def _give_numbers(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:
+    """A number for an input that the failing line reads: the code branches on it, counts with it, or indexes by it."""
+    words = re.findall(r"\w+", line)
+    read = [(place, item.name) for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
+    tested = re.compile(r"(?:\bif|while|not|and|or)\s+(\w+)\b(?!\s*[.\[(])")
+    for place, name in sorted(read, key=lambda item: item[1] not in tested.findall(line)):
+        compared = re.findall(rf"\b{name}\s*[=<>!]=?\s*(\d+)", line)
+        for text in dict.fromkeys([*compared, *NUMBERS]) if attempt.draws[place].kind != "literal" else ():
+            drawn = Draw("literal", literal=text, dtype="")
+            yield replace(attempt, draws=(*attempt.draws[:place], drawn, *attempt.draws[place + 1 :]))
 
 
 def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:

@@ -17,7 +17,7 @@ WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be f
 WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input value should be", re.I)
 RANK = re.compile(
     r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
-    r"|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of|should be|must be) (\d)"
+    r"|number of dimensions: got (\d)|must be a (matrix)|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of|should be|must be) (\d)"
 )
 UNPACK = re.compile(r"values to unpack \(expected (\d)")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
@@ -44,6 +44,9 @@ def repair(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterat
         line: the source line of the reference that raised it, "" if unknown.
         known: the parameters of the module.
     """
+    yield from _choose_stated(attempt, error)
+    if "input too large" in error:
+        yield from _smaller(attempt)
     yield from repair_named(attempt, error, line, known)
     shortcut = SHORTCUT.search(error)
     if shortcut:
@@ -55,6 +58,31 @@ def repair(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterat
     for number, text in enumerate(attempt.init):
         for other in dict.fromkeys(_other_values(text, error, line)):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
+
+
+def _choose_stated(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """One of the options that a message lists, in place of a string of the constructor that it calls none of them."""
+    for number, text in enumerate(attempt.init):
+        if text.startswith("'") and re.search(rf"\b{re.escape(text[1:-1])}\b", error):
+            for option in _stated_options(error):
+                if repr(option) != text:
+                    yield replace(attempt, init=(*attempt.init[:number], repr(option), *attempt.init[number + 1 :]))
+
+
+def _smaller(attempt: Attempt) -> Iterator[Attempt]:
+    """Smaller batches, and then smaller images, where an input has too many elements."""
+    batch = attempt.draws[0].shape[0] if attempt.draws and attempt.draws[0].shape else 1
+    draws = tuple(
+        replace(draw, shape=(1, *draw.shape[1:])) if len(draw.shape) > 1 and draw.shape[0] == batch else draw
+        for draw in attempt.draws
+    )
+    if batch > 1:
+        yield replace(attempt, draws=draws)
+    halved = tuple(
+        replace(draw, shape=(*draw.shape[:2], *(max(1, size // 2) for size in draw.shape[2:]))) for draw in draws
+    )
+    if halved != draws:
+        yield replace(attempt, draws=halved)
 
 
 def _other_values(text: str, error: str, line: str) -> Iterator[str]:
@@ -107,7 +135,7 @@ def _alike(attempt: Attempt, *sizes: int) -> Iterator[Attempt]:
 
 
 def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
-    wanted = [int(text) for found in RANK.findall(error) for text in found if text] + [
+    wanted = [2 if text == "matrix" else int(text) for found in RANK.findall(error) for text in found if text] + [
         int(text) for text in UNPACK.findall(error)
     ]
     by_index = "IndexError" in error and "out of range in self" not in error  # of an axis, not of an embedding
@@ -116,7 +144,8 @@ def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
     for rank in dict.fromkeys(wanted):
         if not 1 <= rank <= 5:
             continue
-        for number, draw in enumerate(attempt.draws):
+        order = list(enumerate(attempt.draws))
+        for number, draw in order[::-1] if "number of dimensions: got" in error else order:
             if draw.kind != "literal" and len(draw.shape) != rank:
                 yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
 
@@ -193,6 +222,8 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             item = text.strip("()").split(",")[0]
             yield from (f"({f'{item}, ' * count})" for count in (1, 3, 4, 5) if text.count(",") != count)
     elif text.startswith("nn."):
+        if text == "nn.LayerNorm" and "normalized_shape" in error:  # of images
+            yield "nn.BatchNorm2d"
         bare = text.split("(")[0]
         if text == bare and f"not {bare.removeprefix('nn.')}" in error:
             yield f"F.{bare.removeprefix('nn.').lower()}"

@@ -48,24 +48,30 @@ LARGE_SIDE = 200  # from here on one image is enough
 
 @dataclass(frozen=True)
 class _Stated:
-    """One statement of a message. `dim`: -1 if it names none."""
+    """One statement of a message. `dim`: -1 if it names none. `joins`: tensors are joined along another dimension."""
 
     got: int
     want: int
     dim: int = -1
+    joins: bool = False
 
 
 def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
-    if HEAD.search(error):
-        yield from _usual_images(attempt)
     known = {size for draw in attempt.draws for size in draw.shape}
     read = _read(error)
+    vectors = len({len(draw.shape) for draw in attempt.draws}) > 1  # beside images or sequences
+    for stated in read if vectors else ():
+        yield from _widened(attempt, stated, 2)
+    if HEAD.search(error):
+        yield from _usual_images(attempt)
     if "except in dimension" in error and not any(stated.got in known or stated.want in known for stated in read):
         yield from _divisible(attempt)
     for stated in read:
         yield from _joined(attempt, stated)
         yield from _resized(attempt, stated)
+    for stated in read:
+        yield from _widened(attempt, stated)
     if TOO_SMALL.search(error):
         yield from _enlarged(attempt, error)
 
@@ -75,8 +81,14 @@ def _usual_images(attempt: Attempt) -> Iterator[Attempt]:
     for number, draw in enumerate(attempt.draws):
         for side in SIDES.get(draw.shape[1], ()) if len(draw.shape) == 4 else ():
             if draw.shape[2:] != (side, side):
-                batch = 1 if side >= LARGE_SIDE else draw.shape[0]
-                yield _with_shape(attempt, number, (batch, draw.shape[1], side, side))
+                single = _with_batch_of_one(attempt, draw.shape[0]) if side >= LARGE_SIDE else attempt
+                yield _with_shape(single, number, (*single.draws[number].shape[:2], side, side))
+
+
+def _with_batch_of_one(attempt: Attempt, batch: int) -> Attempt:
+    """The attempt with one item in each input of this batch."""
+    places = [(number, 0) for number, draw in enumerate(attempt.draws) if draw.shape[:1] == (batch,)]
+    return _with_sizes(attempt, places, 1)
 
 
 def _read(error: str) -> list[_Stated]:
@@ -92,7 +104,7 @@ def _read(error: str) -> list[_Stated]:
             found += [_Stated(got, want, dim) for want, got, dim in pairs]
             continue
         dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
-        found.append(_Stated(int(groups["got"]), int(groups["want"]), dim))
+        found.append(_Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0]))
     return [item for item in dict.fromkeys(found) if item.got != item.want and 0 < item.want <= LARGEST]
 
 
@@ -110,7 +122,7 @@ def _resized(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
     for number, draw in reversed(list(enumerate(attempt.draws))):
         if len(draw.shape) > 1 and draw.elements == stated.got:
             yield _with_shape(attempt, number, (stated.want,))
-    if stated.dim > 1:
+    if stated.dim > 1 or stated.joins:
         yield from _scaled(attempt, stated)
     named = [place for place in places if place[1] == stated.dim]
     last = [place for place in places if place[1] == len(attempt.draws[place[0]].shape) - 1]
@@ -132,6 +144,21 @@ def _joined(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
                 yield _with_sizes(attempt, [(number, 1)], size)
 
 
+def _widened(attempt: Attempt, stated: _Stated, rank: int = 0) -> Iterator[Attempt]:
+    """One of several inputs with the features or channels that are missing: it is joined to what others are made to.
+
+    `rank`: of this input; 0 for any.
+    """
+    if len(attempt.draws) < 2 or stated.joins or stated.dim > 1:
+        return
+    for number, draw in reversed(list(enumerate(attempt.draws))):
+        dim = 1 if stated.dim == 1 else len(draw.shape) - 1
+        if rank in (0, len(draw.shape)) and 0 < dim < len(draw.shape) and draw.shape[dim] < stated.got:
+            size = draw.shape[dim] + stated.want - stated.got
+            if size > 0:
+                yield _with_sizes(attempt, [(number, dim)], size)
+
+
 def _divisible(attempt: Attempt) -> Iterator[Attempt]:
     """Images whose sides can be halved several times: what is scaled down and up again fits what was kept of it."""
     draws = tuple(
@@ -148,7 +175,7 @@ def _scaled(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
     """All sides of one image in proportion, the last input first: it is often met after the others were enlarged."""
     for number in reversed(range(len(attempt.draws))):
         shape = attempt.draws[number].shape
-        if len(shape) > stated.dim and shape[stated.dim] == stated.got:
+        if stated.got in (shape[2:] if stated.dim < 0 else shape[stated.dim : stated.dim + 1]):
             sides = tuple(size * stated.want // stated.got for size in shape[2:])
             if min(sides) > 0:
                 yield _with_shape(attempt, number, (*shape[:2], *sides))

@@ -1,6 +1,7 @@
 """Removing what ties code to a machine: a reference runs where its caller puts it, with weights that it draws itself.
 
-Constructors lose their `device` and `dtype` parameters, since a reference never passes them.
+It reads no command line, and needs no numpy of before 2.0. Constructors lose their `device` and `dtype` parameters,
+since a reference never passes them.
 """
 
 import ast
@@ -20,6 +21,11 @@ TENSOR_TYPE = re.compile(r"^torch\.cuda\.(\w+Tensor)$")
 INDEX = ("torch.cuda.current_device",)
 DOWNLOADING = frozenset({"load_url", "load_state_dict_from_url"})
 NAMING = frozenset({"autocast", "startswith", "endswith"})  # calls that take the name of a kind of device
+PARSING = re.compile(r"\.(parse_args|parse_known_args)\(\)")
+OLD_NAME = re.compile(
+    r"(?<![\w.])(np|numpy)\.(float|int|bool|complex|object|cumproduct|product|alltrue|sometrue|infty|Inf|NaN|NAN)\b"
+)
+NEW_NAMES = {"cumproduct": "cumprod", "product": "prod", "alltrue": "all", "sometrue": "any", "infty": "inf"}
 NO_DEVICE = cst.Name("None")  # stands for the default device, wherever PyTorch takes a device
 
 
@@ -176,6 +182,18 @@ class _CudaDropper(cst.CSTTransformer):
 
 def _is_no_device(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
+
+
+def modernize(text: str) -> str:
+    """The code with the defaults of its command line, and numpy's present names where 2.0 has removed one."""
+    return OLD_NAME.sub(_present_name, PARSING.sub(r".\1([])", text))
+
+
+def _present_name(found: re.Match[str]) -> str:
+    package, name = found.groups()
+    if name in ("float", "int", "bool", "complex", "object"):
+        return name  # what the alias meant
+    return f"{package}.{NEW_NAMES.get(name, name.lower())}"
 
 
 def loads_weights(node: ast.AST) -> bool:

@@ -76,7 +76,8 @@ def _is_packed(uses: _Uses) -> bool:
 def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
     found = _Uses()
     known: set[ast.AST] = set()  # uses of the name that have been read as a part of what holds them
-    for node in ast.walk(forward):
+    nodes = [node for statement in _until_rebound(forward, name) for node in ast.walk(statement)]
+    for node in nodes:
         if (
             isinstance(node, ast.Assign)
             and len(node.targets) == 1
@@ -106,13 +107,28 @@ def _uses(forward: ast.FunctionDef, name: str) -> _Uses:
             elif held and function in ITERATING | UNTYPED:
                 known.update(held)
                 found.count = max(found.count, ITEMS if function in ITERATING else 0)
-    for node in ast.walk(forward):
-        found.is_other |= _is_name(node, name) and node not in known
+    found.is_other = any(_is_read(node, name) and node not in known for node in nodes)
     return found
+
+
+def _until_rebound(forward: ast.FunctionDef, name: str) -> list[ast.stmt]:
+    """The statements up to the one that binds the name anew, as `x = x[0]` does."""
+    for place, statement in enumerate(forward.body):
+        if isinstance(statement, ast.Assign) and any(
+            _is_name(node, name) and not _is_read(node, name)
+            for target in statement.targets
+            for node in ast.walk(target)
+        ):
+            return forward.body[: place + 1]
+    return forward.body
 
 
 def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_read(node: ast.AST, name: str) -> bool:
+    return _is_name(node, name) and isinstance(getattr(node, "ctx", None), ast.Load)
 
 
 def _item_names(name: str, uses: _Uses) -> list[str]:

@@ -22,6 +22,7 @@ from musadata.mining.slicing.machine_ties import (
     drop_placement,
     drop_weights,
     has_placement,
+    modernize,
     uses_placement,
 )
 from musadata.mining.slicing.members import first_sentence, is_docstring
@@ -135,7 +136,7 @@ def _rewrite(
     tidier = _Tidier(dict(flags), keep_fields=keep_fields, registers=registers, pragmas=PRAGMA.search(text) is not None)
     code = tree.visit(tidier).visit(_BaseDropper(*bases)).code if bases[0] else tree.visit(tidier).code
     code = drop_cuda(code) if "cuda" in words else code
-    code = drop_weights(code) if words & WEIGHTS else code
+    code = modernize(drop_weights(code) if words & WEIGHTS else code)
     return Written(_closed_up(code), has_placement(code), tuple(sorted(unfolder.layers.items())))
 
 

@@ -9,9 +9,11 @@ from hypothesis import given
 
 from musadata.mining.arguments.attempt_execution import AttemptRunner
 from musadata.mining.arguments.attempts import Attempt, Draw, integers, shrunk, with_integers
+from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.filling import cheap_filling
 from musadata.mining.arguments.growth import MAX_MODULES
-from musadata.mining.arguments.repairs import _stated_options
+from musadata.mining.arguments.parameter_repairs import Parameters
+from musadata.mining.arguments.repairs import _stated_options, repair
 from musadata.mining.arguments.stated_sizes import resize
 from musadata.mining.search import search_and_prune, search_arguments, warm_up
 
@@ -517,3 +519,57 @@ def test_a_costly_module_keeps_images_larger_than_its_kernels():
         "    def forward(self, x):\n        return self.conv(x)\n"
     )
     assert min(run(body, search(body)).shape[2:]) >= 6
+
+
+STATISTICS = (
+    "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.main = nn.Sequential(nn.Conv2d(3, 4, 4, 4), nn.Conv2d(4, 4, 4, 4))\n"
+    "        self.expand = nn.Linear(64, 96)\n        self.classify = nn.Linear(160, 8)\n\n"
+    "    def forward(self, x, z):\n        out = self.expand(self.main(x).flatten(1))\n"
+    "        return self.classify(torch.cat([out, z], -1))\n"
+)
+GRAPH = (
+    "class Model(nn.Module):\n    def __init__(self, in_features):\n        super().__init__()\n"
+    "        self.w = nn.Parameter(torch.randn(in_features, 4))\n\n"
+    "    def forward(self, x, adj):\n        edge = adj.nonzero().t()\n        h = torch.mm(x, self.w)\n"
+    "        return h[edge[0]] + h[edge[1]]\n"
+)
+BRANCH = (
+    "class Model(nn.Module):\n    def forward(self, x, t):\n"
+    "        if t == 0:\n            self.state = torch.zeros(2)\n"
+    "        return x * self.state.sum()\n"
+)
+MODES = (
+    "class Model(nn.Module):\n    def __init__(self, stride, upsample_mode):\n        super().__init__()\n"
+    "        self.op = nn.Upsample(scale_factor=2 * stride, mode=upsample_mode)\n\n"
+    "    def forward(self, x):\n        return self.op(x)\n"
+)
+OPTIONAL = (
+    "class Model(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
+    "        if config.pretrained is not None:\n"
+    "            self.table = nn.Embedding.from_pretrained(config.pretrained)\n"
+    "        else:\n            self.table = nn.Embedding(config.n_vocab, 8)\n"
+    "        self.device = config.device\n\n"
+    "    def forward(self, tokens):\n        return self.table(tokens).to(self.device)\n"
+)
+NESTED = (
+    "class Model(nn.Module):\n    def __init__(self, hp):\n        super().__init__()\n"
+    "        self.fc = nn.Linear(hp.embedder.mels, 8)\n\n    def forward(self, x):\n        return self.fc(x)\n"
+)
+APPLIED = (
+    "class Model(nn.Module):\n    def __init__(self, features, dim):\n        super().__init__()\n"
+    "        self.features = features\n        self.fc = nn.Linear(dim, 8)\n\n"
+    "    def forward(self, x):\n        return self.fc(self.features(x))\n"
+)
+
+
+@pytest.mark.parametrize("body", [STATISTICS, GRAPH, BRANCH, MODES, OPTIONAL, NESTED, APPLIED])
+def test_values_of_the_wrong_kind_or_rank_are_replaced_by_what_the_code_does_with_them(body):
+    found = search_and_prune(HEAD + body, "Net", [], "salt")
+    assert "reason" not in found, found
+
+
+def test_inputs_that_are_too_large_are_made_smaller():
+    large = Attempt((), (Draw("randn", (4, 300, 32, 40)), Draw("randn", (4, 7))))
+    first = next(repair(large, "ValueError: input too large", "", Parameters([], [], Facts(), "")))
+    assert [draw.shape for draw in first.draws] == [(1, 300, 32, 40), (1, 7)]

@@ -47,6 +47,12 @@ def test_each_item_is_an_argument(parameters, body, signature):
     assert float(run(text)["Model"]()(*values)) == (0.0 if "scale, x" in parameters else 4.0)
 
 
+def test_a_name_that_is_bound_anew_is_packed_until_then():
+    text = unpacked("x", "x, b = x['x'], x['b']; return x.relu() - b")
+    assert float(run(text)["Model"]()(torch.tensor(3.0), torch.tensor(1.0))) == 2.0
+    assert unpacked("x", "x[0] = 1; return x.relu()") is None
+
+
 def test_a_list_of_any_length_gets_three_items():
     assert float(run(unpacked("maps", "return sum(m.mean() for m in maps)"))["Model"]()(*torch.eye(3))) == 1.0
 

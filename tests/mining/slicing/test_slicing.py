@@ -635,3 +635,30 @@ def test_a_local_variable_may_have_the_name_of_what_it_is_made_by():
         ),
     }
     assert run(cut(files, "net/net.py", "Net"))["Model"](3).part.out_features == 2
+
+
+SCRIPT = """
+import argparse
+import numpy as np
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--width", type=int, default=6)
+args = parser.parse_args()
+WIDTH = args.width
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(np.int(WIDTH), np.cumproduct([2, 2])[-1], bias=np.float(1) < np.Inf)
+
+    def forward(self, x):
+        return self.fc(x.astype(np.float32) if isinstance(x, np.ndarray) else x)
+"""
+
+
+def test_a_script_takes_the_defaults_of_its_command_line_and_present_names_of_numpy(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["pytest", "--unknown"])
+    text = cut({"net.py": SCRIPT}, "net.py", "Net")
+    assert "np.float32" in text
+    assert tuple(run(text)["Model"]().fc.weight.shape) == (4, 6)
