@@ -149,9 +149,14 @@ class KernelFacts:
         return total
 
     @cached_property
+    def is_partial(self) -> bool:
+        """Whether its results are those of parts, which another kernel joins."""
+        return any(axis.name in PARTS_AXIS for axis in self.kernel.axes)
+
+    @cached_property
     def pieces(self) -> int | None:
         """How many values a reduction that is dealt out in pieces has in all; None for other kernels."""
-        if not any(axis.name in PARTS_AXIS for axis in self.kernel.axes):
+        if not self.is_partial or any(stage.contraction for stage in self.kernel.reductions):
             return None
         limits = [
             n.right for n in self._nodes() if isinstance(n, Compare) and n.relation == "<" and not n.right.variables

@@ -67,6 +67,11 @@ def _reduction(stage: Reduce | Scan, facts: KernelFacts) -> str:
     if [axis.name for axis in stage.axes] == list(PARTS_AXIS):
         return f"{word} of the {'piece' if not extents else 'pieces'} before it"
     along = [f"`{axis.name}`" for axis in stage.axes]
+    if facts.is_partial:
+        parts = prod(facts.extents([axis for axis in facts.kernel.axes if axis.name in PARTS_AXIS], facts.sizes))
+        return (
+            f"{word} along {join(along)}, in {parts} parts" if parts > 1 else f"{word} along {join(along)}, in one part"
+        )
     return f"{word} along {join(along)}" if along else word
 
 

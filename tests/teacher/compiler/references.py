@@ -120,6 +120,23 @@ FIXTURES = {
         ),
         "self.r = nn.RNN(6, 8, bias=False)",
     ),
+    "deep product": Fixture(
+        "return torch.relu(x @ y) + 1",
+        (
+            (tensor(5, 1100), tensor(1100, 9, name="y")),
+            (tensor(2, 1536), tensor(1536, 20, name="y")),
+        ),
+    ),
+    "deep half batches": Fixture(
+        "return x @ y.mT",
+        half(
+            "float16",
+            (
+                (tensor(2, 5, 1100), tensor(2, 9, 1100, name="y")),
+                (tensor(1, 3, 1536), tensor(1, 20, 1536, name="y")),
+            ),
+        ),
+    ),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
     "wide 3-D convolution": Fixture(
@@ -206,6 +223,17 @@ FIXTURES = {
     "causal attention": Fixture("return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)", ATTENTION),
     "attention of half type": Fixture(
         "return F.scaled_dot_product_attention(q, k, v)", heads((2, 3, 9, 10, 16), (1, 4, 33, 70, 16), dtype="float16")
+    ),
+    "causal attention of half type": Fixture(
+        "return F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        heads((1, 2, 40, 40, 20), (2, 3, 70, 9, 8), dtype="bfloat16"),
+    ),
+    "masked attention of half type": Fixture(
+        "return F.relu(F.scaled_dot_product_attention(q, x, x[..., 1:], attn_mask=q[..., :1] > -0.5, enable_gqa=True))",
+        tuple(
+            (tensor(b, 4, s, 24, name="q", dtype="float16"), tensor(b, 2, t, 24, dtype="float16"))
+            for b, s, t in ((2, 5, 70), (1, 33, 7))
+        ),
     ),
     "attention of doubles": Fixture(
         "return F.scaled_dot_product_attention(q, k, v)", heads((2, 3, 9, 10, 16), (1, 4, 33, 70, 16), dtype="float64")

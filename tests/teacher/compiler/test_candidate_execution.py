@@ -1,5 +1,6 @@
 """Candidates are really compiled, executed and judged by the verifier."""
 
+import re
 from itertools import product
 from random import Random
 
@@ -97,6 +98,17 @@ def test_rows_in_pieces_are_accepted(name, graph_of, verifier):
     assert verdict.accepted, verdict.feedback
 
 
+@pytest.mark.parametrize(
+    "name", ["attention of half type", "causal attention of half type", "masked attention of half type"]
+)
+def test_attention_on_tensor_cores_is_accepted(name, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), 64))
+    assert candidate.schedule == "1 kernel: attention on tensor cores"
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.parametrize("name", ["causal attention", "attention spelled out"])
 def test_attention_in_large_tiles_is_accepted(name, graph_of, verifier):
     graph = graph_of(name)
@@ -138,6 +150,26 @@ def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, sch
     graph = graph_of(name)
     candidate = build_candidate(graph, PLANS[plan], dict.fromkeys((origin.name for origin in graph.sizes), size))
     assert candidate.schedule == f"1 kernel: {schedule}"
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "schedule"),
+    [
+        ("deep product", 0, "register tiles"),
+        ("deep product", 2, "shared-memory tiles"),
+        ("deep half batches", 0, "tensor core tiles"),
+        ("deep half batches", 3, "tensor core tiles"),
+    ],
+)
+def test_deep_products_in_parts_are_accepted(name, plan, schedule, graph_of, verifier):
+    graph = graph_of(name)
+    (depth,) = graph.inputs[0].type.shape[-1].atoms()
+    sizes = {origin.name: 64 for origin in graph.sizes} | {depth.name: 4096}
+    candidate = build_candidate(graph, PLANS[plan], sizes)
+    assert [emitted.schedule for emitted in candidate.kernels][:-1] == [schedule]
+    assert re.search(r"min\(\d+, ", candidate.source)
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 

@@ -51,18 +51,14 @@ def tile_for(batch: int, rows: int, keys: int, cols: int, dtype: str) -> Attenti
 def emit_attention(kernel: Kernel, size_names: Sequence[str], tile: AttentionTile) -> EmittedKernel:
     """A block per tile of queries; scores and weights stay in registers and shared memory. A thread has some rows and
     columns of each tile; the rows are those of 16 neighbouring threads."""
-    attention = _Attention(kernel, size_names, tile)
+    attention = Attention(kernel, size_names, tile)
     block = attention.block
     block.lines = _BODY.substitute(attention.words(), **attention.parts()).split("\n")
-    tiles = attention.row_tiles if "/" not in attention.row_tiles else f"({attention.row_tiles})"
-    counts = [count_text(block, attention.batch)] if attention.batch else []
-    blocks = " * ".join([*counts, tiles] if tiles != "1" else counts) or tiles
-    columns = tile_count(attention.col_count, tile.cols)
-    setup = (f"const int threads = {SIDE * SIDE};", f"const dim3 blocks({blocks}, {columns});")
+    setup = attention.setup(SIDE * SIDE)
     return finish(kernel, "attention by tiles of keys", block, setup, size_names, bounds=SIDE * SIDE)
 
 
-class _Attention:
+class Attention:
     """What is put into the template."""
 
     def __init__(self, kernel: Kernel, size_names: Sequence[str], tile: AttentionTile):
@@ -80,6 +76,14 @@ class _Attention:
         self.row_tiles = tile_count(self.row_count, tile.rows)
         self.counters = {name: block.fresh(name) for name in "rcik"}
 
+    def setup(self, threads: int) -> tuple[str, ...]:
+        """The launch: a block for each tile of queries, and for each tile of columns."""
+        tiles = self.row_tiles if "/" not in self.row_tiles else f"({self.row_tiles})"
+        counts = [count_text(self.block, self.batch)] if self.batch else []
+        blocks = " * ".join([*counts, tiles] if tiles != "1" else counts) or tiles
+        columns = tile_count(self.col_count, self.tile.cols)
+        return f"const int threads = {threads};", f"const dim3 blocks({blocks}, {columns});"
+
     def words(self) -> dict[str, str]:
         """Names, types and numbers."""
         tile, dtype, counter = self.tile, self.stage.dtype, self.counters["c"]
@@ -88,10 +92,24 @@ class _Attention:
         sizes = {"rows": tile.rows, "keys": tile.keys, "cols": tile.cols, "query_width": tile.rows + _PADDING}
         sizes |= {"key_width": tile.keys + _PADDING, "value_width": tile.cols + _PADDING}
         sizes |= {"own_rows": own_rows, "own_keys": own_keys, "own_cols": own_cols}
+        return {
+            **self.names(),
+            **{name: str(size) for name, size in sizes.items()},
+            "T": C_TYPES[dtype],
+            "zero": zero,
+            "exp": "expf" if single else "exp",
+            "max": "fmaxf" if single else "fmax",
+            "own_row_step": f" * {own_rows}" if own_rows > 1 else "",
+            "key_place": _own_place(own_keys, counter),
+            "col_place": _own_place(own_cols, counter),
+        }
+
+    def names(self) -> dict[str, str]:
+        """Of positions and counts, and the divisor of a row's sums."""
         limit, total = self.block.index(self.key.extent), f"own_totals[{self.counters['r']}]"
+        zero, one = (number_text(number, self.stage.dtype) for number in (0, 1))
         return {
             **self.counters,
-            **{name: str(size) for name, size in sizes.items()},
             "row": self.row,
             "col": self.col,
             "j": self.key.name,
@@ -100,38 +118,42 @@ class _Attention:
             "col_count": self.col_count,
             "key_count": limit,
             "depth_count": self.block.index(self.depth.extent),
-            "T": C_TYPES[dtype],
-            "zero": zero,
-            "exp": "expf" if single else "exp",
-            "max": "fmaxf" if single else "fmax",
-            "own_row_step": f" * {own_rows}" if own_rows > 1 else "",
-            "key_place": _own_place(own_keys, counter),
-            "col_place": _own_place(own_cols, counter),
-            "key_end": "key_end" if self._is_causal() else limit,
-            "total": f"({total} == {zero} ? {number_text(1, dtype)} : {total})" if self.value.safe else total,
+            "key_end": "key_end" if self.is_causal() else limit,
+            "total": f"({total} == {zero} ? {one} : {total})" if self.value.safe else total,
         }
 
     def parts(self) -> dict[str, str]:
         """The statements that depend on what is attended to."""
         row, col, value = (self.row, self.rows), (self.col, self.cols), self.value
         score = f"own_scores[{self.counters['r']}][{self.counters['c']}]"
-        self._write_positions()
-        self.block.hoist(value.score, frozenset(self.batch), frozenset())
+        self.write_positions()
+        self.hoist_score()
         return {
             "positions": "\n".join(self.block.lines),
-            "query": self._assigned(value.query, row),
-            "key": self._assigned(value.key),
-            "score": self._assigned(value.score, row, rename={"score": score}),
-            "element": self._assigned(value.element, col),
-            "store": self._lines(4, {self.stage.local: "result"}, self._write_stores, row, col),
+            "query": self.assigned(value.query, row),
+            "key": self.assigned(value.key),
+            "score": self.assigned(value.score, row, rename={"score": score}),
+            "element": self.assigned(value.element, col),
+            "store": self.lines(4, {self.stage.local: "result"}, self.write_stores, row, col),
         }
 
-    def _assigned(
-        self, value: Scalar, *flat: tuple[str, tuple[Variable, ...]], rename: Mapping[str, str] | None = None
-    ) -> str:
-        return self._lines(5, rename or {}, lambda: self.block.write(f"value = {self.block.value(value)};"), *flat)
+    def hoist_score(self) -> None:
+        """Compute ahead of the loops what the scores need and what is the same for all, under a causal mask as well."""
+        score = plain(self.value.score)
+        for part in (score.yes, score) if isinstance(score, Choose) and self.is_causal() else (score,):
+            self.block.hoist(part, frozenset(self.batch), frozenset())
 
-    def _lines(
+    def assigned(
+        self,
+        value: Scalar,
+        *flat: tuple[str, tuple[Variable, ...]],
+        rename: Mapping[str, str] | None = None,
+        depth: int = 5,
+    ) -> str:
+        """The statement that gives `value` what a scalar is, with what it needs."""
+        return self.lines(depth, rename or {}, lambda: self.block.write(f"value = {self.block.value(value)};"), *flat)
+
+    def lines(
         self,
         depth: int,
         rename: Mapping[str, str],
@@ -147,7 +169,7 @@ class _Attention:
         decode_used(block, 0, *flat)
         return "\n".join(block.lines)
 
-    def _write_positions(self) -> None:
+    def write_positions(self) -> None:
         block, tiles, entry, first = self.block, self.row_tiles, "blockIdx.x", f"blockIdx.x * {self.tile.rows}"
         if self.batch and tiles != "1":
             block.write(f"const {INDEX} row_tiles = {tiles};")
@@ -159,11 +181,11 @@ class _Attention:
             block.write(f"const {INDEX} {flat} = {entry};")
             decode(block, flat, self.batch, frozenset(self.batch))
         block.write(f"const {INDEX} first_row = {'0' if tiles == '1' else first};")
-        if self._is_causal():
+        if self.is_causal():
             end = f"min({block.index(self.key.extent)}, first_row + {self.tile.rows})"
             block.write(f"const {INDEX} key_end = {end};  // no query of this block sees more")
 
-    def _is_causal(self) -> bool:
+    def is_causal(self) -> bool:
         """Whether a query sees no key behind its own place."""
         row = self.rows[0] if len(self.rows) == 1 else None
         match plain(self.value.score):
@@ -171,7 +193,7 @@ class _Attention:
                 return row is not None and left == of(self.key) and right == of(row) and no == -math.inf
         return False
 
-    def _write_stores(self) -> None:
+    def write_stores(self) -> None:
         block, buffer = self.block, self.stage.buffer
         if buffer is not None:
             place = block.printer.offset(buffer, self.stage.index)

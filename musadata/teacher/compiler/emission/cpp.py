@@ -40,6 +40,11 @@ LOADS: dict[str, tuple[str, str]] = {
     "bfloat16": ("load_eight", _DEVICE["load_eight"].format(T="__nv_bfloat16", zero="__float2bfloat16") + "\n"),
 }
 HELD_ROWS: dict[str, str] = {"load_four": _DEVICE["load_four"], **_DEVICE["held_rows"]}
+_HALF_TYPES = {
+    "float16": {"T": "__half", "ptx": "f16", "pair": "__floats2half2_rn"},
+    "bfloat16": {"T": "__nv_bfloat16", "ptx": "bf16", "pair": "__floats2bfloat162_rn"},
+}
+FRAGMENTS: dict[str, str] = {dtype: _DEVICE["fragments"].format(**words) for dtype, words in _HALF_TYPES.items()}
 COPY_EIGHT: str = _DEVICE["copy_eight"] + "\n"
 _WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
 C_TYPES: dict[str, str] = _WRITTEN["types"]

@@ -10,6 +10,7 @@ from musadata.teacher.compiler.emission import (
     register_tiled,
     rowwise,
     scan,
+    tensor_core_attention,
     tensor_core_tiled,
     tiled,
 )
@@ -168,7 +169,10 @@ def _attention(kernel: Kernel, like: Kernel, size_names: Sequence[str], hints: d
     stage, parts = like.reductions[0], tiled.partition(like)
     assert parts is not None
     sizes = [extent_hint(part, hints) for part in parts]
-    keys = extent_hint(stage.axes[:1], hints)
+    keys, depth = (extent_hint((axis,), hints) for axis in stage.axes)
+    if tensor_core_attention.half_type(kernel) and depth <= tensor_core_attention.DEEPEST:
+        tile = tensor_core_attention.tile_for(*sizes)
+        return tensor_core_attention.emit_tensor_core_attention(kernel, size_names, tile)
     tile = attention.tile_for(sizes[0], sizes[1], keys, sizes[2], stage.dtype)
     return attention.emit_attention(kernel, size_names, tile)
 

@@ -61,11 +61,17 @@ _NAMES = ("warp", "warp_row", "warp_col", "results", "at", "tiles")
 
 
 def half_type(kernel: Kernel) -> str:
-    """The half type that both operands and all results have; "" if there is none."""
+    """The half type that both operands have, and all results that are not float; "" if there is none."""
     stage = kernel.reductions[0]
     assert stage.contraction is not None
     operands = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
-    types = {_memory_type(value) for value in operands} | {buffer.dtype for buffer in kernel.outputs}
+    return half_type_of(operands, kernel)
+
+
+def half_type_of(operands: Sequence[Scalar], kernel: Kernel) -> str:
+    """The half type that operands have in memory, and all results of the kernel that are not float."""
+    results = {buffer.dtype for buffer in kernel.outputs} - {"float32"}
+    types = {_memory_type(value) for value in operands} | results
     return types.pop() if len(types) == 1 and types <= {"float16", "bfloat16"} else ""
 
 

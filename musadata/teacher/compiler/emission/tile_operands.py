@@ -18,6 +18,7 @@ from musadata.teacher.compiler.emission.tiled import decode_used, tile_count
 from musadata.teacher.compiler.ir.index_formulas import (
     ZERO,
     Index,
+    Operation,
     Size,
     Variable,
     divide,
@@ -150,12 +151,10 @@ def flat(axes: Sequence[Variable]) -> Index:
 
 
 def _strides(offset: Index, many: int) -> list[Index] | None:
-    """What must be a multiple of `many` for an offset to be one; None if it never is, or is no plain sum."""
+    """What must be a multiple of `many` for an offset to be one; None if it never is."""
     found: list[Index] = []
     for monomial, coefficient in offset.terms:
         sizes = [atom for atom in monomial if isinstance(atom, Size)]
-        if len(sizes) + sum(isinstance(atom, Variable) for atom in monomial) != len(monomial):
-            return None
         if coefficient % many == 0:
             continue
         if not sizes:
@@ -222,14 +221,29 @@ def alignment(block: Block, operands: Sequence[Operand], *, host: bool = False) 
     moved = [operand for operand in operands if operand.base is not None]
     for operand in moved:
         assert operand.base is not None
-        length = product(v.extent for v in operand.moving)
-        strides = _strides(operand.base, operand.group) or []
-        for stride in [*strides, *([length] if length.constant is None else [])]:
+        strides = [*(_strides(operand.base, operand.group) or []), *_lengths(operand)]
+        for stride in strides:
             text = block.index(stride)
             tests[f"{text if stride.atom else f'({text})'} % {operand.group} == 0"] = None
     data = ".data_ptr()" if host else ""
     tests |= dict.fromkeys(f"reinterpret_cast<size_t>({operand.buffer}{data}) % 16 == 0" for operand in moved)
     return " && ".join(tests)
+
+
+def _lengths(operand: Operand) -> list[Index]:
+    """What must be a multiple of the vector's elements for a row of the operand to be one: both lengths, if it is the
+    lesser of two, as a part of the depth is."""
+    length = product(v.extent for v in operand.moving)
+    atom = length.atom
+    if not isinstance(atom, Operation) or atom.kind != "min":
+        return [length] if length.constant is None else []
+    return [one for side in (atom.left, atom.right) for one in _strides(side, operand.group) or []]
+
+
+def depth_of(block: Block, stage: Reduce) -> str:
+    """The number of steps along the inner axes, by a name if it depends on the point."""
+    depth = product(axis.extent for axis in stage.axes)
+    return block.name_formula(depth, "count") if depth.variables else block.index(depth)
 
 
 def write_slices(
@@ -241,7 +255,7 @@ def write_slices(
     put_away: Callable[[Operand], None],
 ) -> None:
     """The loop over the slices: fetch the next, multiply the current one, put the next away."""
-    depth = count_text(block, stage.axes)
+    depth = depth_of(block, stage)
     for operand in operands:
         kind = _VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
         block.write(f"{kind} {operand.side}_next[{operand.steps(tile)}];")
@@ -274,7 +288,7 @@ def write_pipeline(
 ) -> None:
     """The same with asynchronous copies into shared memory, which holds three slices: two are on their way while one is
     multiplied. `target` is the place of a thread's element i in a slice."""
-    depth, last = count_text(block, stage.axes), STAGES - 1
+    depth, last = depth_of(block, stage), STAGES - 1
     with _fixed_lines(block, operands):
         block.write(
             f"const auto fetch = [&]({INDEX} next, {INDEX} filled) {{  // the slice at next; past the end zeros"
@@ -335,11 +349,11 @@ def _fetch(block: Block, tile: Tile, operand: Operand, depth: str, target: str, 
         block.write(f"{target} = {stored('0.0f', operand.dtype)};")
         with block.scope(f"if ({operand.axis} < {operand.count} && {position} < {depth})"):
             head = len(block.lines)
-            block.write(f"{target} = {_element(block, operand)};")
+            block.write(f"{target} = {element_text(block, operand)};")
             decode_used(block, head, *changing)
 
 
-def _element(block: Block, operand: Operand) -> str:
+def element_text(block: Block, operand: Operand) -> str:
     """One element; it is not converted if memory holds it in the tile's type."""
     value = operand.value
     if isinstance(value, Load) and not value.children and value.buffer.dtype == operand.dtype != "float32":

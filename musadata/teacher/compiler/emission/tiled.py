@@ -7,7 +7,7 @@ from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Variable, of
+from musadata.teacher.compiler.ir.index_formulas import Variable, of, product
 from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
@@ -62,7 +62,8 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     local = "accumulator" if "accumulator" not in taken else "accumulated"
     block.printer.rename = {stage.local: local}
     block.write(f"{kind} {local} = {number_text(0, stage.dtype)};")
-    depth_text = count_text(block, stage.axes)
+    depth = product(axis.extent for axis in stage.axes)
+    depth_text = block.name_formula(depth, "count") if depth.variables else block.index(depth)
     with block.scope(f"for ({INDEX} start = 0; start < {depth_text}; start += {tile})"):
         left, right = (side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right))
         _load_tile(block, "left_tile", left, stage, "start + threadIdx.x", f"{row} < {rows_text}", depth_text)

@@ -106,7 +106,7 @@ def _masked(c: Call, product: Scalar, index: Indices) -> Scalar:
     elif width.constant is not None:
         score = product * (1 / math.sqrt(width.constant or 1))
     else:
-        score = product / apply("sqrt", count_as(width, c.dtype))
+        score = product * apply("rsqrt", count_as(width, c.dtype))
     mask = c.optional("attn_mask")
     if mask is not None:
         element = mask.load(broadcast(index, mask.shape))

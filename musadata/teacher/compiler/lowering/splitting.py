@@ -1,23 +1,82 @@
-"""Long reductions with few results, split over blocks: a kernel for the parts, and one that joins what they leave."""
+"""Long reductions with few results, split over blocks: a kernel for the parts, and one that joins what they leave.
+
+Sums of a product's parts stay float ("split-K"); added up in a fixed order, they are the same in every run.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from musadata.teacher.compiler.ir.index_formulas import Index, as_index, divide, product
-from musadata.teacher.compiler.ir.program import Indices, Loop, Reduction, fixed
-from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar, guarded, within
+from musadata.teacher.compiler.ir.index_formulas import Index, as_index, divide, minimum, product
+from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
+from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar, compute_type, guarded, within
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, variables_of
 
 SHARE = 8192  # elements of a part: 32 for each of 256 threads, and small inputs have several parts as well
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
 LONG_ROW = 1 << 18  # elements: shorter rows take one block less time than a second launch
+TILE = 64  # rows and columns of a product that a block computes at least, where there are so many
+MOST_TILES = 66  # of a product: with more, they keep at least half of a large GPU's multiprocessors busy
+FULL_GRID = 264  # two blocks for each multiprocessor
+LEAST_SHARE = 512  # of the depth: for a shorter part, writing and adding up a tile's sums takes longer than making them
 _IDENTITIES = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "fast_max": -math.inf, "min": math.inf}
 
 
 def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[Loop]:
     """The loops, with two in place of each that reduces long rows to few results at these sizes."""
-    return [part for loop in loops for part in (_split(loop) if _is_long(loop, sizes) else (loop,))]
+    found: list[Loop] = []
+    for loop in loops:
+        share = _share_of_depth(loop, sizes)
+        found += _split_product(loop, share) if share else _split(loop) if _is_long(loop, sizes) else (loop,)
+    return found
+
+
+def _share_of_depth(loop: Loop, sizes: Mapping[str, int]) -> int:
+    """How much of a product's depth each part has, if it has so few tiles at these sizes that they leave a GPU idle; a
+    power of two, so that parts start at whole vectors. 0 if one part is better."""
+    if loop.reduction is None or loop.contraction is None or loop.attends or loop.steps or loop.spread:
+        return 0
+    extents = loop.reduction.extents(variables_of(loop.names, loop.shape)[0])
+    if len(extents) != 1 or extents[0].variables or not loop.buffer.dtype.startswith(("float", "bfloat")):
+        return 0
+    batch, rows, cols = (product(part).evaluate(sizes) for part in loop.contraction.parts(loop.shape))
+    depth, tiles = extents[0].evaluate(sizes), batch * -(-rows // TILE) * -(-cols // TILE)
+    if tiles > MOST_TILES or min(rows, cols) == 1:
+        return 0
+    share = max(LEAST_SHARE, 1 << (-(-depth * tiles // FULL_GRID) - 1).bit_length())
+    return share if depth > 2 * share else 0
+
+
+def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
+    """The products of all parts, a batch, and the loop that adds them up."""
+    assert loop.reduction is not None and loop.contraction is not None
+    contraction, buffer = loop.contraction, loop.buffer
+    (depth,) = loop.reduction.extents(variables_of(loop.names, loop.shape)[0])
+    parts = divide(depth + (share - 1), as_index(share))[0]
+    kind = compute_type(buffer.dtype)
+    partial = Buffer(f"{buffer.name}_partial", (parts, *buffer.shape), kind, "temporary", node=buffer.node)
+
+    def left(axes: Indices, inner: Indices) -> Scalar:
+        return contraction.left(axes[1:], (axes[0] * share + inner[0],))
+
+    def right(axes: Indices, inner: Indices) -> Scalar:
+        return contraction.right(axes[1:], (axes[0] * share + inner[0],))
+
+    def extents(axes: Indices) -> Indices:
+        return (minimum(as_index(share), depth - axes[0] * share),)
+
+    batch, rows = ((0, *(dim + 1 for dim in contraction.batch)), tuple(dim + 1 for dim in contraction.rows))
+    first = Loop(
+        partial,
+        (*PARTS_AXIS, *loop.names),
+        lambda axes, inner: left(axes, inner) * right(axes, inner),
+        Reduction("sum", extents, loop.reduction.names),
+        Contraction(batch, rows, left, right),
+    )
+    joined = Reduction("sum", fixed((parts,)), PARTS_AXIS)
+    return first, replace(
+        loop, body=lambda axes, inner: Load(kind, partial, (*inner, *axes)), reduction=joined, contraction=None
+    )
 
 
 def _is_long(loop: Loop, sizes: Mapping[str, int]) -> bool:
