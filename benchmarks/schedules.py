@@ -12,8 +12,6 @@ import argparse
 import json
 import os
 import statistics
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -26,7 +24,7 @@ import yaml
 
 from benchmarks.kernelbench import Problem, describe, judge_all
 from benchmarks.kernelbench_candidates import PRELOAD, write_candidates
-from benchmarks.measuring import Row, report
+from benchmarks.measuring import Row, end, report
 from musadata.config import BackendType, VerifierConfig
 from musadata.errors import MusadataError
 from musadata.sandbox import Sandbox
@@ -181,11 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = summarise(asked, judged)
     details = {"seconds_for_candidates": written, "seconds": time.monotonic() - start, "no_candidate": missing}
     report("schedules against eager", lines, {**details, "references": judged}, options.output)
-    reached = all(line[3] for line in lines)
-    sys.stdout.flush()
-    if threading.active_count() > 1:
-        os._exit(0 if reached else 1)  # a verdict that takes too long is not waited for
-    return 0 if reached else 1
+    return end(lines)
 
 
 if __name__ == "__main__":
