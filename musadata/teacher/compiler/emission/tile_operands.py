@@ -4,6 +4,7 @@ While one slice of the operands is multiplied, the next is on its way from globa
 holds both, so that one barrier for each slice is enough.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ _VECTORS = {"float32": ("float4", 4), "float16": ("uint4", 8), "bfloat16": ("uin
 
 
 @dataclass(frozen=True)
-class Tile:
+class Tile(ABC):
     """What a block computes: `rows` x `cols` of the result, by slices of `depth` of the operands."""
 
     rows: int
@@ -46,8 +47,9 @@ class Tile:
     depth: int
 
     @property
+    @abstractmethod
     def threads(self) -> int:
-        raise NotImplementedError
+        """Of its block."""
 
 
 AnyTile = TypeVar("AnyTile", bound=Tile)
