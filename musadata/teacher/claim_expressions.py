@@ -136,9 +136,7 @@ class _Evaluation:
     steps: int = 0
 
     def value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
-        self.steps += 1
-        if self.steps > _MOST_STEPS:
-            raise CannotEvaluate("too many steps")
+        self._spend(1)
         match node:
             case ast.Constant(value=bool() | int() | float() | str() as constant):
                 return constant
@@ -169,6 +167,11 @@ class _Evaluation:
                 return self._call(name, [self.value(part, names) for part in parts], keywords)
         raise CannotEvaluate(f"{type(node).__name__} is not allowed")
 
+    def _spend(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > _MOST_STEPS:
+            raise CannotEvaluate("too many steps")
+
     def _binary(self, sign: ast.operator, left: Any, right: Any) -> Any:
         if isinstance(sign, ast.Pow):
             if abs(right) > 64 or abs(left) > 10**6:
@@ -196,6 +199,7 @@ class _Evaluation:
             return self.facts[name](*values, **options)
         if name not in _FUNCTIONS or options:
             raise CannotEvaluate(f"{name} is not known")
+        self._spend(sum(len(value) for value in values if isinstance(value, tuple | range)))  # it goes through them
         found = _FUNCTIONS[name](*values)
         if isinstance(found, range) and len(found) > _MOST_ITEMS:
             raise CannotEvaluate("too many items")

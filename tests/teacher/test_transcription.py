@@ -67,6 +67,7 @@ def test_an_expression_is_evaluated_on_the_facts(claim, holds):
         'numel("x") == sum(range(10 ** 9))',
         'all(i * j >= 0 for i in range(9999) for j in range(9999)) and numel("x") == 512',
         'all(all(i * j >= 0 for i in range(9999)) for j in range(9999)) and numel("x") == 512',
+        'all(prod(range(1, 9999)) > i for i in range(9999)) and numel("x") == 512',
         'numel("x") == "a" * 999999999',
         'numel("x") == len([1] * 999999999)',
         "(" * 400,
