@@ -1,7 +1,7 @@
 """What teachers and models are asked, rendered from versioned text templates. The same facts give the same text."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -15,6 +15,7 @@ TEMPLATES_VERSION = "v1"
 # Rows of the table of tensors per set of shapes; a recurrent module has thousands of intermediates.
 _MOST_ROWS = 48
 _MOST_OPERATORS = 80
+_TRACES_IN_FULL = 2
 _MOST_CLAIMS = 40  # that a correction names
 
 
@@ -91,7 +92,7 @@ def _render_question(template: str, task: Task, traces: Sequence[Trace], **more:
         reference=task.reference.strip(),
         fence=_fence(task.reference),
         sets=str(len(traces)),
-        facts="\n\n".join(_render_trace(number, trace) for number, trace in enumerate(traces, 1)),
+        facts="\n\n".join(_render_traces(traces)),
         **more,
     )
     return ChatMessage("system", _fill("system")), ChatMessage("user", question)
@@ -172,6 +173,16 @@ def _fence(source: str) -> str:
     """Backticks that enclose a source, even one whose docstrings hold fences of their own."""
     longest = max((len(run) for run in re.findall(r"`+", source)), default=0)
     return "`" * max(3, longest + 1)
+
+
+def _render_traces(traces: Sequence[Trace]) -> Iterator[str]:
+    """Whole, but for those after the second that say nothing new: the same operators on other shapes."""
+    for number, trace in enumerate(traces, 1):
+        if number <= _TRACES_IN_FULL or trace.operators != traces[0].operators:
+            yield _render_trace(number, trace)
+        else:
+            arguments = ", ".join(_describe_input(spec) for spec in trace.inputs)
+            yield f"### Shapes {number}\n\n`forward` is called with {arguments}. The operators are the same."
 
 
 def _render_trace(number: int, trace: Trace) -> str:

@@ -12,7 +12,7 @@ from musadata.records import InputSpec, Trace
 from musadata.rows import restore
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
-from musadata.tracing.shape_sets import Specs, has_uneven_size, vary_shapes, vary_what_grows
+from musadata.tracing.shape_sets import Specs, elements, has_uneven_size, lengthen, vary_shapes, vary_what_grows
 from musadata.tracing.trace_recording import Untraceable, check_values_matter, record
 
 # Elements of all tensors of a trace that are allowed however small the task's own trace is.
@@ -23,7 +23,7 @@ def trace_reference(
     source: str, inputs: list[dict[str, Any]], seed: int, shape_sets: int, measure: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
     """Facts of a reference on `shape_sets` sets of shapes, as plain values. Every size that is another one at the
-    measure size varies, if the reference runs with any that is small.
+    measure size varies, if the reference runs with any that is small. One or two further sets have a long size each.
 
     Returns:
         `{"traces": [...]}`, or `{"reason": ..., "detail": ...}` if the reference cannot be traced that often.
@@ -39,6 +39,7 @@ def trace_reference(
             traces.append(_trace_further(reference, traces, seed))
         if large and len(traces) > 1:
             traces[-1] = _trace_what_grows(reference, traces, large, seed)
+            traces += _trace_long(reference, traces, large, seed)
     except Untraceable as error:
         return {"reason": error.reason, "detail": error.detail}
     if not any(has_uneven_size(trace.inputs) for trace in traces):
@@ -100,15 +101,32 @@ def _trace_what_grows(reference: ModuleType, traces: list[Trace], measure: Specs
     return accepted[sets[-1]]
 
 
+def _trace_long(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> list[Trace]:
+    """Traces with the same operators as the first, each on a set with one long size."""
+    accepted: dict[Specs, Trace] = {}
+
+    def runs(specs: Specs) -> bool:
+        trace = _try(reference, specs, traces[0], seed)
+        if trace is None or trace.operators != traces[0].operators:
+            return False
+        accepted[specs] = trace
+        return True
+
+    return [accepted[specs] for specs in lengthen(traces[0].inputs, measure, runs)]
+
+
 def _try(reference: ModuleType, specs: Specs, own: Trace, seed: int, growth: int = 2) -> Trace | None:
     """The trace on `specs`, or None if the reference does not accept them or has `growth` times its own elements."""
+    most = max(growth * _elements(own), _ALWAYS_SMALL)
+    if elements(specs) > most:
+        return None
     try:
         trace = record(reference, specs, seed)
         if any(spec.kind == "integers" for spec in specs):
             record(reference, specs, seed, values=_largest_indices(specs, seed))
     except Exception:  # a reference may raise anything; that is the answer
         return None
-    return trace if _elements(trace) <= max(growth * _elements(own), _ALWAYS_SMALL) else None
+    return trace if _elements(trace) <= most else None
 
 
 def _largest_indices(specs: Specs, seed: int) -> list[Any]:

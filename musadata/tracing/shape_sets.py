@@ -19,6 +19,10 @@ Place = tuple[int, int]  # (argument, dimension)
 _ALWAYS_SMALL = 4096
 # Executions that the search for one set may cost.
 _MOST_TRIALS = 60
+# Long sizes are odd, and past the elements that one round of a block's threads takes: 1,024, or 512 fours. Short ones
+# make up for them.
+_LONG, _SHORT = (2051, 1031, 523, 263, 127, 61), 2
+_MOST_LONG, _MOST_LONG_TRIALS = 2, 12
 
 
 def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) -> Specs | None:
@@ -67,11 +71,11 @@ def vary_what_grows(sets: Sequence[Specs], measure: Specs, runs: Callable[[Specs
     Else a candidate with such a size written into it would pass every set, and fail at the measure size.
     """
     own, current, changed = sets[0], sets[-1], False
-    growing: dict[tuple[int, int], set[Place]] = {}
-    for index, (spec, large) in enumerate(zip(own, measure, strict=True)):
-        for axis, (size, other) in enumerate(zip(spec.shape, large.shape, strict=True)):
-            if size != other and all(one[index].shape[axis] == size for one in sets):
-                growing.setdefault((size, other), set()).add((index, axis))
+    unchanged = {
+        sizes: {place for place in places if all(size_at(one, place) == sizes[0] for one in sets)}
+        for sizes, places in _what_grows(own, measure).items()
+    }
+    growing = {sizes: places for sizes, places in unchanged.items() if places}
     for (size, other), places in growing.items():
         for together in dict.fromkeys((frozenset(places), *(frozenset({place}) for place in sorted(places)))):
             tried = (_resize_bounds(current, (own, measure), together, (size, other, new)) for new in sizes(size, True))
@@ -80,6 +84,68 @@ def vary_what_grows(sets: Sequence[Specs], measure: Specs, runs: Callable[[Specs
                 current, changed = found, True
                 break
     return current if changed else None
+
+
+def lengthen(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> list[Specs]:
+    """Sets in each of which one size that grows to the measure size is long, and the others that grow are short.
+
+    Else a candidate whose threads, warps or blocks go wrong from the second round on would pass every set: the task's
+    own sizes are so small that there is one round.
+    """
+    growing, found = _what_grows(own, measure), list[Specs]()
+    innermost_first = sorted(
+        growing, key=lambda sizes: min(len(own[index].shape) - axis for index, axis in growing[sizes])
+    )
+    for sizes in innermost_first[:_MOST_LONG]:
+        long_ones = [long for long in _LONG if sizes[0] < long <= sizes[1]]
+        trials = (
+            trial
+            for long in long_ones
+            for places in _together(own, growing[sizes])
+            for trial in _with_one_long(own, measure, (sizes, places, long), growing)
+        )
+        set_found = next((trial for trial in itertools.islice(trials, _MOST_LONG_TRIALS) if runs(trial)), None)
+        if set_found is not None:
+            found.append(set_found)
+    return found
+
+
+def _with_one_long(
+    own: Specs,
+    measure: Specs,
+    change: tuple[tuple[int, int], frozenset[Place], int],
+    growing: dict[tuple[int, int], set[Place]],
+) -> Iterator[Specs]:
+    """The set with the others short; with only the outermost of them short, as windows have a least size."""
+    (size, other), places, long = change
+    rest = [(sizes, frozenset(some - places)) for sizes, some in growing.items() if some - places]
+    for shortened in dict.fromkeys((tuple(rest), tuple(rest[:1]))):
+        trial = _resize_bounds(own, (own, measure), places, (size, other, long))
+        for (small, large), some in shortened:
+            trial = _resize_bounds(trial, (own, measure), some, (small, large, min(_SHORT, small)))
+        yield trial
+
+
+def _together(own: Specs, places: set[Place]) -> list[frozenset[Place]]:
+    """Those on the innermost axis alone, then all."""
+
+    def from_right(place: Place) -> int:
+        return len(own[place[0]].shape) - place[1]
+
+    innermost = min(map(from_right, places))
+    return list(
+        dict.fromkeys((frozenset(place for place in places if from_right(place) == innermost), frozenset(places)))
+    )
+
+
+def _what_grows(own: Specs, measure: Specs) -> dict[tuple[int, int], set[Place]]:
+    """Places by their size and what it is at the measure size, where these differ."""
+    growing: dict[tuple[int, int], set[Place]] = {}
+    for index, (spec, large) in enumerate(zip(own, measure, strict=True)):
+        for axis, sizes in enumerate(zip(spec.shape, large.shape, strict=True)):
+            if sizes[0] != sizes[1]:
+                growing.setdefault(sizes, set()).add((index, axis))
+    return growing
 
 
 def _resize_bounds(

@@ -11,6 +11,7 @@ from musadata.tracing.shape_sets import (
     exchanges,
     groups,
     has_uneven_size,
+    lengthen,
     sizes,
     vary_shapes,
     vary_what_grows,
@@ -149,3 +150,32 @@ def test_bounds_of_integers_follow_the_size_that_they_follow_at_the_measure_size
     assert index.high == x.shape[0] != 10
     (_, index) = vary_what_grows([specs(10, 10)] * 2, specs(512, 10), lambda trial: True)
     assert index.high == 10
+
+
+@given(st.lists(st.integers(2, 60), min_size=1, max_size=4), st.integers(1, 70))
+@settings(max_examples=50, deadline=None)
+def test_a_long_set_has_one_long_size_and_never_one_past_the_measure_size(shape, factor):
+    own, measure = specs_of(tuple(shape)), specs_of(tuple(size * factor for size in shape))
+    for found in lengthen(own, measure, lambda specs: True):
+        grown = [(size, new, most) for size, new, most in zip(*map(_shape, (own, found, measure)), strict=True)]
+        longer = {size for size, new, _ in grown if new > size}
+        assert len(longer) == 1, grown
+        assert all(new <= most for _, new, most in grown)
+        assert all(new <= 2 for size, new, _ in grown if size not in longer)
+
+
+def _shape(specs):
+    return specs[0].shape
+
+
+def test_sizes_that_meet_in_a_product_get_long_together_and_fixed_ones_stay():
+    own, measure = specs_of((8, 5, 16), (16, 12)), specs_of((512, 5, 4096), (4096, 12))
+    meets = lengthen(own, measure, lambda specs: specs[0].shape[2] == specs[1].shape[0])
+    assert [shapes_of(found) for found in meets] == [[(2, 5, 2051), (2051, 12)], [(263, 5, 2), (2, 12)]]
+
+
+def test_a_set_that_the_reference_refuses_is_tried_shorter_and_then_left_out():
+    own, measure = specs_of((8, 16)), specs_of((8, 4096))
+    assert [shapes_of(found) for found in lengthen(own, measure, lambda specs: specs[0].shape[1] < 600)] == [[(8, 523)]]
+    assert lengthen(own, measure, lambda specs: False) == []
+    assert lengthen(own, own, lambda specs: True) == []

@@ -188,3 +188,14 @@ def test_tracing_does_not_load_the_compiler_of_torch(sandbox):
 
 def test_a_trace_is_made_of_plain_values():
     assert all(isinstance(trace, Trace) and dataclasses.is_dataclass(trace) for trace in traces_of("relu"))
+
+
+def test_sizes_that_are_large_at_the_measure_size_get_long_in_sets_of_their_own(sandbox):
+    small = example("gelu_chain")
+    measure = tuple(dataclasses.replace(spec, shape=tuple(64 * size for size in spec.shape)) for spec in small.inputs)
+    task = dataclasses.replace(small, measure=measure)
+    traces = trace_task(task, TracingConfig(), sandbox, 5)
+    assert traces[:2] == trace_task(small, TracingConfig(), sandbox, 5)
+    longest = [max(max(spec.shape) for spec in trace.inputs) for trace in traces]
+    assert longest[2:] and min(longest[2:]) > max(longest[:2])
+    assert all(trace.operators == traces[0].operators for trace in traces)

@@ -14,6 +14,7 @@ from musadata.verifier.protocol.variants import InputSet
 # The bytes that fill fresh memory: the default of `Call` gives NaN, -1 and true, the others large numbers and false.
 OTHER_POISON = 0x7B
 ZERO_POISON = 0x00
+_DRAWN_IN_FULL = 2  # sets of shapes
 SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG64 bits"
 
 
@@ -52,8 +53,9 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
 
 
 def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
-    """All input sets. The sets of shapes alternate, so that nothing that a call keeps fits the next one."""
-    count = config.input_sets
+    """All input sets. The sets of shapes alternate, so that nothing that a call keeps fits the next one. Of a third set
+    and those after it, which prove that sizes do not matter, one is drawn."""
+    count, full = config.input_sets, range(len(shapes))[:_DRAWN_IN_FULL]
 
     def draw_set(shape: int, variant: str, last: object) -> InputSet:
         return InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, last))
@@ -61,13 +63,13 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
     sets = [
         draw_set(shape, variants.plan_variants(shape, count)[index], index)
         for index in range(count)
-        for shape in range(len(shapes))
+        for shape in (full if index else range(len(shapes)))
     ]
     # `run_reference` drops those of the following that prove nothing.
-    for shape in reversed(range(len(shapes))):
+    for shape in reversed(full):
         if variants.can_tie(shapes[shape]):
             sets += [draw_set(shape, variant, variant) for variant in (variants.TIES, variants.BELOW)]
-    smallest = min(range(len(shapes)), key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
+    smallest = min(full, key=lambda shape: sum(math.prod(spec.shape) for spec in shapes[shape]))
     if variants.can_be_large(shapes[smallest]):
         sets.append(draw_set(smallest, variants.LARGE, variants.LARGE))
     return [*sets, draw_set(0, variants.INFINITE, 0)]
@@ -95,6 +97,7 @@ def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list
     again = Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled, unseen=unseen)
     calls.append(again)
     calls.append(Call(0, "strided", strided=True, check=rest))
-    calls += [Call(shapes.index(one), f"zeros{one}", poison=ZERO_POISON, check=rest) for one in dict.fromkeys(shapes)]
+    full = [shape for shape in dict.fromkeys(shapes) if shape < _DRAWN_IN_FULL]
+    calls += [Call(shapes.index(one), f"zeros{one}", poison=ZERO_POISON, check=rest) for one in full]
     calls.append(Call(0, "null_replay", null_kernels=True, check=rest))
     return calls

@@ -1,0 +1,20 @@
+from musadata.config import VerifierConfig
+from musadata.records import InputSpec
+from musadata.verifier.protocol import variants
+from musadata.verifier.trusted.plan import plan_calls, plan_sets
+
+_SHAPES = [(InputSpec("x", "normal", "float32", shape),) for shape in ((4, 30), (5, 33), (2, 2051), (523, 2))]
+
+
+def test_two_sets_of_shapes_are_drawn_in_full_and_each_further_one_once():
+    sets = plan_sets(VerifierConfig(input_sets=3), "task", _SHAPES)
+    plain = [one.variant for one in sets if one.shape == 2]
+    assert plain == [variants.PLAIN] and [one.variant for one in sets if one.shape == 3] == plain
+    assert sum(one.shape == 0 for one in sets) > 3 and sum(one.shape == 1 for one in sets) > 3
+    assert sets[:2] == plan_sets(VerifierConfig(input_sets=3), "task", _SHAPES[:2])[:2]
+
+
+def test_calls_over_zeros_are_made_for_the_sets_that_are_drawn_in_full():
+    calls = plan_calls([0, 1, 2, 3, 0, 1])
+    assert [call.name for call in calls if call.name.startswith("zeros")] == ["zeros0", "zeros1"]
+    assert len({call.name for call in calls}) == len(calls)
