@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
@@ -29,6 +29,7 @@ OPTIONS = re.compile(
     re.I | re.DOTALL,
 )
 OF_TENSORS = re.compile(r"attribute '(shape|size|to|dim|ndim|dtype|device|float|unsqueeze|view|detach|clone|t|T)'")
+TARGET = re.compile(r"Expected target size (?:torch\.Size\()?\[[\d, ]+\]\)?, got (?:torch\.Size\()?\[([\d, ]+)\]")
 # A sum with a shortcut, whose channels or features differ.
 SHORTCUT = re.compile(
     r"of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [12]"
@@ -45,6 +46,7 @@ def repair(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterat
         known: the parameters of the module.
     """
     yield from _choose_stated(attempt, error)
+    yield from _give_classes(attempt, error)
     if "input too large" in error:
         yield from _smaller(attempt)
     yield from repair_named(attempt, error, line, known)
@@ -53,7 +55,9 @@ def repair(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterat
         yield from _alike(attempt, int(shortcut[1]), int(shortcut[2]))
     yield from resize(attempt, error)
     yield from _match_sizes(attempt, error)
-    yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error)
+    words = set(re.findall(r"\w+", line))
+    named = [place for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
+    yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error, named)
     yield from _change_dtype(attempt, error)
     for number, text in enumerate(attempt.init):
         for other in dict.fromkeys(_other_values(text, error, line)):
@@ -67,6 +71,17 @@ def _choose_stated(attempt: Attempt, error: str) -> Iterator[Attempt]:
             for option in _stated_options(error):
                 if repr(option) != text:
                     yield replace(attempt, init=(*attempt.init[:number], repr(option), *attempt.init[number + 1 :]))
+
+
+def _give_classes(attempt: Attempt, error: str) -> Iterator[Attempt]:
+    """The number of the right class for each item, in place of a target that is shaped like the scores."""
+    stated = TARGET.search(error)
+    if stated is None and "class probabilities, got Long" not in error:
+        return
+    for number, draw in reversed(list(enumerate(attempt.draws[1:], 1))):
+        got = tuple(map(int, re.findall(r"\d+", stated[1]))) if stated else draw.shape
+        if draw.shape == got and len(got) > 1:
+            yield with_draw(attempt, number, Draw("randint", (got[0], *got[2:]), got[1], "int64"))
 
 
 def _smaller(attempt: Attempt) -> Iterator[Attempt]:
@@ -134,7 +149,8 @@ def _alike(attempt: Attempt, *sizes: int) -> Iterator[Attempt]:
                 yield replace(changed, draws=tuple(replace(draw, shape=shape) for draw, shape in pairs))
 
 
-def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
+def _change_rank(attempt: Attempt, error: str, named: Sequence[int] = ()) -> Iterator[Attempt]:
+    """Another number of dimensions of one input; of those that the failing line names first."""
     wanted = [2 if text == "matrix" else int(text) for found in RANK.findall(error) for text in found if text] + [
         int(text) for text in UNPACK.findall(error)
     ]
@@ -144,8 +160,9 @@ def _change_rank(attempt: Attempt, error: str) -> Iterator[Attempt]:
     for rank in dict.fromkeys(wanted):
         if not 1 <= rank <= 5:
             continue
-        order = list(enumerate(attempt.draws))
-        for number, draw in order[::-1] if "number of dimensions: got" in error else order:
+        last_first = -1 if "number of dimensions: got" in error else 1
+        for number in dict.fromkeys([*named, *range(len(attempt.draws))[::last_first]]):
+            draw = attempt.draws[number]
             if draw.kind != "literal" and len(draw.shape) != rank:
                 yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
 

@@ -561,9 +561,17 @@ APPLIED = (
     "        self.features = features\n        self.fc = nn.Linear(dim, 8)\n\n"
     "    def forward(self, x):\n        return self.fc(self.features(x))\n"
 )
+LOSS = (
+    "class Model(nn.Module):\n    def forward(self, logits, labels):\n"
+    "        return F.cross_entropy(logits, labels.long(), reduction='none').pow(2).mean()\n"
+)
+QUERIES = (
+    "class Model(nn.Module):\n    def forward(self, x, query_embed):\n        n, c, h, w = x.shape\n"
+    "        queries = query_embed.unsqueeze(1).repeat(1, n, 1)\n        return queries.sum() + x.flatten(2)\n"
+)
 
 
-@pytest.mark.parametrize("body", [STATISTICS, GRAPH, BRANCH, MODES, OPTIONAL, NESTED, APPLIED])
+@pytest.mark.parametrize("body", [LOSS, QUERIES, STATISTICS, GRAPH, BRANCH, MODES, OPTIONAL, NESTED, APPLIED])
 def test_values_of_the_wrong_kind_or_rank_are_replaced_by_what_the_code_does_with_them(body):
     found = search_and_prune(HEAD + body, "Net", [], "salt")
     assert "reason" not in found, found
