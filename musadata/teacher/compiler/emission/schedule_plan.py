@@ -29,6 +29,7 @@ MOST_BLOCKS = 65_535  # of a grid along y and z
 FEW_BLOCKS, LONG_ROW = 528, 8192  # four blocks for each multiprocessor of a large GPU; elements of a row
 MANY_ROWS, MEDIUM_ROW = 8192, 1024  # with a warp for each row a large GPU is full; a block would mostly synchronise
 ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it is read again
+SHORT_ROW = 64  # elements; with a longer one for each thread, the addresses that a warp reads lie far apart
 MOST_HELD = 32  # elements of a row in a thread's registers
 TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
@@ -43,7 +44,7 @@ class Plan:
         elements: schedule of pointwise kernels: naive, stride, vector or rows.
         points: schedule of kernels with inner loops: thread, stride, warp, shared or shuffle.
         tile: for contractions, tiles in `shared` memory, with sums in `registers`, or `wide` ones with more of them; ""
-            for none.
+            for none, which is for small ones: large ones have tiles in shared memory.
         templates: kernels may be templates, which those that share their code cannot be.
     """
 
@@ -87,7 +88,7 @@ def schedule(
         return _elements(kernel, like, plan, size_names, total, hints)
     if kernel.attends:
         return _attention(kernel, like, size_names, hints)
-    if plan.tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, size_names, hints)):
+    if tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, size_names, hints)):
         return tiles
     return _points(kernel, like, plan.points, size_names, total, hints)
 
@@ -151,6 +152,8 @@ def _tile(
     assert stage.contraction is not None
     batch, rows, cols = (extent_hint(_axes_in(part, like.axes), hints) for part in stage.contraction.parts(stage.index))
     side = min(rows, cols)
+    if not plan.tile and side < register_tiled.MEDIUM.rows:
+        return None
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
     wide = plan.tile == "wide"
@@ -208,7 +211,10 @@ def _points(
     if not shared and points not in ("thread", "stride"):
         points = "stride" if points == "warp" else "thread"
     row = held_row(kernel, "lane", rowwise.WARP, 4)
-    if row is not None and inner > rowwise.WARP and points in ("warp", "shared", "shuffle"):
+    if row is not None and inner > (SHORT_ROW if points in ("thread", "stride") else rowwise.WARP):
+        if points in ("thread", "stride") and inner <= ONLINE:
+            return rowwise.emit_warp(kernel, size_names, total, online=False)
+        points = {"thread": "shared", "stride": "shuffle"}.get(points, points)
         return _held(kernel, len(row.held), points, size_names, total, inner)
     team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
     longest = SERIAL_LIMIT if total > FULL else SHORT_SUM

@@ -47,10 +47,18 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     col = cols[0].name if len(cols) == 1 else "tile_col"
     kind = C_TYPES[stage.dtype]
     block.write(f"__shared__ {kind} left_tile[{tile}][{tile}];")
-    block.write(f"__shared__ {kind} right_tile[{tile}][{tile}];")
+    left, right = (side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right))
+    crossed = len(cols) == 1 and _runs_along(right, stage.axes)
+    padding = 1 if crossed else 0  # threads that write a column reach different banks
+    block.write(f"__shared__ {kind} right_tile[{tile}][{tile + padding}];")
     row_block, col_block = longest_first(rows_hint, cols_hint)
     block.write(f"const {INDEX} {row} = {row_block} * {tile} + threadIdx.y;")
     block.write(f"const {INDEX} {col} = {col_block} * {tile} + threadIdx.x;")
+    loaded_col = block.fresh(f"loaded_{col}") if crossed else col
+    if crossed:
+        block.write(
+            f"const {INDEX} {loaded_col} = {col_block} * {tile} + threadIdx.y;  // whose neighbours lie along k"
+        )
     write_batch(block, batch)
     rows_text, cols_text = count_text(block, rows), count_text(block, cols)
     for flat, axes in ((row, rows), (col, cols)):
@@ -65,9 +73,14 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     depth = product(axis.extent for axis in stage.axes)
     depth_text = block.name_formula(depth, "count") if depth.variables else block.index(depth)
     with block.scope(f"for ({INDEX} start = 0; start < {depth_text}; start += {tile})"):
-        left, right = (side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right))
-        _load_tile(block, "left_tile", left, stage, "start + threadIdx.x", f"{row} < {rows_text}", depth_text)
-        _load_tile(block, "right_tile", right, stage, "start + threadIdx.y", f"{col} < {cols_text}", depth_text)
+        across = "threadIdx.y", "threadIdx.x"
+        _load_tile(block, "left_tile", across, left, stage, f"{row} < {rows_text}", depth_text)
+        if crossed:
+            block.printer.rename |= {col: loaded_col}
+            _load_tile(block, "right_tile", across[::-1], right, stage, f"{loaded_col} < {cols_text}", depth_text)
+            del block.printer.rename[col]
+        else:
+            _load_tile(block, "right_tile", across, right, stage, f"{col} < {cols_text}", depth_text)
         block.write("__syncthreads();")
         block.write("#pragma unroll")
         with block.scope(f"for (int k = 0; k < {tile}; ++k)"):
@@ -116,8 +129,20 @@ def decode_used(block: Block, place: int, *parts: tuple[str, tuple[Variable, ...
     block.lines += body
 
 
-def _load_tile(block: Block, tile: str, value: Scalar, stage: Reduce, position: str, inside: str, depth: str) -> None:
-    """Each thread brings one element of an operand, or 0 outside of it."""
+def _runs_along(value: Scalar, axes: Sequence[Variable]) -> bool:
+    """Whether neighbours along the only axis of a sum are neighbours in memory."""
+    if len(axes) != 1 or not isinstance(value, Load) or value.children:
+        return False
+    return ((axes[0],), 1) in flatten(list(value.index), list(value.buffer.shape)).terms
+
+
+def _load_tile(
+    block: Block, tile: str, place: tuple[str, str], value: Scalar, stage: Reduce, inside: str, depth: str
+) -> None:
+    """Each thread brings one element of an operand, or 0 outside of it, to `place` in the tile: of the left one
+    the second index goes along the sum, of the right one the first."""
+    along = place[1] if tile == "left_tile" else place[0]
+    position = f"start + {along}"
     zero = number_text(0, stage.dtype)
     single = len(stage.axes) == 1
     if single and isinstance(value, Load) and not value.children:  # a loaded index must be read inside of the bounds
@@ -125,7 +150,7 @@ def _load_tile(block: Block, tile: str, value: Scalar, stage: Reduce, position: 
         block.printer.rename = {**(block.printer.rename or {}), **_bracketed(value, stage.axes[0], rename)}
         text = block.value(value)
         block.printer.rename = {k: v for k, v in block.printer.rename.items() if k != stage.axes[0].name}
-        block.write(f"{tile}[threadIdx.y][threadIdx.x] =")
+        block.write(f"{tile}[{place[0]}][{place[1]}] =")
         block.write(f"    ({inside} && {position} < {depth}) ? {text} : {zero};")
         return
     loaded = block.fresh("loaded")
@@ -136,7 +161,7 @@ def _load_tile(block: Block, tile: str, value: Scalar, stage: Reduce, position: 
         if not single:
             decode(block, flat, stage.axes, value.variables & frozenset(stage.axes))
         block.write(f"{loaded} = {block.value(value)};")
-    block.write(f"{tile}[threadIdx.y][threadIdx.x] = {loaded};")
+    block.write(f"{tile}[{place[0]}][{place[1]}] = {loaded};")
 
 
 def _bracketed(value: Load, axis: Variable, rename: dict[str, str]) -> dict[str, str]:

@@ -119,6 +119,21 @@ def test_a_value_that_several_outputs_need_is_computed_once(candidate_of):
     assert source.count("tanhf(") == 1
 
 
+def test_no_thread_goes_along_a_long_row_alone(graph_of):
+    graph = graph_of("softmax")
+    for measured in ({"x": (4096, 128)}, {"x": (65536, 1024)}, {"x": (512, 16384)}):
+        built = [build_candidate(graph, plan, graph.sizes_for(measured)) for plan in PLANS]
+        assert not any("thread per output" in one.schedule for one in built)
+        assert len({one.shape for one in built}) >= 2
+
+
+def test_large_products_go_through_tiles_whose_loads_are_coalesced(graph_of):
+    graph = graph_of("linear")
+    built = [build_candidate(graph, plan, graph.sizes_for({"x": (4096, 37)})) for plan in PLANS]
+    small = [one for one in built if "right_tile[threadIdx.x][threadIdx.y] =" in one.source]
+    assert small and all("[16][17]" in one.source and "+ start + threadIdx.x]" in one.source for one in small)
+
+
 def test_schedules_differ_in_structure(candidate_of):
     for name in ("softmax", "linear", "convolution", "chain", "max pool"):
         assert len({candidate_of(name, plan).shape for plan in PLANS}) >= 3
