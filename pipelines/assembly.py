@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from musadata.corpus.datasets import DATASETS
 from musadata.corpus.views import VIEWS
+from musadata.corpus.views.supervised import REASONING, names_beyond
 from musadata.records import (
     HUMAN,
     SCHEMA_VERSION,
@@ -89,6 +90,11 @@ class Assemble(ShardStep):
             _count(candidates, out)
             for reject in rejects:
                 out.reject(reject)
+            if beyond := annotation.grounded and names_beyond(task, annotation):
+                detail = f"{len(beyond)} tensors, {beyond[0]} the first"
+                out.reject(
+                    Reject(SCHEMA_VERSION, "sft", REASONING, "names what the prompt leaves out", detail, task.task_id)
+                )
             _keep(task, annotation, candidates, trajectories, out)
         for row in buffer.rows(teacher):
             out.keep("retries", row)

@@ -57,6 +57,21 @@ def test_reasoning_is_learnt_only_where_the_traces_bear_it_out(story):
     assert {row.family for row in answer_rows(task, doubtful, candidates, trajectories)} == {"generation", "repair"}
 
 
+def test_steps_that_name_what_the_prompt_leaves_out_are_not_learnt(story):
+    task, annotation, candidates, trajectories = story
+    [first, *rest] = annotation.traces[0].tensors
+    many = [dataclasses.replace(first, name=f"view_{n}", role="intermediate") for n in range(80)]
+    trace = dataclasses.replace(annotation.traces[0], tensors=(first, *many, *rest))
+
+    def families_of(text):
+        step = dataclasses.replace(annotation.reasoning[0], text=text)
+        told = dataclasses.replace(annotation, traces=(trace,), reasoning=(step, *annotation.reasoning[1:]))
+        return {row.family for row in answer_rows(task, told, candidates, trajectories)}
+
+    assert families_of("`view_1` renames strides.") == {"generation", "reasoned", "reasoning", "repair"}
+    assert families_of("`view_79` renames strides.") == {"generation", "repair"}
+
+
 def test_the_six_steps_can_be_read_back_from_what_is_learnt(story):
     row = next(row for row in sft_rows(*story) if row.family == "reasoning")
     assert tuple(parse_steps(row.completion[0].content)) == story[1].reasoning

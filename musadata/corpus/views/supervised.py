@@ -1,6 +1,7 @@
 """Rows for supervised and rejection-sampled fine-tuning. Every completion is a teacher's own words, and every piece of
 code in one was accepted by the verifier."""
 
+import re
 from collections.abc import Sequence
 
 from musadata.corpus.views.answers import Prompt, Sampled, different, list_conversations
@@ -9,31 +10,48 @@ from musadata.rows import content_id
 from musadata.teacher.prompts import quote_answers, render_generation, render_reasoning, render_steps
 from musadata.training_rows import ChatMessage, RftRow, SftRow
 
+REASONING = "reasoning"
+_NAME = re.compile(r"`([\w.]+)`")
+_WORD = re.compile(r"[\w.]+")
+
 
 def answer_rows(
     task: Task, annotation: Annotation, candidates: Sequence[Candidate], trajectories: Sequence[Trajectory]
 ) -> list[SftRow]:
     """What one task teaches by its analysis and its accepted programs, in four families.
 
-    `reasoning`: facts to the six steps, where the traces bear all of them out. `generation`: facts and analysis to an
+    `reasoning`: facts to the six steps, where the traces bear all of them out and the facts that the prompt shows are
+    enough (`names_beyond`). `generation`: facts and analysis to an
     accepted answer. `reasoned`: facts to the analysis followed by an accepted answer, which is what a model without a
     teacher at its side has to do; its program is another one than that of `generation` where there is a second.
     `repair`: answers that failed, the verifier's feedback on each, and the accepted answer.
     """
     conversations = list_conversations(candidates, trajectories)
     rows = []
-    if annotation.grounded:
+    teaches = annotation.grounded and not names_beyond(task, annotation)
+    if teaches:
         question = render_reasoning(task, annotation.traces)
-        rows.append(make_sft(task, "reasoning", question, render_steps(annotation.reasoning), annotation.teacher))
+        rows.append(make_sft(task, REASONING, question, render_steps(annotation.reasoning), annotation.teacher))
     chosen = choose_first_answers(conversations)
     for one in chosen[:1]:
         rows.append(_from_answer(task, "generation", one))
-    for one in chosen[:2][-1:] if annotation.grounded else ():
+    for one in chosen[:2][-1:] if teaches else ():
         question = render_generation(task, annotation.traces)
         completion = f"{render_steps(annotation.reasoning)}\n\n{one.text}"
         rows.append(make_sft(task, "reasoned", question, completion, one.candidate.teacher, one.candidate))
     repaired = [answers[-1] for answers in conversations if answers[-1].is_target and not answers[-1].is_first]
     return [*rows, *(_from_answer(task, "repair", one) for one in different(repaired, _program))]
+
+
+def names_beyond(task: Task, annotation: Annotation) -> list[str]:
+    """Tensors that the six steps name and the prompt leaves out, as it does where there are many: nobody who has only
+    the prompt could write these steps."""
+    named = set(_NAME.findall(render_steps(annotation.reasoning)))
+    made = {fact.name for trace in annotation.traces for fact in trace.tensors}
+    if not named & made:
+        return []
+    shown = set(_WORD.findall(render_reasoning(task, annotation.traces)[-1].content))
+    return sorted((named & made) - shown)
 
 
 def choose_first_answers(conversations: Sequence[Sequence[Sampled]]) -> list[Sampled]:
