@@ -9,7 +9,7 @@ from pathlib import Path
 
 from musadata.errors import MusadataError
 from musadata.verifier.backends.cuda import reduced_prelude
-from musadata.verifier.backends.cuda.nvcc_errors import may_need_full_headers
+from musadata.verifier.backends.cuda.nvcc_errors import may_clash, may_need_full_headers
 from musadata.verifier.backends.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
 from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, NATIVE_FOLDER, Wrappers
 from musadata.verifier.backends.torch_abi.bridge import build_support, include_folder, support_folders
@@ -97,26 +97,45 @@ def _compile(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain, work: 
     refuse_missing_includes(sources)
     write_headers(sources.headers, work)
     errors = said = ""
+    start, apart = definitions(sources), _units(sources)
     for way in _ways(sources, nvcc, toolchain):
         if way.full and not may_need_full_headers(said, sources.texts()):
             break
-        (work / SOURCE).write_text(way.prelude + _unit(sources), encoding="utf-8", errors="replace")
-        said = run_compiler(way.compiling, work, limits).failure
-        if not said:
-            refuse_hidden_calls([work / "candidate.o"], toolchain.compiler, COUNTED_CALLS)
-            said = run_compiler(_link_command(nvcc, toolchain, way.linking), work, limits).failure
-        if not said:
-            return work / "candidate.so"
+        for units in (["".join(apart)], apart):
+            said = _build(units, start, way, nvcc, toolchain, work, limits)
+            if not said:
+                return work / "candidate.so"
+            if len(apart) == 1 or not may_clash(said):
+                break
         errors = list_errors(said) or errors
     raise CompileError(errors or NO_MESSAGE)
 
 
-def _unit(sources: CandidateSources) -> str:
-    """What follows the prelude, as one translation unit, every line named as the candidate's own."""
-    parts = [definitions(sources)]
-    for unit in (*translation_units(sources, "cpp"), *translation_units(sources, "cuda")):
-        parts += [place(name, text) for name, text in unit.items()]
-    return "".join([*parts, bind_functions(sources.functions)])
+def _build(
+    units: Sequence[str], start: str, way: "_Way", nvcc: Nvcc, toolchain: Toolchain, work: Path, limits: CompileLimits
+) -> str:
+    """Compile and link the units, each after the prelude and `start`; what failed, or ""."""
+    objects = []
+    for index, unit in enumerate(units):
+        (work / SOURCE).write_text(way.prelude + start + unit, encoding="utf-8", errors="replace")
+        said = run_compiler(way.compiling, work, limits).failure
+        if said:
+            return said
+        objects.append((work / "candidate.o").rename(work / f"candidate{index}.o"))
+    refuse_hidden_calls(objects, toolchain.compiler, COUNTED_CALLS)
+    return run_compiler(_link_command(nvcc, toolchain, objects, way.linking), work, limits).failure
+
+
+def _units(sources: CandidateSources) -> list[str]:
+    """The units that PyTorch would make of the sources, every line named as the candidate's own."""
+    cpp, cuda = (
+        ["".join(place(name, text) for name, text in unit.items()) for unit in translation_units(sources, kind)]
+        for kind in ("cpp", "cuda")
+    )
+    bindings = bind_functions(sources.functions)
+    if bindings:
+        cpp = [*cpp[:-1], "".join([*cpp[-1:], bindings])]
+    return [unit for unit in (*cpp, *cuda) if unit]
 
 
 @dataclass(frozen=True)
@@ -164,8 +183,9 @@ def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> 
     ]
 
 
-def _link_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:
+def _link_command(nvcc: Nvcc, toolchain: Toolchain, objects: Sequence[Path], flags: Sequence[str]) -> list[str]:
     """By the host's linker: nvcc would first link device code, of which there is none left to link."""
     wrappers = _WRAPPERS.link_flags(toolchain, nvcc.version, nvcc.include_flags)
     libraries = [*flags, str(nvcc.runtime_library)]
-    return [toolchain.compiler, "-shared", "candidate.o", *wrappers, *libraries, "-o", "candidate.so"]
+    names = [path.name for path in objects]
+    return [toolchain.compiler, "-shared", *names, *wrappers, *libraries, "-o", "candidate.so"]

@@ -12,8 +12,16 @@ _FOREIGN = re.compile(
 )
 _NO_SPACE = 'name followed by "::"'
 _ABSENT = re.compile(r"(?:torch|ATen|c10|caffe2|pybind11)/\S+: No such file|undefined (?:reference|symbol)")
+_CLASH = re.compile(
+    r"already|redeclar|redefin|previous|ambiguous|more than one|default argument|incompatible|conflict|multiple"
+)
 _USING = re.compile(rf"\busing\s+namespace\s+(?:::\s*)?{_SPACES}\b")
 _ERROR = re.compile(r"error\b[^:\n]*: (?P<text>.+(?:\n +(?:argument|operand|object) types? (?:are|is):.*)?)")
+
+
+def may_clash(stderr: str) -> bool:
+    """Whether nvcc's errors may come from compiling sources together that PyTorch compiles apart."""
+    return any(_CLASH.search(found["text"]) for found in _ERROR.finditer(stderr))
 
 
 def may_need_full_headers(stderr: str, texts: list[str]) -> bool:

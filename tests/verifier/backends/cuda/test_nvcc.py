@@ -46,6 +46,36 @@ def test_limits_hold_for_every_phase(nvcc):
         compile_candidate(sources, nvcc, CompileLimits(memory_mb=16384, output_mb=1))
 
 
+# Both units include what stands in a header of the repository, as `load_inline` has no files.
+SHARED = """
+#include <cuda_runtime.h>
+const int THREADS = 64;
+namespace { inline int blocks(int n, int each = THREADS) { return (n + each - 1) / each; } }
+template <class T> __device__ T twice(T x) { return x + x; }
+static __global__ void double_kernel(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = twice(x[i]);
+}
+"""
+BINDING = """
+#include <torch/extension.h>
+void launch(float* x, int n);
+torch::Tensor scale(torch::Tensor x) { launch(x.data_ptr<float>(), x.numel()); return x; }
+"""
+LAUNCH = "void launch(float* x, int n) { double_kernel<<<blocks(n), THREADS>>>(x, n); }"
+
+
+def test_what_both_units_define_is_compiled_apart_as_pytorch_does(nvcc):
+    sources = from_load_inline("twice", SHARED + BINDING, SHARED + LAUNCH, functions="scale")
+    assert compile_candidate(sources, nvcc, LIMITS).is_file()
+
+
+def test_what_one_unit_defines_twice_is_an_error(nvcc):
+    with pytest.raises(CompileError, match=r"THREADS.*already been defined"):
+        sources = from_load_inline("twice", SHARED + BINDING, SHARED + SHARED + LAUNCH, functions="scale")
+        compile_candidate(sources, nvcc, LIMITS)
+
+
 @pytest.mark.slow
 def test_overloaded_functions_are_as_the_emulator_has_them(nvcc):
     assert compile_candidate(CandidateSources("overloads", cuda=(OVERLOADS.read_text(encoding="utf-8"),)), nvcc, LIMITS)

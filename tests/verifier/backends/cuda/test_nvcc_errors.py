@@ -4,7 +4,7 @@ import pytest
 
 from musadata.verifier.backends.cuda import nvcc as compiling
 from musadata.verifier.backends.cuda.nvcc import compile_candidate
-from musadata.verifier.backends.cuda.nvcc_errors import may_need_full_headers
+from musadata.verifier.backends.cuda.nvcc_errors import may_clash, may_need_full_headers
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits
 from musadata.verifier.compilation.sources import CandidateSources
@@ -51,6 +51,24 @@ def test_a_compiler_that_names_no_error_is_tried_again(said):
 def test_any_unknown_name_may_be_pytorchs_where_its_namespace_is_opened():
     assert may_need_full_headers(OWN[1], ["using namespace at;"])
     assert not may_need_full_headers(OWN[0], ["using namespace at;"])
+
+
+CLASHES = [
+    'cuda_source(14): error: variable "N" has already been defined (previous definition at line 11 of cpp_source)\n',
+    'cuda_source(3): error: function template "twice" has already been defined\n',
+    'cuda_source(2): error: invalid redeclaration of type name "Pair" (declared at line 2 of cpp_source)\n',
+    'cuda_source(9): error: "scale" is ambiguous\n',
+]
+
+
+@pytest.mark.parametrize("said", CLASHES)
+def test_names_that_two_units_define_may_clash(said):
+    assert may_clash(OWN[1] + said)
+
+
+@pytest.mark.parametrize("said", OWN)
+def test_other_errors_are_not_compiled_apart(said):
+    assert not may_clash(said)
 
 
 def test_a_wrong_candidate_is_refused_without_pytorchs_headers(nvcc, monkeypatch, tmp_path):
