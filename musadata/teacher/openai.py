@@ -32,6 +32,7 @@ from musadata.teacher.chat import (
     retry_delay,
     server_key,
 )
+from musadata.teacher.overdue import Overdue
 from musadata.teacher.protocol import Answer, Done, Keep, Request, RequestFailed, RequestKind
 from musadata.teacher.request_gate import RequestGate
 
@@ -107,7 +108,7 @@ class OpenAITeacher:
         self._server = config.base_url.rstrip("/")
         self._url = self._server + "/chat/completions"
         self._address = URL(self._url)  # parsed once
-        self._limit = aiohttp.ClientTimeout(total=max(config.timeout_seconds, 0.001))
+        self._overdue = Overdue(config.timeout_seconds)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gate: RequestGate
@@ -236,6 +237,7 @@ class OpenAITeacher:
         self._end_arrived(self._closed())
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._gate.close()
+        self._overdue.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -319,11 +321,14 @@ class OpenAITeacher:
             raise self._gate.stopped
 
     async def _post(self, data: bytes, left_s: float) -> tuple[int, Any, Any]:
-        session = self._open_session()
-        limit = self._limit  # made once: it is the same but for the last try before a deadline
-        if left_s < self._config.timeout_seconds:
-            limit = aiohttp.ClientTimeout(total=max(left_s, 0.001))
-        async with session.post(self._address, data=data, timeout=limit) as response:
+        if left_s < self._config.timeout_seconds:  # the last try before a deadline
+            async with asyncio.timeout(left_s):
+                return await self._send(data)
+        with self._overdue.block():
+            return await self._send(data)
+
+    async def _send(self, data: bytes) -> tuple[int, Any, Any]:
+        async with self._open_session().post(self._address, data=data) as response:
             return response.status, response.headers, await _read(response)
 
     async def _check_server(self) -> None:
