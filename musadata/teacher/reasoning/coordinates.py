@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from string import ascii_lowercase
 
-from musadata.records import TensorFact
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, strides_of
 
 
-def coordinates(shape: Sequence[int], seed: str) -> str:
-    """How a flat index is split into coordinates, with one worked example; `seed` chooses the words."""
+def coordinates(shape: Sequence[int]) -> str:
+    """How a flat index is split into coordinates, with one worked example."""
     if len([size for size in shape if size > 1]) < 2:
         return "The index is the place itself."
     names, strides = axis_names(len(shape)), strides_of(shape)
@@ -19,7 +18,7 @@ def coordinates(shape: Sequence[int], seed: str) -> str:
             continue
         quotient = "i" if stride == 1 else f"i / {stride}"
         parts.append(f"`{name} = {quotient}{f' % {size}' if axis else ''}`")
-    return f"{say('coordinates', seed=seed, shape=shape, parts=join(parts))} {example(shape, seed)}"
+    return f"{say('coordinates', shape=shape, parts=join(parts))} {_example(shape)}"
 
 
 _AXES = {2: "rc", 3: "nrc", 4: "nchw"}
@@ -32,17 +31,7 @@ def axis_names(rank: int) -> list[str]:
     return [f"i{letter}" for letter in ascii_lowercase[:rank]]
 
 
-def offset_of(fact: TensorFact, names: Sequence[str]) -> str:
-    """Where the element at the coordinates `names`, one per axis, lies in the memory of a tensor."""
-    terms = [
-        name if step == 1 else f"{name} * {step}"
-        for name, size, step in zip(names, fact.shape, fact.stride, strict=True)
-        if size > 1
-    ]
-    return " + ".join(terms) or "0"
-
-
-def example(shape: Sequence[int], seed: str) -> str:
+def _example(shape: Sequence[int]) -> str:
     """A worked example away from the corners: an element's coordinates and its flat index."""
     if len(shape) < 2 or max(shape) < 2:
         return ""
@@ -53,4 +42,4 @@ def example(shape: Sequence[int], seed: str) -> str:
         return ""
     sum_text = " + ".join(str(at) if step == 1 else f"{at} × {step}" for at, step in terms)
     flat = sum(at * step for at, step in terms)
-    return say("example", seed=seed, place=place, sum=f"{sum_text} = {flat}") if sum_text != str(flat) else ""
+    return say("example", place=place, sum=f"{sum_text} = {flat}") if sum_text != str(flat) else ""

@@ -14,17 +14,13 @@ SMALL_BYTES, SMALL_FLOPS = 1 << 22, 1 << 27  # what a data-centre GPU does in ab
 
 
 def write_decomposition(analysis: TaskAnalysis) -> str:
-    inputs = join([named(fact) for fact in analysis.trace.tensors if fact.role == "input"])
+    if analysis.candidate is not None:  # its kernels read and make all that there is
+        return "\n\n".join([_kernels(analysis, analysis.candidate), *_limit(analysis)])
+    inputs = join(
+        [named(fact) for fact in analysis.trace.tensors if fact.role in ("input", "parameter")][:_MOST_WEIGHTS]
+    )
     outputs = join([named(fact) for fact in analysis.outputs])
-    weights = [named(fact) for fact in analysis.trace.tensors if fact.role == "parameter"]
-    opening = f"From {inputs} the module makes {outputs}"
-    if weights:
-        more = " and more" if len(weights) > _MOST_WEIGHTS else ""
-        opening += f"; {join(weights[:_MOST_WEIGHTS])}{more} {'is' if len(weights) == 1 else 'are'} learned"
-    opening += "."
-    if analysis.candidate is not None:
-        return "\n\n".join([opening, _kernels(analysis, analysis.candidate), _limit(analysis)])
-    return f"{opening}\n\n{_plan(analysis)}"
+    return "\n\n".join([f"From {inputs} the module makes {outputs}.", _plan(analysis), *_limit(analysis)])
 
 
 def _plan(analysis: TaskAnalysis) -> str:
@@ -33,7 +29,7 @@ def _plan(analysis: TaskAnalysis) -> str:
     if not stages:
         return "Nothing is computed: a kernel has to copy the elements to where the output's strides expect them."
     if len(stages) == 1:
-        return f"{_one_kernel(analysis, stages[0])} {_limit(analysis)}"
+        return _one_kernel(stages[0])
     lines = [f"A plan of {words(len(stages))} kernels:", ""]
     for operators, alike in _by_operators(stages).items():
         names = join([f"`{name}`" for name in operators[:_MOST_OPERATORS]])
@@ -44,7 +40,7 @@ def _plan(analysis: TaskAnalysis) -> str:
     views = unique([f"`{call.operator}`" for call in analysis.calls if call.kind is CallKind.VIEW])
     if views:
         lines.append(f"- {join(views)} only rename{'s' if len(views) == 1 else ''} strides: no data moves.")
-    return "\n".join([*lines, "", _limit(analysis)])
+    return "\n".join(lines)
 
 
 def _by_operators(stages: Sequence[Stage]) -> dict[tuple[str, ...], list[Stage]]:
@@ -58,8 +54,8 @@ def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
     """The kernels of the answers, what each fuses, and why what lies between them goes through memory."""
     texts = describe_kernels(analysis, candidate)
     if len(texts) == 1:
-        text = analysis.say("one_kernel", kernel=candidate.kernels[0].kernel.name, does=texts[0])
-        return f"{text}{_spared(analysis, analysis.stages)}"
+        does = f"{texts[0]}{_spared(analysis.stages)}"
+        return analysis.say("one_kernel", kernel=candidate.kernels[0].kernel.name, does=does)
     launches = Counter(facts.name for facts in analysis.facts)
     again = {name: f" (launched {many} times; here the first)" * (many > 1) for name, many in launches.items()}
     told = zip(reversed(analysis.facts), reversed(texts), strict=True)
@@ -75,28 +71,28 @@ def _held(stage: Stage) -> list[TensorFact]:
     return [fact for fact in made if fact.role == "intermediate"]
 
 
-def _spared(analysis: TaskAnalysis, stages: Sequence[Stage]) -> str:
+def _spared(stages: Sequence[Stage]) -> str:
+    """The largest tensor that is never stored, and the accesses that this saves."""
     held = [fact for stage in stages for fact in _held(stage) if count(fact) > 1]
     if not held:
         return ""
     kept = max(held, key=count)
-    facts = {"kept": kept, "total": count(kept), "accesses": 2 * count(kept)}
-    return f" {analysis.say('saved_traffic', **facts)}"
+    return f", which for {named(kept)} alone spares 2 × {count(kept)} = {2 * count(kept)} element accesses"
 
 
-def _one_kernel(analysis: TaskAnalysis, stage: Stage) -> str:
+def _one_kernel(stage: Stage) -> str:
     working = [call for call in stage.calls if call.kind is not CallKind.VIEW]
     inner = [call.output for call in working[:-1] if call.output.role == "intermediate"]
     if not inner:
         return f"One kernel is enough: {join([f'`{name}`' for name in stage.operators])} → `{stage.output.name}`."
     names = join([f"`{fact.name}`" for fact in inner[:6]])
-    return f"One kernel can do it all: {names} need not be stored.{_spared(analysis, [stage])}"
+    return f"One kernel can do it all: {names} need not be stored{_spared([stage])}."
 
 
-def _limit(analysis: TaskAnalysis) -> str:
-    """What bounds the task by its trace; at small sizes that is the launch, whatever the ratio says."""
+def _limit(analysis: TaskAnalysis) -> list[str]:
+    """What bounds a task that takes longer than its launches."""
     trace = analysis.trace
+    if trace.bytes < SMALL_BYTES and trace.flops < SMALL_FLOPS:
+        return []
     facts = {"flops": trace.flops, "bytes": trace.bytes, "ratio": f"{trace.intensity:#.4g}"}
-    small = trace.bytes < SMALL_BYTES and trace.flops < SMALL_FLOPS
-    kind = "memory" if trace.bound is Bound.MEMORY else "arithmetic"
-    return analysis.say(f"{kind}_limit_small" if small else f"{kind}_limit", **facts)
+    return [analysis.say("memory_limit" if trace.bound is Bound.MEMORY else "arithmetic_limit", **facts)]

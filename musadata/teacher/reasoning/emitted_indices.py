@@ -1,14 +1,12 @@
 """Step 4 for kernels that are known: their points and steps, and which elements they read and write there."""
 
-import re
 from collections.abc import Sequence, Set
 
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.kernel_facts import FLAT, Access, KernelFacts, pair_of
-from musadata.teacher.reasoning.task_analysis import join, product_text, strides_of, unique
+from musadata.teacher.reasoning.task_analysis import VARYING, join, product_text, strides_of, unique
 
-_VARYING = re.compile(r"`[^`]*`|\d+")
 _MOST = 6  # accesses in a sentence
 _SMALL = {0, 1}  # strides that need no tensor
 _MOST_MOVES = 2  # accesses whose movement is told
@@ -24,8 +22,9 @@ def map_kernels(kernels: Sequence[KernelFacts], strides: Set[int]) -> dict[str, 
     for facts in kernels:
         example = examples[facts.name] if facts.name == worked else ""
         movement = _movement(facts, strides)
-        kind = _VARYING.sub("", movement)
-        parts = [f"{_points(facts)}: {_accesses(facts)}.", example, "" if kind in said else movement]
+        kind = VARYING.sub("", movement)
+        moves = f"; {movement}" if movement and kind not in said else ""
+        parts = [f"{_points(facts)}: {_accesses(facts)}{moves}.", example]
         said.add(kind)
         texts[facts.name] = " ".join(part for part in parts if part)
     return texts
@@ -38,11 +37,13 @@ def describe_sizes(kernels: Sequence[KernelFacts]) -> str:
     words = set("".join(sign if sign.isalnum() or sign == "_" else " " for sign in text).split())
     first, other = kernels[0].sizes, kernels[0].other
     used = [name for name in first if name in words]
-    if not used:
-        return ""
-    values = join([f"`{name}` is {first[name]}" for name in used])
     changed = [f"`{name}` is {other[name]}" for name in used if other[name] != first[name]]
-    return f"Here {values}{f'; with the second set of shapes {join(changed)}' if changed else ''}."
+    parts = [
+        f"here {join([f'`{name}` is {first[name]}' for name in used])}" if used else "",
+        f"with the second set of shapes {join(changed)}" if changed else "",
+    ]
+    told = "; ".join(filter(None, parts))
+    return f"{told[0].upper()}{told[1:]}." if told else ""
 
 
 def _points(facts: KernelFacts) -> str:
@@ -83,9 +84,12 @@ def _accesses(facts: KernelFacts) -> str:
 
 
 def _example(facts: KernelFacts) -> str:
-    """Places at the middle of all loops, worked out: those of what it reads first and of what it stores last."""
-    texts = []
-    for access in [*facts.reads[:1], *facts.writes[-1:]]:
+    """Places at the middle of all loops, worked out: those of what it reads first and of what it stores last, where
+    these differ."""
+    texts, ends = [], [*facts.reads[:1], *facts.writes[-1:]]
+    if len({facts.coordinates_of(access) for access in ends}) < 2:
+        return ""
+    for access in ends:
         place, shape = facts.coordinates_of(access), facts.shape(access.buffer)
         if access.buffer not in facts.known or facts.known[access.buffer].shape != shape:
             continue
@@ -95,7 +99,7 @@ def _example(facts: KernelFacts) -> str:
             texts.append(
                 f"element {place} of `{facts.name_of(access.buffer)}` is at {total} = {sum(a * s for a, s in terms)}"
             )
-    return f"For example, {join(unique(texts))}." if texts else ""
+    return f"For example, {join(unique(texts))}." if len(texts) > 1 else ""
 
 
 def _movement(facts: KernelFacts, strides: Set[int]) -> str:
@@ -104,25 +108,31 @@ def _movement(facts: KernelFacts, strides: Set[int]) -> str:
     if not stages or not facts.kernel.axes or facts.pieces is not None:
         return ""
     step, point = stages[0].axes[-1], facts.kernel.axes[-1]
-    told = unique([_moves(facts, access, step, point, strides) for access in facts.reads_of(stages[0])])
-    told = [text for text in told if text][:_MOST_MOVES]
-    text = "; ".join(told)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+    names: dict[str, list[str]] = {}
+    for access in facts.reads_of(stages[0]):
+        if text := _moves(facts, access, step, point, strides):
+            names.setdefault(text, []).append(f"`{facts.name_of(access.buffer)}`")
+    texts = [
+        text.format(names=join(unique(some)), are="is" if len(some) == 1 else "are", each="s" * (len(some) == 1))
+        for text, some in names.items()
+    ]
+    return "; ".join(texts[:_MOST_MOVES])
 
 
 def _moves(facts: KernelFacts, access: Access, step: Variable, point: Variable, strides: Set[int]) -> str:
+    """How an access moves; `{names}` stands for the tensors of which that is so."""
     along, beside = facts.step(access, step), facts.step(access, point)
-    name = f"`{facts.name_of(access.buffer)}`"
     if along is None or beside is None or not (along or beside) or not {along, beside} <= strides | _SMALL:
         return ""
     if along == 1 == beside:
-        return f"{name} is read side by side by threads along `{step.name}` and along `{point.name}`"
+        return f"{{names}} {{are}} read side by side by threads along `{step.name}` and along `{point.name}`"
     if not beside:
-        return f"neighbours along `{point.name}` read the same of {name}, which moves by {along} along `{step.name}`"
+        return f"neighbours along `{point.name}` read the same of {{names}}, moving by {along} along `{step.name}`"
     if along == 1:
-        far = f"along `{point.name}` it moves by {beside}"
-        return f"{name} is read side by side where threads share the steps of `{step.name}`; {far}"
+        return f"{{names}} lie{{each}} side by side along `{step.name}`, moving by {beside} along `{point.name}`"
     if beside == 1:
-        far = f"from step to step of `{step.name}` it moves by {along}" if along else f"`{step.name}` does not move it"
-        return f"{name} is read side by side by threads along `{point.name}`; {far}"
-    return f"{name} moves by {along} along `{step.name}` and by {beside} along `{point.name}`: no loads coalesce"
+        far = f"moving by {along} along `{step.name}`" if along else f"and `{step.name}` does not move the place"
+        return f"{{names}} lie{{each}} side by side along `{point.name}`, {far}"
+    return (
+        f"{{names}} move{{each}} by {along} along `{step.name}` and by {beside} along `{point.name}`: no loads coalesce"
+    )

@@ -5,7 +5,7 @@ from math import prod
 
 from musadata.teacher.compiler.emission.candidate import Candidate
 from musadata.teacher.compiler.explanation import WORDS
-from musadata.teacher.compiler.ir.scalar import Buffer
+from musadata.teacher.compiler.ir.scalar import Buffer, Choose
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Reduce, Scan
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.kernel_plan import CallKind, count
@@ -126,6 +126,10 @@ def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
     if any(tuple(axis.name for axis in stage.axes) == PARTS_AXIS for stage in reducing):
         return "can join {names} only when every block has stored its own"
     times = reader.times_read(buffer)
+    if times >= 1.5 and any(
+        isinstance(node, Choose) for stage in reader.kernel.stages for node in stage.value.walk()
+    ):  # how often depends on how many of the places are inside
+        return "would need elements of {names} for several of its results, so {them} stored once"
     if times >= 1.5:
         often = f"{times:.0f} times" if times == round(times) else f"about {times:.3g} times"
         return f"would need each element of {{names}} {often}, so {{them}} stored once"

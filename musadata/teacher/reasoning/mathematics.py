@@ -3,6 +3,7 @@
 import math
 import re
 
+from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.element_origins import element_of, origin_of
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind
 from musadata.teacher.reasoning.sentences import say
@@ -25,24 +26,37 @@ _REDUCTIONS: dict[str, str] = KNOWLEDGE["reductions"]
 _LONGEST = 150
 _MOST_REPETITIONS = 3
 _MOST_SUMS = 6  # that are named
+_LONG_SUM = 512  # terms: the rounding of fewer is far below any tolerance
 _MOST_PARTS = 6  # of a concatenation
+_MANY_ALIKE = 4  # formulas
+_NAME = re.compile(r"\b[a-z_]\w*\b(?!\()|\d+")
 
 
 def write_mathematics(analysis: TaskAnalysis) -> str:
     paragraphs = []
     for stage, _ in analysis.distinct:
-        lines = [line for line in (formula_of(call) for call in stage.calls) if line]
+        made = [call for call in stage.calls if call.kind is not CallKind.FILL] or stage.calls
+        lines = _without_repetition([line for line in map(formula_of, made) if line])
         if not lines:
             continue
-        heading = f"For `{stage.output.name}`:" if len(analysis.distinct) > 1 else ""
-        paragraphs.append("\n".join([*([heading, ""] if heading else []), *unique([f"- {line}" for line in lines])]))
-        whole = _compose(stage)
-        if whole:
-            paragraphs.append(f"Put together: {whole}.")
+        heading = [f"For `{stage.output.name}`:", ""] if len(analysis.distinct) > 1 else []
+        lines = [_compose(stage)] if _compose(stage) else unique(lines)
+        paragraphs.append("\n".join([*heading, *(f"- {line}" for line in lines)]))
     paragraphs += [_repetition(again, first) for again, first in analysis.repeated[:_MOST_REPETITIONS]]
     if not paragraphs:
         paragraphs.append("Every output element is an input element, unchanged; there is no arithmetic at all.")
-    return "\n\n".join([*paragraphs, _precision(analysis)])
+    return "\n\n".join([*paragraphs, *_precision(analysis)])
+
+
+def _without_repetition(lines: list[str]) -> list[str]:
+    """Formulas; of those that differ in names alone, as those of time steps do, the first with their number."""
+    alike: dict[str, list[str]] = {}
+    for line in unique(lines):
+        alike.setdefault(_NAME.sub("", line), []).append(line)
+    few = {line for some in alike.values() for line in (some if len(some) < _MANY_ALIKE else some[:1])}
+    more = [f"{len(some) - 1} like `{some[0].split('`')[1]}`" for some in alike.values() if len(some) >= _MANY_ALIKE]
+    again = [f"and, of other tensors, {join(more)}"] if more else []
+    return [*(line for line in unique(lines) if line in few), *again]
 
 
 def _repetition(again: Stage, first: Stage) -> str:
@@ -258,12 +272,12 @@ def _placement(call: Call) -> str:
         return ""
     origin = origin_of(call)
     if origin:
-        return f"`{element_of(call)} = {origin}`: a copy, no arithmetic"
+        return f"`{element_of(call)} = {origin}`"
     if "_pad" in call.packet and (pads := call.argument("pad") or call.argument("padding")):
         beyond = {"reflection": "its reflection", "replication": "its border"}.get(call.packet.split("_")[0], "")
         beyond = beyond or call.argument("value", "0") or "0"
         return f"{_result(call)} is {call.source.name} inside of the padding {pads} and {beyond} in it"
-    return _concatenation(call) or f"{_result(call)} = {call.packet}({', '.join(call.names)}): a copy, no arithmetic"
+    return _concatenation(call) or f"{_result(call)} = {call.packet}({', '.join(call.names)})"
 
 
 def _concatenation(call: Call) -> str:
@@ -276,7 +290,8 @@ def _concatenation(call: Call) -> str:
 
 
 def _fill(call: Call) -> str:
-    return f"{_result(call)} is a constant tensor ({call.packet})"
+    """Empty for memory that other calls fill."""
+    return "" if "empty" in call.packet else f"{_result(call)} is a constant tensor ({call.packet})"
 
 
 def _other(call: Call) -> str:
@@ -307,65 +322,30 @@ _WRITERS = by_kind(
     *(_reduction, _softmax, _normalization, _matmul, _convolution),
     *(_pooling, _scan, _lookup, _placement, _fill, _other),
 )
-_COPIES = frozenset({CallKind.VIEW, CallKind.FILL, CallKind.PLACEMENT})
-_PRODUCTS = frozenset({"prod", "cumprod"})
-_UNADDED = frozenset({"amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod"})  # of reductions
-_SELECTIONS = frozenset({"relu", "hardtanh", "clamp", "abs", "neg", "maximum", "minimum", "threshold"})
 
 
-def _precision(analysis: TaskAnalysis) -> str:
+def _precision(analysis: TaskAnalysis) -> list[str]:
+    """How half types are computed, and what long sums and products lose; empty where neither is so."""
     dtypes = unique([fact.dtype for fact in analysis.outputs])
+    sums = {name: terms for name, terms in _steps_of(analysis, "sum").items() if terms >= _LONG_SUM}
+    factors = _steps_of(analysis, "prod")
     if dtypes[0] in ("float16", "bfloat16"):
-        return f"The result is {dtypes[0]}. Load as {dtypes[0]}, compute in float, round once at the store."
-    sums = {
-        call.output.name: terms
-        for stage, _ in analysis.distinct
-        for call in stage.calls
-        if (terms := terms_of(call)) > 1
-    }
+        return [f"The result is {dtypes[0]}. Load as {dtypes[0]}, compute in float, round once at the store."]
     if sums:
         longest = max(sums.values())
         told = join([f"`{name}` of {terms}" for name, terms in list(sums.items())[:_MOST_SUMS]])
-        return say("rounding_of_sums", told=told, longest=longest, share=f"{longest * 2.0**-24:.1e}")
-    factors = max(
-        (row_of(stage.lead)[1] for stage, _ in analysis.distinct if stage.lead.packet in _PRODUCTS), default=1
-    )
-    if factors > 1:
-        return say("rounding_of_products", factors=factors)
-    if any(call.packet == "_embedding_bag" and call.argument("mode") != "2" for call in analysis.calls):
-        return "A bag's rows are added up in float, one rounding each: the error grows with the bag."
-    if all(_rounds_nothing(call) for call in analysis.calls):
-        return analysis.say("no_rounding", dtypes=" and ".join(dtypes))
-    rounded = unique([f"`{call.output.name}`" for call in analysis.calls if not _rounds_nothing(call)])
-    listed = join([*rounded[:_MOST_SUMS], "others"] if len(rounded) > _MOST_SUMS else rounded)
-    verb = "is rounded once" if len(rounded) == 1 else "are rounded once each"
-    return f"Nothing accumulates over elements: {listed} {verb} to {' and '.join(dtypes)}."
+        return [say("rounding_of_sums", told=told, longest=longest, share=f"{longest * 2.0**-24:.1e}")]
+    if factors:
+        return [say("rounding_of_products", factors=max(factors.values()))]
+    return []
 
 
-def _rounds_nothing(call: Call) -> bool:
-    chosen = _UNADDED - _PRODUCTS if call.kind is CallKind.REDUCTION else _SELECTIONS
-    return call.kind in _COPIES or call.packet in chosen or (call.kind is CallKind.POOLING and "max" in call.packet)
-
-
-def terms_of(call: Call) -> int:
-    """How many terms are added up for one element of a call's result."""
-    match call.kind:
-        case CallKind.REDUCTION | CallKind.SOFTMAX:
-            return 1 if call.packet in _UNADDED else row_of(call)[1]
-        case CallKind.SCAN if call.packet in ("cumsum", "logcumsumexp"):
-            return row_of(call)[1]  # of the last element: the others have fewer
-        case CallKind.NORMALIZATION:
-            return group_row(call)[1] if call.argument("training") != "False" else 1
-        case CallKind.MATMUL:
-            return call.contracted
-        case CallKind.CONVOLUTION if call.is_transposed:
-            weight = call.operands[1].shape
-            return weight[0] * math.prod(weight[2:])
-        case CallKind.CONVOLUTION if len(call.operands) > 1:
-            return math.prod(call.operands[1].shape[1:])
-        case CallKind.POOLING if "max" not in call.packet:
-            return math.prod(call.integers("kernel_size"))
-        case CallKind.OTHER if call.packet.startswith("_scaled_dot_product"):
-            return max(call.source.shape[-1], call.operands[1].shape[-2])  # products of a score, and weighted values
-        case _:
-            return 1
+def _steps_of(analysis: TaskAnalysis, kind: str) -> dict[str, int]:
+    """The float reductions and scans of one kind, with the most terms that one result has."""
+    found: dict[str, int] = {}
+    for facts in analysis.told:
+        for stage in facts.kernel.stages:
+            if isinstance(stage, (Reduce, Scan)) and stage.kind == kind and stage.dtype == "float32":
+                terms = facts.pieces or math.prod(facts.extents(stage.axes, facts.sizes))
+                found[stage.local] = max(terms, found.get(stage.local, 0))
+    return {name: terms for name, terms in found.items() if terms > 1}

@@ -1,58 +1,30 @@
 """Step 6: likely mistakes in this kernel, and how each would show."""
 
-import re
-
-from musadata.teacher.reasoning.boundaries import block_size
+from musadata.teacher.compiler.emission.pointwise import can_vectorise
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
-from musadata.teacher.reasoning.mathematics import formula_of
 from musadata.teacher.reasoning.sentences import say
-from musadata.teacher.reasoning.task_analysis import TaskAnalysis, group_row, join, row_of, unique
+from musadata.teacher.reasoning.task_analysis import VARYING, TaskAnalysis, group_row, row_of
 
 _HAZARDS: dict[str, str] = KNOWLEDGE["hazards"]
-_MOST, _MOST_CONSTANTS = 7, 3
-_VARYING = re.compile(r"`(?!aten)[^`]*`|\d+(?:\.\d+)?|\([^()]*\)")
+_MOST = 7
 
 
 def write_pitfalls(analysis: TaskAnalysis) -> str:
-    found = [_missing_guard(analysis)]
+    found = []
     for stage, _ in analysis.distinct:
         found += [text for call in stage.calls for text in _of_call(call)]
         found += _of_stage(stage)
     found += _of_task(analysis)
-    if not any(found):  # nothing about the operators is known: mistakes that any output of this kind allows
-        single = count(analysis.outputs[0]) == 1
-        found = [say("sum_of_all_needs_atomics"), say("accumulator_starts_from_0")] if single else [say("fresh_memory")]
+    if not any(found):  # nothing about the operators is known
+        out = analysis.outputs[0]
+        found = [say("missing_guard", out=out.name, last=count(out) - 1)]
     kinds: dict[str, str] = {}  # of several that differ in names and figures alone, the first is enough
     for text in found:
-        kinds.setdefault(_VARYING.sub("", text), text)
+        kinds.setdefault(VARYING.sub("", text), text)
     return "\n".join(f"- {text}" for text in list(filter(None, kinds.values()))[:_MOST])
 
 
-def _missing_guard(analysis: TaskAnalysis) -> str:
-    if analysis.facts:
-        flat = next((facts for facts in analysis.told if facts.is_flat), None)
-        return _unguarded(*flat.points_of_sets, flat.name_of(flat.writes[0].buffer)) if flat else ""
-    stage = analysis.distinct[0][0] if analysis.distinct else None
-    if stage is not None and stage.anchor is not None and stage.anchor.kind is not CallKind.CONVOLUTION:
-        return ""
-    out = stage.output if stage else analysis.outputs[0]
-    other = analysis.distinct[0][1] if analysis.distinct else None
-    return _unguarded(count(out), count(other.output) if other else count(out), out.name)
-
-
-def _unguarded(total: int, other: int, name: str) -> str:
-    """What a kernel with a thread for each element does if it does not stop at the last one."""
-    block = block_size(total)
-    over = -(-total // block) * block - total
-    if over:
-        threads = f"{-(-total // block)} × {block}" if total > block else str(block)
-        return say("missing_guard", threads=threads, total=total, over=over)
-    return say("unnoticed_guard", out=name, total=total, other=other) if other % block_size(other) else ""
-
-
 def _of_call(call: Call) -> list[str]:
-    if call.kind is not CallKind.ELEMENTWISE:
-        return _WRITERS.get(call.kind, lambda _: [])(call)
     hazard = _HAZARDS.get(call.packet)
     if call.packet == "gelu" and "tanh" in call.argument("approximate"):
         hazard = say("tanh_formula")
@@ -60,7 +32,13 @@ def _of_call(call: Call) -> list[str]:
         hazard = ""  # by a number
     if call.packet == "pow" and call.argument("exponent") in ("2", "2.0"):
         hazard = say("square")
-    return [*([f"`{call.operator}`: {hazard}."] if hazard else []), *_broadcast(call)]
+    told = [f"`{call.operator}`: {hazard}."] if hazard else []
+    write = _broadcast if call.kind is CallKind.ELEMENTWISE else _WRITERS.get(call.kind, _nothing)
+    return [*told, *write(call)]
+
+
+def _nothing(call: Call) -> list[str]:
+    return []
 
 
 def _broadcast(call: Call) -> list[str]:
@@ -79,14 +57,12 @@ def _reduction(call: Call) -> list[str]:
             found.append(say("ties"))
     elif call.packet in ("var", "std", "var_mean", "std_mean"):
         found.append(say("variance_of_reduction", length=length, correction=call.argument("correction", "1")))
+    elif call.packet in KNOWLEDGE["losses"] and call.argument("reduction") != "2" and len(call.source.shape) > 1:
+        found.append(say("divisor_of_loss", length=length, axis=call.source.shape[0]))
     elif call.packet == "mean" and rows > 1:
         found.append(say("divisor_of_mean", length=length, total=rows * length))
     if step != 1 and rows > 1:
         found.append(say("wrong_axis", step=step))
-    if rows > 1 and step == 1 and length <= 1024:
-        found.append(say("lane_leaves"))
-    elif rows == 1 or step == 1:
-        found.append(say("missing_barrier"))
     return found
 
 
@@ -95,7 +71,7 @@ def _softmax(call: Call) -> list[str]:
     if step != 1:
         return [say("softmax_overflow"), say("softmax_axis", length=length, step=step)]
     underflow = [say("log_softmax_underflow")] if call.packet == "_log_softmax" else []
-    return [say("softmax_overflow"), say("softmax_barrier", length=length), *underflow]
+    return [say("softmax_overflow"), *underflow]
 
 
 def _normalization(call: Call) -> list[str]:
@@ -110,7 +86,7 @@ def _normalization(call: Call) -> list[str]:
 
 def _matmul(call: Call) -> list[str]:
     right = call.operands[-1]
-    found = [say("half_products", inner=call.contracted)]
+    found = []
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
         square = right.shape[-1] == right.shape[-2]
         found.append(say("transposed_square" if square else "transposed_operand", right=right))
@@ -137,8 +113,15 @@ def _convolution(call: Call) -> list[str]:
 def _pooling(call: Call) -> list[str]:
     if "max" in call.packet:
         return [say("maximum_of_window")]
+    if call.packet.lstrip("_").startswith("adaptive"):
+        sides = zip(call.source.shape[::-1], call.output.shape[::-1], strict=False)
+        return [say("mean_of_uneven_windows", size=size, made=made) for size, made in sides if size % made][:1]
+    if not any(call.integers("padding")):
+        return []
     counted = call.argument("count_include_pad", "True") == "True"
-    return [say("mean_of_window", divisor="the full window, padding included" if counted else "only the taps inside")]
+    window = " × ".join(map(str, call.integers("kernel_size")))
+    divisor = f"{window}, padding included" if counted else f"the number of taps inside of the input, not {window}"
+    return [say("mean_of_window", divisor=divisor)]
 
 
 def _scan(call: Call) -> list[str]:
@@ -173,16 +156,8 @@ def _of_stage(stage: Stage) -> list[str]:
 def _of_task(analysis: TaskAnalysis) -> list[str]:
     out = analysis.outputs[0]
     row = out.shape[-1] if out.shape else 1
-    vector = analysis.choose("vector", say("float4_rows", out=out, row=row), say("float4_flat", row=row))
-    formulas = " ".join(formula_of(call) for call in analysis.calls)
-    constants = unique(re.findall(r"(?<![\w.`])\d+(?:\.\d+)?e-\d+|(?<![\w.`])\d+\.\d+(?!\w)", formulas))[
-        :_MOST_CONSTANTS
+    in_fours = any(can_vectorise(facts.kernel) for facts in analysis.told if facts.is_flat)
+    return [
+        say("float4_rows", row=row) if in_fours and row > 1 and row % 4 else "",
+        say("output_type", dtype=out.dtype) if out.dtype != "float32" else "",
     ]
-    kind = (
-        say("literals", numbers=join([f"`{number}f`" for number in constants]))
-        if any("e-" not in number for number in constants)
-        else ""
-    )
-    if out.dtype != "float32":
-        kind = say("output_type", dtype=out.dtype)
-    return [vector if row > 1 and row % 4 else "", kind]

@@ -14,14 +14,12 @@ from musadata.teacher.reasoning.task_analysis import (
     named,
     product_text,
     row_of,
-    strides_of,
     unique,
 )
 from musadata.tracing.roofline import tensor_bytes
 
 _MOST_CALLS = 12
-_MOST_INPUTS = 4
-_MOST_VIEWS = 5
+_MOST_OF_A_KIND, _MOST_MOVED = 6, 6
 
 
 def write_sizes(analysis: TaskAnalysis) -> str:
@@ -31,8 +29,7 @@ def write_sizes(analysis: TaskAnalysis) -> str:
     lines = [*_derived([call for call in told if call not in same]), *_keeping(analysis, same)]
     if len(lines) > _MOST_CALLS:
         lines = [*lines[:_MOST_CALLS], "- The remaining shapes repeat these."]
-    turned = [call for call in calls if call.kind is CallKind.VIEW and call not in told and _is_turned(call)]
-    return "\n".join([*lines, *_turned(turned), "", _totals(analysis), "", _other_set(analysis)])
+    return "\n".join([*lines, "", _totals(analysis)])
 
 
 def _derived(calls: Sequence[Call]) -> list[str]:
@@ -40,36 +37,22 @@ def _derived(calls: Sequence[Call]) -> list[str]:
     found: dict[CallKind, list[str]] = {}
     for call in calls:
         found.setdefault(call.kind, []).append(derive_shape(call).removesuffix("."))
-    return [f"- {'; '.join(unique(texts))}." for texts in found.values()]
-
-
-def _turned(calls: Sequence[Call]) -> list[str]:
-    """One line for the views whose elements are not in the order of memory."""
-    parts = []
-    for call in calls:
-        parts.append(
-            f"`{call.output.name}` has stride {call.output.stride}, by `{call.operator}` of `{call.source.name}`"
-        )
-    shown = unique(parts)
-    more = [f"{len(shown) - _MOST_VIEWS} more are like these"] if len(shown) > _MOST_VIEWS else []
-    return [f"- Views, not contiguous: {'; '.join([*shown[:_MOST_VIEWS], *more])}."] if shown else []
+    lines = []
+    for texts in map(unique, found.values()):
+        more = [f"and {len(texts) - _MOST_OF_A_KIND} more"] if len(texts) > _MOST_OF_A_KIND + 1 else []
+        lines.append(f"- {'; '.join([*(texts[:_MOST_OF_A_KIND] if more else texts), *more])}.")
+    return lines
 
 
 def derive_shape(call: Call) -> str:
     """One sentence that derives the shape of a call's result from what it read."""
-    writer = _WRITERS.get(call.kind, _pointwise)
-    return writer(call) + ("" if call.kind is CallKind.VIEW else _layout(call.output))
-
-
-def _is_turned(call: Call) -> bool:
-    """Whether a view shows its elements in another order than they have in memory."""
-    return not is_contiguous(call.output)
+    return _WRITERS.get(call.kind, _pointwise)(call)
 
 
 def _keeps_shape(call: Call) -> bool:
     """Whether a result has the shape of all that an elementwise operator reads."""
     alike = call.kind is CallKind.ELEMENTWISE and all(fact.shape == call.output.shape for fact in call.operands)
-    return alike and bool(call.output.shape) and not _layout(call.output)
+    return alike and bool(call.output.shape)
 
 
 def _keeping(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
@@ -86,19 +69,11 @@ def _keeping(analysis: TaskAnalysis, calls: Sequence[Call]) -> list[str]:
     return lines
 
 
-def _layout(fact: TensorFact) -> str:
-    if not fact.shape or fact.stride == strides_of(fact.shape) or count(fact) < 2:
-        return ""
-    return f" Its strides are {fact.stride}: it is a view that is not contiguous, so offsets must use them."
-
-
 def _pointwise(call: Call) -> str:
     out = call.output
     shapes = unique([str(fact.shape) for fact in call.operands])
     if not out.shape:
         return f"`{out.name}` is a single number, as what it is made from."
-    if len(shapes) < 2:
-        return f"`{out.name}` has the shape {out.shape} of its operand: {elements_text(out)}."
     small = [named(fact) for fact in call.operands if count(fact) < count(out)]
     repeated = f"; repeated is {', '.join(unique(small))}" if small else ""
     return say("pointwise", out=out, shapes=" and ".join(shapes), elements=elements_text(out), repeated=repeated)
@@ -215,59 +190,14 @@ _WRITERS = {
 
 
 def _totals(analysis: TaskAnalysis) -> str:
-    trace = analysis.trace
+    """Bytes and FLOPs of both sets of shapes."""
+    trace, other = analysis.trace, analysis.other
     moved = [fact for fact in trace.tensors if fact.role != "intermediate"]
-    sizes = [tensor_bytes(fact) for fact in moved]
-    if 1 < len(sizes) <= 6:
-        parts = f"{' + '.join(map(str, sizes))} = {trace.bytes} bytes ({', '.join(f'`{fact.name}`' for fact in moved)})"
-    else:
-        parts = f"{trace.bytes} bytes in all"
-    widest = max(moved, key=tensor_bytes)
-    size = tensor_bytes(widest) // max(1, count(widest))
-    example = f"`{widest.name}` has {count(widest)} × {size} = {tensor_bytes(widest)} bytes"
-    return say("totals", example=example, parts=parts, flops=trace.flops)
-
-
-def _other_set(analysis: TaskAnalysis) -> str:
-    inputs = ", ".join(named(fact) for fact in analysis.other.tensors if fact.role == "input")
-    outputs = ", ".join(
-        f"{named(fact)} with {elements_text(fact)}" for fact in analysis.other.tensors if fact.role == "output"
-    )
-    work = f"{analysis.other.flops} FLOPs and {analysis.other.bytes} bytes"
-    text = say("second_set", inputs=inputs, outputs=outputs, work=work)
-    return f"{text} {_arguments(analysis)}"
-
-
-def _arguments(analysis: TaskAnalysis) -> str:
-    """Which sizes must be arguments, because they differ between the sets, and which may be literals."""
-    differ, agree = _axes(analysis)
-    if not differ:
-        return "No size of an input differs from the first set."
-    if not agree:
-        text = analysis.say("all_sizes_vary")
-        weights = any(fact.role == "parameter" for fact in analysis.trace.tensors)
-        return f"{text}{'; the sizes of parameters are fixed, and may be literals' if weights else ''}."
-    varying, same = _axes_text(differ), _axes_text(agree)
-    one = sum(map(len, agree.values())) == 1
-    rest = say("one_size_stays" if one else "sizes_stay", same=same)
-    return f"{say('some_sizes_vary', varying=varying)} {rest}"
-
-
-def _axes(analysis: TaskAnalysis) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Axes of the inputs whose sizes differ between the sets of shapes, and axes of more than 1 that keep theirs."""
-    sets = [{fact.name: fact.shape for fact in trace.tensors if fact.role == "input"} for trace in analysis.traces]
-    differ: dict[str, list[int]] = {}
-    agree: dict[str, list[int]] = {}
-    for name, shape in sets[0].items():
-        shapes = [inputs[name] for inputs in sets if len(inputs.get(name, ())) == len(shape)]
-        for axis, size in enumerate(shape):
-            if any(other[axis] != size for other in shapes):
-                differ.setdefault(name, []).append(axis)
-            elif size > 1:
-                agree.setdefault(name, []).append(axis)
-    return differ, agree
-
-
-def _axes_text(found: dict[str, list[int]]) -> str:
-    texts = [f"{join([f'axis {axis}' for axis in axes])} of `{name}`" for name, axes in found.items()]
-    return join(texts if len(texts) <= _MOST_INPUTS else [*texts[:_MOST_INPUTS], "so on"])
+    parts = f"{trace.bytes} bytes in all"
+    if 1 < len(moved) <= _MOST_MOVED:
+        parts = f"{' + '.join(f'{tensor_bytes(fact)} (`{fact.name}`)' for fact in moved)} = {trace.bytes} bytes"
+    inputs = join([named(fact) for fact in other.tensors if fact.role == "input"])
+    outputs = join([f"{named(fact)} with {elements_text(fact)}" for fact in other.tensors if fact.role == "output"])
+    work = f"{other.flops} FLOPs and {other.bytes} bytes"
+    facts = {"flops": trace.flops, "ratio": f"{trace.intensity:#.4g}", "inputs": inputs, "outputs": outputs}
+    return say("totals", parts=parts, work=work, **facts)

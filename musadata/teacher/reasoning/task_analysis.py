@@ -1,6 +1,6 @@
 """A task's traces, calls and planned kernels, from which the six steps are written, and phrases that state facts."""
 
-import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +15,7 @@ from musadata.teacher.reasoning.sentences import say
 
 # Kernels that are written about one by one; a recurrent network repeats a few of them many times.
 MOST_STAGES = 5
+VARYING = re.compile(r"`(?!aten)[^`]*`|\d+(?:\.\d+)?|\([^()]*\)")  # in sentences that say the same
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,6 @@ class TaskAnalysis:
     @property
     def outputs(self) -> list[TensorFact]:
         return [fact for fact in self.trace.tensors if fact.role == "output"]
-
-    def choose(self, place: str, *options: str) -> str:
-        """One of several ways to say something, always the same one for this task."""
-        digest = hashlib.sha256(f"{self.task.task_id} {place}".encode()).digest()
-        return options[digest[0] % len(options)]
 
     def say(self, name: str, **facts: object) -> str:
         """A sentence, in one of several ways if there are any."""

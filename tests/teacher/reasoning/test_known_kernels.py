@@ -9,6 +9,7 @@ from musadata.config import TeacherConfig
 from musadata.teacher.compiler_teacher import CompilerTeacher
 from musadata.teacher.grounding import check_grounding, parse_steps
 from musadata.teacher.protocol import Request, RequestKind
+from musadata.teacher.reasoning.mathematics import _without_repetition
 from musadata.teacher.reasoning.planned_kernels import _common
 from tests.tracing.examples import example, traces_of
 
@@ -97,8 +98,8 @@ def test_an_operator_that_the_graph_takes_apart_belongs_to_the_kernel_of_its_par
 def test_loads_are_said_to_be_side_by_side_only_where_they_are(told):
     steps, _, _ = told("matmul")
     text = steps["index mapping"]
-    assert "eighbours along `col` read the same of `a`, which moves by 1 along `k`" in text
-    assert "`b` is read side by side by threads along `col`; from step to step of `k` it moves by 70" in text
+    assert "eighbours along `col` read the same of `a`, moving by 1 along `k`" in text
+    assert "`b` lies side by side along `col`, moving by 70 along `k`" in text
 
 
 def test_the_border_of_a_window_is_the_condition_of_the_kernel(told):
@@ -113,3 +114,28 @@ def test_an_index_that_is_loaded_is_said_to_decide(told):
 def test_a_copy_is_no_formula(told):
     text = told("halves")[0]["scalar mathematics"]
     assert "along axis 1: 4 of split_1, then 4 of sigmoid" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_schedule_is_stated_as_the_only_one(told, name):
+    """The same steps stand before kernels with a thread, a warp or a block for each result, and before tiles."""
+    steps, _, text = told(name)
+    assert not re.search(r"One (thread|warp|block) per|tiles? of 16|threads of a block", text)
+    for sentence in re.split(r"(?<=\.) ", steps["boundary handling"]):
+        if "blocks of" in sentence or "block of" in sentence:
+            assert "in a flat grid" in sentence
+
+
+def test_short_sums_are_not_said_to_lose_anything(told):
+    assert "2^-24" not in told("cumsum")[0]["scalar mathematics"]  # rows of 40
+    assert "2^-24" not in told("matmul")[0]["scalar mathematics"]  # 20 products
+
+
+def test_time_steps_are_not_told_one_by_one():
+    steps = [f"`{name}` = tanh(part_{number})" for number, name in enumerate(("t", "t_1", "t_2", "t_3"))]
+    assert _without_repetition(["`a` = x + y", *steps]) == [
+        "`a` = x + y",
+        steps[0],
+        "and, of other tensors, 3 like `t`",
+    ]
+    assert _without_repetition(steps[:3]) == steps[:3]

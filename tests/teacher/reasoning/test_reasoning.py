@@ -13,27 +13,13 @@ def texts(name: str) -> dict[str, str]:
     return {step.step: step.text for step in write_reasoning(example(name), traces_of(name))}
 
 
-def test_the_boundary_step_counts_the_live_threads_of_the_last_block():
-    text = texts("gelu_chain")["boundary handling"]
-    assert "⌈264 / 256⌉ = 2 blocks" in text
-    assert "264 − 256 = 8 threads are live" in text
-    assert "`if (i < n)` is required" in text
-    assert "243 elements" in text  # and what changes on the second set
-
-
-def test_the_index_mapping_reads_a_broadcast_operand_at_its_own_axis_and_checks_an_element():
-    text = texts("gelu_chain")["index mapping"]
-    assert "`r = i / 33` and `c = i % 33`" in text
-    assert "`y` (33,) is broadcast: read at `c`, the same for every `r`" in text
-    row, column, flat = map(int, re.search(r"element \((\d+), (\d+)\) is at .* = (\d+)\.", text).groups())
-    assert row * 33 + column == flat
-
-
-def test_an_axis_of_1_on_one_set_of_shapes_is_a_coordinate_where_the_other_has_more():
-    text = texts("upsample")["index mapping"]  # (1, 3, 10, 10) and (3, 5, 14, 6)
-    first, second = text.split("With the second set of shapes it reads differently")
-    assert "`n = i /" not in first and "`n = i / 420`" in second
-    assert "reads differently" not in texts("gelu_chain")["index mapping"]
+def test_without_a_lowering_steps_name_coordinates_and_what_blocks_leave():
+    steps = texts("gelu_chain")
+    assert "`r = i / 33` and `c = i % 33`" in steps["index mapping"]
+    place = re.search(r"element \((\d+), (\d+)\) is at .* = (\d+)\.", steps["index mapping"])
+    assert place and int(place[1]) * 33 + int(place[2]) == int(place[3])
+    assert "264 % 256 = 8 and 243 % 256 = 243" in steps["boundary handling"]
+    assert "`t` by stride (1, 64)" in texts("linear")["index mapping"]
 
 
 def test_the_mathematics_is_the_formula_of_the_whole_chain():
@@ -45,19 +31,6 @@ def test_the_shape_of_a_convolution_is_derived_from_kernel_stride_and_padding():
     assert "⌊(16 + 2 × 1 − 1 × (3 − 1) − 1) / 2⌋ + 1 = 8" in text
 
 
-def test_a_transposed_weight_is_read_through_its_strides():
-    assert "`t` at `k + n * 64`" in texts("linear")["index mapping"]
-
-
-def test_rows_of_a_view_are_not_said_to_follow_each_other_in_memory():
-    text = texts("turned_rows")["index mapping"]
-    assert "they lie apart: element (n, r, c) is at `n + r * 21 + c * 63`" in text  # transpose (21, 3, 20)
-    assert "60 rows of 21 elements: each starts at `n * 21 + r * 63`" in text  # transpose_1 (3, 20, 21)
-    assert "takes 21 elements of `transpose_2`, stride (21, 63, 1), from `n * 21 + r * 63` on." in text
-    assert "contiguous" not in text and "`o * 21`" not in text
-    assert "which are contiguous" in texts("layer_norm")["index mapping"]
-
-
 def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
     assert "maximum, `expf` overflows above 88.7" in texts("softmax")["error pre-analysis"]
     assert "E[x²] − E[x]² cancels" in texts("variance")["error pre-analysis"]
@@ -65,7 +38,6 @@ def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
 
 def test_attention_is_warned_of_overflow_and_of_rows_that_see_nothing():
     assert "softmax(q·kᵀ·0.5 + m)·v with q, k, v = q, k, v" in texts("masked_attention")["scalar mathematics"]
-    assert "of 16 terms" in texts("masked_attention")["scalar mathematics"]
     pitfalls = texts("masked_attention")["error pre-analysis"]
     assert "`expf` overflows" in pitfalls and "PyTorch gives 0 there" in pitfalls and "scaled by exp(old" in pitfalls
 
@@ -92,7 +64,7 @@ def test_the_same_task_and_traces_give_the_same_text(name):
 def test_every_step_says_something_about_this_task_and_stays_readable(name):
     for step, text in texts(name).items():
         assert re.search(r"[0-9]|`", text), step
-        assert 40 < len(text) < 6000, (step, len(text))
+        assert 15 < len(text) < 6000, (step, len(text))
         assert (
             "None" not in text
             and "{" not in text
@@ -110,77 +82,26 @@ def test_scattered_values_are_said_to_be_added_not_read():
     assert "`scatter_add` = zeros_like, with x added at the places that i holds" in text
 
 
-def test_a_running_sum_is_said_to_accumulate():
-    text = texts("cumsum")["scalar mathematics"]
-    assert re.search(r"accumulate.* in float.*`cumsum` of 40 terms", text, re.IGNORECASE)
-    assert "no accumulation" not in text
-
-
-def test_a_product_is_said_to_have_factors_not_terms():
-    text = texts("product")["scalar mathematics"]
-    assert "Products of 40 factors accumulate in float" in text
-    assert "sums" not in text.lower()
-
-
-def test_sizes_that_every_set_shares_may_be_numbers_and_others_are_arguments():
-    text = texts("convolution")["shape calculation"]
-    assert "axis 0, axis 2 and axis 3 of `x`" in text
-    assert "axis 1 of `x` is the same in every set, so a kernel may hold that size as a number" in text
-    everything = texts("gelu_chain")["shape calculation"]
-    assert "arguments" in everything and "as a number" not in everything
-    assert "the sizes of parameters are fixed" in texts("embedding")["shape calculation"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_launch_is_stated_as_the_only_one(name):
-    """The same steps stand before kernels with a thread, a warp or a block for each result, and before tiles."""
-    steps = texts(name)
-    assert not re.search(r"One (thread|warp|block) per", steps["index mapping"] + steps["boundary handling"])
-    assert "One kernel does it" not in steps["semantic decomposition"]
-
-
-def test_the_bound_of_a_flat_grid_is_given_for_other_grids_as_well():
-    assert re.search(r"grid-stride loop.*(axis|axes|both)", texts("gelu_chain")["boundary handling"])
-    assert "grid-stride" not in texts("linear")["boundary handling"]
-
-
 def test_values_that_other_threads_hold_are_not_fused_into_a_lookup():
     stages = plan_stages(read_calls(traces_of("softmax_gather")[0]))
     assert [stage.operators for stage in stages] == [("aten._softmax.default",), ("aten.gather.default",)]
 
 
-def test_a_view_of_a_value_in_a_register_is_not_said_to_be_read():
-    text = texts("linear")["index mapping"]
-    assert "`aten.tanh.default` is applied to the finished value in its register" in text
-    assert "`addmm` (16, 32) is read" not in text
-
-
 def test_the_formula_of_an_activation_has_its_scale_and_slope():
     text = texts("selu")["scalar mathematics"]
-    assert "`elu` = 1.0507009873554805·(x > 0 ? x : 1.6732632423543772·(exp(x) − 1))" in text
-    assert "`softplus` = log(1 + exp(2.0·x)) / 2.0" in text
+    assert "1.0507009873554805·(x > 0 ? x : 1.6732632423543772·(exp(x) − 1))" in text
+    assert "log(1 + exp(2.0·x)) / 2.0" in text
 
 
 def test_a_loss_is_summed_averaged_or_neither_as_its_reduction_says():
     text = texts("losses")["scalar mathematics"]
     assert "`mse_loss` = Σ (x − y)², over all 36 elements" in text
     assert "`huber_loss` = (Σ (|x − y| < 0.5 ? 0.5·(x − y)² : 0.5·(|x − y| − 0.5·0.5))) / 36" in text
-    assert "`mse_loss` = (x − y)²\n" in texts("squared_errors")["scalar mathematics"]
+    assert texts("squared_errors")["scalar mathematics"] == "- `mse_loss` = (x − y)²"
 
 
 def test_only_the_element_that_a_class_selects_is_counted():
-    text = texts("cross_entropy")
-    assert "Each of the 8 classes in `b` picks one element" in text["index mapping"]
-    assert "of 80 terms" not in text["scalar mathematics"]
-
-
-def test_a_bag_of_embeddings_is_said_to_accumulate_and_a_maximum_not_to_round():
-    assert "= mean of table.weight[idx, d]" in texts("bag")["scalar mathematics"]
-    assert "no accumulation" not in texts("bag")["scalar mathematics"]
-    volume = texts("adaptive_volume")
-    assert "max of x over its share of the volume" in volume["scalar mathematics"]
-    assert "nothing is rounded" in volume["scalar mathematics"]
-    assert "`ie * 5 / 2`" in volume["index mapping"]
+    assert "of every row, the one element that its class selects" in texts("cross_entropy")["scalar mathematics"]
 
 
 def test_a_short_row_is_not_said_to_be_scanned_in_several_pieces():
@@ -207,7 +128,7 @@ def test_the_largest_few_are_said_to_be_so():
 
 
 def test_what_changes_place_on_the_way_is_mapped_to_where_it_comes_from():
-    assert "`roll[n, c, h, w]` is `x[n, c, h, (w - 2 + 20) % 20]`" in texts("rolled_maximum")["index mapping"]
+    assert "`roll[n, c, h, w] = x[n, c, h, (w - 2 + 20) % 20]`" in texts("rolled_maximum")["scalar mathematics"]
     assert (
         "`channel_shuffle[n, c, h, w] = x[n, c % 2 * (6 / 2) + c / 2, h, w]`"
         in (texts("channel_shuffle")["scalar mathematics"])
