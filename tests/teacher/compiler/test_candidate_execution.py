@@ -109,6 +109,14 @@ def test_attention_on_tensor_cores_is_accepted(name, graph_of, verifier):
     assert verdict.accepted, verdict.feedback
 
 
+def test_long_rows_are_shared_by_a_warp(graph_of, verifier):
+    graph = graph_of("softmax")
+    candidate = build_candidate(graph, PLANS[1], graph.sizes_for({"x": (4096, 128)}))
+    assert candidate.schedule == "1 kernel: one warp per output, shuffle reduction"
+    verdict = verifier.verify(task_of("softmax"), candidate.source, FIXTURES["softmax"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.parametrize("name", ["causal attention", "attention spelled out"])
 def test_attention_in_large_tiles_is_accepted(name, graph_of, verifier):
     graph = graph_of(name)
@@ -144,6 +152,7 @@ def test_products_in_registers_are_accepted(name, size, graph_of, verifier):
         ("bfloat16 batches", 4096, 3, "wide tensor core tiles"),
         ("matrix product", 96, 3, "register tiles"),
         ("matrix product", 4096, 3, "wide register tiles"),
+        ("product of turned matrices", 4096, 4, "shared-memory tiles"),
     ],
 )
 def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, schedule, graph_of, verifier):
