@@ -36,6 +36,7 @@ class Facts:
         parts: names of the parts of configurations of which something is read.
         applied: constructors' parameters that hold modules: another method calls them.
         optional: names that are compared with None.
+        convolves: it has more convolutions than linear layers; its normalization is one of images.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
     """
 
@@ -49,6 +50,7 @@ class Facts:
     parts: frozenset[str] = frozenset()
     applied: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
+    convolves: bool = False
     reduction: int = 1
 
     @property
@@ -98,6 +100,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         frozenset(parts),
         applied,
         _optional(tree),
+        len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
     )
 

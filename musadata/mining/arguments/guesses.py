@@ -63,6 +63,8 @@ def guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth:
 def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth: int) -> str:
     name, kind = parameter.name, facts.kind(parameter)
     by_name = guess_by_name(name, variant)
+    if by_name == "nn.LayerNorm" and facts.convolves:
+        by_name = "nn.BatchNorm2d"
     options = [item for item in (*kind.values, *facts.options.get(name, ())) if _fits(item, kind)]
     if options and by_name not in map(repr, options):
         ordered = sorted(options, key=lambda item: str(item).lower() == "none")

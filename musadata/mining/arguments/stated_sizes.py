@@ -63,6 +63,8 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     vectors = len({len(draw.shape) for draw in attempt.draws}) > 1  # beside images or sequences
     for stated in read if vectors else ():
         yield from _widened(attempt, stated, 2)
+    if "running_mean should contain" in error:
+        yield from _vectors(attempt)
     if HEAD.search(error):
         yield from _usual_images(attempt)
     if "except in dimension" in error and not any(stated.got in known or stated.want in known for stated in read):
@@ -74,6 +76,13 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
         yield from _widened(attempt, stated)
     if TOO_SMALL.search(error):
         yield from _enlarged(attempt, error)
+
+
+def _vectors(attempt: Attempt) -> Iterator[Attempt]:
+    """Vectors in place of sequences: a batch normalization of features takes the second dimension for them."""
+    for number, draw in enumerate(attempt.draws):
+        if len(draw.shape) == 3:
+            yield _with_shape(attempt, number, (draw.shape[0], draw.shape[2]))
 
 
 def _usual_images(attempt: Attempt) -> Iterator[Attempt]:

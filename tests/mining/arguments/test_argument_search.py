@@ -581,3 +581,20 @@ def test_inputs_that_are_too_large_are_made_smaller():
     large = Attempt((), (Draw("randn", (4, 300, 32, 40)), Draw("randn", (4, 7))))
     first = next(repair(large, "ValueError: input too large", "", Parameters([], [], Facts(), "")))
     assert [draw.shape for draw in first.draws] == [(1, 300, 32, 40), (1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "layers", "code", "rank"),
+    [
+        ("dim, norm_layer", "nn.Conv2d(dim, dim, 3, padding=1), norm_layer(dim)", "nn.BatchNorm2d", 4),
+        ("inplanes, planes", "nn.Linear(inplanes, planes), nn.BatchNorm1d(planes)", "", 2),
+    ],
+)
+def test_what_is_normalized_is_no_dimension_that_fits_by_accident(arguments, layers, code, rank):
+    body = (
+        f"class Model(nn.Module):\n    def __init__(self, {arguments}):\n        super().__init__()\n"
+        f"        self.net = nn.Sequential({layers})\n\n    def forward(self, x):\n        return self.net(x)\n"
+    )
+    found = search(body)
+    assert run(body, found).dim() == rank
+    assert code in " ".join(found["init"])
