@@ -50,8 +50,8 @@ def kernels_of(answer: str) -> list[str]:
 
 def agrees(analysis: str, answer: str) -> bool:
     """Whether an analysis plans the kernels that an answer has."""
-    tensors = re.findall(r"`(\w+)` (?:\((?=\d|a single)|=)", analysis)  # `prelu_kernel` (4, 37)
-    kernels, named = kernels_of(answer), set(_NAMED.findall(analysis)).difference(tensors)
+    kernels, tensors = kernels_of(answer), re.findall(r"`(\w+)` (?:\((?=\d|a single)|=)", analysis)
+    named = set(_NAMED.findall(analysis)).difference(set(tensors).difference(kernels))  # `prelu_kernel` (4, 37)
     if named:
         return named == set(kernels)
     match = _COUNTED.search(analysis)

@@ -233,8 +233,8 @@ def _convolution(call: Call) -> str:
         return f"{_result(call)}[n, o, …] = {bias}Σ {product} {say('transposed_taps_of_one', most=most)}"
     equation = f"{taps} = {total}" if len(weight.shape) > 2 else taps
     product = f"{call.source.name}[n, c, …]·{weight.name}[o, c, …]"
-    outside = "a tap outside the input counts as 0"
-    return f"{_result(call)}[n, o, …] = {bias}Σ {product} over {equation} taps; {outside}"
+    outside = "; a tap outside the input counts as 0" if any(call.integers("padding")) else ""
+    return f"{_result(call)}[n, o, …] = {bias}Σ {product} over {equation} taps{outside}"
 
 
 def _pooling(call: Call) -> str:

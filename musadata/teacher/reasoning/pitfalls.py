@@ -112,7 +112,7 @@ def _convolution(call: Call) -> list[str]:
 
 def _pooling(call: Call) -> list[str]:
     if "max" in call.packet:
-        return [say("maximum_of_window")]
+        return [say("maximum_of_window", edge=say("maximum_in_padding") if any(call.integers("padding")) else "")]
     if call.packet.lstrip("_").startswith("adaptive"):
         sides = zip(call.source.shape[::-1], call.output.shape[::-1], strict=False)
         return [say("mean_of_uneven_windows", size=size, made=made) for size, made in sides if size % made][:1]
