@@ -111,9 +111,13 @@ def test_misaligned_access_is_found_with_the_full_headers_too(run):
     host = (
         "auto stream = at::cuda::getCurrentCUDAStream(); x.record_stream(stream); at::Stream other = stream.unwrap();"
     )
-    given = FULL | {"includes": f"{FULL['includes']}\n#include <c10/cuda/CUDAStream.h>"}
-    given |= {"host": f"{FULL['host']} {host} TORCH_CHECK(isFloatingType(x.scalar_type()) && other.id() == 0);"}
-    assert execute(run, kernel.replace("x + 2", "x + 4"), **given)["error"] == ""
+    host += " TORCH_CHECK(isFloatingType(x.scalar_type()) && other.id() == 0 && at::cuda::ATenCeilDiv(5, 2) == 3);"
+    host += " auto rows = x.packed_accessor32<float, 1, torch::RestrictPtrTraits>();"
+    names = ("c10/cuda/CUDAStream.h", "ATen/cuda/CUDAApplyUtils.cuh", "ATen/cuda/DeviceUtils.cuh")
+    includes = "\n".join([FULL["includes"], *(f"#include <{name}>" for name in names)])
+    given = {"includes": includes, "host": f"{FULL['host']} {host}"}
+    kernel = kernel.replace("x + 2", "x + 4") + " y[t] = WARP_SHFL_XOR(y[t], 1);"
+    assert execute(run, kernel, **given)["error"] == ""
 
 
 def test_tensors_are_aligned_for_vectors_and_views_are_where_they_are(run):

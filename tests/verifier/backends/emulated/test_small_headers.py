@@ -5,11 +5,14 @@ import pytest
 SOURCE = r"""
 #include <torch/extension.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/core/TensorAccessor.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <torch/serialize/tensor.h>
 
 __global__ void fill(torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> out, float value) {
   int row = blockIdx.x, column = threadIdx.x;
-  if (row < out.size(0) && column < out.size(1)) out[row][column] = value + row * 10 + column;
+  if (row < out.size(0) && column < out.size(1)) out[row][column] = value + row * 10 + column +
+      __funnelshift_rc(0x100, 0, 40) + __funnelshift_lc(0, 1, 40);  // both shift by 32, which leaves 0
 }
 
 torch::Tensor accessor(torch::Tensor like, float value) {

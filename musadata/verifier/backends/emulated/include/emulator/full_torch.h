@@ -10,6 +10,15 @@
 #include <c10/core/Stream.h>
 #include <torch/extension.h>
 
+namespace at {
+#ifndef __CUDACC__  // PyTorch has it for CUDA's compiler alone
+template <typename T>
+struct RestrictPtrTraits {
+  typedef T* __restrict__ PtrType;
+};
+#endif
+}  // namespace at
+
 namespace c10::cuda {
 
 class CUDAStream {

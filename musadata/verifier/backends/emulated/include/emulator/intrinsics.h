@@ -109,6 +109,12 @@ static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shi
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((static_cast<uint64_t>(high) << 32 | low) >> (shift & 31));
 }
+static inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+  return shift >= 32 ? low : __funnelshift_l(low, high, shift);
+}
+static inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+  return shift >= 32 ? high : __funnelshift_r(low, high, shift);
+}
 static inline int __dp4a(int a, int b, int c) {
   for (int byte = 0; byte < 4; byte++) {
     c += static_cast<int8_t>(a >> 8 * byte) * static_cast<int8_t>(b >> 8 * byte);
