@@ -104,6 +104,15 @@ FIXTURES = {
         "self.a = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 5, padding=2), nn.ReLU());"
         "self.b = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.MaxPool2d(2))",
     ),
+    "normed layers": Fixture(
+        "y = self.a(x); return (self.b(y) + self.c(y)).relu().mean((2, 3))",
+        two(tensor(2, 4, 12, 16), tensor(1, 4, 16, 12)),
+        "self.a = nn.Sequential(nn.Conv2d(4, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU());"
+        "self.b = nn.Sequential(nn.Conv2d(8, 8, 3, 1, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),"
+        "nn.Conv2d(8, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),"
+        "nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16));"
+        "self.c = nn.Sequential(nn.Conv2d(8, 16, 1, 2, bias=False), nn.BatchNorm2d(16))",
+    ),
     "long short-term memory": Fixture(
         "return self.r(x)",
         two(tensor(3, 5, 6), tensor(2, 7, 6)),

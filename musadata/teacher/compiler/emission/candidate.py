@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from string import Template
 
@@ -21,7 +22,7 @@ from musadata.teacher.compiler.ir.index_formulas import ONE, Index, of, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Program, Value, axis_names
 from musadata.teacher.compiler.ir.scalar import Buffer, Load
-from musadata.teacher.compiler.lowering import lower_graph
+from musadata.teacher.compiler.lowering import Lowered, lower_graph
 from musadata.teacher.compiler.lowering.attention import join_attention
 from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops, read_loops, variables_of
 from musadata.teacher.compiler.lowering.inlining import inline_pointwise
@@ -48,6 +49,14 @@ _STANDARD_HEADERS = {
     "SCHAR_M": "climits",
     "INT_M": "climits",
 }
+
+
+class _Attempt(Enum):
+    """How a graph is written; the next one is tried where a candidate is too long."""
+
+    FULL = "under full names"
+    SHORT = "under short names, with which more kernels share their code"
+    APART = "with statistics of columns in kernels of their own, which share more of it"
 
 
 @dataclass(frozen=True)
@@ -100,41 +109,49 @@ def build_candidate(graph: Graph, plan: Plan, sizes: Mapping[str, int] | None = 
 
 
 def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
-    lowered = lower_graph(graph)
-    returned = [
-        _returned(value, output, lowered.program) for value, output in zip(lowered.outputs, graph.outputs, strict=True)
-    ]
-    if not returned:
-        raise Unsupported("returns no tensor")
     hints = graph.hints()
     largest = max(hints, key=lambda known: product(_all_sizes(graph)).evaluate(known)) if hints else {}
     known = {**largest, **sizes}
-    kept = {id(item.buffer) for item in returned}
-    kernels = _kernels(lowered.program, kept, known)
     names = [*(size.name for size in graph.sizes), *map(NumberName, graph.numbers)]
-    if any(kernel.steps for kernel in kernels):
-        names.append(STEP_NAME)
-        hints = [{**hint, STEP_NAME: 1} for hint in hints]
-    for short in (False, True):  # under short names more kernels share their code
-        if short:
+    for attempt in _Attempt:
+        if attempt is not _Attempt.SHORT:
+            lowered = lower_graph(graph, reductions_apart=attempt is _Attempt.APART)
+            returned = _all_returned(lowered, graph)
+            kernels = _kernels(lowered.program, {id(item.buffer) for item in returned}, known, attempt)
+        if STEP_NAME not in names and any(kernel.steps for kernel in kernels):
+            names.append(STEP_NAME)
+            hints = [{**hint, STEP_NAME: 1} for hint in hints]
+        if attempt is not _Attempt.FULL:
             brief = [shorten(kernel) for kernel in kernels]
             shared = share_kernels(schedule_alike(brief, plan, names, known), names, kernels)
         else:
             shared = share_kernels([schedule(kernel, plan, names, known) for kernel in kernels], names)
-        host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned)
-        source = write_module(graph, host, _cuda_text(shared) + host.source)
-        if len(source) <= MOST_CHARACTERS:
-            break
+        for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
+            host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)
+            source = write_module(graph, host, _cuda_text(shared) + host.source)
+            if len(source) <= MOST_CHARACTERS:
+                return Candidate(source, shared.kernels, plan, graph, tuple(hints))
     return Candidate(source, shared.kernels, plan, graph, tuple(hints))
 
 
-def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int]) -> list[Kernel]:
+def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
+    """What the host function returns, in memory after the last kernel."""
+    pairs = zip(lowered.outputs, graph.outputs, strict=True)
+    returned = [_returned(value, output, lowered.program) for value, output in pairs]
+    if not returned:
+        raise Unsupported("returns no tensor")
+    return returned
+
+
+def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt: _Attempt) -> list[Kernel]:
     """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
-    loops = inline_pointwise(read_loops(program.loops, kept), kept)
-    kernels = group_loops(split_long_reductions(join_attention(loops, kept, sizes), sizes), kept)
+    apart = attempt is _Attempt.APART
+    loops = inline_pointwise(read_loops(program.loops, kept), kept, reductions_apart=apart)
+    parts = split_long_reductions(join_attention(loops, kept, sizes), sizes)
+    kernels = group_loops(parts, kept, columns_apart=apart)
     if all(can_attend(kernel) for kernel in kernels if kernel.attends):
         return kernels
-    return group_loops(split_long_reductions(loops, sizes), kept)
+    return group_loops(split_long_reductions(loops, sizes), kept, columns_apart=apart)
 
 
 def _all_sizes(graph: Graph) -> list[Index]:

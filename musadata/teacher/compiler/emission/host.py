@@ -7,6 +7,7 @@ from itertools import groupby
 
 from musadata.teacher.compiler.emission.cpp import Printer
 from musadata.teacher.compiler.emission.launch import TORCH_TYPES, EmittedKernel, allocation, shape_text
+from musadata.teacher.compiler.emission.launch_blocks import fold_blocks
 from musadata.teacher.compiler.emission.repeated_launches import Launch, Statement, write_launches
 from musadata.teacher.compiler.emission.shared_kernels import SharedKernels, SharedLaunch
 from musadata.teacher.compiler.emission.step_functions import STEP_NAME, StepFunctions
@@ -47,8 +48,12 @@ def write_host(
     inputs: Sequence[tuple[GraphInput, Buffer]],
     shared: SharedKernels,
     returned: Sequence[Returned],
+    *,
+    folded: bool = False,
 ) -> HostFunction:
-    """The function that allocates, launches and returns. Each buffer is allocated before the kernel that fills it."""
+    """The function that allocates, launches and returns. Each buffer is allocated before the kernel that fills it. If
+    `folded`, launches that repeat have functions of their own.
+    """
     kernels = shared.kernels
     buffers = [b for emitted in kernels for b in emitted.kernel.outputs]
     sizes = _needed_sizes(graph, kernels, buffers, returned)
@@ -69,6 +74,11 @@ def write_host(
     names = {*sizes, *(b.name for _, b in inputs), *(b.name for b in buffers)}
     functions = StepFunctions([origin.name for origin in graph.sizes])
     statements = _statements(shared, first, listed, functions, {item.buffer for item in returned})
+    blocks: list[str] = []
+    if folded:
+        kinds = {**dict.fromkeys(sizes, "int"), **dict.fromkeys(graph.numbers, "double")}
+        names |= {emitted.kernel.name for emitted in kernels}
+        statements, blocks = fold_blocks(statements, result, lambda one: kinds.get(one, "tensor"), names)
     lines += write_launches(statements, result, names)
     lines.append(result)
     kind = "torch::Tensor" if len(returned) == 1 else "std::vector<torch::Tensor>"
@@ -82,7 +92,7 @@ def write_host(
     if len(head) > 110:
         head = f"{kind} {name}(\n    " + ",\n    ".join(taken) + ")"
     body = "\n".join(f"    {line}" if line else "" for line in lines)
-    source = "\n".join([*functions.texts, f"{head} {{\n{body}\n}}\n"])
+    source = "\n".join([*functions.texts, *blocks, f"{head} {{\n{body}\n}}\n"])
     return HostFunction(name, tuple(parameters), (*integers, *numbers), lists, f"{head};", source)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
-from musadata.teacher.compiler.emission.statements import INDEX, Block
+from musadata.teacher.compiler.emission.statements import INDEX, Block, is_shared
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.ir.scalar import Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
@@ -69,6 +69,8 @@ def finish(
     """
     body = "\n".join(block.lines)
     sizes = [name for name in mentioned(size_names, body) if name not in counts]
+    free = [name for name in sizes if kernel.inputs and is_shared() and not isinstance(name, NumberName)]
+    sizes = [name for name in sizes if name not in free]
     inputs = [buffer for buffer in kernel.inputs if buffer not in kernel.outputs]
     parameters = [
         *(f"const {C_TYPES[buffer.dtype]}* __restrict__ {buffer.name}" for buffer in inputs),
@@ -95,7 +97,7 @@ def finish(
         )
     else:
         lines = (*setup, *_call(kernel.name, arguments, shared), check)
-    used = frozenset(mentioned(size_names, "\n".join(lines)))
+    used = frozenset((*free, *mentioned(size_names, "\n".join(lines))))
     return EmittedKernel(kernel, schedule, tuple(block.functions), helpers + source, lines, used)
 
 

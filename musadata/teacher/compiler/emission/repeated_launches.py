@@ -8,7 +8,7 @@ from itertools import chain, count
 
 LONGEST_PERIOD = 48  # launches of one layer
 MOST_TABLES = 6  # of values that follow no rule, in one loop
-_INDEXED = re.compile(r"(weights|buffers)\[(\d+)\]")
+INDEXED = re.compile(r"(&?(?:weights|buffers))\[(\d+)\]")  # an element of a list, or a pointer to it
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Launch:
     @cached_property
     def kind(self) -> tuple[str, ...]:
         """The function, and what kind each argument is of."""
-        kinds = ("#" if a.isdigit() else m[1] if (m := _INDEXED.fullmatch(a)) else "name" for a in self.arguments)
+        kinds = ("#" if a.isdigit() else m[1] if (m := INDEXED.fullmatch(a)) else "name" for a in self.arguments)
         return (self.function, *kinds)
 
     @property
@@ -144,7 +144,7 @@ class _Loop:
             return "same"
         if _steps(values):
             return "step"
-        return "table" if not any(_INDEXED.fullmatch(value) for value in values) and _are_sizes(values) else ""
+        return "table" if not any(INDEXED.fullmatch(value) for value in values) and _are_sizes(values) else ""
 
     def write(self, taken: set[str]) -> list[str]:
         body: list[str] = []
@@ -174,7 +174,7 @@ class _Loop:
         if kind in ("same", "inner"):
             return values[0]
         if kind == "step":
-            match = _INDEXED.fullmatch(values[0])
+            match = INDEXED.fullmatch(values[0])
             text = _steps(values).replace("@", variable)
             return f"{match[1]}[{text}]" if match else text
         if kind == "table":
@@ -192,7 +192,7 @@ class _Loop:
 
 def _steps(values: tuple[str, ...]) -> str:
     """Numbers that grow by the same step each time, as a formula of the round `@`; "" if they do not."""
-    matches = [_INDEXED.fullmatch(value) for value in values]
+    matches = [INDEXED.fullmatch(value) for value in values]
     texts = [match[2] if match else value for match, value in zip(matches, values, strict=True)]
     if not all(text.isdigit() for text in texts):
         return ""

@@ -239,8 +239,7 @@ def _reduce(
             _store_result(block, stage, team)
             return
         block.write(f"{kind} {name} = {identity(stage.kind, stage.dtype)};")
-        with _elements(block, stage, axes, team):
-            text = block.value(stage.value)
+        with _elements(block, stage, axes, team), block.element(stage.value, identity(stage.kind, stage.dtype)) as text:
             if stage.kind in ("max", "min"):
                 block.functions[f"{stage.kind}imum", stage.dtype] = None
             block.write(update(stage.kind, stage.dtype, name, text))

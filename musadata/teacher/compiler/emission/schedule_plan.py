@@ -17,6 +17,7 @@ from musadata.teacher.compiler.emission import (
 from musadata.teacher.compiler.emission.held_rows import held_row
 from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.emission.shared_kernels import structure
+from musadata.teacher.compiler.emission.statements import written_alike
 from musadata.teacher.compiler.emission.tile_operands import choose_tile
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
@@ -99,11 +100,16 @@ def schedule_alike(
     """Emit kernels so that those of one structure get the same schedule, that of the largest, and can share code."""
     plan = replace(plan, templates=False)
     groups: dict[tuple[str, ...], list[Kernel]] = {}
-    for kernel in kernels:
-        plain = schedule(kernel, plan, size_names, hints) if kernel.attends else _plainly(_spread(kernel), size_names)
-        groups.setdefault(structure(plain, size_names), []).append(kernel)
-    largest = {id(one): max(group, key=lambda k: _points_of(k, hints)) for group in groups.values() for one in group}
-    return tuple(schedule(kernel, plan, size_names, hints, largest[id(kernel)]) for kernel in kernels)
+    with written_alike(size_names):
+        for kernel in kernels:
+            plain = (
+                schedule(kernel, plan, size_names, hints) if kernel.attends else _plainly(_spread(kernel), size_names)
+            )
+            groups.setdefault(structure(plain, size_names), []).append(kernel)
+        largest = {
+            id(one): max(group, key=lambda k: _points_of(k, hints)) for group in groups.values() for one in group
+        }
+        return tuple(schedule(kernel, plan, size_names, hints, largest[id(kernel)]) for kernel in kernels)
 
 
 def _plainly(kernel: Kernel, size_names: Sequence[str]) -> EmittedKernel:

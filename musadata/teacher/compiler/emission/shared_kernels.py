@@ -14,6 +14,7 @@ from itertools import chain, combinations_with_replacement, count
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer
 from musadata.teacher.compiler.emission.launch import EmittedKernel, NumberName, allocation
 from musadata.teacher.compiler.emission.short_names import kernel_buffers
+from musadata.teacher.compiler.emission.statements import ONE_STEP
 from musadata.teacher.compiler.ir.index_formulas import product
 from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Buffer
 from musadata.teacher.compiler.lowering.fusion import Kernel
@@ -21,6 +22,7 @@ from musadata.teacher.compiler.lowering.fusion import Kernel
 LARGEST_TEMPLATE_VALUE = 11
 
 _TOKEN = re.compile(r"//[^\n]*|\d+\.\d*(?:e[+-]?\d+)?f?|\d+e[+-]?\d+f?|0x\w+|\d+|[A-Za-z_]\w*|\s+|.", re.DOTALL)
+_WITHOUT_STRIDE = re.compile(rf"(?<=\w){re.escape(ONE_STEP)}\b")
 _TYPES = "|".join(dict.fromkeys(("void", "auto", "dim3", "float4", "size_t", *C_TYPES.values())))
 _DECLARED = re.compile(rf"\b(?:{_TYPES})\b[\s*&]*(?:__restrict__\s+)?([A-Za-z_]\w*)")
 # Integers there shape the code.
@@ -28,6 +30,8 @@ _FIXED_LINE = re.compile(r"__shared__|#pragma|load_row<|__launch_bounds__|^\s*\w
 _AXES = {"n": "batch", "b": "batch", "c": "channels", "oc": "channels", "ic": "in_channels", "row": "rows"}
 _AXES |= {"h": "height", "oh": "height", "w": "width", "ow": "width", "col": "cols", "kh": "window_height"}
 _AXES |= {"kw": "window_width", "d": "depth", "od": "depth", "kd": "window_depth", "k": "length"}
+_WINDOW_ROLES = {(axis, "*"): "stride" for axis in ("od", "oh", "ow")}
+_WINDOW_ROLES |= {(axis, "-"): "padding" for axis in ("kd", "kh", "kw")}
 _ROUNDED = (8, 16, 64, 128)  # sides of tiles, of which the host counts those that cover an extent
 
 
@@ -127,6 +131,7 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     tokens = (*source_tokens, *_TOKEN.findall(launch))
     declared = {*_DECLARED.findall(emitted.source), *_DECLARED.findall(launch), emitted.kernel.name}
     declared |= {buffer.name for buffer in kernel_buffers(emitted.kernel)}
+    written = {token for token in declared if token in sizes}  # parameters of a kernel that keeps its sizes
     fixed = _fixed_places(emitted.source, source_tokens)
     numbers: dict[str, int] = {}
     signature: list[str] = []
@@ -135,7 +140,8 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     for place, token in enumerate(tokens):
         if token.isspace():
             continue
-        is_size = token in sizes and not isinstance(token, NumberName) and place >= len(source_tokens)
+        is_free = place >= len(source_tokens) or token not in written
+        is_size = token in sizes and not isinstance(token, NumberName) and is_free
         is_whole = token.isdigit() or (place < len(source_tokens) and _whole(token) >= 2)
         if (is_whole and place not in fixed) or is_size:
             holes.append(len(places))
@@ -184,6 +190,7 @@ class _Shared:
         self._formulas: dict[tuple[str, ...], str] = {}  # of parameters that have values
         self._defined: dict[str, str] = {}  # parameters that the host function reads from a tensor
         self._constants: list[str] = []  # parameters of the template
+        self._roles: dict[tuple[str, ...], str] = {}  # what parameters are that are the size of nothing
         self._write()
 
     def _shortened(self, taken: set[str], own: Collection[str]) -> dict[str, str]:
@@ -217,8 +224,9 @@ class _Shared:
         }
         for hole in first.holes:
             values = tuple(text.at(hole) for text in self._members)
+            self._roles.setdefault(values, _WINDOW_ROLES.get((first.at(hole - 2), first.at(hole - 1)), "size"))
             is_kernel = hole < first.kernel
-            if len(set(values)) == 1 and (is_kernel or values[0].isdigit()):
+            if len(set(values)) == 1 and (values[0].isdigit() or _whole(values[0])):
                 continue
             is_float = any(map(_whole, values))
             values = tuple(str(_whole(value) or value) for value in values) if is_float else values
@@ -228,7 +236,7 @@ class _Shared:
             bare = text.removeprefix("(").removesuffix(")")
             tokens[first.places[hole]] = f"static_cast<float>({bare})" if is_float else text
         split = first.places[first.kernel] if first.kernel < len(first.places) else len(tokens)
-        source, launch = "".join(tokens[:split]), "".join(tokens[split:])
+        source, launch = _WITHOUT_STRIDE.sub("", "".join(tokens[:split])), "".join(tokens[split:])
         self._finish(source.rstrip() + "\n", launch, [name for name in in_kernel if name not in self._constants])
 
     def _text_for(self, values: tuple[str, ...], is_kernel: bool) -> str:
@@ -286,7 +294,8 @@ class _Shared:
             plain = self._quantity(values)
             same = set(values)
             size = next(iter(same)) if len(same) == 1 and not values[0].isdigit() else ""
-            base = size or (plain if plain.isidentifier() else re.sub(r"\.size\((\d)\)", r"_size\1", plain)) or "size"
+            base = size or (plain if plain.isidentifier() else re.sub(r"\.size\((\d)\)", r"_size\1", plain))
+            base = base or self._roles.get(values, "size")
             options = chain([base] if base != "size" else [], (f"{base}{number}" for number in count(2 if size else 1)))
             name = (
                 base if size and size not in self._rename.values() else next(o for o in options if o not in self._names)
@@ -312,6 +321,10 @@ class _Shared:
         head = _inserted(source[start:], ") {", [f"int {one}" for one in added])
         launch = re.sub(r"(\w+)\.data_ptr<float>\(\)", r"data(\1)", launch).replace(", stream>>>", ", stream()>>>")
         launch = re.sub(r",\n\s+(?=data|\w+[,)])", ", ", launch)
+        if threads := re.search(r"const int threads = (\d+);\n", launch):
+            number = int(threads[1])
+            launch = launch.replace(threads[0], "").replace("threads - 1)", f"{number - 1})")
+            launch = re.sub(r"\bthreads\b", threads[1], launch)
         launch = _inserted(launch.replace(f"{name}<<<", f"{name}{given}<<<"), ");", added, launch.index(">>>("))
         self._source = source[:start] + template + head
         self._launch = tuple(line for text in launch.splitlines() for line in _wrapped(text))
@@ -331,7 +344,8 @@ class _Shared:
         joined = ", ".join(listed)
         opening += joined if len(opening + joined) < 110 else "\n    " + _filled(listed)
         result = outputs[0] if len(outputs) == 1 else f"std::make_tuple({', '.join(outputs)})"
-        lines = [f"const int {one} = {text};" for one, text in self._defined.items()]
+        sizes = [f"{one} = {text}" for one, text in self._defined.items()]
+        lines = [f"const int {_filled(sizes)};"] if sizes else []
         lines += [*self._launch, *[f"return {result};"] * (not is_step)]
         body = "".join(f"    {line}\n" for line in lines)
         self.function = f"{template}{opening}) {{\n{body}}}\n"

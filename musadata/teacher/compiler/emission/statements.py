@@ -4,10 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import chain
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, Printer, reshaped
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, Operation, Variable, divide, of, product
-from musadata.teacher.compiler.ir.program import axis_names
+from musadata.teacher.compiler.ir.program import SPATIAL_AXES, axis_names
 from musadata.teacher.compiler.ir.scalar import (
     MATH_FUNCTIONS,
     RESERVED_NAMES,
@@ -28,12 +30,33 @@ LONGEST_ASSIGNED = 80  # of a choice, whose operands get variables if it is long
 LONGEST_FORMULA = 48  # the same for index formulas
 LONGEST_QUOTIENT = 12  # the same for quotients inside of formulas
 INDEX = "int"
+ONE_STEP = " * 1"  # how far a window moves, in kernels that others share in which it moves farther
+_MOVING = frozenset(chain.from_iterable(SPATIAL_AXES.values()))
 _NUMBER = re.compile(r"\d+")
+
+
+# In kernels that layers share: what stands for a size, be it a number in one layer and a name in another.
+_SHARED_SIZES: ContextVar[re.Pattern[str] | None] = ContextVar("shared_sizes", default=None)
+
+
+@contextmanager
+def written_alike(size_names: Iterable[str]) -> Iterator[None]:
+    """Kernels that are written inside do not differ by the names of their sizes alone, and are brief."""
+    names = "".join(rf"|\b{re.escape(name)}\b" for name in size_names)
+    token = _SHARED_SIZES.set(re.compile(rf"\d+{names}"))
+    yield
+    _SHARED_SIZES.reset(token)
+
+
+def is_shared() -> bool:
+    """Whether a kernel is written that others may share: its sizes are parameters by the names that these share."""
+    return _SHARED_SIZES.get() is not None
 
 
 def text_length(text: str) -> int:
     """Characters of an expression; each number counts as two, so that kernels do not differ by their sizes alone."""
-    return len(_NUMBER.sub("00", text))
+    sizes = _SHARED_SIZES.get()
+    return len(sizes.sub("size", text) if sizes else _NUMBER.sub("00", text))
 
 
 class Block:
@@ -105,6 +128,21 @@ class Block:
         self._name_positions(value)
         self._prepare(value, root=True)
         return self.printer.scalar(value)
+
+    @contextmanager
+    def element(self, value: Scalar, identity: str) -> Iterator[str]:
+        """The text of what a reduction adds. In shared kernels one that changes nothing is left out by an `if`."""
+        is_new = isinstance(value, Choose) and id(value) not in self.printer.named and is_shared()
+        if not isinstance(value, Choose) or not is_new or self.printer.scalar(value.no) != identity:
+            yield self.value(value)
+            return
+        self._count(value)
+        self._name_positions(value)
+        self._prepare(value.condition, root=False)
+        with self.scope(f"if ({self.printer.scalar(value.condition)})"):
+            self._prepare(value.yes, root=True)
+            self._name_loads(value.yes)
+            yield self.printer.scalar(value.yes)
 
     def held(self, value: Named) -> str:
         """The name of a variable that holds a value, which is written if there is none yet."""
@@ -182,7 +220,16 @@ class Block:
     def name_formula(self, formula: Index, name: str) -> str:
         """Give a formula a variable, and return its name."""
         name = self.fresh(name)
-        self.write(f"const {INDEX} {name} = {self.printer.index(formula)};")
+        text = self.printer.index(formula)
+        moving = [v for v in sorted(formula.variables, key=lambda v: v.name) if v.name in _MOVING]
+        if (
+            len(moving) == 1
+            and len(formula.variables) > 1
+            and is_shared()
+            and ((of(moving[0]).terms[0]) in formula.terms)
+        ):
+            text = f"{moving[0].name}{ONE_STEP} + {self.printer.index(formula - of(moving[0]))}"
+        self.write(f"const {INDEX} {name} = {text};")
         self.printer.positions[formula] = name
         return name
 
@@ -257,11 +304,15 @@ class Block:
 
     def _assign(self, name: str, value: Scalar) -> None:
         self._prepare(value, root=True)
+        self._name_loads(value)
+        self.write(f"{name} = {self.printer.scalar(value)};")
+
+    def _name_loads(self, value: Scalar) -> None:
+        """Give what a long value reads variables."""
         if text_length(self.printer.scalar(value)) > LONGEST_ASSIGNED:
             for child in value.children:
                 if isinstance(child, Load) and id(child) not in self.printer.named:
                     self._declare(child, self._name_for(child))
-        self.write(f"{name} = {self.printer.scalar(value)};")
 
     def _is_simple(self, node: Choose) -> bool:
         """Both sides are short and need no statements of their own."""

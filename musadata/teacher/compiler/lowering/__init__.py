@@ -4,6 +4,6 @@
 `fusion.group_loops` decides which loops share a kernel.
 """
 
-from musadata.teacher.compiler.lowering.lower import lower_graph
+from musadata.teacher.compiler.lowering.lower import Lowered, lower_graph
 
-__all__ = ["lower_graph"]
+__all__ = ["Lowered", "lower_graph"]

@@ -147,14 +147,15 @@ class _Group:
         return self.members[0].inner if self.members[0].loop.scan else ()
 
 
-def group_loops(loops: Sequence[Loop], returned: set[int]) -> list[Kernel]:
+def group_loops(loops: Sequence[Loop], returned: set[int], *, columns_apart: bool = False) -> list[Kernel]:
     """Kernels for all loops, in an order in which every buffer is filled before it is read.
 
-    `returned` holds the identities of buffers that must end up in memory.
+    `returned` holds the identities of buffers that must end up in memory. With `columns_apart`, what reads statistics
+    of columns at every element of them has a kernel of its own: then layers that differ there share the statistics.
     """
     groups: list[_Group] = []
     for loop in loops:
-        if loop.spread or loop.attends or not _join(loop, groups):
+        if loop.spread or loop.attends or not _join(loop, groups, columns_apart):
             groups.append(_alone(loop))
     read = _read_from_memory(groups)
     return [_kernel(group, read | returned) for group in groups]
@@ -196,7 +197,7 @@ def _alone(loop: Loop) -> _Group:
     return _Group(tuple(v for v in variables if v not in inner), [_Member(loop, axes, inner)])
 
 
-def _join(loop: Loop, groups: list[_Group]) -> bool:
+def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
     """Add a loop to the last group that it depends on, if it reads only results there that a thread holds at the loop's
     own point."""
     axes, variables = _split_axes(loop, *axes_of(loop), groups)
@@ -225,6 +226,8 @@ def _join(loop: Loop, groups: list[_Group]) -> bool:
     if outer is None or (loop.reduction is not None and len(outer) != len(variables)):
         return False
     if loop.reduction is None and any(_needs_grid(m.loop) for m in group.members) and len(outer) != len(variables):
+        return False
+    if columns_apart and loop.reduction is None and outer != variables[: len(outer)]:
         return False
     group.members = [replace(m, axes=tuple(_substitute(axis, change) for axis in m.axes)) for m in group.members]
     group.axes = outer

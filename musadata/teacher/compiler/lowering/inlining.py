@@ -27,10 +27,11 @@ class _Read:
     variables: tuple[Variable, ...]
 
 
-def inline_pointwise(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
+def inline_pointwise(loops: Sequence[Loop], returned: set[int], *, reductions_apart: bool = False) -> list[Loop]:
     """The loops without those whose elements their readers can compute themselves.
 
-    `returned` holds the identities of buffers that must end up in memory.
+    `returned` holds the identities of buffers that must end up in memory. With `reductions_apart`, reductions compute
+    nothing that several tensors go into: then layers that differ there share their reductions.
     """
     kept = {id(loop.buffer): loop for loop in loops}
     values = {key: value_of(loop) for key, loop in kept.items()}
@@ -47,6 +48,9 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
             continue
         value = values[key][0]
         reads = [read for other, (body, axes) in values.items() for read in _reads(loop, kept[other], body, axes)]
+        apart = reductions_apart and len({load.buffer for load in value.loads}) > 1
+        if apart and any(read.reader.reduction for read in reads):
+            continue
         if reads and _is_inlined(loop, value, reads):
             del kept[key], values[key]
             for buffer in {id(read.reader.buffer) for read in reads}:

@@ -35,8 +35,9 @@ class Lowered:
     outputs: tuple[Value, ...]
 
 
-def lower_graph(graph: Graph) -> Lowered:
-    """Lower a graph to loops. Values that are read once are computed where they are read; others have a loop.
+def lower_graph(graph: Graph, *, reductions_apart: bool = False) -> Lowered:
+    """Lower a graph to loops. Values that are read once are computed where they are read; others have a loop, and with
+    `reductions_apart` those that reductions read.
 
     Raises:
         Unsupported: an operator has no lowering, or the graph is too large to make readable kernels.
@@ -61,7 +62,9 @@ def lower_graph(graph: Graph) -> Lowered:
             continue
         if _finishes_contraction(node, finishing):
             finishing.add(node.name)
-        if _keep(results, len(readers[node.name])) or _ends_kernel(node, results, finishing, readers):
+        is_reduced = reductions_apart and any(map(_reduces, readers[node.name]))
+        readers_count = len(readers[node.name]) + is_reduced
+        if _keep(results, readers_count) or _ends_kernel(node, results, finishing, readers):
             program.materialize(results)
     return Lowered(tuple(inputs), program, _outputs(graph, values, program))
 
@@ -103,6 +106,10 @@ def _read_by(node: Node) -> list[str]:
 
 def _is_pointwise(node: Node | None) -> bool:
     return node is not None and _rule_of(node).__module__ == elementwise.__name__
+
+
+def _reduces(node: Node | None) -> bool:
+    return node is not None and _rule_of(node).__module__ in (pooling.__name__, reduction.__name__)
 
 
 def _finishes_contraction(node: Node, finishing: set[str]) -> bool:

@@ -1,12 +1,15 @@
 """Kernels with the same code are one kernel, and layers that repeat are loops."""
 
 import re
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from musadata.config import BackendType, VerifierConfig
 from musadata.teacher.compiler.emission import candidate as emission
 from musadata.teacher.compiler.emission.candidate import build_candidate
+from musadata.teacher.compiler.emission.launch_blocks import fold_blocks
 from musadata.teacher.compiler.emission.repeated_launches import Launch, write_launches
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.emission.statements import text_length
@@ -54,6 +57,20 @@ def test_kernels_under_short_names_do_the_same(name, plan, graph_of, verifier, m
     assert verdict.accepted, verdict.feedback
 
 
+@pytest.mark.parametrize("plan", [0, 1])
+def test_a_network_that_is_too_long_shares_statistics_and_convolutions(plan, graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(emission, "MOST_CHARACTERS", 0)
+    candidate = build_candidate(graph_of("normed layers"), PLANS[plan])
+    names = Counter(emitted.kernel.name for emitted in candidate.kernels)
+    assert names["batch_norm_squares_kernel"] == 5, "one for all layers"
+    assert max(names[name] for name in names if name.startswith("conv")) == 4, "of both strides"
+    assert "int stride" in candidate.source
+    assert " * 1 " not in candidate.source
+    assert "const Tensor* weights" in candidate.source, "launches that repeat have a function"
+    verdict = verifier.verify(task_of("normed layers"), candidate.source, FIXTURES["normed layers"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 def test_shared_kernels_keep_the_names_that_the_analysis_has(graph_of):
     for plan in PLANS:
         candidate = build_candidate(graph_of("convolution layers"), plan)
@@ -95,3 +112,52 @@ def test_values_without_a_rule_come_from_a_table():
 def test_how_a_text_is_broken_up_does_not_depend_on_the_digits_of_sizes():
     texts = [f"input[((n * {c} + oc) * {h} + in_h) * {h} + in_w]" for c, h in ((8, 7), (96, 14), (1280, 112))]
     assert len(set(map(text_length, texts))) == 1
+
+
+def block(number: int, read: str) -> list[Launch]:
+    """A layer with three launches, whose last result alone is read outside of it."""
+    first = Launch("launch_linear", (read, f"weights[{2 * number}]", f"size{number}"), (f"linear{number}",))
+    sums = Launch("launch_sums", (f"linear{number}",), (f"sum{number}", f"squares{number}"))
+    norm = (f"linear{number}", f"sum{number}", f"squares{number}", f"weights[{2 * number + 1}]", read)
+    return [first, sums, Launch("launch_norm", norm, (f"norm{number}",))]
+
+
+def fold(statements, wanted):
+    return fold_blocks(statements, wanted, lambda name: "int" if name.startswith("size") else "tensor", [])
+
+
+def test_launches_that_repeat_become_a_function():
+    statements = [*block(0, "x"), *block(1, "norm0"), ("x = x + 1;",), *block(3, "norm1")]
+    folded, (function,) = fold(statements, "return norm3;")
+    assert [one.text if isinstance(one, Launch) else one for one in folded] == [
+        "auto norm0 = linear_to_norm(x, size0, &weights[0]);",
+        "auto norm1 = linear_to_norm(norm0, size1, &weights[2]);",
+        ("x = x + 1;",),
+        "auto norm3 = linear_to_norm(norm1, size3, &weights[6]);",
+    ]
+    assert function.splitlines() == [
+        "Tensor linear_to_norm(const Tensor& input, int size, const Tensor* weights) {",
+        "    auto linear0 = launch_linear(input, weights[0], size);",
+        "    auto [sum0, squares0] = launch_sums(linear0);",
+        "    return launch_norm(linear0, sum0, squares0, weights[1], input);",
+        "}",
+    ]
+
+
+def test_a_function_returns_all_that_is_read_later():
+    layers = [launch for number in range(5) for launch in block(number, f"norm{number - 1}" if number else "x")]
+    folded, functions = fold(layers, "return linear0 + norm4;")
+    assert "return std::make_tuple(linear0, norm0);" in functions[0]
+    assert folded[0].text.startswith("auto [linear0, norm0] = linear_to_norm(x, size0, ")
+
+
+def test_launches_that_are_connected_otherwise_are_not_repeated():
+    other = [replace(one, arguments=(*one.arguments[:-1], "x")) for one in block(1, "norm0")]
+    assert fold([*block(0, "x"), other[2]], "return norm1;") == ([*block(0, "x"), other[2]], [])
+
+
+def test_functions_that_repeat_can_be_a_loop():
+    statements = [launch for number in range(4) for launch in block(number, f"norm{number - 1}" if number else "x")]
+    folded, _ = fold(statements, "return norm3;")
+    lines = write_launches(folded, "return norm3;", ["x", "size0", "size1", "size2", "size3"])
+    assert "    auto norm0 = linear_to_norm(norm3, sizes[layer], &weights[2 * layer]);" in lines
