@@ -89,6 +89,7 @@ def write_report(done: dict[str, dict[str, object]], output: Path | None, *, ver
         accepted = [case for case in verdicts if case.outcome == "accepted"]
         rows.append(("accepted, of these", "", _shown(accepted), True))
         rows.append(("not judged: beyond this backend", "", str(len(judged) - len(verdicts)), True))
+        rows += [(f"{name}: tasks, verdicts", "", _by_verdict(item), True) for name, item in done.items()]
     details = {
         "repositories": {name: item["counts"] for name, item in done.items()},
         "revisions": {name: item["revision"] for name, item in done.items()},
@@ -101,6 +102,13 @@ def _promised(what: str, verdicts: Sequence[Judged]) -> tuple[str, str, str, boo
     places = {case.repository for case in verdicts}
     kept = len(verdicts) >= PROMISED_TASKS and len(places) >= PROMISED_REPOSITORIES
     return what, f">= {PROMISED_TASKS} from >= {PROMISED_REPOSITORIES}", _shown(verdicts), kept
+
+
+def _by_verdict(item: dict[str, object]) -> str:
+    """A repository's tasks, and how many of its judged candidates have each outcome."""
+    outcomes = Counter(case["outcome"] for case in item["judged"])  # type: ignore[attr-defined]
+    tasks = Counter(item["counts"])["tasks"]  # type: ignore[call-overload]
+    return ", ".join([str(tasks), *(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))])
 
 
 def _shown(cases: Sequence[Judged]) -> str:

@@ -14,7 +14,7 @@ import torch
 
 from musadata.mining.arguments.absent_packages import AbsentPackage
 from musadata.mining.arguments.attempt_execution import AttemptRunner, Result
-from musadata.mining.arguments.attempts import Attempt, shrunk
+from musadata.mining.arguments.attempts import Attempt, shrunk, with_fewer_rows
 from musadata.mining.arguments.branch_scales import open_branches
 from musadata.mining.arguments.facts import find_facts
 from musadata.mining.arguments.filling import cheap_filling
@@ -33,6 +33,7 @@ MAX_TRIES = 240  # per module
 WARM_UP_MODULE = Path(__file__).with_name("warm_up_module.txt")
 MAX_SHOWN = 1 << 15  # elements of an example's inputs that are taken as they are
 CEILINGS_AS_SHOWN = (MAX_SHOWN, 256, 128, 64, 32)
+FEWER_ROWS = (8, 2, 1)
 PER_GUESS = 40  # attempts at one family of guesses
 MAX_REPAIRED = 600  # corrections that wait to be tried
 MAX_ABSENT = 3  # tries that use an absent package or name; others will use it as well
@@ -179,6 +180,7 @@ def _families(
             ceilings = CEILINGS_AS_SHOWN if as_shown else (48, 24)
             smaller = [shrunk(attempt, ceiling) for ceiling in ceilings]
             if as_shown:
+                smaller = [attempt, *(with_fewer_rows(attempt, count) for count in FEWER_ROWS), *smaller]
                 smaller = [one for one in smaller if sum(draw.elements for draw in one.draws) <= MAX_SHOWN]
             yield list(dict.fromkeys([*smaller, attempt]))
         elif attempt is not None:

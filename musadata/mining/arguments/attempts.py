@@ -93,6 +93,13 @@ def shrunk(attempt: Attempt, ceiling: int) -> Attempt:
     return attempt.with_values(tuple(halve(value) for value in attempt.values()))
 
 
+def with_fewer_rows(attempt: Attempt, count: int) -> Attempt:
+    """The attempt with every size above `count` that only leads an input's shape set to it: kernels fix inner sizes."""
+    inner = {size for draw in attempt.draws for size in draw.shape[1:]}
+    leading = {draw.shape[0] for draw in attempt.draws if len(draw.shape) > 1 and draw.shape[0] > count} - inner
+    return attempt.with_values(tuple(count if value in leading else value for value in attempt.values()))
+
+
 def integers(text: str) -> list[int]:
     """The whole numbers written in an expression, in order."""
     return [value for value, _, _ in _integers(text)]

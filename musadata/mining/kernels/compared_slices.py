@@ -7,7 +7,7 @@ written to an argument, calls through a helper that times them.
 import ast
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from musadata.mining.kernels.comparisons import COMPARERS, MAX_TESTS, TESTS, TestCode, Unbound
 from musadata.mining.kernels.equivalents import Equivalent
@@ -49,30 +49,41 @@ def find_sliced(repository: Repository, wrappers: frozenset[str], known: frozens
         known: those of them that have an equivalent already.
     """
     found: dict[str, Equivalent] = {}
-    tests = [path for path in repository.python_paths if TESTS.search(path.lower())]
-    for path in tests[:MAX_TESTS]:
-        text = repository.text(path)
-        if not any(name in text for name in (*COMPARERS, *DIFFERENCES)):
-            continue
-        reader = _Reader(repository, path, wrappers)
-        for place, statements in straight_lines(repository.module(path), reader.is_read):
-            for item in reader.pairs(place, statements):
-                if item.wrapper.name.removeprefix("call_") not in known:
-                    found.setdefault(item.plain_text + item.wrapper_text, item)
+    for reader, place, statements in comparisons(repository, wrappers):
+        for item in reader.pairs(place, statements):
+            if item.wrapper.name.removeprefix("call_") not in known:
+                found.setdefault(item.plain_text + item.wrapper_text, item)
     return list(found.values())
 
 
-class _Reader:
-    """Reads the comparisons of one test file."""
+def comparisons(
+    repository: Repository, wrappers: frozenset[str]
+) -> Iterator[tuple["ComparisonReader", ast.FunctionDef, list[ast.stmt]]]:
+    """Every function of a test that compares something and calls a kernel, with its statements."""
+    tests = [path for path in repository.python_paths if TESTS.search(path.lower())][:MAX_TESTS]
+    scripts = [path for path in repository.python_paths if path not in tests and repository.names.of(path)]
+    for path in [*tests, *scripts]:
+        words = COMPARERS | DIFFERENCES if path in tests else COMPARERS
+        if any(name in repository.text(path) for name in words):
+            reader = ComparisonReader(repository, path, wrappers)
+            for place, statements in straight_lines(repository.module(path), reader.is_read):
+                yield reader, place, statements
+
+
+class ComparisonReader:
+    """Reads the comparisons of one test file.
+
+    Public for `shared_inputs`, which reads the same comparisons in another way.
+    """
 
     def __init__(self, repository: Repository, path: str, wrappers: frozenset[str]):
-        self._repository, self._path = repository, path
-        self._module = repository.module(path)
+        self._repository, self.path = repository, path
+        self.module = repository.module(path)
         self._functions = {
-            node.name: node for node in (self._module.body if self._module else ()) if isinstance(node, ast.FunctionDef)
+            node.name: node for node in (self.module.body if self.module else ()) if isinstance(node, ast.FunctionDef)
         }
         self._bound = {name.partition(".")[0].removesuffix("()") for name in repository.names.of(path)}
-        assigned = [node for node in (self._module.body if self._module else ()) if isinstance(node, ast.Assign)]
+        assigned = [node for node in (self.module.body if self.module else ()) if isinstance(node, ast.Assign)]
         calling = [node for node in assigned if any(isinstance(item, ast.Call) for item in ast.walk(node))]
         self._constants = [node for node in assigned if node not in calling]
         self._wrappers = wrappers
@@ -85,19 +96,23 @@ class _Reader:
         )
 
     def pairs(self, place: ast.FunctionDef, statements: list[ast.stmt]) -> Iterator[Equivalent]:
-        unbound, direct = Unbound(self._module), _Direct(self._functions)
-        known = self._constants if place.name in self._functions or place.name != "main" else ()
-        prepared = [unbound.visit(direct.visit(copy.deepcopy(item))) for item in (*known, *statements)]
-        flat = list(flat_statements(map(ast.fix_missing_locations, prepared)))
+        flat = list(flat_statements(self.prepared(place, statements)))
         for number, (statement, _) in enumerate(flat):
-            for first, second in self._sides(statement):
+            for first, second in self.sides(statement):
                 sides = [self._slice(flat, number, side) for side in (first, second)]
                 for fast, plain in (sides, sides[::-1]):
                     item = self._equivalent(place, flat, fast, plain)
                     if item is not None:
                         yield item
 
-    def _sides(self, statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    def prepared(self, place: ast.FunctionDef, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """The file's constants and a test's statements, in which helpers and methods are called by name."""
+        unbound, direct = Unbound(self.module), _Direct(self._functions)
+        known = self._constants if place.name in self._functions or place.name != "main" else ()
+        found = [unbound.visit(direct.visit(copy.deepcopy(item))) for item in (*known, *statements)]
+        return list(map(ast.fix_missing_locations, found))
+
+    def sides(self, statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
         """The pairs of expressions that a statement compares."""
         for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
             if called_name(call) in self._comparers and len(call.args) > 1:
@@ -109,17 +124,17 @@ class _Reader:
 
     def _slice(self, flat: Flat, end: int, result: ast.expr) -> Side | None:
         """The statements before `end` that `result` depends on; None if there are too many, or an object is needed."""
-        needed, kept, drawn = self._names(result), list[ast.stmt](), list[int]()
+        needed, kept, drawn = self.names(result), list[ast.stmt](), list[int]()
         written, sizes, sized = set[str](), dict[str, str](), set[str]()
         for number in range(end - 1, -1, -1):
             statement, _ = flat[number]
-            bound, changed = _bound(statement), self._changed(flat, number)
+            bound, changed = _bound(statement), self.changed(flat, number)
             if (not bound & needed and not (changed & needed) - written) or _tracks_gradients(statement):
                 continue
-            if len(bound) == 1 and _draws(statement) and not self._is_fast(statement):
+            if len(bound) == 1 and _draws(statement) and not self.is_fast(statement):
                 drawn.append(number)
                 needed -= bound
-                sizes |= dict(_sizes(statement))
+                sizes |= dict(drawn_sizes(statement))
                 continue
             if bound & needed <= sizes.keys() and not changed:
                 sized |= bound & needed
@@ -127,7 +142,7 @@ class _Reader:
                 continue
             kept.append(_rebinding(statement))
             written |= changed if isinstance(statement, ast.Expr) else set()
-            loaded = self._names(statement, loaded=True)
+            loaded = self.names(statement, loaded=True)
             written |= (loaded - needed) if _likens(statement) else set()  # only shape and type are read
             needed = (needed - bound) | loaded
         if len(kept) > MAX_STATEMENTS or "self" in needed or not drawn:
@@ -135,7 +150,7 @@ class _Reader:
         stated = [f"{name} = {sizes[name]}" for name in sorted(sized | (needed & sizes.keys()))]
         return Side((*ast.parse("\n".join(stated)).body, *kept[::-1]), tuple(sorted(drawn)), result)
 
-    def _names(self, node: ast.AST, *, loaded: bool = False) -> set[str]:
+    def names(self, node: ast.AST, *, loaded: bool = False) -> set[str]:
         found = {
             item.id
             for item in ast.walk(node)
@@ -143,18 +158,18 @@ class _Reader:
         }
         return found - self._bound - self._functions.keys()
 
-    def _is_fast(self, node: ast.AST) -> bool:
-        return any(self._fast_name(item) for item in ast.walk(node) if isinstance(item, ast.Call))
+    def is_fast(self, node: ast.AST) -> bool:
+        return any(self.fast_name(item) for item in ast.walk(node) if isinstance(item, ast.Call))
 
-    def _fast_name(self, call: ast.Call) -> str:
+    def fast_name(self, call: ast.Call) -> str:
         """The wrapper or binding that a call means; "" if none."""
         if called_name(call) in self._wrappers:
             return called_name(call)
         chain = chain_of(call.func)
-        meant = self._repository.names.meaning(self._path, chain) if chain else None
+        meant = self._repository.names.meaning(self.path, chain) if chain else None
         return chain[-1].removesuffix("()") if meant is not None and (meant[1] or ":" in meant[0].target) else ""
 
-    def _changed(self, flat: Flat, number: int) -> set[str]:
+    def changed(self, flat: Flat, number: int) -> set[str]:
         """The variables that a statement changes without binding them.
 
         A call of a kernel changes what was allocated for it, and reads what was drawn or computed.
@@ -169,7 +184,7 @@ class _Reader:
         found: set[str] = set()
         for call in [item for item in ast.walk(statement) if isinstance(item, ast.Call)]:
             given = [item.value for item in call.keywords if item.arg == "out"]
-            if self._fast_name(call):
+            if self.fast_name(call):
                 given += [item for item in call.args if not self._is_drawn(flat, number, getattr(item, "id", ""))]
             if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
                 given.append(call.func.value)
@@ -181,7 +196,7 @@ class _Reader:
         for number in range(end - 1, -1, -1):
             statement, _ = flat[number]
             if name in _bound(statement):
-                read = self._names(statement, loaded=True) if depth and not _likens(statement) else ()
+                read = self.names(statement, loaded=True) if depth and not _likens(statement) else ()
                 return _draws(statement) or any(self._is_drawn(flat, number, one, depth - 1) for one in sorted(read))
         return False
 
@@ -190,31 +205,26 @@ class _Reader:
     ) -> Equivalent | None:
         if fast is None or plain is None or fast.drawn != plain.drawn:
             return None
-        names = [name for call in fast.calls() if (name := self._fast_name(call))]
-        if not names or any(self._fast_name(call) == names[-1] for call in plain.calls()):
+        names = [name for call in fast.calls() if (name := self.fast_name(call))]
+        if not names or any(self.fast_name(call) == names[-1] for call in plain.calls()):
             return None
         inputs = {name: value for number in fast.drawn for name, value in self._drawn(flat[number])}
         if len(inputs) < len(fast.drawn):
             return None
-        code = TestCode(self._path, place, self._module)
-        made = [
-            _function(name, tuple(inputs), side)
-            for name, side in ((f"call_{names[-1]}", fast), (f"expected_{names[-1]}", plain))
-        ]
+        made = self.equivalent(place, names[-1], tuple(inputs), fast, plain)
+        return replace(made, inputs=tuple(map(ast.unparse, inputs.values())))
+
+    def equivalent(
+        self, place: ast.FunctionDef, name: str, inputs: tuple[str, ...], fast: Side, plain: Side
+    ) -> Equivalent:
+        """Both sides of a comparison as functions of the same inputs."""
+        code = TestCode(self.path, place, self.module)
+        made = [_function(f"call_{name}", inputs, fast), _function(f"expected_{name}", inputs, plain)]
         texts = [code.local_code(node) + f"\n\n{ast.unparse(node)}\n" for node in made]
         for node in made:
             node.lineno, node.end_lineno = place.lineno, place.end_lineno
-        return Equivalent(
-            made[0],
-            self._path,
-            made[1],
-            self._path,
-            tuple(inputs),
-            f"the comparison in {place.name} of {self._path}",
-            texts[1],
-            texts[0],
-            inputs=tuple(map(ast.unparse, inputs.values())),
-        )
+        evidence = f"the comparison in {place.name} of {self.path}"
+        return Equivalent(made[0], self.path, made[1], self.path, inputs, evidence, texts[1], texts[0])
 
     def _drawn(self, item: tuple[ast.stmt, ast.expr | None]) -> Iterator[tuple[str, ast.expr]]:
         statement, value = item
@@ -249,7 +259,7 @@ def _draws(statement: ast.stmt) -> bool:
     return any(isinstance(item, ast.Call) and called_name(item) in RANDOM for item in ast.walk(statement.value))
 
 
-def _sizes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+def drawn_sizes(statement: ast.stmt) -> Iterator[tuple[str, str]]:
     """The variables that are sizes of a drawn tensor, each with the expression that reads it from the tensor."""
     calls = [item for item in ast.walk(statement) if isinstance(item, ast.Call)]
     drawing = [item for item in calls if called_name(item) in RANDOM]

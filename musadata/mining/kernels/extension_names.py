@@ -11,6 +11,7 @@ from musadata.mining.slicing.parsing import absolute_module
 
 MAX_HOPS = 4  # files that pass a name on
 OPERATORS = "torch.ops."
+ROOTS = ("src", "lib", "python")  # folders that hold packages, as the slicer's index knows them
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class ExtensionNames:
     ):
         self._parse, self._may_name, self._importable, self._loaded = parse, may_name, importable, loaded
         self._paths = {module_name(path): path for path in sorted(may_name)}
+        for name, path in list(self._paths.items()):
+            root, _, installed = name.partition(".")
+            if root in ROOTS and installed:
+                self._paths.setdefault(installed, path)
         self._known: dict[tuple[str, int], dict[str, Alias]] = {}
 
     def of(self, path: str, hops: int = MAX_HOPS) -> dict[str, Alias]:

@@ -102,7 +102,7 @@ def _fixture(name: str, module: ast.Module | None, owner: ast.ClassDef | None) -
 def _returning(fixture: ast.FunctionDef, name: str) -> Iterator[ast.stmt]:
     """The body of a fixture, in which a variable is assigned what it returns. `request.param` is its first value."""
     listed = [item.value for one in fixture.decorator_list if isinstance(one, ast.Call) for item in one.keywords]
-    drawn = next((item.elts[0] for item in listed if isinstance(item, (ast.List, ast.Tuple)) and item.elts), None)
+    drawn = first_of(listed[0]) if listed else None
     for statement in fixture.body:
         node = copy.deepcopy(statement)
         value = getattr(node, "value", None)
@@ -135,15 +135,24 @@ def _parameters(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, ast
 
 def _parametrized(arguments: list[ast.expr]) -> Iterator[tuple[str, ast.expr]]:
     """Names and first values of `parametrize("a, b", [(1, 2), …])`."""
-    if len(arguments) < 2 or not isinstance(arguments[1], (ast.List, ast.Tuple)) or not arguments[1].elts:
+    first = first_of(arguments[1]) if len(arguments) > 1 else None
+    if first is None:
         return
-    first = arguments[1].elts[0]
     if isinstance(first, ast.Call) and ast.unparse(first.func).endswith("param") and first.args:
         first = ast.Tuple(first.args, ast.Load()) if len(first.args) > 1 else first.args[0]
     named = arguments[0].value if isinstance(arguments[0], ast.Constant) else None
     names = [name.strip() for name in named.split(",")] if isinstance(named, str) else []
+    if len(names) > 1 and not isinstance(first, (ast.Tuple, ast.List)):
+        first = ast.Tuple([ast.Subscript(first, ast.Constant(place), ast.Load()) for place in range(len(names))])
     values = first.elts if len(names) > 1 and isinstance(first, (ast.Tuple, ast.List)) else [first]
     yield from zip(names, values, strict=False)
+
+
+def first_of(values: ast.expr) -> ast.expr | None:
+    """The first of some values, an expression if they are not written out; None if there is none."""
+    if isinstance(values, (ast.List, ast.Tuple)):
+        return values.elts[0] if values.elts else None
+    return ast.parse(f"next(iter({ast.unparse(values)}))", mode="eval").body
 
 
 class _OnHost(ast.NodeTransformer):

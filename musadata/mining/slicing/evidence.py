@@ -18,13 +18,17 @@ PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?(.*)$")
 
 @dataclass(frozen=True)
 class Example:
-    """One construction, and one call of the instance; every argument is a self-contained expression."""
+    """One construction, and one call of the instance; every argument is a self-contained expression.
+
+    `program`: a module named `Model` that takes nothing and returns the inputs, where no expressions tell them.
+    """
 
     init: tuple[str, ...] = ()
     init_keywords: tuple[tuple[str, str], ...] = ()
     inputs: tuple[str, ...] = ()
     input_keywords: tuple[tuple[str, str], ...] = ()
     evidence: str = "docstring"
+    program: str = ""
 
 
 @dataclass
