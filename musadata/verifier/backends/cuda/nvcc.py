@@ -165,10 +165,20 @@ def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterat
             yield _Way("", ["/bin/sh", str(script)], support)
         elif prelude is whole:
             yield _Way(prelude.text, [word.replace(HEADERS, str(prelude.headers)) for word in command], support)
+    yield _full_way(nvcc, toolchain, defines)
+
+
+def _full_way(nvcc: Nvcc, toolchain: Toolchain, defines: Sequence[str]) -> _Way:
+    """PyTorch's own headers, which take nvcc a minute; what all candidates have of them goes through it once."""
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
-    full = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H", *includes]
+    flags = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H"]
     libraries = [*toolchain.library_flags, *_FULL_LIBRARIES]
-    yield _Way(_PRELUDE, _compile_command(nvcc, toolchain, full), libraries, full=True)
+    prelude = Prelude(_PRELUDE, Path(includes[0].removeprefix("-I")), whole=False)
+    sharing = tuple(_compile_command(nvcc, toolchain, [*flags, f"-I{HEADERS}", *includes]))
+    script = share_phases(toolchain, nvcc.version, sharing, prelude)
+    if script is not None:
+        return _Way("", ["/bin/sh", str(script)], libraries, full=True)
+    return _Way(_PRELUDE, _compile_command(nvcc, toolchain, [*flags, *includes]), libraries, full=True)
 
 
 def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:

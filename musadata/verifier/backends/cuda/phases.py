@@ -13,6 +13,7 @@ The commands are those of nvcc's dry run, so the output is nvcc's, device code b
 device run in parallel.
 """
 
+import itertools
 import re
 import shlex
 import shutil
@@ -33,6 +34,8 @@ HEADERS = "@HEADERS@"  # in a command: the folder of the prelude's headers, or o
 _SHARED = "@SHARED@"
 _TOOLS = ("cudafe++", "cicc", "ptxas", "fatbinary")
 _PHASES = {"host.ii", "device.ii", "object", *_TOOLS}
+_SIDES = ("host", "device")
+_ONCE = re.compile(rb"#\s*pragma\s+once")
 _SCRIPT_NAME = "compile.sh"
 _REMEDY = "none is needed: nvcc compiles the whole file"
 _MODULE_ID = "_00000000_12_candidate_cu_00000000"
@@ -46,13 +49,15 @@ class Prelude:
     """What every candidate begins with.
 
     Attributes:
-        text: it includes all that candidates may include of `headers`.
+        text: the prelude itself.
         headers: the folder of its own headers.
+        whole: it includes all that candidates may include of `headers`.
         unused: further headers that a candidate may include but of which it needs nothing.
     """
 
     text: str
     headers: Path
+    whole: bool = True
     unused: tuple[str, ...] = ()
 
 
@@ -141,13 +146,15 @@ class _Builder:
         Raises:
             MusadataError: a phase fails, or candidates could not be put behind this prelude.
         """
-        self._blank_headers()
         (self._folder / "module_id").write_text(_MODULE_ID)
         with tempfile.TemporaryDirectory(prefix="musadata-nvcc-") as name:
             work = Path(name)
             (work / SOURCE).write_text(self._prelude.text, encoding="utf-8")
-            for side in ("host", "device"):
+            for side in _SIDES:
                 self._preprocess(side, work)
+            self._blank_headers()
+            for side in _SIDES:
+                self._check_second_time(side, work)
             host_code = self._split(work)
         (self._folder / "host.cpp").write_bytes(host_code)
         precompile(self._toolchain, host_code.decode() + "\n", self._flags(), self._folder)
@@ -156,14 +163,36 @@ class _Builder:
     def _blank_headers(self) -> None:
         """Empty files by the names of headers that a candidate has already, or does not need."""
         headers = self._prelude.headers
-        own = [str(header.relative_to(headers)) for header in headers.rglob("*") if header.is_file()]
-        for name in (*own, *self._prelude.unused):
+        if self._prelude.whole:
+            own = {str(header.relative_to(headers)) for header in headers.rglob("*") if header.is_file()}
+        else:
+            own = self._unguarded()
+        for name in {*own, *self._prelude.unused}:
             blank = self._folder / "blank" / name
             blank.parent.mkdir(parents=True, exist_ok=True)
             blank.touch()
 
+    def _unguarded(self) -> set[str]:
+        """By what names those files are included that the prelude has and that no macro keeps from a second time."""
+        words = [word for side in _SIDES for word in self._dry_run.phases[f"{side}.ii"]]
+        named = [word.removeprefix("-I") for word in words if word.startswith("-I")]
+        named += [place for option, place in itertools.pairwise(words) if option == "-isystem"]
+        places = {Path(place.replace(HEADERS, str(self._prelude.headers))).resolve() for place in named}
+        return {
+            str(path.relative_to(place))
+            for path in {path.resolve() for side in _SIDES for path in self._included(side)}
+            if path.is_file() and _ONCE.search(path.read_bytes())
+            for place in places
+            if path.is_relative_to(place)
+        }
+
+    def _included(self, side: str) -> set[Path]:
+        """The files of which the preprocessed prelude consists."""
+        text = (self._folder / f"{side}.ii").read_bytes()
+        return {Path(name.decode()) for name in re.findall(rb'^# \d+ "(/[^"]+)"', text, re.MULTILINE)}
+
     def _preprocess(self, side: str, work: Path) -> None:
-        """Write the preprocessed prelude and its macros, and see that a second time it comes to nothing."""
+        """Write the preprocessed prelude and its macros."""
         words = self._dry_run.phases[f"{side}.ii"]
         at = words.index("-include")
         bare = _replaced([*words[:at], *words[at + 2 :]], {SOURCE: "/dev/null"})
@@ -175,17 +204,20 @@ class _Builder:
         macros = (work / "all.macros").read_bytes().splitlines(keepends=True)
         (self._folder / f"{side}.macros").write_bytes(b"".join(line for line in macros if line not in given))
         shutil.copyfile(work / f"{side}.ii", self._folder / f"{side}.ii")
-        self._run(self._own_preprocess(side), work)
-        if not self._is_guarded((work / f"{side}.ii").read_bytes(), (work / f"own.{side}.ii").read_bytes()):
-            raise MusadataError("has headers that may not be included twice", where="the prelude", remedy=_REMEDY)
 
-    def _is_guarded(self, first: bytes, second: bytes) -> bool:
-        """Whether the prelude came to nothing the second time, thanks to macros: #pragma once is not remembered."""
-        if any(line.strip() and not line.startswith(b"#") for line in second.splitlines()):
-            return False
-        included = {Path(name.decode()) for name in re.findall(rb'^# \d+ "(/[^"]+)"', first, re.MULTILINE)}
-        foreign = [path for path in included if path.is_file() and not path.is_relative_to(self._prelude.headers)]
-        return not any(re.search(rb"#\s*pragma\s+once", path.read_bytes()) for path in foreign)
+    def _check_second_time(self, side: str, work: Path) -> None:
+        """See that the prelude comes to nothing the second time, by blank files and by macros.
+
+        Raises:
+            MusadataError: it does not: #pragma once is not remembered.
+        """
+        self._run(self._own_preprocess(side), work)
+        again = (work / f"own.{side}.ii").read_bytes()
+        left = any(line.strip() and not line.startswith(b"#") for line in again.splitlines())
+        whole, headers = self._prelude.whole, self._prelude.headers
+        foreign = [path for path in self._included(side) if whole and not path.is_relative_to(headers)]
+        if left or any(_ONCE.search(path.read_bytes()) for path in foreign if path.is_file()):
+            raise MusadataError("has headers that may not be included twice", where="the prelude", remedy=_REMEDY)
 
     def _own_preprocess(self, side: str) -> list[str]:
         words = list(self._dry_run.phases[f"{side}.ii"])

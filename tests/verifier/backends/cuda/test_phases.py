@@ -72,6 +72,23 @@ def test_shared_phases_make_what_nvcc_makes(nvcc, headers, command_of, tmp_path,
     assert functions(shared) == functions(plain) != set()
 
 
+def test_headers_that_a_partial_prelude_lacks_are_included_and_the_others_are_not_again(
+    nvcc, headers, command_of, tmp_path, empty_cache
+):
+    (headers / "more.h").write_text("#pragma once\n#include <library.h>\n#define MORE (SCALE + 1)\n")
+    candidate = '#include "more.h"\n' + CANDIDATE.replace("SCALE", "MORE")
+    command = (*command_of(nvcc.path, "--extended-lambda"), f"-I{headers}")
+    script = share_phases(find_toolchain(), nvcc.version, command, Prelude(PRELUDE, headers, whole=False))
+    assert script is not None
+    assert [path.name for path in (script.parent / "blank").iterdir() if path.suffix == ".h"] == ["library.h"]
+    shared = run(["/bin/sh", str(script)], tmp_path / "shared", candidate)
+    plain_command = [word.replace(HEADERS, str(headers)) for word in command]
+    plain = run([*plain_command, "--keep"], tmp_path / "plain", PRELUDE + candidate)
+    module = (plain / "candidate.module_id").read_bytes()
+    assert device_code(shared, (script.parent / "module_id").read_bytes()) == device_code(plain, module)
+    assert functions(shared) == functions(plain) != set()
+
+
 def functions(folder):
     shown = subprocess.run(["nm", "-C", "--defined-only", "candidate.o"], cwd=folder, capture_output=True, text=True)
     names = (line.split(maxsplit=2)[-1] for line in shown.stdout.splitlines())
