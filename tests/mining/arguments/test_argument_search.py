@@ -464,12 +464,14 @@ def test_numbers_that_are_cut_to_rows_of_a_table_are_several_rows():
     assert "randint" in found["inputs"][0]
 
 
-@pytest.mark.parametrize("default", ["1e-6", "0.0"])
-def test_a_branch_that_a_tiny_scale_closes_is_opened(default):
+@pytest.mark.parametrize(
+    ("name", "default"), [("layer_scale_init_value", "1e-6"), ("gamma", "0.0"), ("init_scale", "0.0")]
+)
+def test_a_branch_that_a_tiny_scale_closes_is_opened(name, default):
     body = (
-        f"class Model(nn.Module):\n    def __init__(self, dim, drop=None, layer_scale_init_value={default}):\n"
+        f"class Model(nn.Module):\n    def __init__(self, dim, drop=None, {name}={default}):\n"
         "        super().__init__()\n        self.a = nn.Linear(dim, dim)\n"
-        "        self.gamma = nn.Parameter(layer_scale_init_value * torch.ones(dim))\n\n"
+        f"        self.gamma = nn.Parameter({name} * torch.ones(dim))\n\n"
         "    def forward(self, x):\n        return x + self.gamma * self.a(x)\n"
     )
     found = search_and_prune(HEAD + body, "Model", [], "salt")
