@@ -254,3 +254,11 @@ def test_optimisation_needs_times_that_differ_beyond_the_noise(mended, make_row)
             assert row.candidate_id == candidates[0].candidate_id
             assert "3.5 ms (95 % interval 3 to 4" in row.prompt[-1].content
     assert optimisation_rows(task, annotation, [some[0] for some, _ in played], trajectories) == []
+
+
+def test_changes_in_two_functions_are_two():
+    module = "class ModelNew:\n    def __init__(self):\n        self.{0} = 1\n\n    def forward(self, x):\n"
+    module += "        return x + self.{0}\n"
+    first, second = list_changes(module.format("norm"), module.format("norm_layer"))
+    assert [one.text for one in first.old] == ["self.norm = 1"]
+    assert [one.text for one in second.old] == ["return x + self.norm"]

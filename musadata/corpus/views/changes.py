@@ -39,13 +39,18 @@ def list_changes(old: str, new: str) -> tuple[Change, ...]:
     for kind, first, last, start, end in matcher.get_opcodes():
         if kind == "equal":
             continue
-        if spans and first - spans[-1][1] <= _GAP:
+        if spans and first - spans[-1][1] <= _GAP and not any(map(_begins, left[spans[-1][1] : first])):
             first, _, start, _ = spans.pop()
         spans.append((first, last, start, end))
     return tuple(
         Change(tuple(left[first:last]), tuple(right[start:end]), left[first - 1] if first else Line(0, ""))
         for first, last, start, end in spans
     )
+
+
+def _begins(line: Line) -> bool:
+    """Whether a function or a class begins there: changes on both sides are two, in places of their own."""
+    return line.text.startswith(("def ", "class ", "__global__ "))
 
 
 def _lines(source: str) -> list[Line]:
