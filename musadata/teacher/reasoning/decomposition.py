@@ -73,11 +73,16 @@ def _held(stage: Stage) -> list[TensorFact]:
 
 def _spared(stages: Sequence[Stage]) -> str:
     """The largest tensor that is never stored, and the accesses that this saves."""
-    held = [fact for stage in stages for fact in _held(stage) if count(fact) > 1]
+    held = [fact for stage in stages for fact in _held(stage) if count(fact) > 1 and _is_read_whole(fact, stage)]
     if not held:
         return ""
     kept = max(held, key=count)
     return f", which for {named(kept)} alone spares 2 × {count(kept)} = {2 * count(kept)} element accesses"
+
+
+def _is_read_whole(fact: TensorFact, stage: Stage) -> bool:
+    readers = [call.kind for call in stage.calls if fact.name in call.names]
+    return any(kind is not CallKind.LOOKUP for kind in readers)
 
 
 def _one_kernel(stage: Stage) -> str:

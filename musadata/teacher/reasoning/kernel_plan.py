@@ -167,11 +167,6 @@ class Stage:
         return tuple(dict.fromkeys(call.operator for call in self.calls if call.kind is not CallKind.VIEW))
 
 
-def adds_to_places(call: Call) -> bool:
-    """Whether values are added at computed places: a thread for each value does so by an atomic."""
-    return call.packet in SCATTERS and (call.packet.endswith("_add") or call.argument("accumulate") == "True")
-
-
 def is_light(call: Call) -> bool:
     """Whether a call works on every element by itself, or only moves elements."""
     return call.kind in _LIGHT

@@ -344,8 +344,8 @@ def _steps_of(analysis: TaskAnalysis, kind: str) -> dict[str, int]:
     """The float reductions and scans of one kind, with the most terms that one result has."""
     found: dict[str, int] = {}
     for facts in analysis.told:
-        for stage in facts.kernel.stages:
+        for stage in facts.kernel.stages if facts.pieces is None else ():
             if isinstance(stage, (Reduce, Scan)) and stage.kind == kind and stage.dtype == "float32":
-                terms = facts.pieces or math.prod(facts.extents(stage.axes, facts.sizes))
+                terms = math.prod(facts.extents(stage.axes, facts.sizes))
                 found[stage.local] = max(terms, found.get(stage.local, 0))
     return {name: terms for name, terms in found.items() if terms > 1}
