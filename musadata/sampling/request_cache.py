@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from musadata.config import TeacherConfig, VerifierConfig
+from musadata.errors import BudgetSpent
 from musadata.records import Annotation, Task, Trace, Verdict
 from musadata.rows import content_id, id_of_json, identity_json, plain, restore
 from musadata.sampling.conversing import AskLater
@@ -99,7 +100,11 @@ class RequestCache:
             known = self._known(key)
             if known is not None:
                 return _answer(known)
-            self._check_budget()
+            try:
+                self._check_budget()
+            except BudgetSpent as error:
+                teacher.stop(error)  # what was submitted and not sent yet is not sent
+                raise
             teacher.submit(request, lambda result: self._keep(key, name, request, result), done)
             return None
 

@@ -20,7 +20,7 @@ import aiohttp
 from yarl import URL
 
 from musadata.config import RequestsConfig, TeacherConfig
-from musadata.errors import Cancelled, MusadataError
+from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.teacher.chat import (
     BodyWriter,
     TryAgain,
@@ -144,7 +144,7 @@ class OpenAITeacher:
             loop.call_soon_threadsafe(self._start)
 
     def stop(self, error: BaseException) -> None:
-        """End all requests, under way or to come, with an error."""
+        """End all requests, under way or to come, with an error; what is under way goes on if a budget is spent."""
         with self._lock:
             self._stopped = self._stopped or error
             loop = self._loop
@@ -220,6 +220,8 @@ class OpenAITeacher:
         if self._stopped:
             self._gate.stop(self._stopped)
             self._end_arrived(self._stopped)
+        if isinstance(self._stopped, BudgetSpent):
+            return
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()

@@ -6,11 +6,12 @@ from musadata.config import RequestsConfig, TeacherConfig, TeacherType
 from musadata.corpus.spending import describe_spending, list_spending
 from musadata.errors import BudgetSpent
 from musadata.records import Usage
+from musadata.sampling.conversing import hold_all
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.journal import Journal
 from musadata.teacher.ledger import NAME, Budget, cost_of, expenses, record
 from musadata.teacher.openai import OpenAITeacher
-from musadata.teacher.protocol import RequestFailed
+from musadata.teacher.protocol import Conversation, RequestFailed
 from tests.teacher.faulty_server import FaultyServer
 from tests.teacher.test_openai import question
 
@@ -52,6 +53,24 @@ def test_budget_stops_further_requests_and_keeps_what_was_answered(tmp_path):
         assert spending["requests"] == len(answers)
         assert spending["cost_per_accepted"] == pytest.approx(spending["cost"] / 2)
         assert list_spending({"spending": {"stage2": spending}})[0][2] == len(answers)
+
+
+def test_requests_that_wait_for_a_slot_are_not_sent_once_the_budget_is_spent(tmp_path):
+    def talk(index: int) -> Conversation[str]:
+        return (yield question(f"q{index}")).text
+
+    with (
+        FaultyServer(latency_s=0.04) as server,
+        Journal(tmp_path, "answers") as answers,
+        Journal(tmp_path, NAME) as usage,
+    ):
+        config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=server.url, concurrency=2)
+        budget = Budget(RequestsConfig(budget_tokens=30), [usage])  # two answers
+        with OpenAITeacher(config) as teacher:
+            cache = RequestCache(answers, answers, "", "", None, usage, budget)
+            with pytest.raises(BudgetSpent):
+                list(hold_all(map(talk, range(200)), cache.ask_later(teacher), 30))
+        assert 2 <= server.requests == len(answers) < 40  # so many were submitted; what was sent is kept
 
 
 def test_failure_is_kept_apart_and_asked_again_once_it_is_cleared(tmp_path):
