@@ -49,7 +49,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     block.write(f"__shared__ {kind} left_tile[{tile}][{tile}];")
     left, right = (side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right))
     crossed = len(cols) == 1 and _runs_along(right, stage.axes)
-    padding = 1 if crossed else 0  # threads that write a column reach different banks
+    padding = 32 // tile if crossed else 0  # the threads of a warp, which write columns, reach different banks
     block.write(f"__shared__ {kind} right_tile[{tile}][{tile + padding}];")
     row_block, col_block = longest_first(rows_hint, cols_hint)
     block.write(f"const {INDEX} {row} = {row_block} * {tile} + threadIdx.y;")
