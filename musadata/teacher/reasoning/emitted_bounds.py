@@ -10,7 +10,7 @@ from musadata.teacher.compiler.emission.pointwise import THREADS, can_vectorise
 from musadata.teacher.compiler.emission.rowwise import WARP, identity
 from musadata.teacher.compiler.emission.tiled import can_tile, partition
 from musadata.teacher.compiler.ir.index_formulas import Variable
-from musadata.teacher.compiler.lowering.fusion import Reduce
+from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Reduce
 from musadata.teacher.reasoning.kernel_facts import KernelFacts
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, unique
@@ -25,7 +25,7 @@ def bound_kernel(facts: KernelFacts) -> str:
     """The guards of a kernel, with figures of both sets of shapes; empty where only its last block is not full."""
     if facts.kernel.attends:
         return _attention(facts)
-    sentences = [_tiles(facts)] if can_tile(facts.kernel) else [_rounds(facts)]
+    sentences = [_tiles(facts)] if can_tile(facts.kernel) and not facts.is_partial else [_rounds(facts)]
     sentences += _guards(facts)
     if facts.is_flat:
         whole = any(number % THREADS == 0 for number in facts.points_of_sets)
@@ -108,7 +108,7 @@ def _rounds(facts: KernelFacts) -> str:
     for stage in facts.kernel.stages:
         if not isinstance(stage, Reduce) or stage.kind.startswith("arg") or facts.pieces is not None:
             continue
-        if any(axis.extent.variables for axis in stage.axes):
+        if any(axis.extent.variables or axis.name in PARTS_AXIS for axis in stage.axes):
             continue
         steps = unique([str(prod(facts.extents(stage.axes, sizes))) for sizes in (facts.sizes, facts.other)])
         rests = [f"{number} % {WARP} = {int(number) % WARP}" for number in steps if int(number) % WARP]

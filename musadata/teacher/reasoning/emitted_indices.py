@@ -58,7 +58,8 @@ def _points(facts: KernelFacts) -> str:
         return f"One result{along}"
     if product_text(extents) == "1":
         return f"One point ({', '.join(f'`{axis.name}`' for axis in axes)}){along}"
-    return f"Each of {total} points ({', '.join(f'`{axis.name}`' for axis in axes)}){along}"
+    number = "the" if facts.is_partial else total  # the trace knows no number of parts
+    return f"Each of {number} points ({', '.join(f'`{axis.name}`' for axis in axes)}){along}"
 
 
 def _steps(axes: tuple[Variable, ...], facts: KernelFacts) -> str:

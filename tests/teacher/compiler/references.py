@@ -146,6 +146,23 @@ FIXTURES = {
             ),
         ),
     ),
+    "few rows": Fixture(
+        "return torch.sigmoid(x @ y)",
+        (
+            (tensor(3, 300), tensor(300, 9, name="y")),
+            (tensor(7, 40), tensor(40, 132, name="y")),
+        ),
+    ),
+    "few rows of turned halves": Fixture(
+        "return torch.matmul(x, y.mT)",
+        half(
+            "bfloat16",
+            (
+                (tensor(2, 3, 37), tensor(2, 9, 37, name="y")),
+                (tensor(1, 20, 264), tensor(1, 20, 264, name="y")),
+            ),
+        ),
+    ),
     "half product": Fixture("return torch.relu(x @ y.T) + 1", half("float16", TURNED_RIGHT)),
     "bfloat16 batches": Fixture("return x @ y", half("bfloat16", BATCHES)),
     "wide 3-D convolution": Fixture(

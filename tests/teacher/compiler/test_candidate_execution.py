@@ -164,6 +164,24 @@ def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, sch
 
 
 @pytest.mark.parametrize(
+    ("name", "rows", "schedule"),
+    [
+        ("few rows", 5, "larger operand read once, neighbouring lines per thread"),
+        ("few rows of turned halves", 16, "larger operand read once, a warp per line"),
+        ("few rows of turned halves", 2, "larger operand read once, a warp per line"),
+    ],
+)
+def test_products_of_few_rows_are_accepted(name, rows, schedule, graph_of, verifier):
+    graph = graph_of(name)
+    sizes = {origin.name: 4096 for origin in graph.sizes}
+    (few,) = graph.inputs[0].type.shape[-2].atoms()
+    candidate = build_candidate(graph, PLANS[0], sizes | {few.name: rows})
+    assert candidate.kernels[0].schedule == schedule
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize(
     ("name", "plan", "schedule"),
     [
         ("deep product", 0, "register tiles"),
@@ -174,8 +192,8 @@ def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, sch
 )
 def test_deep_products_in_parts_are_accepted(name, plan, schedule, graph_of, verifier):
     graph = graph_of(name)
-    (depth,) = graph.inputs[0].type.shape[-1].atoms()
-    sizes = {origin.name: 64 for origin in graph.sizes} | {depth.name: 4096}
+    *batch, _, depth = (next(size.atoms()).name for size in graph.inputs[0].type.shape)
+    sizes = {**{origin.name: 64 for origin in graph.sizes}, **dict.fromkeys(batch, 4), depth: 4096}
     candidate = build_candidate(graph, PLANS[plan], sizes)
     assert [emitted.schedule for emitted in candidate.kernels][:-1] == [schedule]
     assert re.search(r"min\(\d+, ", candidate.source)

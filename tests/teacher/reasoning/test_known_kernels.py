@@ -25,6 +25,8 @@ NAMES = (
         "weight_norm",
         "cross_entropy",
         "multihead",
+        "deep_product",
+        "few_rows",
     ),
 )
 

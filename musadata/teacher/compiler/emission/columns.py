@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from musadata.teacher.compiler.emission.collectives import helpers
-from musadata.teacher.compiler.emission.cpp import C_TYPES
+from musadata.teacher.compiler.emission.cpp import C_TYPES, helpers
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.rowwise import WARP, Team, new_block, point_name, work
 from musadata.teacher.compiler.emission.statements import INDEX

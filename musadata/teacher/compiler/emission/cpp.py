@@ -1,4 +1,4 @@
-"""Printing index formulas and scalars as C++ expressions."""
+"""Printing index formulas and scalars as C++ expressions, and the functions that combine partial results."""
 
 import math
 from collections.abc import Mapping
@@ -25,6 +25,7 @@ from musadata.teacher.compiler.ir.scalar import (
     Named,
     Scalar,
 )
+from musadata.teacher.compiler.lowering.fusion import Kernel
 from musadata.teacher.compiler.lowering.layout import flatten
 
 ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BOTH, TERNARY = 100, 90, 80, 70, 60, 55, 40, 10
@@ -41,10 +42,14 @@ LOADS: dict[str, tuple[str, str]] = {
 }
 HELD_ROWS: dict[str, str] = {"load_four": _DEVICE["load_four"], **_DEVICE["held_rows"]}
 _HALF_TYPES = {
-    "float16": {"T": "__half", "ptx": "f16", "pair": "__floats2half2_rn"},
-    "bfloat16": {"T": "__nv_bfloat16", "ptx": "bf16", "pair": "__floats2bfloat162_rn"},
+    "float16": {"T": "__half", "ptx": "f16", "pair": "__floats2half2_rn", "float": "__half2float"},
+    "bfloat16": {"T": "__nv_bfloat16", "ptx": "bf16", "pair": "__floats2bfloat162_rn", "float": "__bfloat162float"},
 }
 FRAGMENTS: dict[str, str] = {dtype: _DEVICE["fragments"].format(**words) for dtype, words in _HALF_TYPES.items()}
+_HALF_SPREADS = {dtype: _DEVICE["spread"]["half"].format(**words) + "\n" for dtype, words in _HALF_TYPES.items()}
+SPREADS: dict[str, str] = {"float32": _DEVICE["spread"]["float32"] + "\n", **_HALF_SPREADS}
+_VECTORS = {"float32": {"V": "float4", "count": 4}, **{key: {"V": "uint4", "count": 8} for key in _HALF_TYPES}}
+DOTS: dict[str, str] = {dtype: _DEVICE["dot"].format(**words) + "\n" for dtype, words in _VECTORS.items()}
 COPY_EIGHT: str = _DEVICE["copy_eight"] + "\n"
 _WRITTEN = yaml.safe_load(_TEMPLATES.joinpath("expressions.yaml").read_text(encoding="utf-8"))
 C_TYPES: dict[str, str] = _WRITTEN["types"]
@@ -285,3 +290,51 @@ def _quotients(index: Index) -> int:
     """How many different quotients and remainders a formula has, what is inside of them aside."""
     atoms = {atom for monomial, _ in index.terms for atom in monomial}
     return sum(isinstance(atom, Operation) and atom.kind in ("//", "%") for atom in atoms)
+
+
+def identity(kind: str, dtype: str) -> str:
+    """What a reduction starts from."""
+    if kind in ("any", "all"):
+        return "true" if kind == "all" else "false"
+    if kind in ("sum", "prod"):
+        return number_text(0 if kind == "sum" else 1, dtype)
+    if dtype.startswith("float"):
+        return "-INFINITY" if kind != "min" else "INFINITY"
+    limits = {"int64": "INT64", "int32": "INT"}.get(dtype, "SCHAR")
+    return f"{limits}_{'MIN' if kind != 'min' else 'MAX'}"
+
+
+def helpers(kernel: Kernel, *templates: str) -> str:
+    """The device functions that combine partial results, for each kind and type of reduction."""
+    kinds = dict.fromkeys((stage.kind, stage.dtype) for stage in kernel.reductions if stage.axes)
+    return "".join(_helper(template, kind, dtype) for template in templates for kind, dtype in kinds)
+
+
+def _helper(template: str, kind: str, dtype: str) -> str:
+    text = REDUCTIONS[template].substitute(
+        T=C_TYPES[dtype],
+        warp=helper_name("warp", kind),
+        block=helper_name("block", kind),
+        column=helper_name("column", kind),
+        identity=identity(kind, dtype),
+        shuffle=update(kind, dtype, "value", "__shfl_xor_sync(0xffffffff, value, offset)"),
+        joined=update(kind, dtype, "value", "partial[y][threadIdx.x]"),
+        join=update(kind, dtype, "partial[threadIdx.x]", "partial[threadIdx.x + stride]"),
+    )
+    return f"{text}\n"
+
+
+def helper_name(collective: str, kind: str) -> str:
+    """What combines a team's partial results; `maximum` and `minimum` keep NaN, `max` does not."""
+    names = {"fast_max": "max", "max": "maximum", "min": "minimum"}
+    return f"{collective}_{names.get(kind, kind)}"
+
+
+def update(kind: str, dtype: str, one: str, other: str) -> str:
+    """The statement that combines a partial result into another."""
+    if kind in ("sum", "prod"):
+        return f"{one} {'+' if kind == 'sum' else '*'}= {other};"
+    if kind in ("any", "all"):
+        return f"{one} = {one} {'||' if kind == 'any' else '&&'} {other};"
+    function = f"{kind}imum" if kind != "fast_max" else "fmaxf" if dtype == "float32" else "fmax"
+    return f"{one} = {function}({one}, {other});"

@@ -5,8 +5,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 
-from musadata.teacher.compiler.emission.collectives import helper_name, helpers, identity, update
-from musadata.teacher.compiler.emission.cpp import C_TYPES, UNARY, number_text
+from musadata.teacher.compiler.emission.cpp import C_TYPES, UNARY, helper_name, helpers, identity, number_text, update
 from musadata.teacher.compiler.emission.held_rows import HeldRow, held_row, helpers_of
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from musadata.teacher.compiler.emission.collectives import identity
-from musadata.teacher.compiler.emission.cpp import C_TYPES, REDUCTIONS
+from musadata.teacher.compiler.emission.cpp import C_TYPES, REDUCTIONS, identity
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.rowwise import WARP, point_name, used_axes

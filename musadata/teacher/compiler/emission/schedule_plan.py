@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from musadata.teacher.compiler.emission import (
     attention,
     columns,
+    few_rows,
     pointwise,
     register_tiled,
     rowwise,
@@ -162,6 +163,9 @@ def _tile(
         return None
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
+    few = int(cols < rows)  # which side has the lesser of them
+    if plan.in_registers and side <= few_rows.MOST_ROWS and few_rows.can_stream(kernel, few):
+        return few_rows.emit_few_rows(kernel, size_names, few, side)
     wide = plan.tile == "wide"
     on_tensor_cores = plan.in_registers and plan.templates and tensor_core_tiled.half_type(kernel)
     if on_tensor_cores and side >= tensor_core_tiled.SMALLEST.rows:

@@ -35,7 +35,7 @@ STAGES = 3  # slices that shared memory holds where copies are asynchronous
 _LONG = 8  # elements side by side: a sector of memory
 _BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 _MOST_IDLE = 1.25  # the work of a shape's tiles, beyond that of the shape that fits best
-_VECTORS = {"float32": ("float4", 4), "float16": ("uint4", 8), "bfloat16": ("uint4", 8)}  # 16 bytes of each type
+VECTORS = {"float32": ("float4", 4), "float16": ("uint4", 8), "bfloat16": ("uint4", 8)}  # 16 bytes of each type
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Operand:
     def base(self) -> Index | None:
         if not isinstance(self.value, Load) or self.value.buffer.dtype != self.dtype or self.value.children:
             return None
-        many = _VECTORS[self.dtype][1]
+        many = VECTORS[self.dtype][1]
         rest = flatten(list(self.value.index), list(self.value.buffer.shape)) - flat(self.moving)
         is_ragged = (product(v.extent for v in self.moving).constant or 0) % many != 0
         return None if is_ragged or rest.variables & frozenset(self.moving) or _strides(rest, many) is None else rest
@@ -106,7 +106,7 @@ class Operand:
     @property
     def group(self) -> int:
         """How many elements a thread moves at once."""
-        return _VECTORS[self.dtype][1] if self.base is not None else 1
+        return VECTORS[self.dtype][1] if self.base is not None else 1
 
     @property
     def moving(self) -> tuple[Variable, ...]:
@@ -259,7 +259,7 @@ def write_slices(
     """The loop over the slices: fetch the next, multiply the current one, put the next away."""
     depth = depth_of(block, stage)
     for operand in operands:
-        kind = _VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
+        kind = VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
         block.write(f"{kind} {operand.side}_next[{operand.steps(tile)}];")
     with (
         _fixed_lines(block, operands),

@@ -12,6 +12,7 @@ from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
 
+TILED = "shared-memory tiles"
 TILE = 16
 SMALL_TILE = 8
 
@@ -97,7 +98,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     blocks = [tile_count(cols_text, tile), tile_count(rows_text, tile)][:: -1 if row_block == "blockIdx.x" else 1]
     blocks += [count_text(block, batch)] if batch else []
     setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({', '.join(blocks)});")
-    return finish(kernel, "shared-memory tiles", block, setup, size_names)
+    return finish(kernel, TILED, block, setup, size_names)
 
 
 def longest_first(rows: int, cols: int) -> tuple[str, str]:

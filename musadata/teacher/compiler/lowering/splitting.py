@@ -7,18 +7,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from musadata.teacher.compiler.ir.index_formulas import Index, as_index, divide, minimum, product
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, as_index, divide, minimum, of, product
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar, compute_type, guarded, within
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, variables_of
+from musadata.teacher.compiler.lowering.layout import flatten
 
 SHARE = 8192  # elements of a part: 32 for each of 256 threads, and small inputs have several parts as well
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
 LONG_ROW = 1 << 18  # elements: shorter rows take one block less time than a second launch
-TILE = 64  # rows and columns of a product that a block computes at least, where there are so many
-MOST_TILES = 66  # of a product: with more, they keep at least half of a large GPU's multiprocessors busy
+TILE = 128  # rows and columns of a product that a block computes, where there are so many
+MOST_TILES = 33  # of a product: with more, smaller ones keep a large GPU's multiprocessors busy
 FULL_GRID = 264  # two blocks for each multiprocessor
-LEAST_SHARE = 512  # of the depth: for a shorter part, writing and adding up a tile's sums takes longer than making them
+FEW_LINES, THREAD_COLUMNS = 16, 1024  # with so few rows, two blocks have so many columns, or the other way round
+LEAST_SHARE = 256  # of the depth: for a shorter part, writing and adding up a tile's sums takes longer than making them
+LEAST_DEPTH = 2048  # of a product: what a shallower one gains is about what a second launch takes
 _IDENTITIES = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "fast_max": -math.inf, "min": math.inf}
 
 
@@ -41,10 +44,24 @@ def _share_of_depth(loop: Loop, sizes: Mapping[str, int]) -> int:
         return 0
     batch, rows, cols = (product(part).evaluate(sizes) for part in loop.contraction.parts(loop.shape))
     depth, tiles = extents[0].evaluate(sizes), batch * -(-rows // TILE) * -(-cols // TILE)
-    if tiles > MOST_TILES or min(rows, cols) == 1:
+    if min(rows, cols) <= FEW_LINES:
+        if _is_along_depth(loop, extents[0], rows <= cols):
+            return 0  # a warp for each result keeps enough of a GPU busy
+        tiles = batch * -(-max(rows, cols) // THREAD_COLUMNS)
+    if tiles > MOST_TILES or depth < LEAST_DEPTH:
         return 0
     share = max(LEAST_SHARE, 1 << (-(-depth * tiles // FULL_GRID) - 1).bit_length())
     return share if depth > 2 * share else 0
+
+
+def _is_along_depth(loop: Loop, depth: Index, of_right: bool) -> bool:
+    """Whether neighbouring elements of the larger operand are neighbours along the depth."""
+    assert loop.contraction is not None
+    inner = of(Variable("k", depth))
+    axes, _ = variables_of(loop.names, loop.shape)
+    value = (loop.contraction.right if of_right else loop.contraction.left)(axes, (inner,))
+    offsets = [flatten(list(load.index), list(load.buffer.shape)) for load in value.loads]
+    return any(not (offset - inner).variables & inner.variables for offset in offsets)
 
 
 def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:

@@ -1,0 +1,213 @@
+"""Products of a few rows, or of a few columns: the large operand decides how long they take.
+
+Each of its elements is read once, in vectors, and meets all of the few rows in registers. Where its neighbours lie
+along the depth, the lanes of a warp go along it together; else each thread has some neighbouring columns.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from musadata.teacher.compiler.emission.cpp import DOTS, LOADS, SPREADS, helper_name, helpers
+from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
+from musadata.teacher.compiler.emission.pointwise import names_in
+from musadata.teacher.compiler.emission.statements import INDEX, Block
+from musadata.teacher.compiler.emission.tile_operands import (
+    VECTORS,
+    Operand,
+    alignment,
+    depth_of,
+    flat,
+    flat_name,
+    load_functions,
+    write_results,
+)
+from musadata.teacher.compiler.emission.tiled import decode_used, partition, tile_count, write_batch
+from musadata.teacher.compiler.ir.index_formulas import Variable
+from musadata.teacher.compiler.ir.scalar import Load, Scalar
+from musadata.teacher.compiler.lowering.fusion import Kernel
+
+BY_WARPS = "larger operand read once, a warp per line"
+BY_THREADS = "larger operand read once, neighbouring lines per thread"
+MOST_ROWS = 16  # a thread holds a sum for each
+_WARPS, _THREADS, _SLICE = 8, 128, 128
+_NAMES = ("lane", "first_few", "first_many", "few_part", "many_part", "few_tile", "sums", "total", "aligned", "end")
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Rows or columns: their axes, the name of the position over them, how many there are, and the operand."""
+
+    axes: tuple[Variable, ...]
+    name: str
+    count: str
+    operand: Operand
+
+
+def can_stream(kernel: Kernel, few: int) -> bool:
+    """Whether the operand that does not have the few rows, or columns if `few` is 1, moves in vectors; and, if it does
+    so along the depth, the other one as well."""
+    stage, parts = kernel.reductions[0], partition(kernel)
+    assert stage.contraction is not None
+    if parts is None or not parts[2 - few] or len(stage.axes) != 1 or stage.dtype != "float32":
+        return False
+    sides = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
+    if _memory(sides[1 - few]) not in VECTORS:
+        return False
+    many = _operand("", sides[1 - few], parts[2 - few], kernel)
+    if many.base is None or not many.along_depth:
+        return many.base is not None
+    other = _operand("", sides[few], parts[1 + few], kernel)
+    return other.dtype == many.dtype and other.base is not None and other.along_depth
+
+
+def _memory(value: Scalar) -> str:
+    return value.buffer.dtype if isinstance(value, Load) else ""
+
+
+def _operand(name: str, value: Scalar, axes: tuple[Variable, ...], kernel: Kernel, count: str = "") -> Operand:
+    return Operand(name, _memory(value), value, axes, kernel.reductions[0].axes, name, count)
+
+
+def emit_few_rows(kernel: Kernel, size_names: Sequence[str], few: int, count: int) -> EmittedKernel:
+    """A warp for each column, or a thread for some neighbouring ones; `few` is 1 where columns are few instead of rows,
+    and `count` is how many there are."""
+    return _FewRows(kernel, size_names, few, count).emit()
+
+
+class _FewRows:
+    """The kernel under construction. `few` and `many` are rows and columns, or the other way round."""
+
+    def __init__(self, kernel: Kernel, size_names: Sequence[str], few: int, count: int):
+        self.kernel, self.size_names, self.stage, parts = kernel, size_names, kernel.reductions[0], partition(kernel)
+        assert parts is not None and self.stage.contraction is not None
+        self.batch, self.k = parts[0], self.stage.axes[0].name
+        own = [self.k, "tile_row", "tile_col", self.stage.local, *_NAMES]
+        self.block = Block([*names_in(kernel, size_names), *own])
+        sides = []
+        for side, axes in zip(("left", "right"), parts[1:], strict=True):
+            value = getattr(self.stage.contraction, side)(self.stage.index, self.stage.loops)
+            name, number = flat_name(side, axes) if axes else "", count_text(self.block, axes)
+            sides.append(_Side(axes, name, number, _operand(name, value, axes, kernel, number)))
+            if len(axes) > 1:
+                self.block.printer.positions[flat(axes)] = name
+        self.few, self.many = sides[few], sides[1 - few]
+        self.rows = next(size for size in (1, 2, 4, 8, MOST_ROWS) if size >= min(count, MOST_ROWS))
+
+    def emit(self) -> EmittedKernel:
+        """The kernel by the way that its large operand lies in memory."""
+        block, operand = self.block, self.many.operand
+        along_depth, group = operand.along_depth, operand.group
+        if along_depth:
+            mine, width, threads = f"blockIdx.x * {_WARPS} + threadIdx.x / 32", _WARPS, _WARPS * 32
+            block.write(f"const {INDEX} lane = threadIdx.x % 32;")
+        else:
+            mine, width, threads = f"(blockIdx.x * {_THREADS} + threadIdx.x) * {group}", _THREADS * group, _THREADS
+        first = self.many.name if along_depth else "first_many"
+        block.write(f"const {INDEX} {first} = {mine};")
+        if self.few.axes:
+            block.write(f"const {INDEX} first_few = blockIdx.y * {self.rows};")
+        write_batch(block, self.batch)
+        operands = [operand, *([self.few.operand] if along_depth else [])]
+        block.write(f"const bool aligned = {alignment(block, operands)};")
+        depth = depth_of(block, self.stage)
+        (self._write_along_depth if along_depth else self._write_along_columns)(depth)
+        blocks = [tile_count(self.many.count, width), tile_count(self.few.count, self.rows)]
+        blocks += [count_text(block, self.batch)] if self.batch else []
+        functions = load_functions(operands) + SPREADS[operand.dtype]
+        return finish(
+            self.kernel,
+            "larger operand read once, a warp per line"
+            if along_depth
+            else "larger operand read once, neighbouring lines per thread",
+            block,
+            (f"const int threads = {threads};", f"const dim3 blocks({', '.join(blocks)});"),
+            self.size_names,
+            helpers=functions + (DOTS[operand.dtype] + helpers(self.kernel, "warp") if along_depth else ""),
+            bounds=threads,
+        )
+
+    def _write_along_depth(self, depth: str) -> None:
+        block, many, few, group = self.block, self.many, self.few, self.many.operand.group
+        block.write(f"if ({many.name} >= {many.count}) return;  // the whole warp leaves")
+        block.write(f"float sums[{self.rows}] = {{}};")
+        kind = VECTORS[many.operand.dtype][0]
+        if self.rows == 1:
+            block.write("#pragma unroll 4")
+        with block.scope(f"for ({INDEX} {self.k} = lane * {group}; {self.k} < {depth}; {self.k} += {32 * group})"):
+            self._write_vector(f"const {kind} many_part", many, f"{depth} - {self.k}")
+            with self._each_row():
+                rest = f"{few.name} < {few.count} ? {depth} - {self.k} : 0" if few.axes else f"{depth} - {self.k}"
+                self._write_vector(f"const {kind} few_part", few, rest)
+                block.write("sums[i] += dot(few_part, many_part);")
+        with self._each_row():
+            block.write(f"const float total = {helper_name('warp', 'sum')}(sums[i]);")
+            inside = f"lane == 0 && {few.name} < {few.count}" if few.axes else "lane == 0"
+            self._write_results(inside, "total")
+
+    def _write_along_columns(self, depth: str) -> None:
+        block, many, few, group = self.block, self.many, self.few, self.many.operand.group
+        block.write(f"__shared__ __align__(16) float few_tile[{_SLICE}][{self.rows}];")
+        block.write(f"float sums[{self.rows}][{group}] = {{}};")
+        with block.scope(f"for ({INDEX} start = 0; start < {depth}; start += {_SLICE})"):
+            block.write("__syncthreads();  // nobody reads the slice before it any more")
+            self._write_slice(depth)
+            block.write("__syncthreads();")
+            block.write(f"const {INDEX} end = min({depth}, start + {_SLICE});")
+            block.write("#pragma unroll 4")
+            with block.scope(f"for ({INDEX} {self.k} = start; {self.k} < end; ++{self.k})"):
+                block.write(f"float many_part[{group}];")
+                self._write_vector("", replace(many, name="first_many"), f"{many.count} - first_many")
+                with self._each_row(position=False):
+                    block.write("#pragma unroll")
+                    line = f"sums[i][j] += few_tile[{self.k} - start][i] * many_part[j];"
+                    block.write(f"for (int j = 0; j < {group}; ++j) {line}")
+        with self._each_row():
+            block.write("#pragma unroll")
+            with block.scope(f"for (int j = 0; j < {group}; ++j)"):
+                block.write(f"const {INDEX} {many.name} = first_many + j;")
+                inside = f"{few.name} < {few.count} && " if few.axes else ""
+                self._write_results(f"{inside}{many.name} < {many.count}", "sums[i][j]")
+
+    def _write_slice(self, depth: str) -> None:
+        """Bring a slice of the few rows to shared memory, as floats."""
+        block, few = self.block, self.few
+        with block.scope(f"for (int i = threadIdx.x; i < {_SLICE * self.rows}; i += {_THREADS})"):
+            block.write(f"const {INDEX} {self.k} = start + i % {_SLICE};")
+            inside = f"{self.k} < {depth}"
+            if few.axes:
+                block.write(f"const {INDEX} {few.name} = first_few + i / {_SLICE};")
+                inside += f" && {few.name} < {few.count}"
+            block.write("float few_part = 0.0f;")
+            with block.scope(f"if ({inside})"):
+                head = len(block.lines)
+                block.write(f"few_part = {block.value(few.operand.value)};")
+                decode_used(block, head, (few.name, few.axes))
+            block.write(f"few_tile[i % {_SLICE}][i / {_SLICE}] = few_part;")
+
+    @contextmanager
+    def _each_row(self, *, position: bool = True) -> Iterator[None]:
+        self.block.write("#pragma unroll")
+        with self.block.scope(f"for (int i = 0; i < {self.rows}; ++i)"):
+            if position and self.few.axes:
+                self.block.write(f"const {INDEX} {self.few.name} = first_few + i;")
+            yield
+
+    def _write_vector(self, target: str, side: _Side, rest: str) -> None:
+        """Load a vector of an operand, of which `rest` elements are left; to `many_part`, apart, without a target."""
+        operand, block, head = side.operand, self.block, len(self.block.lines)
+        assert operand.base is not None
+        base = f" + {block.index(operand.base)}" if operand.base.terms else ""
+        at = self.k if operand.along_depth else side.name
+        load = f"{LOADS[operand.dtype][0]}({operand.buffer}{base} + {at}, {rest}, aligned)"
+        block.write(f"{target} = {load};" if target else f"spread({load}, many_part);")
+        if operand.along_depth:
+            decode_used(block, head, (side.name, side.axes))
+
+    def _write_results(self, inside: str, total: str) -> None:
+        block, head = self.block, 0
+        block.printer.rename = {self.stage.local: total}
+        with block.scope(f"if ({inside})"):
+            head = len(block.lines)
+            write_results(block, self.kernel, self.stage)
+            decode_used(block, head, *((side.name, side.axes) for side in (self.few, self.many)))
