@@ -18,7 +18,7 @@ from musadata.teacher.compiler.emission import (
 from musadata.teacher.compiler.emission.held_rows import held_row
 from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.emission.shared_kernels import structure
-from musadata.teacher.compiler.emission.statements import written_alike
+from musadata.teacher.compiler.emission.statements import is_shared, written_alike
 from musadata.teacher.compiler.emission.tile_operands import choose_tile
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
@@ -90,7 +90,8 @@ def schedule(
         return _elements(kernel, like, plan, size_names, total, hints)
     if kernel.attends:
         return _attention(kernel, like, size_names, hints)
-    if tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, size_names, hints)):
+    may_tile = plan.tile or not is_shared()  # tiles in every kernel make some networks too long to be read
+    if may_tile and tiled.can_tile(kernel) and (tiles := _tile(kernel, like, plan, size_names, hints)):
         return tiles
     return _points(kernel, like, plan.points, size_names, total, hints)
 
