@@ -109,8 +109,8 @@ FIXTURES = {
         two(tensor(2, 4, 12, 16), tensor(1, 4, 16, 12)),
         "self.a = nn.Sequential(nn.Conv2d(4, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU());"
         "self.b = nn.Sequential(nn.Conv2d(8, 8, 3, 1, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),"
-        "nn.Conv2d(8, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),"
-        "nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16));"
+        "\n            nn.Conv2d(8, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),"
+        "\n            nn.Conv2d(16, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16));"
         "self.c = nn.Sequential(nn.Conv2d(8, 16, 1, 2, bias=False), nn.BatchNorm2d(16))",
     ),
     "long short-term memory": Fixture(
