@@ -26,8 +26,7 @@ from benchmarks.measuring import ROOT, describe_machine
 Words = tuple[str, ...]  # of a command
 
 _PYTHON = sys.executable
-# Common headers, others, and PyTorch's own.
-_NEEDING_ALL = ("relu_float4", "row_sum_labelled_tiles", "scaled_rows_void_full_headers")
+_NEEDING_ALL = ("relu_float4", "row_sum_labelled_tiles")  # common headers and others
 
 
 @dataclass(frozen=True)
