@@ -32,8 +32,12 @@ def test_building_again_gives_the_same_text(graph_of, candidate_of):
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_which_kernels_there_are_does_not_depend_on_the_schedule(name, candidate_of):
-    kernels = [[emitted.kernel.name for emitted in candidate_of(name, plan).kernels] for plan in PLANS]
-    assert all(names == kernels[0] for names in kernels)
+    """Those that are launched several times have their names by what they share, which may differ: a set of candidates
+    leaves out what shares other kernels than its first."""
+    kernels = [candidate_of(name, plan).names for plan in PLANS]
+    assert len({len(names) for names in kernels}) == 1
+    if len(set(kernels[0])) == len(kernels[0]):
+        assert all(names == kernels[0] for names in kernels)
 
 
 @pytest.mark.parametrize("name", FIXTURES)
