@@ -13,7 +13,7 @@ from musadata.verifier.backends.cuda.nvcc_errors import may_clash, may_need_full
 from musadata.verifier.backends.cuda.phases import HEADERS, SOURCE, Prelude, share_phases
 from musadata.verifier.backends.native.watched_calls import COUNTED_CALLS, NATIVE_FOLDER, Wrappers
 from musadata.verifier.backends.torch_abi.bridge import build_support, include_folder, support_folders
-from musadata.verifier.compilation.build_cache import hash_code, hash_of, keep_library
+from musadata.verifier.compilation.build_cache import cache_folder, hash_code, hash_of, keep_library
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits, run_compiler
 from musadata.verifier.compilation.diagnostics import NO_MESSAGE, list_errors
@@ -32,6 +32,8 @@ _WRAPPERS = Wrappers(
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
 _PRELUDE = "#include <torch/extension.h>\n"
 _FLAGS = ("--expt-extended-lambda",)
+# Candidates that nvcc compiles with PyTorch's own headers as they are: what the others share takes as long as four.
+_WORTH_SHARING = 4
 
 
 @dataclass(frozen=True)
@@ -169,16 +171,24 @@ def _ways(sources: CandidateSources, nvcc: Nvcc, toolchain: Toolchain) -> Iterat
 
 
 def _full_way(nvcc: Nvcc, toolchain: Toolchain, defines: Sequence[str]) -> _Way:
-    """PyTorch's own headers, which take nvcc a minute; what all candidates have of them goes through it once."""
+    """PyTorch's own headers, which take nvcc a minute; where many come, it goes through their part once."""
     includes = [flag.replace("-isystem", "-I") for flag in toolchain.include_flags]
     flags = [*_FLAGS, *defines, "-DTORCH_API_INCLUDE_EXTENSION_H"]
     libraries = [*toolchain.library_flags, *_FULL_LIBRARIES]
     prelude = Prelude(_PRELUDE, Path(includes[0].removeprefix("-I")), whole=False)
     sharing = tuple(_compile_command(nvcc, toolchain, [*flags, f"-I{HEADERS}", *includes]))
-    script = share_phases(toolchain, nvcc.version, sharing, prelude)
-    if script is not None:
-        return _Way("", ["/bin/sh", str(script)], libraries, full=True)
+    if _count_asked(hash_of(toolchain.identity, nvcc.version, *sharing)) > _WORTH_SHARING:
+        script = share_phases(toolchain, nvcc.version, sharing, prelude)
+        if script is not None:
+            return _Way("", ["/bin/sh", str(script)], libraries, full=True)
     return _Way(_PRELUDE, _compile_command(nvcc, toolchain, [*flags, *includes]), libraries, full=True)
+
+
+def _count_asked(key: str) -> int:
+    """How often this has been asked on this machine, now included. Processes add a byte each to the same file."""
+    with (cache_folder() / f"full-headers-{key}.asked").open("ab") as file:
+        file.write(b".")
+        return file.tell()
 
 
 def _compile_command(nvcc: Nvcc, toolchain: Toolchain, flags: Sequence[str]) -> list[str]:

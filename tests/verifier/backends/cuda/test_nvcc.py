@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from musadata.verifier.backends.cuda import nvcc as nvcc_module
 from musadata.verifier.backends.cuda.nvcc import compile_candidate
 from musadata.verifier.compilation.compile_errors import CompileError
 from musadata.verifier.compilation.contained_run import CompileLimits
+from musadata.verifier.compilation.host_toolchain import find_toolchain
 from musadata.verifier.compilation.sources import CandidateSources, from_load_inline
 from tests.verifier.backends.emulated.misplaced import ACCEPTED, REFUSED
 
@@ -87,3 +89,13 @@ def test_execution_spaces_are_as_the_emulator_has_them(nvcc, name):
     sources = CandidateSources("space", cuda=({**REFUSED, **ACCEPTED}[name],))
     with pytest.raises(CompileError) if name in REFUSED else nullcontext():
         compile_candidate(sources, nvcc, LIMITS)
+
+
+def test_what_candidates_share_of_full_headers_is_made_once_many_have_asked(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUSADATA_CACHE", str(tmp_path))
+    asked = []
+    monkeypatch.setattr(nvcc_module, "share_phases", lambda *_: asked.append(1) or tmp_path / "compile.sh")
+    compiler = nvcc_module.Nvcc("nvcc", "13.0", "90", tmp_path)
+    ways = [nvcc_module._full_way(compiler, find_toolchain(), ()) for _ in range(6)]
+    assert [way.compiling[0] for way in ways] == ["nvcc"] * 4 + ["/bin/sh"] * 2
+    assert len(asked) == 2
