@@ -17,6 +17,7 @@ from musadata.tracing.trace_recording import Untraceable, check_values_matter, r
 
 # Elements of all tensors of a trace that are allowed however small the task's own trace is.
 _ALWAYS_SMALL = 1 << 16
+_MOST_LONG_FLOPS = 1 << 21
 
 
 def trace_reference(
@@ -102,12 +103,15 @@ def _trace_what_grows(reference: ModuleType, traces: list[Trace], measure: Specs
 
 
 def _trace_long(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> list[Trace]:
-    """Traces with the same operators as the first, each on a set with one long size."""
+    """Traces with the same operators as the first, each on a set with one long size; only cheap ones, as all
+    candidates are executed on them."""
     accepted: dict[Specs, Trace] = {}
 
     def runs(specs: Specs) -> bool:
         trace = _try(reference, specs, traces[0], seed)
         if trace is None or trace.operators != traces[0].operators:
+            return False
+        if _elements(trace) > _ALWAYS_SMALL or trace.flops > _MOST_LONG_FLOPS:
             return False
         accepted[specs] = trace
         return True

@@ -23,6 +23,7 @@ _MOST_TRIALS = 60
 # make up for them.
 _LONG, _SHORT = (2051, 1031, 523, 263, 127, 61), 2
 _MOST_LONG, _MOST_LONG_TRIALS = 2, 12
+_SHORTER_OUTWARDS = 3  # along an outer axis every row has a block, which the emulator executes
 
 
 def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) -> Specs | None:
@@ -94,10 +95,10 @@ def lengthen(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> list[
     """
     growing, found = _what_grows(own, measure), list[Specs]()
     innermost_first = sorted(
-        growing, key=lambda sizes: min(len(own[index].shape) - axis for index, axis in growing[sizes])
+        growing, key=lambda sizes: max(len(own[index].shape) - axis for index, axis in growing[sizes])
     )
-    for sizes in innermost_first[:_MOST_LONG]:
-        long_ones = [long for long in _LONG if sizes[0] < long <= sizes[1]]
+    for number, sizes in enumerate(innermost_first[:_MOST_LONG]):
+        long_ones = [long for long in _LONG[number * _SHORTER_OUTWARDS :] if sizes[0] < long <= sizes[1]]
         trials = (
             trial
             for long in long_ones
