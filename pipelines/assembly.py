@@ -90,11 +90,8 @@ class Assemble(ShardStep):
             _count(candidates, out)
             for reject in rejects:
                 out.reject(reject)
-            if beyond := annotation.grounded and names_beyond(task, annotation):
-                detail = f"{len(beyond)} tensors, {beyond[0]} the first"
-                out.reject(
-                    Reject(SCHEMA_VERSION, "sft", REASONING, "names what the prompt leaves out", detail, task.task_id)
-                )
+            if annotation.grounded:
+                _count_reasoning(task, annotation, out)
             _keep(task, annotation, candidates, trajectories, out)
         for row in buffer.rows(teacher):
             out.keep("retries", row)
@@ -154,6 +151,16 @@ def _keep(
     for dataset, some in rows.items():
         for row in some:
             out.keep(dataset, row)
+
+
+def _count_reasoning(task: Task, annotation: Annotation, out: Writers) -> None:
+    """A reject where the six steps name what their prompt leaves out."""
+    out.funnel.came_in(REASONING)
+    if beyond := names_beyond(task, annotation):
+        detail = f"{len(beyond)} tensors, {beyond[0]} the first"
+        out.reject(Reject(SCHEMA_VERSION, "sft", REASONING, "names what the prompt leaves out", detail, task.task_id))
+    else:
+        out.funnel.went_on(REASONING)
 
 
 def _count(candidates: Sequence[Candidate], out: Writers) -> None:

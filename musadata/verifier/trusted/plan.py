@@ -14,7 +14,6 @@ from musadata.verifier.protocol.variants import InputSet
 # The bytes that fill fresh memory: the default of `Call` gives NaN, -1 and true, the others large numbers and false.
 OTHER_POISON = 0x7B
 ZERO_POISON = 0x00
-_DRAWN_IN_FULL = 2  # sets of shapes
 SEED_POLICY = "sha256(secret, task, purpose, shape set, index); values from PCG64 bits"
 
 
@@ -53,9 +52,9 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
 
 
 def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
-    """All input sets. The sets of shapes alternate, so that nothing that a call keeps fits the next one. Of a third set
-    and those after it, which prove that sizes do not matter, one is drawn."""
-    count, full = config.input_sets, range(len(shapes))[:_DRAWN_IN_FULL]
+    """All input sets. The sets of shapes alternate, so that nothing that a call keeps fits the next one. Of a set
+    of shapes that is there for its one long size, one is drawn."""
+    count, full = config.input_sets, _drawn_in_full(shapes)
 
     def draw_set(shape: int, variant: str, last: object) -> InputSet:
         return InputSet(shape, variant, derive_seed(config, task_id, "inputs", shape, last))
@@ -73,6 +72,16 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
     if variants.can_be_large(shapes[smallest]):
         sets.append(draw_set(smallest, variants.LARGE, variants.LARGE))
     return [*sets, draw_set(0, variants.INFINITE, 0)]
+
+
+def _drawn_in_full(shapes: Sequence[Sequence[InputSpec]]) -> list[int]:
+    """The task's own sets of shapes: the first two, and others without a size over three times as long as theirs."""
+
+    def longest(shape: Sequence[InputSpec]) -> int:
+        return max((size for spec in shape for size in spec.shape), default=0)
+
+    usual = 3 * max(map(longest, shapes[:2]))
+    return [index for index, shape in enumerate(shapes) if index < 2 or longest(shape) <= usual]
 
 
 def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:
@@ -97,7 +106,7 @@ def plan_calls(shapes: Sequence[int], checks: str = "", unseen: int = 0) -> list
     again = Call(0, "repeated", order="reverse", poison=OTHER_POISON, check=rest, settled=settled, unseen=unseen)
     calls.append(again)
     calls.append(Call(0, "strided", strided=True, check=rest))
-    full = [shape for shape in dict.fromkeys(shapes) if shape < _DRAWN_IN_FULL]
-    calls += [Call(shapes.index(one), f"zeros{one}", poison=ZERO_POISON, check=rest) for one in full]
+    often = [shape for shape in dict.fromkeys(shapes) if shapes.count(shape) > 1 or len(shapes) == len(set(shapes))]
+    calls += [Call(shapes.index(one), f"zeros{one}", poison=ZERO_POISON, check=rest) for one in often]
     calls.append(Call(0, "null_replay", null_kernels=True, check=rest))
     return calls

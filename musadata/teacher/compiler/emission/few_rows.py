@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.emission.cpp import DOTS, LOADS, SPREADS, helper_name, helpers
+from musadata.teacher.compiler.emission.cpp import DOTS, LOADS, PRODUCT, SPREADS, helper_name, helpers
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in
 from musadata.teacher.compiler.emission.statements import INDEX, Block
@@ -23,7 +23,7 @@ from musadata.teacher.compiler.emission.tile_operands import (
     write_results,
 )
 from musadata.teacher.compiler.emission.tiled import decode_used, partition, tile_count, write_batch
-from musadata.teacher.compiler.ir.index_formulas import Variable
+from musadata.teacher.compiler.ir.index_formulas import Variable, product
 from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel
 
@@ -196,13 +196,22 @@ class _FewRows:
     def _write_vector(self, target: str, side: _Side, rest: str) -> None:
         """Load a vector of an operand, of which `rest` elements are left; to `many_part`, apart, without a target."""
         operand, block, head = side.operand, self.block, len(self.block.lines)
-        assert operand.base is not None
-        base = f" + {block.index(operand.base)}" if operand.base.terms else ""
+        base = self._base_text(side)
         at = self.k if operand.along_depth else side.name
         load = f"{LOADS[operand.dtype][0]}({operand.buffer}{base} + {at}, {rest}, aligned)"
         block.write(f"{target} = {load};" if target else f"spread({load}, many_part);")
         if operand.along_depth:
             decode_used(block, head, (side.name, side.axes))
+
+    def _base_text(self, side: _Side) -> str:
+        """Where an operand's vectors begin; the position over several axes is taken apart only where that is needed."""
+        base, depth = side.operand.base, product(axis.extent for axis in self.stage.axes)
+        assert base is not None
+        rest = base - flat(side.axes) * depth
+        if len(side.axes) < 2 or rest.variables & frozenset(side.axes):
+            return f" + {self.block.index(base)}" if base.terms else ""
+        more = f" + {self.block.index(rest)}" if rest.terms else ""
+        return f" + {side.name} * {self.block.printer.index(depth, PRODUCT)}{more}"
 
     def _write_results(self, inside: str, total: str) -> None:
         block, head = self.block, 0

@@ -193,7 +193,7 @@ def test_a_fused_product_stores_its_result_with_bias_and_activation(graph_of):
 
 def test_rows_of_a_tile_are_taken_apart_only_where_that_is_needed(graph_of):
     source = build_candidate(graph_of("linear over batches"), PLANS[0]).source
-    assert "x[tile_row * 8 + start + threadIdx.x]" in source
+    assert "load_four(x + tile_row * 8 + k," in source
     assert "tile_row /" not in source
 
 
