@@ -76,7 +76,7 @@ class TimingPolicy:
     warm_up_ms: float = 30.0
     rounds: int = 5
     turn_ms: float = 20.0
-    seconds: float = 2.5
+    seconds: float = 4.0
     slow: float = 20.0
     long_ms: float = 150.0
 
