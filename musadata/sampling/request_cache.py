@@ -82,7 +82,7 @@ class RequestCache:
             if known is not None:
                 return _answer(known)
             if remote:
-                self._check_budget()
+                self._check_budget(remote)
                 return remote.answer_and_keep(request, lambda result: self._keep(key, name, request, result))
             answered = _ask(teacher, request)
             self.answers.put(key, answered)
@@ -100,19 +100,19 @@ class RequestCache:
             known = self._known(key)
             if known is not None:
                 return _answer(known)
-            try:
-                self._check_budget()
-            except BudgetSpent as error:
-                teacher.stop(error)  # what was submitted and not sent yet is not sent
-                raise
+            self._check_budget(teacher)
             teacher.submit(request, lambda result: self._keep(key, name, request, result), done)
             return None
 
         return ask
 
-    def _check_budget(self) -> None:
+    def _check_budget(self, teacher: RemoteTeacher) -> None:
         if self.budget:
-            self.budget.check()
+            try:
+                self.budget.check()
+            except BudgetSpent as error:
+                teacher.stop(error)  # what was submitted and not sent yet is not sent
+                raise
 
     def _known(self, key: str) -> dict[str, Any] | None:
         known: dict[str, Any] | None = self.answers.get(key)

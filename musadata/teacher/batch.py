@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from musadata.config import RequestsConfig, TeacherConfig
-from musadata.errors import MusadataError
+from musadata.errors import BudgetSpent, MusadataError
 from musadata.teacher.chat import TryAgain, body_of, check_status, name_of, one_line, read_answer, server_key
 from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
 
@@ -185,12 +185,16 @@ class BatchTeacher:
             return answer
 
     def stop(self, error: BaseException) -> None:
-        """End all waiting with an error; batches that are sent stay at the service for the next run."""
+        """End all waiting with an error; batches that are sent stay at the service for the next run.
+
+        If a budget is spent, who waits for a batch that is sent goes on waiting: it is paid for.
+        """
         with self._changed:
             self._stopped = self._stopped or error
-            for future in [one for some in self._waiting.values() for one in some]:
-                future.set_exception(error)
-            self._waiting.clear()
+            for one in list(self._new if isinstance(error, BudgetSpent) else self._waiting):
+                for future in self._waiting.pop(one, ()):
+                    future.set_exception(error)
+            self._new.clear()
             self._changed.notify_all()
 
     def check_server(self) -> None:
@@ -258,14 +262,17 @@ class BatchTeacher:
     def _gather(self) -> bool:
         """Wait until requests have stopped coming, or for the next look at batches; False at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._new or self._stopped, None if not self._sent else self._poll_s)
+            self._changed.wait_for(lambda: self._new or self._has_ended(), None if not self._sent else self._poll_s)
             known = -1
             while not self._stopped and known < len(self._new) < self._config.concurrency:
                 known = len(self._new)
                 self._changed.wait_for(
                     lambda: len(self._new) >= self._config.concurrency or self._stopped, self._settle_s
                 )
-            return self._stopped is None
+            return not self._has_ended()
+
+    def _has_ended(self) -> bool:
+        return self._stopped is not None and not self._waiting
 
     def _send(self, earlier: dict[str, str]) -> None:
         with self._changed:

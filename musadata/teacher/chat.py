@@ -243,16 +243,16 @@ def read_usage(reply: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
 
+    spent, read = usage.get("completion_tokens_details"), usage.get("prompt_tokens_details")
     return Usage(
-        _count(usage, "prompt_tokens"),
-        _count(usage, "completion_tokens"),
-        _count(usage.get("completion_tokens_details"), "reasoning_tokens"),
-        _count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        _count(usage.get("prompt_tokens")),
+        _count(usage.get("completion_tokens")),
+        _count(spent.get("reasoning_tokens")) if isinstance(spent, dict) else 0,
+        _count(read.get("cached_tokens")) if isinstance(read, dict) else 0,
     )
 
 
-def _count(part: Any, name: str) -> int:
-    value = part.get(name) if isinstance(part, dict) else 0
+def _count(value: Any) -> int:
     return int(value) if isinstance(value, (int, float)) and 0 < value < 2**40 else 0
 
 
@@ -264,8 +264,10 @@ def _logprobs(choice: dict[str, Any]) -> tuple[float, ...]:
 
 
 def _served_model(reply: dict[str, Any]) -> str:
-    parts = [reply.get("model"), reply.get("system_fingerprint")]
-    return clean("@".join(part for part in parts if isinstance(part, str) and part))
+    model, revision = reply.get("model"), reply.get("system_fingerprint")
+    if not revision or not isinstance(revision, str):
+        return clean(model) if isinstance(model, str) else ""
+    return clean(f"{model}@{revision}" if model and isinstance(model, str) else revision)
 
 
 def check_status(status: int, reply: Any, url: str, model: str) -> None:

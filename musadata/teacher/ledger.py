@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 from musadata.config import RequestsConfig, TeacherConfig
@@ -15,6 +15,7 @@ from musadata.storage.journal import Journal
 from musadata.teacher.protocol import Request
 
 NAME = "usage"  # of the journals
+_TOKENS = ",".join(f'"{field.name}":%d' for field in fields(Usage))
 _LEAST_SECONDS = 10.0  # between looks at what other processes have spent
 _SHARE_OF_TIME = 0.05  # that such looks may take
 
@@ -63,9 +64,10 @@ def record(journal: Journal, key: str, teacher: str, request: Request, usage: Us
     """Write down what a reply has used; nothing if the server does not count."""
     if usage != NO_USAGE:
         about = _about(teacher, request.kind, request.task.operator_family)
-        tokens, cost = ",".join(f'"{name}":{count}' for name, count in vars(usage).items()), cost_of(usage, config)
+        tokens = _TOKENS % (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens, usage.cached_tokens)
+        cost = json.dumps(cost_of(usage, config))
         # A failure may come first.
-        journal.put_json(f"{key}.{time.time_ns()}", f'{{{about},"usage":{{{tokens}}},"cost":{json.dumps(cost)}}}')
+        journal.put_json(f"{key}.{time.time_ns()}", f'{{{about},"usage":{{{tokens}}},"cost":{cost}}}')
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from musadata.config import RequestsConfig, TeacherConfig
-from musadata.errors import Cancelled, MusadataError
+from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.teacher.chat import REASONING_SCHEMA, TryAgain, body_of, name_of, one_line, read_answer
 from musadata.teacher.protocol import Answer, Keep, Request, RequestFailed
 
@@ -59,11 +59,11 @@ class VLLMTeacher:
             raise self._stopped or Cancelled("was closed during a request", where=self.name) from error
 
     def stop(self, error: BaseException) -> None:
-        """End all requests, under way or to come, with an error."""
+        """End all requests, under way or to come, with an error; what is under way goes on if a budget is spent."""
         with self._lock:
             self._stopped = self._stopped or error
             loop = self._loop
-        if loop is not None:
+        if loop is not None and not isinstance(error, BudgetSpent):
             loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks])
 
     def check_server(self) -> None:

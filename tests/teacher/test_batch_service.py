@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
-from musadata.errors import MusadataError
+from musadata.errors import BudgetSpent, MusadataError
 from musadata.teacher import open_panel
 from musadata.teacher.batch import BatchTeacher
 from musadata.teacher.openai import OpenAITeacher
@@ -76,6 +76,20 @@ def test_what_a_killed_run_has_sent_is_not_sent_again():
         files = [server.files[batch["input_file_id"]] for batch in server.batches.values()]
         sent = [json.loads(line)["custom_id"] for file in files for line in file.splitlines()]
         assert len(sent) == len(set(sent)) == 20
+
+
+def test_a_batch_that_is_sent_is_paid_for_and_waited_for_when_the_budget_is_spent():
+    spent = BudgetSpent("the budget is spent", where="requests.budget_tokens", remedy="raise it")
+    with BatchServer(echo, looks=10**9) as server, opened(server.url) as teacher, ThreadPoolExecutor(20) as threads:
+        sent = [threads.submit(teacher.answer, question(text)) for text in TEXTS]
+        while not server.batches:
+            time.sleep(0.01)
+        teacher.stop(spent)
+        with pytest.raises(BudgetSpent):
+            teacher.answer(question("one more"))
+        server.looks = 1
+        assert [one.result().text for one in sent] == ANSWERS
+        assert len(server.batches) == 1
 
 
 def test_replies_that_are_missing_or_useless_are_asked_for_again_and_refusals_are_not():

@@ -1,5 +1,7 @@
 """What requests cost, and where a budget ends."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
@@ -71,6 +73,22 @@ def test_requests_that_wait_for_a_slot_are_not_sent_once_the_budget_is_spent(tmp
             with pytest.raises(BudgetSpent):
                 list(hold_all(map(talk, range(200)), cache.ask_later(teacher), 30))
         assert 2 <= server.requests == len(answers) < 40  # so many were submitted; what was sent is kept
+
+
+def test_requests_of_other_threads_are_not_sent_once_the_budget_is_spent(tmp_path):
+    with (
+        FaultyServer(latency_s=0.04) as server,
+        Journal(tmp_path, "answers") as answers,
+        Journal(tmp_path, NAME) as usage,
+    ):
+        config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url=server.url, concurrency=2)
+        budget = Budget(RequestsConfig(budget_tokens=30), [usage])  # two answers
+        with OpenAITeacher(config) as teacher:
+            ask = RequestCache(answers, answers, "", "", None, usage, budget).ask_teacher(teacher)
+            with ThreadPoolExecutor(30) as threads:
+                asked = [threads.submit(ask, question(f"q{index}")) for index in range(200)]
+            assert {type(one.exception()) for one in asked} == {type(None), BudgetSpent}
+        assert 2 <= server.requests == len(answers) < 15  # 30 had been submitted; what was sent is kept
 
 
 def test_failure_is_kept_apart_and_asked_again_once_it_is_cleared(tmp_path):
