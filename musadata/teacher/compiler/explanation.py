@@ -1,7 +1,7 @@
 """The text before a candidate: what was done, and for a repair what the feedback said, the cause and the change."""
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -10,7 +10,10 @@ from typing import Any
 import yaml
 
 from musadata.teacher.compiler.emission.candidate import Candidate
+from musadata.teacher.compiler.emission.cpp import Printer
+from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.faults import FaultKind
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index
 from musadata.teacher.compiler.ir.scalar import Added, Load
 from musadata.teacher.compiler.lowering.fusion import Kernel, Stage
 
@@ -23,17 +26,50 @@ def describe(candidate: Candidate) -> str:
     """A short account of an honest candidate."""
     kernels = candidate.kernels
     lines = []
-    launches = Counter(emitted.kernel.name for emitted in kernels)
-    distinct = list({emitted.kernel.name: emitted.kernel for emitted in reversed(kernels)}.values())[::-1]
+    distinct = {emitted.kernel.name: emitted for emitted in reversed(kernels)}
+    works = {name: _work(emitted.kernel) for name, emitted in reversed(distinct.items())}
     if len(kernels) == 1:
-        lines.append(f"One kernel does it all: {_work(distinct[0])}.")
+        lines.append(f"One kernel does it all: {works.popitem()[1]}.")
     else:
-        times = {name: f", launched {many} times" if many > 1 else "" for name, many in launches.items()}
-        listed = "\n".join(f"{i}. `{k.name}`{times[k.name]}: {_work(k)}." for i, k in enumerate(distinct[:12], 1))
-        more = f"\n\nand {len(distinct) - 12} more of the same kinds." if len(distinct) > 12 else ""
-        lines.append(f"I use {len(distinct)} kernel{'s' * (len(distinct) > 1)}:\n\n{listed}{more}")
-    lines.append(" ".join(WORDS["schedules"][name] for name in dict.fromkeys(e.schedule for e in kernels)))
-    return "\n\n".join([*lines, *_sizes(candidate)])
+        times = {name: f", launched {text}" for name, text in repeated_launches(kernels).items()}
+        told = [f"`{name}`{times.get(name, '')}: {work}." for name, work in works.items()]
+        listed = "\n".join(f"{i}. {text}" for i, text in enumerate(told[:12], 1))
+        more = f"\n\nand {len(told) - 12} more of the same kinds." if len(told) > 12 else ""
+        lines.append(f"I use {len(told)} kernel{'s' * (len(told) > 1)}:\n\n{listed}{more}")
+    return "\n\n".join([*lines, _schedules(kernels), *_sizes(candidate)])
+
+
+def repeated_launches(kernels: Sequence[EmittedKernel]) -> dict[str, str]:
+    """How often the host launches those kernels that it launches more than once, by name: `12 times`."""
+    total: defaultdict[str, Index] = defaultdict(lambda: ZERO)
+    for emitted in kernels:
+        total[emitted.kernel.name] += emitted.kernel.steps.count if emitted.kernel.steps else ONE
+    texts = {name: Printer({}, {}).index(count) for name, count in total.items() if count != ONE}
+    return {name: f"{text if text.isdigit() else f'`{text}`'} times" for name, text in texts.items()}
+
+
+def _schedules(kernels: Sequence[EmittedKernel]) -> str:
+    """What each schedule does, and where they differ, in which kernels."""
+    texts: dict[str, list[str]] = {}
+    for emitted in kernels:
+        names = texts.setdefault(_schedule(emitted.schedule, kernels), [])
+        if (name := f"`{emitted.kernel.name}`") not in names:
+            names.append(name)
+    if len(texts) == 1:
+        return next(iter(texts))
+    few = {
+        text: names if len(names) <= _MOST_READS else [*names[:4], f"{len(names) - 4} more"]
+        for text, names in texts.items()
+    }
+    return "\n".join(f"- {_listed(names)}: {text}" for text, names in few.items())
+
+
+def _schedule(name: str, kernels: Sequence[EmittedKernel]) -> str:
+    """What a schedule does, and with rows that its threads cannot hold at once, if there can be such rows."""
+    if "row in registers" not in name:
+        return str(WORDS["schedules"][name])
+    in_pieces = any("start +=" in emitted.source for emitted in kernels if emitted.schedule == name)
+    return f"{WORDS['schedules'][name]} {WORDS['rows']['longer' if in_pieces else 'fitting']}"
 
 
 def _sizes(candidate: Candidate) -> list[str]:

@@ -1,10 +1,10 @@
 """Step 1: what the module computes, operator by operator, and which operators share a kernel."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from musadata.records import Bound, TensorFact
 from musadata.teacher.compiler.emission.candidate import Candidate
+from musadata.teacher.compiler.explanation import repeated_launches
 from musadata.teacher.reasoning.kernel_plan import CallKind, Stage, count, words
 from musadata.teacher.reasoning.kernel_roles import describe_kernels
 from musadata.teacher.reasoning.task_analysis import TaskAnalysis, join, named, unique
@@ -56,10 +56,9 @@ def _kernels(analysis: TaskAnalysis, candidate: Candidate) -> str:
     if len(texts) == 1:
         does = f"{texts[0]}{_spared(analysis.stages)}"
         return analysis.say("one_kernel", kernel=candidate.kernels[0].kernel.name, does=does)
-    launches = Counter(facts.name for facts in analysis.facts)
-    again = {name: f" (launched {many} times; here the first)" * (many > 1) for name, many in launches.items()}
+    again = {name: f" (launched {text}; here the first)" for name, text in repeated_launches(candidate.kernels).items()}
     told = zip(reversed(analysis.facts), reversed(texts), strict=True)
-    lines = {facts.name: f"- `{facts.name}`{again[facts.name]} {text}." for facts, text in told}
+    lines = {facts.name: f"- `{facts.name}`{again.get(facts.name, '')} {text}." for facts, text in told}
     opening = f"{words(len(lines)).capitalize()} kernel{'s' * (len(lines) > 1)}:"
     return "\n".join([opening, "", *reversed(lines.values())])
 

@@ -226,6 +226,30 @@ def test_a_description_says_what_each_kernel_computes_of_what(candidate_of):
     assert "it computes `div_data` from `x`, element by element" in describe(candidate_of("chain", PLANS[0]))
 
 
+def test_rows_are_said_to_come_in_pieces_only_where_a_loop_takes_them_so(candidate_of):
+    names = ("rows of a slice", "wide layer norm", "root mean square", "softmax")
+    in_registers = [
+        one for name in names for plan in PLANS if "row in registers" in (one := candidate_of(name, plan)).schedule
+    ]
+    assert {"for (int start = 0;" in one.source for one in in_registers} == {True, False}
+    for one in in_registers:
+        loops = any("start +=" in e.source for e in one.kernels if "row in registers" in e.schedule)
+        assert ("passes through in pieces" in describe(one)) == loops
+
+
+def test_where_schedules_differ_each_is_said_of_its_kernels(candidate_of):
+    said = describe(candidate_of("recurrent", PLANS[0]))
+    assert "- `linear_kernel` and `lstm_product_kernel`: Both operands" in said
+    assert "- `lstm_hidden_kernel`: One thread computes one element." in said
+
+
+def test_launches_in_a_loop_of_steps_are_counted(candidate_of):
+    said = describe(candidate_of("gated both ways", PLANS[0]))  # two layers, each both ways, of `batch` steps
+    assert "`gru_product_kernel`, launched `2 * batch` times: it makes" in said
+    fixed = describe(candidate_of("recurrent", PLANS[0]))
+    assert "launched 3 times: it makes `lstm_product`" in fixed
+
+
 def test_a_description_says_which_sizes_are_arguments_and_which_are_numbers(candidate_of):
     said = describe(candidate_of("convolution", PLANS[0]))
     assert "The host reads `batch`, `height` and `width` from the tensors" in said
