@@ -6,9 +6,11 @@ The sentences were written by people who had read references, traces and program
 `why` is the fact that decides each label. The set `dev` (73 tasks, two authors, about traces) was used for development.
 `test` (45 other tasks, a third author, mostly about programs) was measured once before anyone who works on the check
 had looked at it: that is the recorded result, of a check that was told the traces alone. Since then the check was
-mended with these sentences as well: a new figure needs new sentences. A line of the file is a task: its traces
-(`facts`), the `program` that sentences are about, if there is one, and its `sentences` with their labels. Cost is
-measured on the text of one task, repeated to 8 and to 64 KB.
+mended with these sentences as well: a new figure needs new sentences. `refuted_by` says what it takes to refute a false
+sentence that was missed: arithmetic on shapes and constants, comparing a formula, analysing the program, the meaning of
+what the task computes, or an argument (docs/grounding.md). A line of the file is a task: its traces (`facts`), the
+`program` that sentences are about, if there is one, and its `sentences` with their labels. Cost is measured on the text
+of one task, repeated to 8 and to 64 KB.
 """
 
 import argparse
@@ -37,6 +39,7 @@ class Judged:
     kind: str
     text: str
     is_true: bool
+    refuted_by: str
     wrong: tuple[Claim, ...]
     is_checked: bool
 
@@ -65,6 +68,7 @@ def main() -> None:
         "tasks": len(tasks),
         "kinds": {f"{kind}, {'true' if true else 'false'}, {'right' if right else 'wrong'}": count
                   for (kind, true, right), count in sorted(kinds.items())},
+        "missed": dict(Counter(one.refuted_by for one in judged if not one.is_true and not one.wrong).most_common()),
     }  # fmt: skip
     report("grounding", promises(judged, seconds_of(tasks[0])), details, options.output)
 
@@ -76,7 +80,13 @@ def judge(task: dict[str, Any]) -> Iterator[Judged]:
         claims = check_text(sentence["sentence"], traces, task.get("program", ""))
         wrong = tuple(claim for claim in claims if claim.outcome is Outcome.CONTRADICTED)
         yield Judged(
-            task["task_id"], sentence["kind"], sentence["sentence"], sentence["label"], wrong, is_checked(claims)
+            task["task_id"],
+            sentence["kind"],
+            sentence["sentence"],
+            sentence["label"],
+            sentence.get("refuted_by", "not classified"),
+            wrong,
+            is_checked(claims),
         )
 
 

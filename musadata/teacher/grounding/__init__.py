@@ -14,9 +14,9 @@ A task has several sets of shapes. A sentence may be about any, unless it names 
 only if every reading of it is wrong: a false sentence that is spared costs less than a true one that is flagged.
 
 This check cannot judge an argument, nor words that it does not know: of 360 false sentences about programs by an author
-who had not read it, it caught 23 %, and decided nothing in half of all (`benchmarks/grounding.py`). A sentence that is
-not contradicted is not true therefore: `share_checked` says how many are checked at all, and `teacher.transcription`
-has the teacher say in expressions what its sentences claim.
+who had not read it, it caught 23 %, and decided nothing in half of all (docs/grounding.md says what refutes the rest).
+A sentence that is not contradicted is not true therefore: `share_checked` says how many are checked at all, and
+`teacher.transcription` has the teacher say in expressions what its sentences claim.
 """
 
 from musadata.teacher.grounding.check import (
