@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from benchmarks.measuring import report
 from musadata.config import BackendType, SourceConfig, SourceType, TasksConfig, VerifierConfig
@@ -30,6 +31,7 @@ from musadata.verifier import Verifier
 
 SEED = 20260601
 PROMISED_TASKS, PROMISED_REPOSITORIES = 25, 4
+Done = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -54,35 +56,42 @@ def main() -> None:
     parser.add_argument("repositories", nargs="+", help="OWNER/NAME=PATH of a clone")
     parser.add_argument("--verify", action="store_true", help="judge the candidates, which compiles them")
     parser.add_argument("--most", type=int, default=6, help="candidates of one repository that are judged, drawn")
-    parser.add_argument("--progress", type=Path, help="a file of finished repositories, which a rerun leaves out")
+    parser.add_argument("--progress", type=Path, help="a file of what a rerun leaves out")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     done = _read(options.progress)
     with Sandbox(preload=(*PRELOAD, "musadata.mining.search")) as sandbox:
         for name, path in (item.split("=", 1) for item in options.repositories):
-            if name not in done:
+            if not done.get(name, {}).get("finished"):
                 source = open_git(SourceConfig(SourceType.GIT, url=path), SEED)
                 counts, solved = count(source, sandbox)
-                judged = list(judge(name, solved, options.most)) if options.verify else []
-                revision = source.provenance("", "").revision
-                done[name] = {"counts": dict(counts), "revision": revision, "judged": list(map(asdict, judged))}
-                if options.progress:
-                    options.progress.write_text(json.dumps(done))
+                judged = done.get(name, {}).get("judged", [])
+                done[name] = {"counts": dict(counts), "revision": source.provenance("", "").revision, "judged": judged}
+                for case in judge(name, solved, options.most, known=judged) if options.verify else ():
+                    judged.append(asdict(case))
+                    _write(done, options.progress)
+                done[name]["finished"] = True
+                _write(done, options.progress)
     asked = [item.split("=", 1)[0] for item in options.repositories]
     write_report({name: done[name] for name in asked}, options.output, verified=options.verify)
 
 
-def _read(progress: Path | None) -> dict[str, dict[str, object]]:
+def _read(progress: Path | None) -> Done:
     found = json.loads(progress.read_text()) if progress and progress.exists() else {}
     assert isinstance(found, dict)
     return found
 
 
-def write_report(done: dict[str, dict[str, object]], output: Path | None, *, verified: bool) -> None:
+def _write(done: Done, progress: Path | None) -> None:
+    if progress:
+        progress.write_text(json.dumps(done))
+
+
+def write_report(done: Done, output: Path | None, *, verified: bool) -> None:
     """The table and the file of what was found."""
-    totals = sum((Counter(item["counts"]) for item in done.values()), Counter[str]())  # type: ignore[call-overload]
+    totals = sum((Counter(item["counts"]) for item in done.values()), Counter[str]())
     rows = [(name, "", str(totals[name]), True) for name in ("rows", "rows with an equivalent", "tasks")]
-    judged = [Judged(**case) for item in done.values() for case in item["judged"]]  # type: ignore[attr-defined]
+    judged = [Judged(**case) for item in done.values() for case in item["judged"]]
     if verified:
         verdicts = [case for case in judged if case.is_verdict]
         rows.append(_promised("human kernels judged with a PyTorch equivalent", verdicts))
@@ -104,10 +113,10 @@ def _promised(what: str, verdicts: Sequence[Judged]) -> tuple[str, str, str, boo
     return what, f">= {PROMISED_TASKS} from >= {PROMISED_REPOSITORIES}", _shown(verdicts), kept
 
 
-def _by_verdict(item: dict[str, object]) -> str:
+def _by_verdict(item: dict[str, Any]) -> str:
     """A repository's tasks, and how many of its judged candidates have each outcome."""
-    outcomes = Counter(case["outcome"] for case in item["judged"])  # type: ignore[attr-defined]
-    tasks = Counter(item["counts"])["tasks"]  # type: ignore[call-overload]
+    outcomes = Counter(case["outcome"] for case in item["judged"])
+    tasks = Counter(item["counts"])["tasks"]
     return ", ".join([str(tasks), *(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))])
 
 
@@ -139,17 +148,22 @@ def count(source: CodeFiles, sandbox: Sandbox) -> tuple[Counter[str], list[tuple
     return counts, solved
 
 
-def judge(name: str, solved: Sequence[tuple[Kernel, Task]], most: int) -> Iterator[Judged]:
-    """What the verifier says of candidates, `most` of them, each text once."""
+def judge(
+    name: str, solved: Sequence[tuple[Kernel, Task]], most: int, known: Sequence[dict[str, Any]]
+) -> Iterator[Judged]:
+    """What the verifier says of candidates, `most` of them, each text once; those in `known` have their verdict."""
     different = list({kernel.candidate: (kernel, task) for kernel, task in reversed(solved)}.values())[::-1]
     drawn = sorted(Random(SEED).sample(range(len(different)), min(most, len(different))))
+    judged = {(case["wrapper"], case["place"], case["equivalent"]) for case in known}
     config = VerifierConfig(backend=BackendType.EMULATED, input_sets=1, strict=False)
     with Verifier(config) as verifier:
         for kernel, task in map(different.__getitem__, drawn):
+            place = f"{kernel.provenance.path}:{kernel.provenance.lines}"
+            if (kernel.wrapper, place, kernel.equivalent) in judged:
+                continue
             verdict = verifier.verify(task, kernel.candidate)
             outcome = "accepted" if verdict.accepted else str(verdict.error_class)
             feedback = "" if verdict.accepted else " ".join(verdict.feedback.split())[:300]
-            place = f"{kernel.provenance.path}:{kernel.provenance.lines}"
             print(f"{name} {kernel.wrapper}: {outcome}: {feedback!r}", flush=True)
             yield Judged(name, kernel.wrapper, place, kernel.equivalent, outcome, feedback)
 

@@ -17,6 +17,7 @@ NOT_TARGETS = re.compile(
     r"|^\s*(?:torch|c10)::(?:k[A-Z]|DispatchKey)|^\s*R?\"|^\s*\{"
 )
 CALLED = re.compile(r"([A-Za-z_][\w:]*)\s*(?:<[^<>;]*>)?\s*\(")
+NAMESPACE_OR_BRACE = re.compile(r"(?:\b((?:inline\s+)?namespace\b[\s\w:]*?)\s*)?\{|\}")
 EXTENSION = "TORCH_EXTENSION_NAME"
 
 
@@ -100,11 +101,25 @@ def binding_blocks(path: str, text: str) -> Iterator[tuple[BindingBlock, list[Bi
             if found[2]:
                 head = f"PYBIND11_MODULE({EXTENSION}, {module}) {{"
         done = end
+        opened, closed = _namespaces(shape, found.start())
         read = list(_statements(text, shape, start, end, module, macros))
         bindings = [item for place, line in read for item in _bindings(line, library, path, text.count("\n", 0, place))]
         statements = tuple((_bound_name(line)[0], line.text) for _, line in read)
         finish = end + (0 if tail == ";" and end == len(text) else 1)
-        yield BindingBlock(head, library, path, _head_start(text, found), finish, statements, tail), bindings
+        place = _head_start(text, found)
+        yield BindingBlock(opened + head, library, path, place, finish, statements, tail + closed), bindings
+
+
+def _namespaces(shape: str, place: int) -> tuple[str, str]:
+    """What opens the namespaces around a place, and what closes them; ("", "") outside of all."""
+    around: list[str] = []
+    for found in NAMESPACE_OR_BRACE.finditer(shape, 0, place):
+        if found.group() != "}":
+            around.append(found[1] or "")
+        elif around:
+            around.pop()
+    spaces = [" ".join(opening.split()) for opening in around if opening]
+    return "".join(f"{opening} {{\n" for opening in spaces), "\n}" * len(spaces)
 
 
 @dataclass(frozen=True)

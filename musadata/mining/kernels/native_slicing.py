@@ -73,6 +73,7 @@ def slice_native(repository: Repository, links: Sequence[Link]) -> NativeSlice:
     paths = {item.path for link in links for item in link.reached} | {link.binding.path for link in links}
     paths |= {path for link in links if link.extension.inline for path in repository.files_of(link.extension)}
     blocks = _bindings(repository, links)
+    names |= {word for text in blocks.values() for word in WORD.findall(text)}  # other backends of the same names
     files = slice_files(repository, paths, names, blocks)
     bound = () if blocks else tuple(dict.fromkeys(link.binding.name for link in links))
     return NativeSlice(files, blocks, bound, links[0].binding.library)

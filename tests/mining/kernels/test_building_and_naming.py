@@ -3,7 +3,9 @@
 import pytest
 
 from musadata.mining.kernels.native_bindings import binding_blocks, split_arguments
-from musadata.mining.kernels.pairs import find_pairs
+from musadata.mining.kernels.native_slicing import slice_native
+from musadata.mining.kernels.pairs import Linker, find_pairs
+from musadata.mining.kernels.repository import Repository
 from musadata.sources.trees import MemoryTree
 
 KERNEL = "__global__ void add_kernel(float* x) {}\nvoid add(int x) { add_kernel<<<1, 1>>>(nullptr); }\n"
@@ -95,6 +97,35 @@ def test_submodules_are_part_of_a_bindings_name():
     assert linked_native(KERNEL + binding) == {}
     [(block, _)] = binding_blocks("a.cu", binding)
     assert block.statements == (("ops.mesh.add", 'm.def_submodule("ops").def_submodule("mesh").def("add", &add);'),)
+
+
+@pytest.mark.parametrize(
+    ("before", "opened"),
+    [
+        ("namespace pkg {\nnamespace ops {\n", "namespace pkg {\nnamespace ops {\n"),
+        ("namespace pkg::ops {\nnamespace {\n", "namespace pkg::ops {\nnamespace {\n"),
+        ("namespace pkg {\nstruct S { int x; };\n}\ninline namespace ops {\n", "inline namespace ops {\n"),
+        ('extern "C" {\nvoid f(); }\nconst char* text = "namespace no {";\n', ""),
+    ],
+)
+def test_a_binding_stays_in_its_namespaces(before, opened):
+    [(block, _)] = binding_blocks("a.cu", before + 'TORCH_LIBRARY_IMPL(pkg, CUDA, m) { m.impl("add", &add); }\n}}')
+    assert block.head == opened + "TORCH_LIBRARY_IMPL(pkg, CUDA, m) {"
+    assert block.tail == "}" + "\n}" * opened.count("{")
+
+
+def test_a_slice_holds_what_other_backends_bind_to_the_name():
+    host = (
+        "namespace pkg {\nint add_cpu(int x) { return x; }\nint unbound(int x) { return x; }\n"
+        'TORCH_LIBRARY_IMPL(pkg, CPU, m) { m.impl("add", TORCH_FN(add_cpu)); }\n}\n'
+    )
+    device = f'namespace pkg {{\n{KERNEL}TORCH_LIBRARY_IMPL(pkg, CUDA, m) {{ m.impl("add", TORCH_FN(add)); }}\n}}\n'
+    files = {"a.cu": device, "a.cpp": host, "setup.py": SETUP.replace('["a.cu"]', '["a.cu", "a.cpp"]')}
+    files["pkg/op.py"] = "import torch\n\ndef add(x):\n    return torch.ops.pkg.add(x)\n"
+    repository = Repository(MemoryTree({path: text.encode() for path, text in files.items()}))
+    native = slice_native(repository, list(Linker(repository).links("pkg/op.py")))
+    assert "int add_cpu" in native.files["a.cpp"] and "unbound" not in native.files["a.cpp"]
+    assert native.blocks["a.cpp"].startswith("namespace pkg {\nTORCH_LIBRARY_IMPL(pkg, CPU, m)")
 
 
 @pytest.mark.parametrize(
