@@ -83,6 +83,14 @@ ATTENTION = heads((2, 2, 5, 6, 8), (3, 2, 37, 70, 8))
 
 FIXTURES = {
     "matrix product": Fixture("return x @ y", PRODUCT),
+    "upper triangle of a product": Fixture(
+        "return torch.triu(x @ y, 3) * 2",
+        ((tensor(150, 6), tensor(6, 70, name="y")), (tensor(9, 8), tensor(8, 12, name="y"))),
+    ),
+    "lower triangle of halves": Fixture(
+        "return torch.tril(x @ y)",
+        half("float16", ((tensor(9, 24), tensor(24, 150, name="y")), (tensor(64, 8), tensor(8, 72, name="y")))),
+    ),
     "product of turned matrices": Fixture("return torch.sigmoid(x.T @ y.T)", TURNED),
     "part of rows": Fixture(
         "return x[:, :6] @ y", ((tensor(5, 12), tensor(6, 9, name="y")), (tensor(70, 64), tensor(6, 130, name="y")))

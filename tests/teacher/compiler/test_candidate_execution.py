@@ -163,6 +163,15 @@ def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, sch
     assert verdict.accepted, verdict.feedback
 
 
+@pytest.mark.parametrize("name", ["upper triangle of a product", "lower triangle of halves"])
+def test_triangles_of_products_skip_tiles_beyond_the_diagonal(name, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[0], dict.fromkeys((origin.name for origin in graph.sizes), 96))
+    assert re.search(r"const int steps = first_\w+( \+ \d+)? <= first_\w+ \+ \d+ \? \w+ : 0;", candidate.source)
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.parametrize(
     ("name", "rows", "schedule"),
     [

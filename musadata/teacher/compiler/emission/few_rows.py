@@ -16,13 +16,12 @@ from musadata.teacher.compiler.emission.tile_operands import (
     VECTORS,
     Operand,
     alignment,
-    depth_of,
     flat,
     flat_name,
     load_functions,
     write_results,
 )
-from musadata.teacher.compiler.emission.tiled import decode_used, partition, tile_count, write_batch
+from musadata.teacher.compiler.emission.tiled import decode_used, depth_of, partition, tile_count, write_batch
 from musadata.teacher.compiler.ir.index_formulas import Variable, product
 from musadata.teacher.compiler.ir.scalar import Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel
@@ -109,7 +108,6 @@ class _FewRows:
             block.write(f"const {INDEX} first_few = blockIdx.y * {self.rows};")
         write_batch(block, self.batch)
         operands = [operand, *([self.few.operand] if along_depth else [])]
-        block.write(f"const bool aligned = {alignment(block, operands)};")
         depth = depth_of(block, self.stage)
         (self._write_along_depth if along_depth else self._write_along_columns)(depth)
         blocks = [tile_count(self.many.count, width), tile_count(self.few.count, self.rows)]
@@ -125,6 +123,7 @@ class _FewRows:
             self.size_names,
             helpers=functions + (DOTS[operand.dtype] + helpers(self.kernel, "warp") if along_depth else ""),
             bounds=threads,
+            aligned=alignment(block, operands, host=True),
         )
 
     def _write_along_depth(self, depth: str) -> None:

@@ -27,7 +27,7 @@ from musadata.teacher.compiler.emission.tile_operands import (
     write_results,
     write_slices,
 )
-from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch
+from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch, write_depth
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 
@@ -84,9 +84,10 @@ def emit_register_tiled(
     if any(operand.base is not None for operand in operands):
         block.write(f"const bool aligned = {alignment(block, operands)};")
     block.write(f"float sums[{tile.thread_rows}][{tile.thread_cols}] = {{}};")
+    depth = write_depth(block, kernel, (tile.rows, tile.cols))
     block.write()
     write_slices(
-        block, tile, operands, stage, lambda: _multiply(block, tile), lambda operand: _put_away(block, tile, operand)
+        block, tile, operands, depth, lambda: _multiply(block, tile), lambda operand: _put_away(block, tile, operand)
     )
     block.write()
     _write_results(block, kernel, stage, tile, rows, cols)

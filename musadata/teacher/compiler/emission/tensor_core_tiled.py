@@ -27,7 +27,7 @@ from musadata.teacher.compiler.emission.tile_operands import (
     write_places,
     write_results,
 )
-from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch
+from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch, write_depth
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.ir.scalar import Choose, Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
@@ -101,9 +101,10 @@ def emit_tensor_core_tiled(
     block.write(f"wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[{down}][{across}];")
     with _fragment_loops(block, tile):
         block.write("wmma::fill_fragment(sums[i][j], 0.0f);")
+    depth = write_depth(block, kernel, (tile.rows, tile.cols))
     block.write()
     write_pipeline(
-        block, tile, operands, stage, lambda: _multiply(block, tile, operands), lambda *at: _place(tile, *at)
+        block, tile, operands, depth, lambda: _multiply(block, tile, operands), lambda *at: _place(tile, *at)
     )
     kind = f"(*)[{_SIDE}][{_LENGTH}]"
     block.write(f"float (*results)[{_SIDE}][{_LENGTH}] = reinterpret_cast<float {kind}>(tiles);")

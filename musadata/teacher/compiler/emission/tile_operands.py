@@ -242,22 +242,15 @@ def _lengths(operand: Operand) -> list[Index]:
     return [one for side in (atom.left, atom.right) for one in _strides(side, operand.group) or []]
 
 
-def depth_of(block: Block, stage: Reduce) -> str:
-    """The number of steps along the inner axes, by a name if it depends on the point."""
-    depth = product(axis.extent for axis in stage.axes)
-    return block.name_formula(depth, "count") if depth.variables else block.index(depth)
-
-
 def write_slices(
     block: Block,
     tile: Tile,
     operands: Sequence[Operand],
-    stage: Reduce,
+    depth: str,
     multiply: Callable[[], None],
     put_away: Callable[[Operand], None],
 ) -> None:
     """The loop over the slices: fetch the next, multiply the current one, put the next away."""
-    depth = depth_of(block, stage)
     for operand in operands:
         kind = VECTORS[operand.dtype][0] if operand.group > 1 else C_TYPES[operand.dtype]
         block.write(f"{kind} {operand.side}_next[{operand.steps(tile)}];")
@@ -284,13 +277,13 @@ def write_pipeline(
     block: Block,
     tile: Tile,
     operands: Sequence[Operand],
-    stage: Reduce,
+    depth: str,
     multiply: Callable[[], None],
     target: Callable[[Operand, str], str],
 ) -> None:
     """The same with asynchronous copies into shared memory, which holds three slices: two are on their way while one is
     multiplied. `target` is the place of a thread's element i in a slice."""
-    depth, last = depth_of(block, stage), STAGES - 1
+    last = STAGES - 1
     with _fixed_lines(block, operands):
         block.write(
             f"const auto fetch = [&]({INDEX} next, {INDEX} filled) {{  // the slice at next; past the end zeros"
@@ -307,8 +300,8 @@ def write_pipeline(
         with block.scope(f"for ({INDEX} start = 0, current = 0; start < {depth}; start += {tile.depth})"):
             block.write(f"__pipeline_wait_prior({last - 1});  // the slice at start has arrived")
             block.write("__syncthreads();  // for all threads, and nobody reads the slice before it any more")
-            multiply()
             block.write(f"fetch(start + {last * tile.depth}, current == 0 ? {last} : current - 1);")
+            multiply()
             block.write(f"current = current == {last} ? 0 : current + 1;")
     block.write("__pipeline_wait_prior(0);  // the zeros past the end, too")
     block.write("__syncthreads();")

@@ -1,14 +1,14 @@
 """Matrix products, and convolutions written as such, in shared-memory tiles."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Variable, of, product
-from musadata.teacher.compiler.ir.scalar import Load, Scalar
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, of, product, rename_variables
+from musadata.teacher.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
 
@@ -33,6 +33,48 @@ def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...
     if sorted(v.name for part in found for v in part) != sorted(v.name for v in kernel.axes):
         return None
     return found  # type: ignore[return-value]
+
+
+def depth_of(block: Block, stage: Reduce) -> str:
+    """The number of steps along the inner axes, by a name if it depends on the point."""
+    depth = product(axis.extent for axis in stage.axes)
+    return block.name_formula(depth, "count") if depth.variables else block.index(depth)
+
+
+def write_depth(block: Block, kernel: Kernel, tile: tuple[int, int]) -> str:
+    """The number of steps, which is 0 for a tile of (rows, columns) on the side of a diagonal that a kernel sets to 0:
+    a triangle of a product takes half of its work."""
+    stage, parts = kernel.reductions[0], partition(kernel)
+    edges = {edge for store in kernel.stores for edge in _edges(store.value, stage.local)}
+    depth = depth_of(block, stage)
+    edge = edges.pop() if len(edges) == 1 and stage.buffer is None else None
+    if edge is None or parts is None or len(parts[1]) != 1 or len(parts[2]) != 1:
+        return depth
+    (row,), (col,) = parts[1:]
+    lower, upper = edge
+    downward, upward = upper - lower - of(row) + of(col), upper - lower + of(row) - of(col)
+    if downward.variables and upward.variables:
+        return depth
+    firsts = {row: Variable("first_row", row.extent), col: Variable("first_col", col.extent)}
+    last = tile[bool(downward.variables)] - 1
+    lower, upper = (rename_variables(side, firsts) for side in (lower, upper + last))
+    inside = f"{block.index(lower)} <= {block.index(upper)}"
+    name = block.fresh("steps")
+    block.write(f"const {INDEX} {name} = {inside} ? {depth} : 0;  // a tile beyond the diagonal is 0")
+    return name
+
+
+def _edges(value: Scalar, local: str) -> Iterator[tuple[Index, Index] | None]:
+    """The conditions `left <= right` under which alone a value depends on a sum; None if it always does."""
+    if isinstance(value, Local) and value.name == local:
+        yield None
+    elif isinstance(value, Choose) and isinstance(value.condition, Compare) and value.condition.relation == "<=":
+        if any(isinstance(node, Local) and node.name == local for node in value.yes.walk()):
+            yield value.condition.left, value.condition.right
+        yield from _edges(value.no, local)
+    else:
+        for child in value.children:
+            yield from _edges(child, local)
 
 
 def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_hint: int) -> EmittedKernel:
@@ -71,8 +113,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     local = "accumulator" if "accumulator" not in taken else "accumulated"
     block.printer.rename = {stage.local: local}
     block.write(f"{kind} {local} = {number_text(0, stage.dtype)};")
-    depth = product(axis.extent for axis in stage.axes)
-    depth_text = block.name_formula(depth, "count") if depth.variables else block.index(depth)
+    depth_text = depth_of(block, stage)
     with block.scope(f"for ({INDEX} start = 0; start < {depth_text}; start += {tile})"):
         across = "threadIdx.y", "threadIdx.x"
         _load_tile(block, "left_tile", across, left, stage, f"{row} < {rows_text}", depth_text)
