@@ -57,6 +57,7 @@ class Published:
     draw: int
     reference: str
     candidate: str
+    strict: bool = True
 
     @property
     def digest(self) -> str:
@@ -127,17 +128,17 @@ def _judge_all(
                     file.write(json.dumps(entry) + "\n")
 
     for strict in (True, False):
-        left = [one for one in kernels if _is_left(said.get(one.name), strict)]
+        left = [one for one in kernels if _is_left(one, said.get(one.name), strict)]
         if left and time.monotonic() < until:
             with _open_verifier(backend, strict) as verifier, ThreadPoolExecutor(workers) as pool:
                 list(pool.map(partial(judge, verifier=verifier), left))
     return {one.name: said[one.name] for one in kernels if one.name in said}
 
 
-def _is_left(said: Said | None, strict: bool) -> bool:
+def _is_left(one: Published, said: Said | None, strict: bool) -> bool:
     """Whether a kernel must still be judged, by the rules of strict mode or without them."""
     if strict or said is None:
-        return strict and said is None
+        return said is None and strict == one.strict
     return said["said"] == ErrorClass.CHEATING and "strict" not in said
 
 
@@ -186,7 +187,8 @@ def _read_kernels(checkouts: dict[str, Path]) -> list[Published]:
 def _publish(entry: dict[str, Any], function: str, checkout: Path) -> Published:
     name = ":".join([entry["repository"], entry["files"][0], function, *filter(None, [entry.get("variant")])])
     reference = _write_reference(entry, function)
-    return Published(name, entry.get("draw", 2), reference, _write_candidate(entry, function, checkout))
+    candidate = _write_candidate(entry, function, checkout)
+    return Published(name, entry.get("draw", 2), reference, candidate, entry.get("strict", True))
 
 
 def _write_reference(entry: dict[str, Any], function: str) -> str:
