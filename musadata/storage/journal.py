@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -325,6 +326,7 @@ def _key_of(line: bytes) -> bytes:
     return _encode(record["key"]) if record else b""
 
 
+@lru_cache(maxsize=1024)  # a key is looked for in several journals before it is put
 def _encode(key: str) -> bytes:
     if _PLAIN.fullmatch(key):  # as JSON would spell it
         return b'"%b"' % key.encode()

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -322,16 +323,16 @@ class OpenAITeacher:
         if self._gate.stopped:
             raise self._gate.stopped
 
-    async def _post(self, data: bytes, left_s: float) -> tuple[int, Any, Any]:
-        if left_s < self._config.timeout_seconds:  # the last try before a deadline
-            async with asyncio.timeout(left_s):
-                return await self._send(data)
-        with self._overdue.block():
-            return await self._send(data)
+    def _post(self, data: bytes, left_s: float) -> Awaitable[tuple[int, Any, Any]]:
+        sent = self._send(data)
+        is_last = left_s < self._config.timeout_seconds  # try before a deadline
+        return asyncio.wait_for(sent, left_s) if is_last else sent
 
     async def _send(self, data: bytes) -> tuple[int, Any, Any]:
-        async with self._open_session().post(self._address, data=data) as response:
-            return response.status, response.headers, await _read(response)
+        payload = aiohttp.BytesPayload(data)  # which aiohttp would look up by the type of the data
+        with self._overdue.block():
+            async with self._open_session().post(self._address, data=payload) as response:
+                return response.status, response.headers, await _read(response)
 
     async def _check_server(self) -> None:
         url = f"{self._server}/models"

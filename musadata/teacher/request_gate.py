@@ -110,7 +110,8 @@ class RequestGate:
         wait = max(self._requests.reserve(1), self._tokens.reserve(tokens), self._paused_until - time.monotonic())
         if wait > 0:
             await asyncio.sleep(wait)
-        return await self._take()
+        slot = self._take_free()
+        return await self._wait_for_slot() if slot is None else slot
 
     def used(self, tokens: float) -> None:
         """Correct an estimate of tokens by so many."""
@@ -118,7 +119,8 @@ class RequestGate:
 
     def pause(self, seconds: float) -> None:
         """Send nothing for so long: the server has said that its limit is reached."""
-        self._paused_until = max(self._paused_until, time.monotonic() + seconds)
+        if seconds > 0:
+            self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     def replied(self, overloaded: bool) -> None:
         """Tell how the server bears the load; to be called for every reply."""
@@ -167,13 +169,17 @@ class RequestGate:
         """How many requests this process may have under way now."""
         return int(self._limit)
 
-    async def _take(self) -> int:
+    def _take_free(self) -> int | None:
+        """A slot, if there is one and nobody else waits for it."""
         if self.stopped:
             raise self.stopped
-        at_once = not self._waiting and self._held < min(self.limit, int(self._share))
-        if at_once and (slot := self._slots.take()) is not None:
-            self._held += 1
-            return slot
+        if self._waiting or self._held >= min(self.limit, int(self._share)):
+            return None
+        slot = self._slots.take()
+        self._held += slot is not None
+        return slot
+
+    async def _wait_for_slot(self) -> int:
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         self._watch()
