@@ -6,56 +6,59 @@ The answers to a task have the same kernels in different schedules. What is said
 from collections.abc import Mapping
 from math import gcd, prod
 
-from musadata.teacher.compiler.emission.pointwise import THREADS, can_vectorise
+from musadata.teacher.compiler.emission.pointwise import THREADS
 from musadata.teacher.compiler.emission.rowwise import WARP, identity
 from musadata.teacher.compiler.emission.tiled import can_tile, partition
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Reduce
-from musadata.teacher.reasoning.kernel_facts import KernelFacts
+from musadata.teacher.reasoning.kernel_facts import FLAT, KernelFacts
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, unique
 
 _MOST_GUARDS, _MOST_ROUNDS = 3, 2
 _SHARED = 8  # steps: with fewer, no team of threads shares a point
 _SMALLEST_TILE, _LARGEST_TILE = 4, 128
-_SECOND = "; with the second set of shapes "
 
 
 def bound_kernel(facts: KernelFacts) -> str:
-    """The guards of a kernel, with figures of both sets of shapes; empty where only its last block is not full."""
+    """The idle threads and the guards of a kernel, with figures of both sets of shapes; empty for a single point."""
     if facts.kernel.attends:
         return _attention(facts)
-    sentences = [_tiles(facts)] if can_tile(facts.kernel) and not facts.is_partial else [_rounds(facts)]
-    sentences += _guards(facts)
-    if facts.is_flat:
-        whole = any(number % THREADS == 0 for number in facts.points_of_sets)
-        sentences = [bound_results(facts) if whole else "", _tail(facts), *sentences]
-    return " ".join(sentence for sentence in sentences if sentence)
+    if can_tile(facts.kernel) and not facts.is_partial:
+        sentences = [_tiles(facts)]
+    else:
+        rounds = _rounds(facts)
+        few = rounds and max(facts.points_of_sets) < THREADS  # a thread for each would leave the device idle
+        sentences = ["" if facts.is_partial or few else bound_results(facts), rounds]
+    return " ".join(sentence for sentence in (*sentences, *_guards(facts)) if sentence)
 
 
 def bound_results(facts: KernelFacts) -> str:
-    """Whether the results of a kernel fill whole blocks; empty for a single one."""
+    """Whether the points of a kernel fill whole blocks; empty for a single one."""
     total, other = facts.points_of_sets
-    return "" if total == other == 1 else bound_points(total, other, facts.name_of(facts.writes[0].buffer))
+    if total == other == 1:
+        return ""
+    return bound_points(total, other, facts.name_of(facts.writes[0].buffer) if facts.is_flat else "")
 
 
 def bound_points(total: int, other: int, out: str) -> str:
-    """Whether points fill whole blocks in one set of shapes, in both or in none."""
+    """Whether points fill whole blocks in one set of shapes, in both or in none. They are elements of `out`, or have
+    inner loops where that is empty."""
     rest, last = total % THREADS, other % THREADS
-    told = {"total": total, "other": other, "block": THREADS, "rest": rest, "last": last, "out": out}
+    told = {"total": total, "other": other, "block": THREADS, "rest": rest, "last": last}
+    told |= {"idle": THREADS - rest, "spare": THREADS - last}
+    words = {
+        "grid": "in a flat grid" if out else "in a flat grid with a thread for each point",
+        "what": f"an element of `{out}`" if out else "a point",
+        "guard": f"the guard `{FLAT} < total`" if out else "the guard on points",
+    }
     if total == other:
-        return say("points_of_both_sets", **told) if rest else say("whole_blocks_of_both_sets", **told)
-    if rest and last:
-        return say("points", **told)
-    if rest or last:
-        return say("whole_blocks_of_second_set" if rest else "whole_blocks_of_first_set", **told)
-    return say("whole_blocks", **told)
-
-
-def _tail(facts: KernelFacts) -> str:
-    """What is left where a thread takes four elements at once."""
-    rests = unique([f"{number} % 4 = {number % 4}" for number in facts.points_of_sets if number % 4])
-    return say("vector_tail", rests=join(rests)) if rests and can_vectorise(facts.kernel) else ""
+        name = "points_of_both_sets" if rest else "whole_blocks_of_both_sets"
+    elif rest and last:
+        name = "points"
+    else:
+        name = "whole_blocks_of_second_set" if rest else "whole_blocks_of_first_set" if last else "whole_blocks"
+    return say(name, **told, **words)
 
 
 def _tiles(facts: KernelFacts) -> str:
@@ -110,21 +113,31 @@ def _rounds(facts: KernelFacts) -> str:
             continue
         if any(axis.extent.variables or axis.name in PARTS_AXIS for axis in stage.axes):
             continue
-        steps = unique([str(prod(facts.extents(stage.axes, sizes))) for sizes in (facts.sizes, facts.other)])
-        rests = [f"{number} % {WARP} = {int(number) % WARP}" for number in steps if int(number) % WARP]
-        if rests and int(steps[0]) > _SHARED:
-            found.setdefault(_SECOND.join(rests), []).append(
-                f"`{identity(stage.kind, stage.dtype)}` in `{stage.local}`"
-            )
+        first, other = (prod(facts.extents(stage.axes, sizes)) for sizes in (facts.sizes, facts.other))
+        rests = [_spare(first)] if first % WARP else []
+        rests += [f"with the second set of shapes {_spare(other)}"] if other % WARP and other != first else []
+        if rests and first > _SHARED:
+            found.setdefault("; ".join(rests), []).append(f"`{identity(stage.kind, stage.dtype)}` in `{stage.local}`")
     texts = [say("spare_lanes", rests=rests, holds=join(unique(holds))) for rests, holds in found.items()]
     return " ".join(texts[:_MOST_ROUNDS])
 
 
+def _spare(steps: int) -> str:
+    return f"{WARP} − {steps} % {WARP} = {WARP - steps % WARP}"
+
+
 def _guards(facts: KernelFacts) -> list[str]:
-    texts = [
-        f"Where `{condition}` does not hold, nothing is loaded and `{other}` counts."
-        for condition, other in facts.guards()[:_MOST_GUARDS]
-    ]
+    texts = []
+    for guard in facts.guards()[:_MOST_GUARDS]:
+        text = f"Where `{guard.condition}` does not hold, "
+        names = unique([f"`{facts.name_of(buffer)}`" for buffer in guard.buffers])
+        if guard.is_loaded_elsewhere:
+            text += f"`{guard.other}` counts in {join([f'`{name}`' for name in guard.stages])}."
+        elif names:
+            text += f"{join(names)} {'is' if len(names) == 1 else 'are'} not loaded and `{guard.other}` counts."
+        else:
+            text += f"`{guard.other}` counts."
+        texts.append(text)
     for access in facts.loaded_indices()[:1]:
         texts.append(f"`{access.text}` decides which element is taken: outside of its axis it would leave the tensor.")
     return texts

@@ -30,6 +30,20 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """A condition under which a kernel loads from buffers, and the value that counts in stages where it does not hold.
+
+    `is_loaded_elsewhere`: the same elements are also loaded without it.
+    """
+
+    condition: str
+    other: str
+    buffers: tuple[Buffer, ...]
+    stages: tuple[str, ...]
+    is_loaded_elsewhere: bool
+
+
+@dataclass(frozen=True)
 class KernelFacts:
     """A kernel with the values of the named sizes in the first and in the second set of shapes. Buffers go by the names
     that the trace has for them."""
@@ -198,15 +212,53 @@ class KernelFacts:
         places = [a for a in (*self.reads, *self.writes) if not self.printer.is_flat(a.buffer, a.index)]
         return {axis for access in places for index in access.index for axis in index.variables}
 
-    def guards(self) -> list[tuple[str, str]]:
-        """Conditions on places under which it loads, and what counts where they do not hold."""
-        found: dict[str, str] = {}
-        for node in self._nodes():
-            if isinstance(node, Choose) and any(isinstance(part, Compare) for part in node.condition.walk()):
+    def guards(self) -> list[Guard]:
+        """Conditions on places under which it loads."""
+        found: dict[str, Guard] = {}
+        for stage in self.kernel.stages:
+            for node in stage.value.walk():
+                if not isinstance(node, Choose) or not any(isinstance(part, Compare) for part in node.condition.walk()):
+                    continue
                 loads = [part for part in node.yes.walk() if isinstance(part, Load)]
-                if loads and not any(isinstance(part, Load) for part in node.no.walk()):
-                    found.setdefault(self.printer.scalar(node.condition), self.printer.scalar(node.no))
-        return [(condition, other) for condition, other in found.items() if len(condition) <= LONGEST_PLACE]
+                if not loads or any(isinstance(part, Load) for part in node.no.walk()):
+                    continue
+                condition = self.printer.scalar(node.condition)
+                before = found.get(condition)
+                name = self.name_of(stage.buffer) if isinstance(stage, Store) else stage.local
+                stages = (*(before.stages if before else ()), name)
+                texts = {self._access(load.buffer, load.index).text for load in loads}
+                found[condition] = Guard(
+                    condition,
+                    self.printer.scalar(node.no),
+                    self._guarded(node.condition, loads),
+                    tuple(dict.fromkeys(stages)),
+                    not texts.isdisjoint(self._loaded_without(condition)),
+                )
+        return [guard for guard in found.values() if len(guard.condition) <= LONGEST_PLACE]
+
+    def _guarded(self, condition: Scalar, loads: Sequence[Load]) -> tuple[Buffer, ...]:
+        """What is not loaded where a condition does not hold: of what is loaded under it, those buffers whose places it
+        is about. None are known of a product whose operands are loaded apart from each other."""
+        places = {place for part in condition.walk() if isinstance(part, Compare) for place in (part.left, part.right)}
+        placed = [load for load in loads if not places.isdisjoint(load.index)]
+        apart = any(stage.contraction for stage in self.kernel.reductions)
+        return tuple(dict.fromkeys(load.buffer for load in placed or ([] if apart else loads)))
+
+    def _loaded_without(self, condition: str) -> set[str]:
+        """What it loads whether or not a condition holds."""
+        seen: set[int] = set()
+        stack: list[Scalar] = [stage.value for stage in self.kernel.stages]
+        loaded = set()
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, Load):
+                loaded.add(self._access(node.buffer, node.index).text)
+            spared = node.yes if isinstance(node, Choose) and self.printer.scalar(node.condition) == condition else None
+            stack.extend(child for child in node.children if child is not spared)
+        return loaded
 
     def loaded_indices(self) -> list[Access]:
         """Loads whose values say where something else is read or written."""

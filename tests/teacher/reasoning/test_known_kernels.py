@@ -106,7 +106,29 @@ def test_loads_are_said_to_be_side_by_side_only_where_they_are(told):
 
 def test_the_border_of_a_window_is_the_condition_of_the_kernel(told):
     text = told("convolution")[0]["boundary handling"]
-    assert re.search(r"Where `h \* 2 \+ kh - 1 >= 0 &&.*` does not hold, nothing is loaded and `0.0f` counts", text)
+    assert re.search(r"Where `h \* 2 \+ kh - 1 >= 0 &&.*` does not hold, `x` is not loaded and `0.0f` counts", text)
+
+
+def test_threads_and_lanes_without_work_are_counted(told):
+    """At every size the figures of idle threads and lanes are what is left of a block and of a warp."""
+    texts = [told(name)[0]["boundary handling"] for name in NAMES]
+    for text in texts:
+        assert "Loads of four" not in text
+        for whole, points, spare in re.findall(r"(256|32) − (\d+)(?: % 32)? = (\d+)", text):
+            assert int(spare) == int(whole) - int(points) % int(whole)
+    flat = told("gelu_chain")[0]["boundary handling"]
+    assert flat == (
+        "264 % 256 = 8 and 243 % 256 = 243: in a flat grid the last block has threads without an element of `add`, "
+        "256 − 8 = 248, with the second set of shapes 256 − 243 = 13, which the guard `i < total` keeps from storing."
+    )
+    assert (
+        "in its last round, with the second set of shapes 32 − 111 % 32 = 17" in told("softmax")[0]["boundary handling"]
+    )
+
+
+def test_what_another_stage_loads_is_not_said_to_be_left_out(told):
+    text = told("triangle")[0]["boundary handling"]
+    assert "does not hold, `0.0f` counts in `var_sum` and `var_squares`" in text and "not loaded" not in text
 
 
 def test_an_index_that_is_loaded_is_said_to_decide(told):
