@@ -1,12 +1,15 @@
 """vLLM's engine in this process, here one that only has its interface; `test_vllm.py` has a real server."""
 
+import asyncio
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
-from musadata.errors import MusadataError
+from musadata.errors import BudgetSpent, Cancelled, MusadataError
 from musadata.teacher import open_panel
 from musadata.teacher.protocol import RemoteTeacher, RequestFailed, RequestKind
 from musadata.teacher.vllm import VLLMTeacher
@@ -34,6 +37,8 @@ class Engine:
         self.asked.append((text, sampling, request_id))
         if "too long" in text:
             raise ValueError("the prompt is longer than max_model_len")
+        if "slow" in text:
+            await asyncio.sleep(0.1)
         if "dead" in text:
             raise RuntimeError("EngineDeadError")
         said = str(dict.fromkeys(STEPS, "Words.")).replace("'", '"') if "structured_outputs" in sampling else "Hi."
@@ -113,6 +118,18 @@ def test_a_prompt_that_is_refused_fails_alone_and_a_dead_engine_ends_the_run(eng
         assert teacher.answer(question("a")).text == "Hi."
         with pytest.raises(MusadataError, match="vLLM has failed"):
             teacher.answer(question("dead"))
+
+
+@pytest.mark.parametrize("error, is_answered", [(BudgetSpent, True), (Cancelled, False)])
+def test_what_the_engine_has_in_hand_is_finished_only_if_a_budget_is_spent(engines, error, is_answered):
+    with opened() as teacher, ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(teacher.answer, question("slow"))
+        while not engines or not engines[0].asked:
+            time.sleep(0.001)
+        teacher.stop(error("is over", where="here"))
+        with pytest.raises(error):
+            teacher.answer(question("b"))
+        assert (asked.exception() is None) is is_answered
 
 
 @pytest.mark.usefixtures("engines")
