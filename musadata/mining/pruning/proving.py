@@ -17,6 +17,7 @@ from musadata.mining.arguments.module_snapshots import MINED
 from musadata.mining.pruning.branches import prune
 from musadata.mining.pruning.constant_conditions import Observations
 from musadata.mining.pruning.execution_watch import Log, instrument
+from musadata.mining.pruning.idle_methods import watch_entries, without_idle_methods
 from musadata.mining.pruning.mentions import WORD
 from musadata.mining.pruning.survey import Survey, defined_names
 from musadata.mining.pruning.unused import drop_unused
@@ -131,7 +132,8 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
     sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
     tree = ast.parse(source)
     log, survey = Log(), Survey(tree)
-    seen = behaviour(instrument(source, survey), attempt, sets, log)
+    with watch_entries(_FILE) as entered:
+        seen = behaviour(instrument(source, survey), attempt, sets, log)
     left = prune(source, Observations(tree, survey, log))
     for candidate in _candidates(left, attempt) if seen.runs[0] is not None else ():
         if candidate.source == source:
@@ -141,8 +143,20 @@ def _pruned(source: str, attempt: Attempt, *, again: bool = False) -> Pruned:
                 name for number, keys in log.tables.items() if keys is None for name in survey.table_names(number)
             }
             more = not again and not opened.isdisjoint(WORD.findall(candidate.source))
-            return _pruned(candidate.source, candidate.attempt, again=True) if more else candidate
-    return Pruned(source, attempt)
+            if more:
+                return _pruned(candidate.source, candidate.attempt, again=True)
+            return _without_idle_methods(candidate, entered, sets, seen)
+    return _without_idle_methods(Pruned(source, attempt), entered, sets, seen)
+
+
+def _without_idle_methods(pruned: Pruned, entered: set[str], sets: Sequence[Attempt], seen: Behaviour) -> Pruned:
+    """The reference without methods that no set of inputs enters, and without what nothing reads then."""
+    text = without_idle_methods(pruned.source, entered) if seen.runs[0] is not None else pruned.source
+    if text != pruned.source:
+        for candidate in _candidates(text, pruned.attempt):
+            if _behaves(candidate, sets, seen):
+                return candidate
+    return pruned
 
 
 def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:

@@ -425,3 +425,39 @@ def test_texts_of_an_enum_with_its_own_representation_are_no_obstacle():
     """
     text = pruned(model(forward, "self.mode = mode", "self, mode=Mode.NEAREST", top))
     assert "x * 2" not in text and "x + 1" in text
+
+
+IDLE = """
+class Branch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def _forward(self, x):
+        return x * self.scale * 2
+
+    def forward(self, x):
+        return torch.cat([self._forward(x)], 1)
+
+
+class Doubled(Branch):
+    def forward(self, x):
+        return x * self.scale{more}
+
+
+class Other(nn.Module):
+    def _forward(self, x):
+        return x + 1
+
+    def forward(self, x):
+        return self._forward(x)
+"""
+
+
+@pytest.mark.parametrize("more", ["", " + super().forward(x)", " + self._forward(x)"])
+def test_methods_that_subclasses_override_go_unless_something_names_them(more):
+    init = "self.first = Doubled()\nself.second = Other()"
+    text = pruned(model("return self.second(self.first(x))", init, top=IDLE.format(more=more)))
+    assert ("torch.cat" in text) == ("forward(x)" in more and "_" not in more)
+    assert ("self.scale * 2" in text) == bool(more)
+    assert "x + 1" in text

@@ -1,0 +1,90 @@
+"""Methods that no call enters, as those that every subclass overrides. Runs inside the sandbox."""
+
+import ast
+import re
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from musadata.mining.slicing.parsing import first_line
+
+
+@contextmanager
+def watch_entries(file: str) -> Iterator[set[str]]:
+    """The qualified names of a file's functions that are entered in the meantime."""
+    entered: set[str] = set()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename == file:
+            entered.add(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield entered
+    finally:
+        sys.setprofile(before)
+
+
+def without_idle_methods(source: str, entered: Collection[str]) -> str:
+    """The source without methods, never entered nor named elsewhere, of classes of which other methods are entered."""
+    lines, tree = source.splitlines(keepends=True), ast.parse(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    families = {name: _family(name, classes) for name in classes}
+    idle = [
+        (owner.name, node)
+        for owner in classes.values()
+        if any(name.startswith(f"{owner.name}.") for name in entered)
+        for node in owner.body
+        if isinstance(node, ast.FunctionDef) and _may_go(node) and f"{owner.name}.{node.name}" not in entered
+    ]
+    while idle:
+        named = set(_mentions(tree, {id(node) for _, node in idle}))
+        left = [
+            (owner, node)
+            for owner, node in idle
+            if not any(
+                ("", node.name) in named or (one, node.name) in named
+                for one, family in families.items()
+                if one == owner or owner in family or one in families[owner]
+            )
+        ]
+        if len(left) == len(idle):
+            gone = {number for _, node in idle for number in range(first_line(node), (node.end_lineno or 0) + 1)}
+            rest = "".join(line for number, line in enumerate(lines, 1) if number not in gone)
+            return re.sub(r"\n{4,}", "\n\n\n", rest)
+        idle = left
+    return source
+
+
+def _may_go(node: ast.FunctionDef) -> bool:
+    return not node.decorator_list and not (node.name.startswith("__") and node.name.endswith("__"))
+
+
+def _family(name: str, classes: dict[str, ast.ClassDef]) -> set[str]:
+    """The classes of a file that a class inherits from, directly or indirectly."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        above = {base.id for base in classes[waiting.pop()].bases if isinstance(base, ast.Name)} & classes.keys()
+        waiting += above - found
+        found |= above
+    return found
+
+
+def _mentions(tree: ast.Module, idle: Collection[int]) -> Iterator[tuple[str, str]]:
+    """Names of attributes and texts, each with the class whose `self` has it; "" for any other object."""
+    for top in tree.body:
+        waiting: list[ast.AST] = [top]
+        while waiting:
+            node = waiting.pop()
+            if id(node) in idle:
+                continue
+            waiting += ast.iter_child_nodes(node)
+            if isinstance(node, ast.Attribute):
+                own = isinstance(top, ast.ClassDef) and isinstance(node.value, ast.Name) and node.value.id == "self"
+                yield (top.name if own and isinstance(top, ast.ClassDef) else "", node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield "", node.value
