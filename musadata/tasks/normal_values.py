@@ -5,10 +5,12 @@ Normal values have no bounds, so kernels are judged on large ones and on values 
 """
 
 import math
-
-import torch
+from typing import TYPE_CHECKING
 
 from musadata.records import InputSpec
+
+if TYPE_CHECKING:
+    import torch  # processes that only read specs do not hold it
 
 _ENOUGH = 64  # with fewer values, a uniform distribution has tails, too
 _TAIL = 2.0  # deviations from the mean: uniform values never reach them
@@ -38,7 +40,7 @@ def bounds(mean: float, deviation: float) -> tuple[float, float]:
     return (0.0, 0.0) if (mean, deviation) == (0.0, 1.0) else (mean - deviation, mean + deviation)
 
 
-def fit_normal(sample: torch.Tensor) -> tuple[float, float] | None:
+def fit_normal(sample: "torch.Tensor") -> tuple[float, float] | None:
     """(mean, deviation) of finite values that look drawn from a normal distribution, zeros aside; None for others.
 
     `sample`: in float64, one dimension.
@@ -64,7 +66,7 @@ def fit_normal(sample: torch.Tensor) -> tuple[float, float] | None:
     return plain_mean, _plain(deviation, error * math.sqrt(max(kurtosis - 1.0, 1.0)) / 2.0)
 
 
-def _looks_standard(sample: torch.Tensor) -> bool:
+def _looks_standard(sample: "torch.Tensor") -> bool:
     """Mean near 0, deviation near 1, and either tails or too few values to tell."""
     low, deviation = float(sample.min()), float(sample.std())
     if not (abs(float(sample.mean())) < 0.5 and 0.5 < deviation < 2.0):

@@ -1,5 +1,7 @@
 """What a worker opens, and for how long."""
 
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -78,3 +80,10 @@ def test_a_reference_is_captured_once_for_all_stages(tmp_path, monkeypatch):
         with resources.request_cache(Config(sources=()), str(tmp_path), stage):
             resources.teacher(Config(sources=()), str(tmp_path)).answer(request)
     assert sandbox.calls == 1
+
+
+@pytest.mark.parametrize("module", ["pipelines.all", "pipelines.stage1", "pipelines.stage2", "pipelines.stage3"])
+def test_stages_do_not_load_torch(module):
+    """Sandboxes hold it; each process of a pipeline that loads it as well takes 300 MB more."""
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
