@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from musadata.teacher.compiler.emission.cpp import DOTS, LOADS, PRODUCT, SPREADS, helper_name, helpers
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in
-from musadata.teacher.compiler.emission.statements import INDEX, Block
+from musadata.teacher.compiler.emission.statements import INDEX, Block, is_shared
 from musadata.teacher.compiler.emission.tile_operands import (
     VECTORS,
     Operand,
@@ -108,6 +108,9 @@ class _FewRows:
             block.write(f"const {INDEX} first_few = blockIdx.y * {self.rows};")
         write_batch(block, self.batch)
         operands = [operand, *([self.few.operand] if along_depth else [])]
+        host = not along_depth and not is_shared()  # layers share kernels, but no templates
+        if not host:
+            block.write(f"const bool aligned = {alignment(block, operands)};")
         depth = depth_of(block, self.stage)
         (self._write_along_depth if along_depth else self._write_along_columns)(depth)
         blocks = [tile_count(self.many.count, width), tile_count(self.few.count, self.rows)]
@@ -123,7 +126,7 @@ class _FewRows:
             self.size_names,
             helpers=functions + (DOTS[operand.dtype] + helpers(self.kernel, "warp") if along_depth else ""),
             bounds=threads,
-            aligned=alignment(block, operands, host=True),
+            aligned=alignment(block, operands, host=True) if host else "",
         )
 
     def _write_along_depth(self, depth: str) -> None:
