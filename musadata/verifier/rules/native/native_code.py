@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from musadata.records import Finding
-from musadata.verifier.compilation.lexer import Kind, Token, split
+from musadata.verifier.compilation.lexer import Kind, Token, Unbalanced, closing_index, split
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.name_lists import read_name_lists
@@ -125,6 +125,7 @@ def _may_use(library: str, source: str) -> bool:
 
 def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
     opened = _opened_names(stream) if strict else frozenset()
+    enums = _own_enums(stream)
     for index, token in enumerate(stream):
         if token.kind is Kind.STRING and ".incbin" in token.text:
             yield rules.LEGALITY_SYSTEM.worded(".incbin reads a file of the host.", token.line)
@@ -141,7 +142,7 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
         system = _system_finding(token, qualifier, before, after)
         if system:
             yield system
-        elif strict:
+        elif strict and not (token.text == "native" and _names_enum(stream, index, enums)):
             compute = _compute_finding(token, qualifier, before, after) or _host_finding(token)
             if compute:
                 yield compute
@@ -152,6 +153,39 @@ def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
 def _defines_attribute(following: list[Token]) -> bool:
     """Whether `attr` is followed by `("name") =`, which defines an attribute of the candidate's own module."""
     return len(following) == 4 and following[1].kind is Kind.STRING and [t.text for t in following[2:]] == [")", "="]
+
+
+def _own_enums(stream: list[Token]) -> frozenset[str]:
+    """Enumerations that a source defines in its own blocks of a namespace `native`, under names that no function of
+    PyTorch has: theirs begin in lower case."""
+    texts = [token.text for token in stream]
+    found = set[str]()
+    for index, text in enumerate(texts):
+        if text == "native" and texts[index - 1 : index] in (["namespace"], ["::"]):
+            words = [word for word in _block_after(stream, index) if word not in ("class", "struct")]
+            found |= {name for before, name in pairwise(words) if before == "enum" and name[0].isupper()}
+    return frozenset(found)
+
+
+def _block_after(stream: list[Token], index: int) -> list[str]:
+    """The block in braces that the name at `index` opens; empty if it opens none."""
+    start = next((at for at in range(index, len(stream)) if stream[at].text in ("{", ";", "(", "=")), index)
+    if stream[start].text != "{":
+        return []
+    try:
+        return [token.text for token in stream[start : closing_index(stream, start)]]
+    except Unbalanced:
+        return []
+
+
+def _names_enum(stream: list[Token], index: int, enums: frozenset[str]) -> bool:
+    """Whether the qualified name that goes through `stream[index]` is that of one of these, or of its values."""
+    words = []
+    while index + 2 < len(stream) and stream[index + 1].text == "::":
+        index += 2
+        words.append(stream[index].text)
+    after = stream[index + 1].text if index + 1 < len(stream) else ""
+    return bool(enums.intersection(words[-2:])) and after not in ("(", "<")
 
 
 def _opened_names(stream: list[Token]) -> frozenset[str]:

@@ -15,6 +15,9 @@ KERNEL = "__global__ void k(float* x) { x[0] = 1.0f; }\n"
         ("auto f = &at::relu;", "legality.aten"),
         ("auto y = torch::nn::functional::relu(x);", "legality.aten"),
         ("auto y = a.matmul(b);", "legality.aten"),
+        ("using at::native::add; namespace at { namespace native { enum class add { One }; } }", "legality.aten"),
+        ("namespace at::native { enum Add { One }; } auto y = at::native::Add(x);", "legality.aten"),
+        ("enum Sum { One }; auto y = at::native::Sum::of(x);", "legality.aten"),
         ("#include <cublas_v2.h>\ncublasHandle_t handle;", "legality.library"),
         ("#include <cub/cub.cuh>\nusing namespace cub;", "legality.library"),
         ("#include <cub/cub.cuh>\n#define CALL(a, b) a##b", "legality.library"),
@@ -55,6 +58,8 @@ def test_native_code_is_scanned(code, rule):
         "struct Op { float add(float a) { return a; } }; Op op; float r = op.add(1.0f);",
         "#include <cuda_runtime.h>\n#include <torch/extension.h>\n#include <cooperative_groups.h>\n#include <vector>",
         "auto s = at::cuda::getCurrentCUDAStream(); int n = 1'000'000;",
+        "namespace at { namespace native { namespace detail { enum class Mode { Near, Far }; }}}\n"
+        "using at::native::detail::Mode; int f(at::native::detail::Mode m) { return m == Mode::Near; }",
         'TORCH_LIBRARY_IMPL(mine, CUDA, m) { m.impl("clone", &f); }',
         "int n = size ? *size : x.max().cpu().item<int>(); auto y = x.to(torch::kCPU);",  # counted where they run
     ],
