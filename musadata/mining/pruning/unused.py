@@ -4,6 +4,7 @@ Removing branches leaves them behind: a flag that selected a branch is still pas
 """
 
 import ast
+import re
 from itertools import pairwise
 
 from musadata.mining.pruning.cutting import Cutter
@@ -20,6 +21,7 @@ MAX_ROUNDS = 10
 MAKING = frozenset(
     {"int", "float", "bool", "str", "len", "max", "min", "abs", "round", "sum", "tuple", "list", "dict"}
 ) | frozenset({"getattr", "hasattr", "isinstance", "range"})
+OPTIMIZER = re.compile(r"(torch\.)?optim\.[A-Z]\w+$")  # only remembers parameters
 PLAIN = (ast.Name, ast.Constant, ast.Attribute, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Subscript, ast.Slice)
 COUNTING = (ast.BinOp, ast.IfExp, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.JoinedStr, ast.FormattedValue)
 SYMBOLS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
@@ -136,6 +138,8 @@ def _is_overwritten(first: ast.stmt, second: ast.stmt) -> bool:
 
 def _is_pure(value: ast.expr, may_count: bool) -> bool:
     """Whether an expression has no side effects; `may_count`: arithmetic is allowed, since no tensor is involved."""
+    if isinstance(value, ast.Call) and OPTIMIZER.match(ast.unparse(value.func)):
+        return True
     for item in ast.walk(value):
         if isinstance(item, ast.Call):
             known = isinstance(item.func, ast.Name) and item.func.id in MAKING

@@ -461,3 +461,21 @@ def test_methods_that_subclasses_override_go_unless_something_names_them(more):
     assert ("torch.cat" in text) == ("forward(x)" in more and "_" not in more)
     assert ("self.scale * 2" in text) == bool(more)
     assert "x + 1" in text
+
+
+OPTIMIZER = """
+class optim:  # torch's own takes a second to load
+    class Adam:
+        def __init__(self, params, lr):
+            self.params = list(params)
+
+        def zero_grad(self):
+            pass
+"""
+
+
+@pytest.mark.parametrize(("stepped", "left"), [("", False), ("self.optimizer.zero_grad()\n", True)])
+def test_optimizers_that_nothing_reads_go(stepped, left):
+    init = "self.linear = nn.Linear(6, 6)\nself.optimizer = optim.Adam(self.linear.parameters(), lr=float(lr))"
+    text = pruned(model(stepped + "return self.linear(x)", init, "self, lr", OPTIMIZER), "0.1")
+    assert ("optim" in text) == left
