@@ -156,14 +156,15 @@ class _FewRows:
             self._write_slice(depth)
             block.write("__syncthreads();")
             block.write(f"const {INDEX} end = min({depth}, start + {_SLICE});")
-            block.write("#pragma unroll 4")
-            with block.scope(f"for ({INDEX} {self.k} = start; {self.k} < end; ++{self.k})"):
-                block.write(f"float many_part[{group}];")
-                self._write_vector("", replace(many, name="first_many"), f"{many.count} - first_many")
-                with self._each_row(position=False):
-                    block.write("#pragma unroll")
-                    line = f"sums[i][j] += few_tile[{self.k} - start][i] * many_part[j];"
-                    block.write(f"for (int j = 0; j < {group}; ++j) {line}")
+            with block.scope(f"if (first_many < {many.count})"):  # so that the loads inside need no condition
+                block.write("#pragma unroll 8")
+                with block.scope(f"for ({INDEX} {self.k} = start; {self.k} < end; ++{self.k})"):
+                    block.write(f"float many_part[{group}];")
+                    self._write_vector("", replace(many, name="first_many"), f"{many.count} - first_many")
+                    with self._each_row(position=False):
+                        block.write("#pragma unroll")
+                        line = f"sums[i][j] += few_tile[{self.k} - start][i] * many_part[j];"
+                        block.write(f"for (int j = 0; j < {group}; ++j) {line}")
         with self._each_row():
             block.write("#pragma unroll")
             with block.scope(f"for (int j = 0; j < {group}; ++j)"):

@@ -300,8 +300,8 @@ def write_pipeline(
         with block.scope(f"for ({INDEX} start = 0, current = 0; start < {depth}; start += {tile.depth})"):
             block.write(f"__pipeline_wait_prior({last - 1});  // the slice at start has arrived")
             block.write("__syncthreads();  // for all threads, and nobody reads the slice before it any more")
+            multiply()  # fetching before it was slower: 0.40 of cuBLAS instead of 0.46 (H200, fp16, 4096)
             block.write(f"fetch(start + {last * tile.depth}, current == 0 ? {last} : current - 1);")
-            multiply()
             block.write(f"current = current == {last} ? 0 : current + 1;")
     block.write("__pipeline_wait_prior(0);  // the zeros past the end, too")
     block.write("__syncthreads();")
