@@ -77,6 +77,7 @@ def _capture(source: str, shape_sets: list[list[InputSpec]], seed: int) -> dict[
         "options": options_of(reference.Model, len(shape_sets[0])),
         "constructor": slice_constructor(source, called),
         "fixed": found.fixed,
+        "shaped": found.shaped,
         **found.graph,
     }
 

@@ -1,8 +1,8 @@
 """Which numbers of a graph are constructor arguments, found by constructing the model with others.
 
-Each argument that is a number, and that no shape of a parameter depends on, is changed alone. Integers become symbols
-where the graph is the same for other values. Another number of the graph that changes with an attribute of the model is
-read from that attribute; an argument that changes the graph in another way is one that the kernels are written for.
+Each argument that is a number is changed alone. Integers become symbols where the graph is the same for other values.
+Another number of the graph that changes with an attribute of the model is read from that attribute; an argument that
+changes the graph in another way, or which parameters there are, is one that the kernels are written for.
 Runs untrusted code: call inside the sandbox only.
 """
 
@@ -31,10 +31,12 @@ class ConstructorArguments:
     Attributes:
         graph: the graph, with `{"given": path, "value": number}` for each number that an attribute holds.
         fixed: the values of attributes that the kernels are written for.
+        shaped: the parameters and buffers whose shapes depend on an argument.
     """
 
     graph: Graph
     fixed: dict[str, str] = field(default_factory=dict)
+    shaped: list[str] = field(default_factory=list)
 
 
 def find_constructor_arguments(
@@ -50,24 +52,47 @@ def find_constructor_arguments(
     integers, original, settled = find_integers(model, lambda: constructor.other_integers(runs), trace)
     found = ConstructorArguments(with_numbers(original))
     held = dict(_attributes(model))
+    shapes = _shapes(model)
     for name in constructor.changeable:
         other = None if name in settled else constructor.other(name)
-        changed = {path: value for path, value in _attributes(other) if held.get(path, value) != value} if other else {}
-        if other is None or not changed:
+        if other is None:
+            continue
+        changed = _changed(held, other)
+        others = _shapes(other)
+        found.shaped += [one for one in shapes if others.get(one, shapes[one]) != shapes[one]]
+        if others.keys() == shapes.keys() and others != shapes:
             continue
         numbers = {path: (held[path], value) for path, value in changed.items() if not isinstance(value, tuple)}
-        if not _mark(found.graph, original, _try(trace, other, integers), numbers):
+        settles = others == shapes and _mark(found.graph, original, _try(trace, other, integers), numbers)
+        if changed and not settles:
             path = min(changed, key=lambda path: (path.count("."), path.count("["), len(path)))
             found.fixed[path] = repr(held[path])
-    names = set(model.forward.__code__.co_names)
-    others = {path: value for path, value in held.items() if isinstance(value, (str, type(None))) and path in names}
-    given = [value for value in _bind(kind, arguments).arguments.values() if isinstance(value, (str, type(None)))]
-    found.fixed |= {path: repr(value) for path, value in others.items() if value in given}
+    found.fixed |= _words(kind, arguments, model, held)
     return found
 
 
+def _changed(held: dict[str, Any], other: torch.nn.Module) -> dict[str, Any]:
+    """The attributes that another model has with other values; a parameter that it has in place of a None is one."""
+    values = {**dict.fromkeys(_shapes(other), "a tensor"), **dict(_attributes(other))}
+    return {path: value for path, value in values.items() if path in held and held[path] != value}
+
+
+def _words(
+    kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module, held: dict[str, Any]
+) -> dict[str, str]:
+    """The attributes that forward reads and that no number is changed for: words and Nones that an argument gave, and
+    if the constructor's arguments have no names, whatever chooses between ways to compute."""
+    read = set(model.forward.__code__.co_names)
+    bound = _bind(kind, arguments)
+    unnamed = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in bound.signature.parameters.values())
+    kinds = (str, type(None), bool) if unnamed else (str, type(None))
+    given = [value for value in bound.arguments.values() if isinstance(value, (str, type(None)))]
+    others = {path: value for path, value in held.items() if isinstance(value, kinds) and path in read}
+    return {path: repr(value) for path, value in others.items() if unnamed or value in given}
+
+
 class _Constructor:
-    """Models with one argument of the constructor changed, and all shapes of parameters as they are."""
+    """Models with one argument of the constructor changed."""
 
     def __init__(self, kind: type[torch.nn.Module], arguments: list[Any], model: torch.nn.Module):
         self._kind, self._arguments = kind, arguments
@@ -76,12 +101,9 @@ class _Constructor:
         self.changeable = [name for name, value in self._given.items() if _others(value)][:MOST_ARGUMENTS]
 
     def other(self, name: str) -> torch.nn.Module | None:
-        """The first model that can be constructed, unless its parameters have other shapes."""
-        for value in _others(self._given[name]):
-            model = self._construct(name, value)
-            if model is not None:
-                return model if _shapes(model) == self._shapes else None
-        return None
+        """The first model that can be constructed."""
+        models = (self._construct(name, value) for value in _others(self._given[name]))
+        return next((model for model in models if model is not None), None)
 
     def other_integers(self, runs: Callable[[torch.nn.Module], bool]) -> dict[str, list[torch.nn.Module]]:
         """For each argument, models with other integers that take the same inputs, at most two: with zeros, if that
@@ -148,7 +170,8 @@ def _zeros(value: Any) -> Any:
 def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, Any]]:
     """The plain attributes of a model and its submodules, by the expression that a forward would write."""
     for prefix, module in model.named_modules():
-        for name, value in vars(module).items():
+        absent = {name: None for name, value in (module._parameters | module._buffers).items() if value is None}
+        for name, value in (vars(module) | absent).items():
             path = f"{prefix}.{name}".lstrip(".")
             if name == "training" or not isinstance(value, (bool, int, float, str, tuple, type(None))):
                 continue

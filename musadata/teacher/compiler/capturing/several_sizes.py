@@ -65,6 +65,7 @@ def _capture(forms: list[Form], traced: int, seed: int) -> dict[str, Any]:
         "options": capturing.options_of(reference.Model, len(shape_sets[0])),
         "constructor": slice_constructor(forms[0][0], called),
         "fixed": {},
+        "shaped": [],
         **capturing.trace(model, shape_sets, _unfilled(shape_sets[0]), sized),
     }
 

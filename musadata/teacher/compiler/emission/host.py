@@ -1,7 +1,7 @@
 """The host side of a candidate: checks, sizes, allocation, launches and the result."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -63,7 +63,7 @@ def write_host(
     lists = tuple(one for one in STATE_LISTS if any(text.startswith(one) for text in listed.values()))
     texts = {(item.role, item.name): listed.get(buffer, buffer.name) for item, buffer in inputs}
     first = needed[0][1]
-    lines = _checks(parameters, lists)
+    lines = _checks(parameters, lists, graph.shaped)
     lines += _size_lines(graph, sizes, texts)
     lines += _condition_lines(graph)
     lines.append(f"const c10::cuda::CUDAGuard device_guard({listed.get(first, first.name)}.device());")
@@ -182,11 +182,13 @@ def _parameters(
     return sorted(kept, key=lambda pair: pair[0].role != "argument")
 
 
-def _checks(parameters: Sequence[tuple[GraphInput, Buffer]], lists: Sequence[str]) -> list[str]:
+def _checks(
+    parameters: Sequence[tuple[GraphInput, Buffer]], lists: Sequence[str], shaped: Collection[str]
+) -> list[str]:
     lines = [f"CHECK_INPUT({b.name}, {TORCH_TYPES[b.dtype]}, {len(item.type.shape)});" for item, b in parameters]
     for item, buffer in parameters:
         fixed = [(d, size.constant) for d, size in enumerate(item.type.shape) if size.constant is not None]
-        if item.role == "argument" and fixed:
+        if fixed and (item.role == "argument" or item.name in shaped):
             test = " && ".join(f"{buffer.name}.size({d}) == {size}" for d, size in fixed)
             lines.append(f'TORCH_CHECK({test}, "{buffer.name} has an unexpected shape");')
     lines += [f"{buffer.name} = {buffer.name}.contiguous();" for _, buffer in parameters]

@@ -98,6 +98,7 @@ class Graph:
     options: tuple[Mapping[str, Any], ...]
     numbers: Mapping[str, str]  # names of those that kernels are given, and the attributes that hold them
     fixed: Mapping[str, str]  # values of attributes that the kernels are written for
+    shaped: frozenset[str]  # parameters and buffers whose shapes depend on an argument of the constructor
     inputs: tuple[GraphInput, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[GraphOutput, ...]
@@ -159,6 +160,7 @@ def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph
         tuple(captured["options"]),
         {name: path for path, name in sizes.numbers.items()},
         {**captured["fixed"], **sizes.written},
+        frozenset(captured["shaped"]),
         tuple(inputs),
         nodes,
         outputs,

@@ -174,3 +174,51 @@ def test_a_number_that_is_computed_with_is_written_into_the_kernels_and_other_va
     assert "self.high" not in candidate[candidate.index("return extension.") :]
     with pytest.raises(ValueError, match="options"):
         constructed(candidate, [8, -1.0, 3], monkeypatch)(torch.zeros(3, 8))
+
+
+CHOSEN = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self, slopes=1, weight=None, shifted=False):
+        super().__init__()
+        self.slopes = nn.Parameter(torch.full((slopes,), 0.25))
+        self.register_buffer("weight", weight)
+        self.shift = nn.Parameter(torch.ones(1)) if shifted else None
+
+    def forward(self, x):
+        x = F.prelu(x, self.slopes)
+        x = x if self.shift is None else x + self.shift
+        return x if self.weight is None else x * self.weight
+
+
+def get_inputs():
+    return [torch.randn(3, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_arguments_that_change_which_parameters_there_are_are_refused(monkeypatch):
+    candidate = candidate_of(CHOSEN, [[tensor(3, 8)], [tensor(5, 8)]])
+    assert "TORCH_CHECK(slopes.size(0) == 1," in candidate
+    for arguments in ([1, torch.ones(8)], [1, None, True]):
+        with pytest.raises(ValueError, match="options"):
+            constructed(candidate, arguments, monkeypatch)(torch.zeros(3, 8))
+
+
+def test_options_that_reach_the_constructor_without_a_name_are_refused(monkeypatch):
+    source = CHOSEN.replace("(self, slopes=1, weight=None, shifted=False):", "(self, *given, **named):").replace(
+        "super().__init__()",
+        "super().__init__(); slopes, weight, shifted = 1, None, False; self.doubled = named.get('doubled', False)",
+    )
+    candidate = candidate_of(source.replace("F.prelu(x, ", "F.prelu(x + x if self.doubled else x, "), [[tensor(3, 8)]])
+    model = constructed(candidate, [], monkeypatch)
+    model.doubled = True
+    with pytest.raises(ValueError, match="options"):
+        model(torch.zeros(3, 8))
