@@ -98,7 +98,9 @@ def write_report(done: Done, output: Path | None, *, verified: bool) -> None:
         accepted = [case for case in verdicts if case.outcome == "accepted"]
         rows.append(("accepted, of these", "", _shown(accepted), True))
         rows.append(("not judged: beyond this backend", "", str(len(judged) - len(verdicts)), True))
-        rows += [(f"{name}: tasks, verdicts", "", _by_verdict(item), True) for name, item in done.items()]
+        solved = {name: item for name, item in done.items() if item["counts"].get("tasks")}
+        rows.append(("repositories; with such tasks", "", f"{len(done)}; {len(solved)}", True))
+        rows += [(f"{name}: tasks, verdicts", "", _by_verdict(item), True) for name, item in solved.items()]
     details = {
         "repositories": {name: item["counts"] for name, item in done.items()},
         "revisions": {name: item["revision"] for name, item in done.items()},
