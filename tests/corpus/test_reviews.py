@@ -104,6 +104,16 @@ def test_a_review_names_every_fault_and_how_each_shows(mended):
     assert "0 instead of 1" not in both  # nobody can foresee such a figure
 
 
+def test_what_a_cheating_program_does_is_not_what_a_right_one_hangs_on(mended):
+    task, annotation, candidates, trajectories = mended
+    cheating = [
+        one if one.accepted else dataclasses.replace(one, error_class=ErrorClass.CHEATING) for one in candidates
+    ]
+    _, right = review_rows(task, annotation, cheating, trajectories)
+    points = draw_points(RIGHT, right.candidate_id, 3, "Verdict: right")
+    assert points and right.completion[0].content == f"Verdict: right\n\n{points}"
+
+
 def test_a_diagnosis_names_the_fault_that_the_next_answer_mends(mended):
     first, second = diagnosis_rows(*mended)
     asked = first.completion[0].content.split("\n\n")[0]

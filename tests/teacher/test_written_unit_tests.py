@@ -79,6 +79,31 @@ def test_a_program_that_takes_strided_inputs_for_contiguous_ones_fails_and_one_t
     assert run("softmax", refuses) == []
 
 
+def test_a_crash_on_strided_inputs_is_no_refusal():
+    model, broken = model_of("softmax"), []
+
+    def breaks_the_device(x):
+        if broken or not x.is_contiguous():
+            broken.append(x)
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return model(x)
+
+    assert run("softmax", breaks_the_device) == ["test_inputs_that_are_not_contiguous"]
+
+
+def test_what_only_moves_elements_is_compared_for_equality_and_on_unequal_sizes_first():
+    [first, *_] = traces = traces_of("softmax")
+    text = write_unit_test(
+        task_of("softmax"), [dataclasses.replace(one, operators=("aten.flip.default",)) for one in traces]
+    )
+    assert "TOLERANCE = 0.0  # elements are only moved" in text
+    assert "TOLERANCE = 0.0001  # relative" in write_unit_test(task_of("softmax"), traces)
+    shapes = [(6, 6), (7, 7), (8, 8), (9, 5)]
+    sets = [tuple(dataclasses.replace(spec, shape=shape) for spec in first.inputs) for shape in shapes]
+    text = write_unit_test(task_of("softmax"), [dataclasses.replace(first, inputs=specs) for specs in sets])
+    assert "(9, 5)" in text and "(8, 8)" not in text
+
+
 def test_a_formula_that_overflows_fails_on_large_values_which_are_only_asked_for_where_results_are_exact():
     task, traces = dataclasses.replace(task_of("softmax"), operators=("aten._softmax.default",)), traces_of("softmax")
     functions = {function.__name__: function for function in load(write_unit_test(task, traces))}

@@ -19,7 +19,7 @@ from musadata.training_rows import SftRow
 
 FAMILY = "review"
 REVIEWER = "musadata"  # whose words the answers are
-_POINTS = 3  # of a right program, where a compiler would have seen the fault
+_POINTS = 3  # of a right program, where a compiler would have seen the fault, or the other program cheated
 _COUNTS = ("no", "one", "two", "three")
 
 
@@ -68,10 +68,8 @@ def _reject(chain: Sequence[Step]) -> str:
 
 
 def _accept(chain: Sequence[Step]) -> str:
-    parts = [
-        "Verdict: right",
-        *(_hinge(step) for step in chain if step.candidate.error_class is not ErrorClass.COMPILE),
-    ]
+    told = [step for step in chain if step.candidate.error_class not in (ErrorClass.COMPILE, ErrorClass.CHEATING)]
+    parts = ["Verdict: right", *map(_hinge, told)]
     right = chain[-1].mended
     points = draw_points(right.source, right.candidate_id, _POINTS if len(parts) == 1 else 1, "".join(parts))
     return "\n\n".join([*parts, points] if points else [*parts, *map(_hinge, chain)] if len(parts) == 1 else parts)
