@@ -118,9 +118,7 @@ class _FewRows:
         functions = load_functions(operands) + SPREADS[operand.dtype]
         return finish(
             self.kernel,
-            "larger operand read once, a warp per line"
-            if along_depth
-            else "larger operand read once, neighbouring lines per thread",
+            BY_WARPS if along_depth else BY_THREADS,
             block,
             (f"const int threads = {threads};", f"const dim3 blocks({', '.join(blocks)});"),
             self.size_names,
