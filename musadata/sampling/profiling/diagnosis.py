@@ -23,12 +23,16 @@ OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
 _PLACE = re.compile(r"\{(\w+)(?: ([-/×]) (\w+)( %)?)?\}")
 _MOST_PROBLEMS = 3
 _SAY_SO = ("serial", "surplus_in_one", "idle_in_one", "exchange_in_one")  # that the launch is small
+_CACHED = ("repeated", "tiles")
 _CLEAN = 1.5  # times the different sectors, up to which traffic is what the operation needs
 
 
 def write_diagnosis(counters: Counters, code: KernelCode, random: Random) -> tuple[str, str]:
     """The kind of the first problem ("clean" and "light" for none), and the text."""
     problems = find_problems(counters, code)[:_MOST_PROBLEMS]
+    small = find_small(counters)
+    if small and small.kind == "small" and all(one.kind in _CACHED for one in problems):
+        problems = []  # of a launch that is over soon, the cache has what is read again
     first, *others = problems or [_no_problem(counters, code)]
     few = find_few(counters)
     if problems and few and not any(one.kind.startswith(_SAY_SO) for one in problems):

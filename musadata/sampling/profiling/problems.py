@@ -128,15 +128,18 @@ def _describe(counters: Counters, one: Pointer) -> dict[str, Any]:
 
 
 def _repeated(counters: Counters, code: KernelCode) -> list[Problem]:
-    """Loads that ask for the same sectors again, beyond what caches hold for certain."""
+    """Loads that ask for the same sectors again, beyond what caches hold for certain, where this costs more than what
+    the kernel moves through its other pointers in any case."""
     found = []
     tiles = "__shared__" in code.text
+    moved = sum(one.different_sectors for one in counters.pointers)
     for one in counters.pointers:
         is_load = one.operation == "load" and bool(one.name) and one.different_sectors > CACHED
         is_scattered = one.sectors >= SCATTERED * one.least_sectors
         if is_load and not is_scattered and one.sectors >= REPEATED * one.different_sectors:
-            kind = "tiles" if tiles else "repeated"
-            found.append(Problem(kind, (one.sectors - one.different_sectors) / 2, _describe(counters, one)))
+            cost = (one.sectors - one.different_sectors) / 2
+            if cost >= moved - one.different_sectors:
+                found.append(Problem("tiles" if tiles else "repeated", cost, _describe(counters, one)))
     return found
 
 

@@ -121,6 +121,24 @@ def test_a_problem_of_a_launch_with_few_blocks_says_that_they_are_few():
     assert said == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("blocks", "stored", "kind"), [(4000, 100, "tiles"), (4000, 2000, "light"), (8, 100, "small"), (8, 2000, "small")]
+)
+def test_what_is_read_again_is_blamed_only_where_it_is_most_of_the_traffic_of_a_launch_that_lasts(blocks, stored, kind):
+    launch = replace(
+        COPY,
+        grid=(blocks, 1, 1),
+        lanes=2 * blocks * 128,
+        global_memory=(
+            replace(LOADS, sectors=2000, least_sectors=2000),
+            replace(STORES, sectors=stored, least_sectors=stored),
+        ),
+        touched=(replace(TOUCHED[0], read_sectors=300), replace(TOUCHED[1], written_sectors=stored)),
+    )
+    said, text = write_diagnosis(read_launch(launch, CODE.pointers), CODE, Random(0))
+    assert said == kind, text
+
+
 def test_padding_is_suggested_for_the_tile_that_the_code_declares():
     _, text = write_diagnosis(read_launch(LAUNCHES["conflicts_tile"], CODE.pointers), CODE, Random(0))
     assert "`tile[32][33]`" in text
