@@ -31,7 +31,8 @@ _WRAPPERS = Wrappers(
 )
 _FULL_LIBRARIES = ("-ltorch", "-ltorch_python", "-ltorch_cuda", "-lc10_cuda")
 _PRELUDE = "#include <torch/extension.h>\n"
-_FLAGS = ("--expt-extended-lambda",)
+# Thrust and CUB tell a profiler what they do; for that NVTX calls dlopen, which no candidate may.
+_FLAGS = ("--expt-extended-lambda", "-DNVTX_DISABLE")
 # Candidates that nvcc compiles with PyTorch's own headers as they are: what the others share takes as long as four.
 _WORTH_SHARING = 4
 
