@@ -80,8 +80,8 @@ def test_what_one_unit_defines_twice_is_an_error(nvcc):
 
 @pytest.mark.slow
 def test_thrust_may_be_included(nvcc):
-    source = "#include <thrust/sort.h>\n#include <thrust/device_vector.h>\n" + SHARED + LAUNCH
-    assert compile_candidate(from_load_inline("thrust", "", source, functions="scale"), nvcc, LIMITS).is_file()
+    kernels = "#include <thrust/sort.h>\n#include <thrust/device_vector.h>\n" + SHARED + LAUNCH
+    assert compile_candidate(from_load_inline("thrust", BINDING, kernels, functions="scale"), nvcc, LIMITS).is_file()
 
 
 @pytest.mark.slow
