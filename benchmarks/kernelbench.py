@@ -8,6 +8,8 @@ over the level, of those for which the teacher has a candidate. Every candidate 
 the harness gets some of them, drawn evenly again, since one takes it several seconds. Rates are of whole runs, the
 start of processes included. A candidate that the harness does not finish in time counts as if it had ended then, which
 is in its favour. Each difference between the two verdicts is listed with what both had to say.
+With `--variants`, further schedules of problems whose candidate is not much faster than eager are judged too, of the
+fastest first, and the best counts for the problem.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kernelbench_candidates import PRELOAD, write_candidate
+from benchmarks.kernelbench_candidates import PRELOAD, write_candidates
 from benchmarks.measuring import Row, end, report
 from benchmarks.throughput import Pair, run_harness
 from musadata.config import BackendType, VerifierConfig
@@ -35,16 +37,23 @@ from musadata.verifier.task_from_reference import PRELOAD as READING
 from musadata.verifier.task_from_reference import PRELOAD_FOR_MANY, read_reference
 
 GOAL_RATIO, GOAL_RATE, GOAL_INTERVAL, FROM_MS = 20.0, 60.0, 0.01, 0.02
+GOAL_SPEEDUP, GOAL_FASTER = 1.1, 0.25
+MOST_CANDIDATES = 6  # of a problem
+_HOPELESS = 0.3  # of eager's speed: another schedule of the same kernels is not three times faster
 _LEVELS = (1, 2, 3)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem's text, and the candidate for it."""
+    """A problem's text, and the candidates for it, of which the first is the likeliest."""
 
     name: str
     reference: str
-    candidate: str
+    candidates: tuple[str, ...]
+
+    @property
+    def candidate(self) -> str:
+        return self.candidates[0]
 
 
 @dataclass(frozen=True)
@@ -81,16 +90,16 @@ def find_candidates(
     draw: that takes minutes, and no device.
     """
     texts = {name: text for level in _LEVELS for name, text in read_level(harness, level)}
-    found: dict[str, dict[str, str]] = {"candidates": {}, "missing": {}}
+    found: dict[str, dict[str, Any]] = {"candidates": {}, "missing": {}}
     if kept is not None and kept.is_file():
         found = json.loads(kept.read_text(encoding="utf-8"))
     left = [name for name in sorted(texts, key=_even_order) if name not in found["candidates"] | found["missing"]]
-    for name, source, why in _write_candidates([(name, texts[name]) for name in left], cores) if write else ():
-        found["candidates" if source else "missing"][name] = source or why
+    for name, sources, why in _write_candidates([(name, texts[name]) for name in left], cores) if write else ():
+        found["candidates" if sources else "missing"][name] = sources or why
         if kept is not None:
             kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
     candidates = found["candidates"]
-    problems = [Problem(name, text, candidates[name]) for name, text in texts.items() if name in candidates]
+    problems = [Problem(name, text, tuple(candidates[name])) for name, text in texts.items() if name in candidates]
     return _draw_each_level(problems, per_level), found["missing"]
 
 
@@ -104,16 +113,17 @@ def _draw_each_level(problems: Sequence[Problem], per_level: int) -> list[Proble
     return [one for level in levels for one in draw_evenly(level, per_level)]
 
 
-def _write_candidates(problems: Sequence[tuple[str, str]], cores: int) -> Iterator[tuple[str, str, str]]:
-    """(name, candidate, why there is none), as they come."""
+def _write_candidates(problems: Sequence[tuple[str, str]], cores: int) -> Iterator[tuple[str, list[str], str]]:
+    """(name, candidates, why there are none), as they come."""
     with Sandbox((*PRELOAD, *READING, *PRELOAD_FOR_MANY)) as sandbox:
 
-        def write(problem: tuple[str, str]) -> tuple[str, str, str]:
+        def write(problem: tuple[str, str]) -> tuple[str, list[str], str]:
             name, reference = problem
             try:
-                return name, *write_candidate(sandbox, name, read_reference(reference, VerifierConfig(), sandbox))
+                found, why = write_candidates(sandbox, name, read_reference(reference, VerifierConfig(), sandbox))
             except MusadataError as error:
-                return name, "", f"cannot be read: {error}"[:200]
+                return name, [], f"cannot be read: {error}"[:200]
+            return name, [one.source for one in found[:MOST_CANDIDATES]], why
 
         with ThreadPoolExecutor(cores) as pool:
             for done in as_completed([pool.submit(write, problem) for problem in problems]):
@@ -159,6 +169,42 @@ def measure_ours(problems: Sequence[Problem], arguments: argparse.Namespace, not
         note(found)
     found["seconds"] = time.monotonic() - start
     return found
+
+
+def measure_variants(problems: Sequence[Problem], ours: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Add the verdicts on further candidates to `ours`, in what is left of its time."""
+    speedups = {name: one.get("speedup") or 0.0 for name, one in ours["verdicts"].items()}
+    near = [one for one in problems if _HOPELESS <= speedups.get(one.name, 0.0) < GOAL_SPEEDUP]
+    near.sort(key=lambda one: -speedups[one.name])
+    variants = [
+        Problem(f"{one.name} {number}", one.reference, (one.candidates[number],))
+        for number in range(1, MOST_CANDIDATES)
+        for one in near
+        if number < len(one.candidates)
+    ]
+    config, left = VerifierConfig(backend=BackendType(arguments.backend)), 60 * arguments.minutes - ours["seconds"]
+    ours["variants"] = {name: describe(judged) for name, judged in judge_all(variants, config, arguments.cores, left)}
+    ours["variants_given"] = len(variants)
+
+
+def best_speedups(ours: dict[str, Any]) -> dict[str, float]:
+    """Of each problem's accepted candidates, the fastest one's speed relative to eager."""
+    best: dict[str, float] = {}
+    for name, one in (*ours["verdicts"].items(), *ours.get("variants", {}).items()):
+        problem = name.partition(" ")[0]
+        best[problem] = max(best.get(problem, 0.0), one.get("speedup") or 0.0)
+    return best
+
+
+def _faster(ours: dict[str, Any], problems: int) -> Row:
+    faster = sum(speedup >= GOAL_SPEEDUP for speedup in best_speedups(ours).values())
+    given = f"{len(ours['verdicts'])} candidates and {len(ours.get('variants', {}))} variants"
+    return (
+        f"of {problems} problems, those {GOAL_SPEEDUP:g} times as fast as eager or faster",
+        f">= {GOAL_FASTER:.0%}",
+        f"{faster} ({faster / max(1, problems):.0%}), best of {given}",
+        faster >= GOAL_FASTER * problems,
+    )
 
 
 def describe(judged: Judged) -> dict[str, Any]:
@@ -256,6 +302,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("harness", type=Path)
     parser.add_argument("--per-level", type=int, default=0, help="problems of each level; 0 for all")
+    parser.add_argument("--variants", action="store_true", help="judge further candidates as well")
     parser.add_argument("--candidates", type=Path, help="a file to keep candidates in, or to read them from")
     parser.add_argument("--only-candidates", action="store_true", help="write them, and judge nothing")
     parser.add_argument("--minutes", type=float, default=30.0, help="for our side")
@@ -285,10 +332,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             (partial / f"{arguments.output.stem}_partial.json").write_text(json.dumps(found, indent=1))
 
     ours = measure_ours(problems, arguments, note)
+    if arguments.variants:
+        measure_variants(problems, ours, arguments)
+        note(ours)
     theirs: dict[str, Any] = {"evaluations": {}}
     if arguments.harness_candidates and arguments.backend == "cuda":
         theirs = measure_harness(problems, arguments)
     lines, figures = summarise(ours, theirs, len(problems))
+    if arguments.variants:
+        lines.append(_faster(ours, len(problems) + (0 if arguments.per_level else len(missing))))
     details = {"seconds_for_candidates": drawing, "no_candidate": missing, "ours": ours, "harness": theirs, **figures}
     report("KernelBench at its own sizes", lines, details, arguments.output)
     for one in figures["differences"]:

@@ -24,12 +24,6 @@ _LIMITS = Limits(seconds=40, memory_mb=0)
 Form = tuple[str, tuple[InputSpec, ...]]
 
 
-def write_candidate(sandbox: Sandbox, name: str, lone: LoneReference) -> tuple[str, str]:
-    """The text of the likeliest candidate, or "" and the reason why there is none."""
-    found, why = write_candidates(sandbox, name, lone)
-    return (found[0].source, "") if found else ("", why)
-
-
 def write_candidates(sandbox: Sandbox, name: str, lone: LoneReference) -> tuple[list[Candidate], str]:
     """The candidates of all plans, those first that do most for their speed; or the reason why there are none."""
     forms = [(form.reference, form.inputs) for form in lone.forms[::-1]]

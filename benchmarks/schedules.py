@@ -91,7 +91,7 @@ def judge(
 ) -> Found:
     """For each reference its candidates without their source, with their verdicts as far as time allowed."""
     ranked = [
-        (rank, Problem(f"{name}#{rank}", texts[name], one["source"]))
+        (rank, Problem(f"{name}#{rank}", texts[name], (one["source"],)))
         for name in texts
         for rank, one in enumerate(candidates[name]["candidates"][: options.plans])
     ]

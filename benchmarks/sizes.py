@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.kernelbench_candidates import PRELOAD, write_candidate
+from benchmarks.kernelbench_candidates import PRELOAD, write_candidates
 from benchmarks.measuring import Row, report
 from musadata.config import BackendType, VerifierConfig
 from musadata.corpus.query import query
@@ -128,7 +128,8 @@ def _judge(verifier: Verifier, sandbox: Sandbox, path: Path) -> Judged:
     try:
         lone = verifier.read_reference(reference)
         shrinking = clock.seconds
-        candidate, why = write_candidate(sandbox, path.stem, lone)
+        found, why = write_candidates(sandbox, path.stem, lone)
+        candidate = found[0].source if found else ""
     except MusadataError as error:
         return Judged(path.stem, str(error))
     if not candidate:
