@@ -223,10 +223,15 @@ def _try_family(
         if result.stage == "lazy" or absent >= MAX_ABSENT:
             runner.tries = runner.max_tries
             break
-        for rank, other in enumerate(repair(attempt, result.error, result.line, known)):
-            if other not in tried and len(repaired) < MAX_REPAIRED:
+        for rank, other in enumerate(repair(attempt, result.error, result.line, known, result.operands)):
+            if other not in tried and len(repaired) < MAX_REPAIRED and not _is_degenerate(other):
                 repaired.push(other, result, rank)
     return None, furthest
+
+
+def _is_degenerate(attempt: Attempt) -> bool:
+    """Whether an input is a matrix of one element, which fits everywhere."""
+    return any(len(draw.shape) > 1 and draw.elements == 1 for draw in attempt.draws)
 
 
 class _Repaired:

@@ -3,8 +3,10 @@
 import math
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from types import CodeType, SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ from musadata.mining.arguments.operations import OperationCounter, counted_work
 MAX_ELEMENTS = 1 << 20  # of one input; an attempt with a larger one is not executed
 HELPERS = {"torch": torch, "nn": nn, "F": torch.nn.functional, "SimpleNamespace": SimpleNamespace, "math": math}
 TRANSIENT = "<reference>"
+MAX_LINES = 6  # of a failing expression
 # A large module and a long call use up more tries: a clock must not decide what is found.
 PARAMETERS_PER_TRY = 1_000_000
 WORK_PER_TRY = 60_000_000
@@ -37,6 +40,7 @@ class Result:
     error: str = ""
     line: str = ""
     place: tuple[int, ...] = ()  # line numbers of the mined code that raised, outermost call first
+    operands: tuple[int, ...] = ()  # inputs whose memory the failing statement reads
     stage: str = ""  # "init", "inputs" or "forward", where it failed
     elements: int = 0
     parameters: int = 0
@@ -108,16 +112,16 @@ class AttemptRunner:
             return failed
         if built.parameters < 0:
             return Result(False, "ValueError: parameters get their shapes from the first input", stage="lazy")
-        stage = "inputs"
+        stage, given = "inputs", []
         try:
             inputs = self._draw(attempt, built)
-            stage = "forward"
+            stage, given = "forward", [_copied(item) for item in inputs]
             with torch.no_grad():
-                returned = built.model(*[_copied(item) for item in inputs])
+                returned = built.model(*given)
                 outputs = tensors(returned)
                 again = tensors(built.model(*[_copied(item) for item in inputs])) if twice else outputs
         except Exception as error:
-            return self._failure(error, stage, built.parameters)
+            return self._failure(error, stage, built.parameters, given)
         finally:
             self._put_back(attempt.init, built)
         if not outputs or not all(item.numel() for item in outputs):
@@ -127,7 +131,7 @@ class AttemptRunner:
         finite = all(bool(item.isfinite().all()) for item in outputs)
         elements = sum(item.numel() for item in parts)
         mixed = len(tree_leaves(returned, is_leaf=lambda item: item is None)) > len(outputs)
-        return Result(True, "", "", (), "", elements, built.parameters, repeatable, finite, mixed)
+        return Result(True, "", "", (), (), "", elements, built.parameters, repeatable, finite, mixed)
 
     def call(self, attempt: Attempt) -> Any:
         """The result of one call, as the module returns it."""
@@ -176,12 +180,13 @@ class AttemptRunner:
         torch.set_rng_state(built.generator)
         return [self.value(draw.literal) if draw.kind == "literal" else draw.draw(torch) for draw in attempt.draws]
 
-    def _failure(self, error: Exception, stage: str, parameters: int = 0) -> Result:
+    def _failure(self, error: Exception, stage: str, parameters: int = 0, given: Sequence[Any] = ()) -> Result:
         message = f"{type(error).__name__}: {error}"[:2000]
         message = re.sub(r"\b0x[0-9a-f]{6,}", "0x", message)
-        place = _failing_place(error)
-        line = self.source.splitlines()[place[-1] - 1].strip() if place else ""
-        return Result(False, message, line, place, stage, parameters=parameters)
+        calls = _mined_calls(error, self.source.splitlines())
+        place = tuple(number for number, _, _ in calls)
+        line = calls[-1][1] if calls else ""
+        return Result(False, message, line, place, _operands(calls, given), stage, parameters=parameters)
 
 
 @lru_cache(maxsize=1024)
@@ -208,11 +213,35 @@ def _same(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())
 
 
-def _failing_place(error: Exception) -> tuple[int, ...]:
-    """The lines of the mined code in an exception's traceback, outermost first. `traceback` would read files."""
-    trace, numbers = error.__traceback__, []
+def _mined_calls(error: Exception, lines: list[str]) -> list[tuple[int, str, dict[str, Any]]]:
+    """Line number, text and local variables of each call of mined code in an exception's traceback, outermost first.
+
+    `traceback` would read files.
+    """
+    trace, found = error.__traceback__, []
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == TRANSIENT:
-            numbers.append(trace.tb_lineno)
+        code = trace.tb_frame.f_code
+        if code.co_filename == TRANSIENT:
+            position = next(islice(code.co_positions(), trace.tb_lasti // 2, None), (None, None, None, None))
+            last = min(position[1] or trace.tb_lineno, trace.tb_lineno + MAX_LINES)
+            text = " ".join(line.strip() for line in lines[trace.tb_lineno - 1 : last])
+            found.append((trace.tb_lineno, text, trace.tb_frame.f_locals))
         trace = trace.tb_next
-    return tuple(numbers)
+    return found
+
+
+def _operands(calls: list[tuple[int, str, dict[str, Any]]], given: Sequence[Any]) -> tuple[int, ...]:
+    """The inputs, or views of them, that the innermost failing statement reads which reads any by a local name."""
+    memory = {place: number for number, item in enumerate(given) for place in _storages(item)}
+    for _, text, variables in reversed(calls):
+        read = [variables[name] for name in re.findall(r"\w+", text) if name in variables]
+        found = dict.fromkeys(memory[place] for item in read for place in _storages(item) if place in memory)
+        if found:
+            return tuple(found)
+    return ()
+
+
+def _storages(value: Any) -> list[int]:
+    """Where the elements of a tensor lie, or of those in a short list."""
+    strided = [item for item in tensors(value)[:8] if item.layout == torch.strided]
+    return [place for item in strided if (place := item.untyped_storage().data_ptr())]

@@ -9,7 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Draw:
-    """How one input is drawn: `randn`, `rand`, `randint` (below `high`), `sign` (±1), `bool`, or `literal`."""
+    """How one input is drawn: `randn`, `rand`, `randint` (below `high`), `sign` (±1), `bool`, or `literal`.
+
+    `lengths`: those of padded sequences, from `high` down to 1.
+    """
 
     kind: str
     shape: tuple[int, ...] = ()
@@ -26,6 +29,8 @@ class Draw:
         dtype = f", dtype=torch.{self.dtype}" if self.dtype not in ("float32", "int64", "bool") else ""
         if self.kind == "randint":
             return f"torch.randint(0, {self.high}, {shape}{dtype})"
+        if self.kind == "lengths":
+            return f"torch.linspace({self.high}, 1, {sizes}).long()"
         if self.kind == "sign":
             one = ("2", "1") if self.dtype == "int64" else ("2.0", "1.0")
             return f"torch.randint(0, 2, {shape}) * {one[0]} - {one[1]}"
@@ -41,6 +46,11 @@ class Draw:
     def elements(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether `high` is one of its sizes."""
+        return self.kind in ("randint", "lengths")
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -54,7 +64,7 @@ class Attempt:
         """Every size in it: integers of the constructor arguments first, then each input's shape and bound."""
         found = [value for text in self.init for value in integers(text)]
         for draw in self.draws:
-            found += [*draw.shape, *([draw.high] if draw.kind == "randint" else [])]
+            found += [*draw.shape, *([draw.high] if draw.is_bounded else [])]
         return tuple(found)
 
     def init_count(self) -> int:
@@ -68,7 +78,7 @@ class Attempt:
         draws = []
         for draw in self.draws:
             shape = tuple(rest.pop(0) for _ in draw.shape)
-            draws.append(replace(draw, shape=shape, high=rest.pop(0) if draw.kind == "randint" else draw.high))
+            draws.append(replace(draw, shape=shape, high=rest.pop(0) if draw.is_bounded else draw.high))
         return replace(self, init=init, draws=tuple(draws))
 
     def bound_slots(self) -> frozenset[int]:
@@ -76,9 +86,8 @@ class Attempt:
         place, found = self.init_count(), []
         for draw in self.draws:
             place += len(draw.shape)
-            if draw.kind == "randint":
-                found.append(place)
-                place += 1
+            found += [place] if draw.kind == "randint" else []
+            place += draw.is_bounded
         return frozenset(found)
 
 

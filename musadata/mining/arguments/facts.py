@@ -186,13 +186,33 @@ def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int
 
 
 def _optional(tree: ast.Module) -> frozenset[str]:
-    """Names, also of items of configurations, that the code compares with None."""
-    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
-    return frozenset(
-        _last(node.left)
-        for node in compared
-        if isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None
-    )
+    """Names, also of items of configurations, that the code compares with None, but for a method's own defaults."""
+    found: set[str] = set()
+    own = {id(node): names for function in ast.walk(tree) for node, names in _compared(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and _is_none(node.comparators[0]):
+            name = _key(node.left) or _last(node.left)
+            found |= {name} - own.get(id(node), set())
+    return frozenset(found)
+
+
+def _compared(function: ast.AST) -> Iterator[tuple[ast.AST, set[str]]]:
+    """The comparisons in a function, with its parameters that are None by default."""
+    if isinstance(function, ast.FunctionDef) and function.name != "__init__":
+        arguments = function.args
+        defaults = [*zip(arguments.args[::-1], arguments.defaults[::-1], strict=False)]
+        names = {item.arg for item, default in defaults if _is_none(default)}
+        yield from ((node, names) for node in ast.walk(function) if isinstance(node, ast.Compare))
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _key(node: ast.expr) -> str:
+    """The name of an item that is looked up: `opt.get("x")`, `getattr(opt, "x")`; "" for all else."""
+    found = node.args[:2] if isinstance(node, ast.Call) and _last(node.func) in ("get", "getattr") else []
+    return next((item.value for item in found if isinstance(item, ast.Constant) and isinstance(item.value, str)), "")
 
 
 def _aliases(constructor: ast.FunctionDef, names: set[str]) -> Iterator[tuple[str, str]]:
@@ -231,4 +251,7 @@ def _sequences(node: ast.AST) -> Iterator[tuple[ast.expr, int]]:
 
 
 def _last(node: ast.expr) -> str:
+    """The name of a variable or an attribute, or the string that something is looked up by."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return node.slice.value
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -75,7 +75,8 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
             return config
     if name in facts.applied and not kind.is_known and name not in facts.called:
         return _module(by_name, variant)
-    if depth and name in facts.optional and by_name in (WIDTH, str(_distinct(name))):  # of a configuration
+    plain = depth and by_name in (WIDTH, str(_distinct(name)))  # of a configuration
+    if name in facts.optional and (plain or (kind.is_tensor and not kind.scalars)):
         return "None"
     if name in facts.called and not kind.is_known:
         made = by_name.partition("(")[0]

@@ -12,6 +12,8 @@ INTEGER_NAMES = re.compile(
 )
 TARGET_NAMES = re.compile(r"target|label|gt|y_true|truth")
 MASK_NAMES = re.compile(r"mask")
+COUNTER_NAMES = re.compile(r"^(cur(rent)?_|global_|n_)?(epoch|step|iter|iteration|epoch_num)$")
+LENGTHS_NAMES = re.compile(r"^(\w+_)?(lens?|lengths)(_\w+)?$|^(words|sentences|tokens)_per_")
 ADJACENCY_NAMES = re.compile(r"^adj|adjacency|_adj$|laplacian")
 RANK_WORDS = ((4, r"2d\b|2D\b|pixel_shuffle|interpolate"), (3, r"1d\b|1D\b"), (5, r"3d\b|3D\b"))
 FLAT_WORDS = re.compile(r"nn\.Linear|LayerNorm|bmm|attention|Embedding|F\.linear")
@@ -71,6 +73,8 @@ def _plain(parameter: inspect.Parameter) -> Draw | None:
     annotation = parameter.annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     literal = {"int": "8", "float": "0.5", "bool": "False", "tuple": "(16, 16)"}.get(text, "")
+    if not literal and not text.endswith("Tensor") and COUNTER_NAMES.search(parameter.name.lower()):
+        literal = "1"
     return Draw("literal", literal=literal, dtype="") if literal else None
 
 
@@ -171,6 +175,7 @@ def _shapes(rank: int, sizes: _Sizes) -> Iterator[tuple[int, ...]]:
         yield (3, width, 16, 20)
         yield (3, 3, 32, 40)
         yield (3, 16, 20, width)
+        yield (3, 1, 16, 20)
         yield (2, 3, 64, 64)
         yield (2, width, 64, 64)
         yield (1, 3, 224, 224)
@@ -183,6 +188,8 @@ def draw_input(name: str, shape: tuple[int, ...], source: str) -> Draw:
     lowered = name.lower()
     if INTEGER_NAMES.search(lowered) and not TARGET_NAMES.search(lowered):
         return Draw("randint", shape[:2], 16, "int64")
+    if LENGTHS_NAMES.search(lowered) and len(shape) > 1:  # of padded sequences, longest first
+        return Draw("lengths", shape[:1], shape[1], "int64")
     between = TARGET_NAMES.search(lowered) and re.search(r"bce|binary|sigmoid|dice|bceloss", source, re.I)
     if ADJACENCY_NAMES.search(lowered) and 1 < len(shape) < 4:  # between the nodes whose features come first
         return Draw("randn", (*shape[:-1], shape[-2]))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from musadata.mining.arguments.attempts import Attempt, Draw
+from musadata.mining.arguments.attempts import Attempt, Draw, integers
 from musadata.mining.arguments.facts import Facts
 from musadata.mining.arguments.guesses import guess_value
 from musadata.mining.arguments.input_shapes import draw_input
@@ -16,10 +16,13 @@ MISSING = re.compile(r"NoneType|AssertionError|must be|should|need|require|provi
 NUMBER_WANTED = re.compile(
     r"Boolean value of Tensor|interpreted as an integer|integer tensors of a single|converted to a? ?(Python )?scalar"
     r"|must be (tuple of )?(ints?|bool|float|number)\b.*not Tensor|but found element of type Tensor|unhashable"
-    r"|Tensor' object cannot be|list indices must be|invalid combination of arguments",
+    r"|Tensor' object cannot be|(list|slice) indices must be|invalid combination of arguments - got \([^)]*Tensor"
+    r"|only integers, slices",
     re.I,
 )
 NUMBERS = ("8", "1", "0")
+# A convolution of a branch returns sides other than those of what it is added to.
+LONGER = re.compile(r"must match the size of tensor b \(\d+\) at non-singleton dimension [234]")
 USUAL = (1, 2, 3, 4, 8, 5, 16)
 MAX_OF_ASSERTION = 8  # values tried for one parameter
 INPUT = (5, 18, 24)
@@ -35,26 +38,31 @@ class Parameters:
     source: str
 
 
-def repair_named(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
+def repair_named(
+    attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int] = ()
+) -> Iterator[Attempt]:
     """Variants of a failed attempt in which a parameter that the error or its line names has another value.
 
     Args:
-        error, line: see `musadata.mining.arguments.repairs.repair`.
+        error, line, operands: see `musadata.mining.arguments.repairs.repair`.
     """
     words = set(re.findall(r"\w+", f"{line} {error}"))
     if NUMBER_WANTED.search(error):
-        yield from _give_numbers(attempt, line, known)
+        yield from _give_numbers(attempt, line, known, operands)
     if error.startswith("AssertionError"):
         yield from _satisfy(attempt, line, known)
     if MISSING.search(error):
         yield from _give_options(attempt, words, known)
-        yield from _give_inputs(attempt, words, known)
+        yield from _give_inputs(attempt, words, error, known)
+    if LONGER.search(error):
+        yield from _pad(attempt, known)
 
 
-def _give_numbers(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:
+def _give_numbers(attempt: Attempt, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
     """A number for an input that the failing line reads: the code branches on it, counts with it, or indexes by it."""
     words = re.findall(r"\w+", line)
-    read = [(place, item.name) for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
+    inputs = enumerate(known.forward[: len(attempt.draws)])
+    read = [(place, item.name) for place, item in inputs if item.name in words or place in operands]
     tested = re.compile(r"(?:\bif|while|not|and|or)\s+(\w+)\b(?!\s*[.\[(])")
     for place, name in sorted(read, key=lambda item: item[1] not in tested.findall(line)):
         compared = re.findall(rf"\b{name}\s*[=<>!]=?\s*(\d+)", line)
@@ -68,10 +76,8 @@ def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt
     words = re.findall(r"\w+", line)
     others = [int(text) for text in attempt.init if text.isdigit()]
     for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
-        if item.name in words and text in ("True", "False"):
-            yield _with_init(attempt, place, str(text == "False"))
-        if item.name in words and text.isdigit():
-            yield from (_with_init(attempt, place, other) for other in asserted_values(line, text, others))
+        if item.name in words:
+            yield from (_with_init(attempt, place, other) for other in asserted_values(line, item.name, text, others))
     if "%" in line:
         for number, draw in enumerate(attempt.draws):
             for step in (1, -1):
@@ -80,8 +86,20 @@ def _satisfy(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt
                     yield replace(attempt, draws=(*attempt.draws[:number], wider, *attempt.draws[number + 1 :]))
 
 
-def asserted_values(line: str, text: str, others: Sequence[int] = ()) -> list[str]:
-    """Numbers that may satisfy an assertion in place of the number `text`, likeliest first."""
+def asserted_values(line: str, name: str, text: str, others: Sequence[int] = ()) -> list[str]:
+    """Expressions that may satisfy an assertion on `name` in place of `text`, likeliest first."""
+    if text in ("True", "False"):
+        return [str(text == "False")]
+    length = re.search(rf"len\([\w.]*\b{name}\) *== *(\d)", line)
+    kind = re.search(rf"\b{name}\)? *(?:,|==|is) *(list|tuple)\b", line)
+    items = [str(item) for item in integers(text)]
+    if items and (length or kind):
+        count = int(length[1]) if length else max(2, len(items))
+        inside = ", ".join((items * count)[:count])
+        wanted = f"[{inside}]" if kind and kind[1] == "list" else f"({inside},)" if count == 1 else f"({inside})"
+        return [wanted] if wanted != text else []
+    if not text.isdigit():
+        return []
     stated = [int(found) for found in re.findall(r"(?<![\w.])\d+(?![\w.])", line)]
     near = [value for number in stated for value in (number, number + 1, number - 1, 2 * number, number * number)]
     values = dict.fromkeys([sum(stated), *near, *USUAL, *others])
@@ -99,18 +117,36 @@ def _give_options(attempt: Attempt, words: set[str], known: Parameters) -> Itera
             yield replace(attempt, init=(*attempt.init, *map(str, between), value))
 
 
-def _give_inputs(attempt: Attempt, words: set[str], known: Parameters) -> Iterator[Attempt]:
+def _give_inputs(attempt: Attempt, words: set[str], error: str, known: Parameters) -> Iterator[Attempt]:
     """An input for an optional parameter of `forward`: shaped like another one, or a mask of its first dimensions."""
     shapes = [draw.shape for draw in attempt.draws if draw.shape] or [INPUT]
+    pairs = [(*shape[:2], shape[1]) for shape in shapes[:1] if len(shape) == 3]  # a mask of each token's neighbours
+    names = {item.name for item in known.forward}
+    if "NoneType" in error and not words.intersection(names):  # an inner function has names of its own
+        words = names
     for place, item in enumerate(known.forward):
         if item.name not in words or place < len(attempt.draws) or item.default is not None or item.kind > 1:
             continue
         between = [default_text(other.default) for other in known.forward[len(attempt.draws) : place]]
         if None not in between:
             filled = tuple(Draw("literal", literal=str(text), dtype="") for text in between)
-            for shape in dict.fromkeys([shapes[-1], shapes[0][:2], shapes[0][:1]]):
+            near = [*pairs, shapes[-1]] if "mask" in item.name else [shapes[-1]]
+            for shape in dict.fromkeys([*near, shapes[0][:2], shapes[0][:1]]):
                 drawn = draw_input(item.name, shape, known.source)
                 yield replace(attempt, draws=(*attempt.draws, *filled, drawn))
+
+
+def _pad(attempt: Attempt, known: Parameters) -> Iterator[Attempt]:
+    """Other paddings of a convolution: none, or those with which a kernel keeps sides."""
+    kernels = [
+        int(text)
+        for item, text in zip(known.init, attempt.init, strict=False)
+        if "kernel" in item.name and text.isdigit()
+    ]
+    for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
+        for padding in (*(kernel - 1 for kernel in kernels), *(kernel // 2 for kernel in kernels), 0):
+            if "pad" in item.name and text.isdigit() and text != str(padding):
+                yield _with_init(attempt, place, str(padding))
 
 
 def _with_init(attempt: Attempt, place: int, text: str) -> Attempt:

@@ -5,6 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import torch
+from torch import nn
+
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
 from musadata.mining.arguments.guesses import guess_by_name
 from musadata.mining.arguments.parameter_repairs import Parameters, asserted_values, repair_named
@@ -18,49 +21,79 @@ WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input val
 RANK = re.compile(
     r"(\d)-?D\b|(\d)-dimensional|expected (\d)\)?,? (?:got|dim)|expected (\d)[), ]"
     r"|number of dimensions: got (\d)|must be a (matrix)|n?dim(?:ension)?s?(?:\(\))? (?:==|=|of|should be|must be) (\d)"
+    r"|len\(dims\) = (\d)|<= (\d) dimensions"
 )
+AXIS = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (-?\d)\)")
+SCALAR = re.compile(r"Boolean value of Tensor|cannot be converted to Scalar|only one element tensors")
+EXPANDED = re.compile(r"number of sizes provided \((\d)\) must be greater .* in the tensor \((\d)\)")
 UNPACK = re.compile(r"values to unpack \(expected (\d)")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
 NOT_A_SEQUENCE = re.compile(
-    r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)"
+    r"not iterable|not subscriptable|has no len|cannot unpack|must be (a )?(tuple|list|Iterable)(?! of ints)"
 )
+TYPES = re.compile(r"supported between instances|\): argument '|for argument #")  # are what such messages list
 OPTIONS = re.compile(
     r"(?:one of|options|supported|choose from|either|should be|must be|valid|expected|available)\b(.{3,200})",
     re.I | re.DOTALL,
 )
-OF_TENSORS = re.compile(r"attribute '(shape|size|to|dim|ndim|dtype|device|float|unsqueeze|view|detach|clone|t|T)'")
+ABSENT = re.compile(r"'(?:int|float|bool|tuple)' object has no attribute '(\w+)'")
+ASSIGNED = re.compile(r"cannot assign '(?:int|float|bool|tuple)' object to (?:buffer|parameter)")
 TARGET = re.compile(r"Expected target size (?:torch\.Size\()?\[[\d, ]+\]\)?, got (?:torch\.Size\()?\[([\d, ]+)\]")
 # A sum with a shortcut, whose channels or features differ.
 SHORTCUT = re.compile(
     r"of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [12]"
 )
+WHOLE_WANTED = re.compile(r"integer|'int'|tuple of ints|int,|type\(s\) for (?:&|\||<<|>>)")
 MODULE_WANTED = re.compile(r"not callable|is not a Module subclass|has no attribute")
 
 
-def repair(attempt: Attempt, error: str, line: str, known: Parameters) -> Iterator[Attempt]:
+def repair(
+    attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int] = ()
+) -> Iterator[Attempt]:
     """Variants of a failed attempt that its error message suggests, likeliest first.
 
     Args:
         error: type and message of the exception.
-        line: the source line of the reference that raised it, "" if unknown.
+        line: the text of the reference that raised it, "" if unknown.
         known: the parameters of the module.
+        operands: the inputs that this text reads; variants that change none of them come last.
     """
+    found = _variants(attempt, error, line, known, operands)
+    yield from sorted(found, key=lambda other: _changes_others(attempt, other, operands)) if operands else found
+
+
+def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -> bool:
+    """Whether a variant changes inputs, but none of the operands."""
+    if other.init != attempt.init or len(other.draws) != len(attempt.draws):
+        return False
+    return all(other.draws[number] == attempt.draws[number] for number in operands)
+
+
+def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
     yield from _choose_stated(attempt, error)
     yield from _give_classes(attempt, error)
     if "input too large" in error:
         yield from _smaller(attempt)
-    yield from repair_named(attempt, error, line, known)
-    shortcut = SHORTCUT.search(error)
-    if shortcut:
-        yield from _alike(attempt, int(shortcut[1]), int(shortcut[2]))
-    yield from resize(attempt, error)
-    yield from _match_sizes(attempt, error)
+    yield from repair_named(attempt, error, line, known, operands)
     words = set(re.findall(r"\w+", line))
     named = [place for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
-    yield from _change_rank(attempt, f"{error} {line}" if "Assert" in error else error, named)
+    ranked = _change_rank(attempt, f"{error} {line}" if "Assert" in error else error, line, [*operands, *named])
+    if UNPACK.search(error):  # its numbers are no sizes
+        yield from _unpack(attempt, error, line, operands or named)
+    else:
+        if AXIS.search(error) or EXPANDED.search(error) or SCALAR.search(error):
+            yield from ranked
+        shortcut = SHORTCUT.search(error)
+        if shortcut:
+            yield from _alike(attempt, int(shortcut[1]), int(shortcut[2]))
+        yield from resize(attempt, error)
+        yield from _match_sizes(attempt, error)
+    yield from ranked
     yield from _change_dtype(attempt, error)
-    for number, text in enumerate(attempt.init):
-        for other in dict.fromkeys(_other_values(text, error, line)):
+    names = [item.name for item in known.init]
+    read = sorted(range(len(attempt.init)), key=lambda place: place < len(names) and names[place] not in words)
+    for number in read:
+        for other in dict.fromkeys(_other_values(attempt.init[number], error, line)):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
 
 
@@ -113,8 +146,9 @@ def _other_values(text: str, error: str, line: str) -> Iterator[str]:
         yield _namespace({**fields, absent[1]: guess_by_name(absent[1])})
     words = set(re.findall(r"\w+", f"{line} {error}"))
     for name in sorted(fields, key=lambda name: name not in words):
-        asserted = error.startswith("AssertionError") and name in words and fields[name].isdigit()
-        for other in asserted_values(line, fields[name]) if asserted else _other_values(fields[name], error, line):
+        asserted = error.startswith("AssertionError") and name in words
+        stated = list(asserted_values(line, name, fields[name])) if asserted else []
+        for other in stated or _other_values(fields[name], error, line):
             yield _namespace({**fields, name: other})
 
 
@@ -133,7 +167,7 @@ def _match_sizes(attempt: Attempt, error: str) -> Iterator[Attempt]:
         if values[slot] not in numbers:
             continue
         for number in numbers:
-            if number != values[slot] and 1 <= number <= LARGEST and (slot >= first_input or number > 4):
+            if number != values[slot] and 2 <= number <= LARGEST and (slot >= first_input or number > 4):
                 yield attempt.with_values((*values[:slot], number, *values[slot + 1 :]))
 
 
@@ -149,11 +183,18 @@ def _alike(attempt: Attempt, *sizes: int) -> Iterator[Attempt]:
                 yield replace(changed, draws=tuple(replace(draw, shape=shape) for draw, shape in pairs))
 
 
-def _change_rank(attempt: Attempt, error: str, named: Sequence[int] = ()) -> Iterator[Attempt]:
-    """Another number of dimensions of one input; of those that the failing line names first."""
-    wanted = [2 if text == "matrix" else int(text) for found in RANK.findall(error) for text in found if text] + [
-        int(text) for text in UNPACK.findall(error)
-    ]
+def _change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] = ()) -> Iterator[Attempt]:
+    """Another number of dimensions of one input, of those that the failing line names first; of all that are alike."""
+    wanted = [int(axis) + 1 if int(axis) >= 0 else -int(axis) for axis in AXIS.findall(error)]
+    wanted += [2 if text == "matrix" else int(text) for found in RANK.findall(error) for text in found if text]
+    wanted += [int(text) for text in UNPACK.findall(error)]
+    expanded = EXPANDED.search(error)
+    if expanded:
+        ranks = [len(attempt.draws[number].shape) for number in named]
+        wanted += [rank + int(expanded[1]) - int(expanded[2]) for rank in ranks]
+    if SCALAR.search(error):  # an item was read with too few indices
+        wanted += [found.count(",") + 1 for found in re.findall(r"\w\[([\w, ]+)\]", line)]
+        wanted += [len(attempt.draws[number].shape) - 1 for number in named]
     by_index = "IndexError" in error and "out of range in self" not in error  # of an axis, not of an embedding
     if by_index or "Dimension out of range" in error or "dims" in error or "dimension" in error:
         wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
@@ -164,7 +205,23 @@ def _change_rank(attempt: Attempt, error: str, named: Sequence[int] = ()) -> Ite
         for number in dict.fromkeys([*named, *range(len(attempt.draws))[::last_first]]):
             draw = attempt.draws[number]
             if draw.kind != "literal" and len(draw.shape) != rank:
-                yield with_draw(attempt, number, replace(draw, shape=reshape(draw.shape, rank)))
+                shape = reshape(draw.shape, rank)
+                yield with_draw(attempt, number, replace(draw, shape=shape))
+                alike = [replace(item, shape=shape) if item.shape == draw.shape else item for item in attempt.draws]
+                yield replace(attempt, draws=tuple(alike))
+
+
+def _unpack(attempt: Attempt, error: str, line: str, named: Sequence[int]) -> Iterator[Attempt]:
+    """As many rows of an input as the code unpacks it to, or items in each row where a loop unpacks the rows."""
+    if re.search(r"shape|size\(", line):
+        return
+    count, dim = int(UNPACK.findall(error)[0]), 1 if re.match(r"for\b", line) else 0
+    for number in named:
+        shape = attempt.draws[number].shape
+        if len(shape) > dim:
+            yield with_draw(
+                attempt, number, replace(attempt.draws[number], shape=(*shape[:dim], count, *shape[dim + 1 :][:1]))
+            )
 
 
 def reshape(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -216,20 +273,17 @@ def with_draw(attempt: Attempt, number: int, draw: Draw) -> Attempt:
 def _other_expressions(text: str, error: str) -> Iterator[str]:
     if not text.startswith(("nn.", "SimpleNamespace")):
         yield from (repr(found) for found in _stated_options(error) if repr(found) != text)
-    if text.isdigit():
-        if NOT_A_SEQUENCE.search(error):
-            yield f"({text}, {text})"
-            yield f"({text}, {text}, {text})"
-        if DIVIDE.search(error):
-            yield from (str(int(text) * 2), "24", "48", "64", "1") if int(text) else ("1",)
-        if MODULE_WANTED.search(error):
-            yield "nn.Identity()"
-            yield "nn.ReLU"
-        if "NoneType" in error:
-            yield "None"
-        if "'int' object has no attribute" in error and OF_TENSORS.search(error):
-            yield f"torch.rand({text}, {text})"
-            yield f"torch.rand({text})"
+    if _wants_tensor(error) and re.match(r"[\dTF(]", text):
+        size = max([24, *integers(text)])
+        tables = (f"torch.rand({size}, {size})", f"torch.rand({size})")
+        yield from tables[::-1] if "unsqueeze" in error else tables
+    elif text.isdigit():
+        yield from _other_numbers(text, error)
+    elif text.startswith("torch."):
+        if re.search(r"\bTensor\b", error):
+            yield "24"
+        if RANK.search(error):
+            yield from (other for other in ("torch.rand(24, 24)", "torch.rand(24)") if other != text)
     elif text.startswith("("):
         if "float" in error and re.search(r"\d\.", text):
             yield re.sub(r"\d*\.\d+", "2", text)
@@ -251,8 +305,12 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             yield f"{bare}()" if "Linear" not in bare else "nn.Identity()"
         if MODULE_WANTED.search(error):
             yield "nn.Identity()"
+    elif text == "None":
+        yield from ("24",) if "NoneType" in error else ()
+        yield from ("torch.rand(24, 24)",) if "NoneType" in error or "'weight' must be" in error else ()
     elif text.startswith("'"):
-        yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
+        if not error.startswith(("RuntimeError", "AttributeError")):  # which name operators and classes
+            yield from (repr(found) for found in re.findall(r"'([\w-]+)'", error)[:6] if repr(found) != text)
         if "'str' object is not callable" in error:
             yield from ("nn.GELU", "nn.GELU()")
         if "str" in error:
@@ -260,15 +318,39 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
     elif re.fullmatch(r"\d*\.\d+", text):
         if NOT_A_SEQUENCE.search(error) or "float' has no len" in error:
             yield f"({text}, {text})"
-        if "float" in error and ("integer" in error or "'int'" in error or "tuple of ints" in error or "int," in error):
+        if "float" in error and WHOLE_WANTED.search(error):
             yield "2"
             yield "1"
+
+
+def _other_numbers(text: str, error: str) -> Iterator[str]:
+    """What may be wanted in place of a whole number."""
+    if "must be bool" in error:
+        yield from ("False", "True")
+    if NOT_A_SEQUENCE.search(error):
+        yield f"({text}, {text})"
+        yield f"({text}, {text}, {text})"
+    if DIVIDE.search(error):
+        yield from (str(int(text) * 2), "24", "48", "64", "1") if int(text) else ("1",)
+    if MODULE_WANTED.search(error):
+        yield "nn.Identity()"
+        yield "nn.ReLU"
+    if "NoneType" in error:
+        yield "None"
+
+
+def _wants_tensor(error: str) -> bool:
+    """Whether a message says that a plain value is used as tensors are used, and modules are not."""
+    found = ABSENT.search(error)
+    name = found[1] if found else ""
+    of_tensors = hasattr(torch.Tensor, name) and (not hasattr(nn.Module, name) or name in ("to", "float"))
+    return of_tensors or ASSIGNED.search(error) is not None
 
 
 def _stated_options(error: str) -> list[str]:
     """The values that a message lists: "must be one of ['add', 'cat']", "should be sum/mean/none"."""
     listed = OPTIONS.search(error)
-    if listed is None or "supported between instances" in error or "): argument '" in error:  # which name types
+    if listed is None or TYPES.search(error):
         return []
     quoted = re.findall(r"['\"`]([\w.-]+)['\"`]", listed[1])
     plain = re.findall(r"[A-Za-z]\w*(?=\s*[/|,])|(?<=[/|])\s*[A-Za-z]\w*", listed[1])

@@ -26,6 +26,10 @@ WANTED = tuple(
             r"input\.size\(-1\) must be equal to input_size\. Expected (?P<want>\d+), got (?P<got>\d+)",
             r"of tensor a \((?P<got>\d+)\) must match the size of tensor b \((?P<want>\d+)\) at \D*(?P<dim>\d+)",
             r"of tensor a \((?P<want>\d+)\) must match the size of tensor b \((?P<got>\d+)\) at \D*(?P<dim>\d+)",
+            r"of the tensor \((?P<got>\d+)\) must match the existing size \((?P<want>\d+)\) at \D*(?P<dim>\d+)",
+            r"of the tensor \((?P<want>\d+)\) must match the existing size \((?P<got>\d+)\) at \D*(?P<dim>\d+)",
+            r"^(?:Assert|Value)\w+: .*Size\(\[(?P<shape>[\d, ]+)\]\).*Size\(\[(?P<wanted>[\d, ]+)\]\)",
+            r"^(?:Assert|Value)\w+: .*Size\(\[(?P<wanted>[\d, ]+)\]\).*Size\(\[(?P<shape>[\d, ]+)\]\)",
             r"except in dimension \d+\. Expected size (?P<want>\d+) but got size (?P<got>\d+)",
             r"except in dimension \d+\. Expected size (?P<got>\d+) but got size (?P<want>\d+)",
             r"[Ee]xpected (?:\w+ )*(?P<want>\d+),? (?:but )?got (?:size )?(?P<got>\d+)\b(?!-?D)",
@@ -42,6 +46,7 @@ TOO_SMALL = re.compile(
 HEAD = re.compile(
     r"mat1 and mat2 shapes|is invalid for input of size|utput size is too small|can't be greater than actual input"
 )
+VIEWED = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)")
 SIDES = {1: (28, 32), 3: (224, 32)}
 LARGE_SIDE = 200  # from here on one image is enough
 
@@ -64,7 +69,10 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     for stated in read if vectors else ():
         yield from _widened(attempt, stated, 2)
     if "running_mean should contain" in error:
-        yield from _vectors(attempt)
+        yield from _vectors(attempt, [stated.want for stated in read])
+    viewed = VIEWED.search(error)
+    if viewed and "-1" not in viewed[1]:
+        yield from _fit_view(attempt, math.prod(map(int, viewed[1].split(","))), int(viewed[2]))
     if HEAD.search(error):
         yield from _usual_images(attempt)
     if "except in dimension" in error and not any(stated.got in known or stated.want in known for stated in read):
@@ -78,11 +86,27 @@ def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
         yield from _enlarged(attempt, error)
 
 
-def _vectors(attempt: Attempt) -> Iterator[Attempt]:
-    """Vectors in place of sequences: a batch normalization of features takes the second dimension for them."""
+def _fit_view(attempt: Attempt, want: int, got: int) -> Iterator[Attempt]:
+    """One size behind the batch in proportion to the number of elements that a view needs."""
+    for number, draw in enumerate(attempt.draws):
+        for dim, size in list(enumerate(draw.shape))[:0:-1]:
+            fitting, rest = divmod(size * want, got) if got else (0, 1)
+            if rest == 0 and fitting != size and 0 < fitting <= LARGEST:
+                yield _with_sizes(attempt, [(number, dim)], fitting)
+                alike = [(place, dim) for place, item in enumerate(attempt.draws) if item.shape == draw.shape]
+                yield _with_sizes(attempt, alike, fitting)
+
+
+def _vectors(attempt: Attempt, wanted: list[int]) -> Iterator[Attempt]:
+    """Vectors in place of sequences, and sequences of the wanted length in place of vectors.
+
+    A batch normalization of features takes the second dimension for them.
+    """
     for number, draw in enumerate(attempt.draws):
         if len(draw.shape) == 3:
             yield _with_shape(attempt, number, (draw.shape[0], draw.shape[2]))
+        for want in wanted if len(draw.shape) == 2 else ():
+            yield _with_shape(attempt, number, (draw.shape[0], want, draw.shape[1]))
 
 
 def _usual_images(attempt: Attempt) -> Iterator[Attempt]:

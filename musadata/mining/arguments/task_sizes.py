@@ -159,8 +159,8 @@ def _target(attempt: Attempt, slot: int, salt: str) -> int:
             turn = _hash(f"{salt}/{number}/{slot - start}") % len(choices)
             ordered = [*choices[turn:], *choices[:turn]]
             return next((size for size in ordered if size not in taken), ordered[0] + 1)
-        if draw.kind == "randint":
-            if slot == end:
+        if draw.is_bounded:
+            if slot == end and draw.kind == "randint":
                 return 10 + _hash(f"{salt}/{number}/high") % 7
             end += 1
         start = end
@@ -173,10 +173,11 @@ def _hash(text: str) -> int:
 
 def _separate(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
     """Give dimensions different sizes that are equal by accident."""
-    bounds = attempt.bound_slots()
+    bounds, leading = attempt.bound_slots(), _leading_slots(attempt)
     for slot in range(attempt.init_count(), len(attempt.values())):
         values = attempt.values()
-        others = [value for place, value in enumerate(values) if place != slot and place not in bounds]
+        apart = {slot, *bounds, *(leading if slot in leading else ())}  # batches are equal on purpose
+        others = [value for place, value in enumerate(values) if place not in apart]
         if slot in bounds or values[slot] < 2 or values[slot] not in others:
             continue
         for step in (1, 2, 3, -1):
@@ -210,7 +211,17 @@ def _side_slots(attempt: Attempt) -> set[int]:
     place, found = attempt.init_count(), set()
     for draw in attempt.draws:
         found |= {place + dim for dim in range(2, len(draw.shape)) if len(draw.shape) > 3}
-        place += len(draw.shape) + (draw.kind == "randint")
+        place += len(draw.shape) + draw.is_bounded
+    return found
+
+
+def _leading_slots(attempt: Attempt) -> set[int]:
+    """Slots of `values()` that are batches of inputs, and all of lengths, which belong to other inputs."""
+    place, found = attempt.init_count(), set()
+    for draw in attempt.draws:
+        end = place + len(draw.shape) + draw.is_bounded
+        found |= set(range(place, end)) if draw.kind == "lengths" else {place} if len(draw.shape) > 1 else set()
+        place = end
     return found
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from musadata.mining.slicing.dotted_names import last_name
 
@@ -211,6 +211,7 @@ def _part(value: ast.expr, number: int) -> ast.expr:
     return ast.Subscript(value, ast.Constant(number), ast.Load())
 
 
+BINDING = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)  # names of their own
 # Methods that only set device, dtype or mode; a reference runs where its caller puts it.
 PLACING = frozenset({"cuda", "cpu", "to", "eval", "train"})
 
@@ -218,6 +219,16 @@ PLACING = frozenset({"cuda", "cpu", "to", "eval", "train"})
 class _Inliner(ast.NodeTransformer):
     def __init__(self, variables: dict[str, ast.expr]):
         self._variables = variables
+
+    def visit(self, node: ast.AST) -> Any:
+        if not isinstance(node, BINDING):
+            return super().visit(node)
+        inner = list(ast.walk(node))
+        bound = {item.id for item in inner if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
+        bound |= {item.arg for item in inner if isinstance(item, ast.arg)}
+        return _Inliner({name: value for name, value in self._variables.items() if name not in bound}).generic_visit(
+            node
+        )
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return copy.deepcopy(self._variables.get(node.id, node))

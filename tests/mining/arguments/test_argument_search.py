@@ -25,7 +25,7 @@ def search(body, examples=(), salt="salt"):
 
 
 def run(body, found):
-    space: dict = {}
+    space: dict = {"SimpleNamespace": SimpleNamespace}
     exec(HEAD + body, space)
     model = space["Model"](*[eval(text, space) for text in found["init"]])
     return model(*[eval(text, space) for text in found["inputs"]])
@@ -600,3 +600,151 @@ def test_what_is_normalized_is_no_dimension_that_fits_by_accident(arguments, lay
     found = search(body)
     assert run(body, found).dim() == rank
     assert code in " ".join(found["init"])
+
+
+NESTED = (
+    "class Encoder(nn.Module):\n    def __init__(self, vocab_size, dim):\n        super().__init__()\n"
+    "        self.words = nn.Embedding(vocab_size, dim)\n        self.places = nn.Embedding(64, dim)\n\n"
+    "    def forward(self, seq, pos):\n        b, n = seq.shape\n"
+    "        return self.words(seq) + self.places(pos)\n\n\n"
+    "class Model(nn.Module):\n    def __init__(self, vocab_size, dim):\n        super().__init__()\n"
+    "        self.encoder = Encoder(vocab_size, dim)\n\n"
+    "    def forward(self, features, a, b):\n        return features @ self.encoder(a, b).mean(1).t()\n"
+)
+
+
+def test_a_failure_names_the_inputs_whose_memory_it_reads_also_in_inner_modules():
+    runner = AttemptRunner(HEAD + NESTED, 10)
+    runner.load()
+    tokens = Draw("randint", (3, 7), 8, "int64")
+    draws = (Draw("randn", (3, 24)), tokens, Draw("randn", (3, 7)))
+    failed = runner.attempt(Attempt(("50", "24"), draws))
+    assert not failed.ok and failed.operands == (1, 2), failed
+    ranked = runner.attempt(Attempt(("50", "24"), (draws[0], Draw("randn", (3, 7, 2)), tokens)))
+    assert "unpack" in ranked.error and ranked.operands == (1,), ranked
+
+
+def test_inputs_of_inner_modules_get_their_own_ranks_and_types():
+    found = search(NESTED)
+    assert "reason" not in found, found
+    assert run(NESTED, found).dim() == 2
+
+
+def test_corrections_of_inputs_that_a_failing_line_does_not_read_come_last():
+    draws = (Draw("randn", (5, 18, 24)), Draw("randn", (5, 18, 24)))
+    attempt = Attempt((), draws)
+    error = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (90x24 and 2x64)"
+    repaired = list(repair(attempt, error, "", Parameters((), (), Facts(), ""), (1,)))
+    assert repaired[0].draws == (draws[0], Draw("randn", (5, 18, 2)))
+
+
+@pytest.mark.parametrize(
+    "constructor, call",
+    [
+        ("mask):\n        super().__init__()\n        self.register_buffer('mask', mask)", "x): return x * self.mask"),
+        (
+            "bias):\n        super().__init__()\n        self.bias = nn.Parameter(bias.unsqueeze(1))",
+            "x): return x + self.bias.t()",
+        ),
+        (
+            "opt):\n        super().__init__()\n        self.e = nn.Embedding(50, 24)\n"
+            "        if opt.get('table', None) is not None: self.e.weight = nn.Parameter(opt['table'])",
+            "x): return self.e(x)",
+        ),
+        (
+            "table: torch.Tensor, tune: bool):\n        super().__init__()\n        self.e = nn.Embedding(50, 24)\n"
+            "        self.fill(table, tune)\n\n    def fill(self, table, tune=True):\n"
+            "        if table is not None: self.e.weight = nn.Parameter(table, requires_grad=tune)",
+            "x): return self.e(x)",
+        ),
+        (
+            "opt):\n        super().__init__()\n        self.e = nn.Embedding(50, 24)\n"
+            "        self.e.weight = nn.Parameter(opt.table, requires_grad=opt.tuned)",
+            "x): return self.e(x)",
+        ),
+        (
+            "opt):\n        super().__init__()\n        self.opt = opt; self.r = nn.GRU(opt.dim, opt.dim)\n\n"
+            "    def start(self, batch_size=None):\n"
+            "        if batch_size is None: batch_size = self.opt.batch_size\n"
+            "        return torch.zeros(1, batch_size, self.opt.dim)",
+            "x): return self.r(x, self.start(x.size(1)))[0]",
+        ),
+        (
+            "cfg):\n        super().__init__()\n"
+            "        self.l = nn.Linear(cfg['head']['width'], cfg['head']['classes'])",
+            "x): return self.l(x)",
+        ),
+        (
+            "shape):\n        super().__init__()\n        assert len(shape) == 1\n"
+            "        self.w = nn.Parameter(torch.ones(shape))",
+            "x): return x * self.w",
+        ),
+        (
+            "planes):\n        super().__init__()\n        assert type(planes) == list and len(planes) == 2\n"
+            "        self.l = nn.Linear(*planes)",
+            "x): return self.l(x)",
+        ),
+        (
+            "planes, scale):\n        super().__init__()\n        self.c = nn.Conv2d(planes, planes * (scale << 1), 1)",
+            "x): return self.c(x)",
+        ),
+        (
+            "planes, kernel_size, padding):\n        super().__init__()\n        \n"
+            "        self.c = nn.Conv1d(planes, planes, kernel_size, padding=padding)",
+            "x): return x + self.c(x)[:, :, : -2]",
+        ),
+        (
+            "temps):\n        super().__init__()\n        self.temps = torch.ones(20)",
+            "x, epoch): return x / self.temps[epoch + 0]",
+        ),
+        (
+            "n):\n        super().__init__()",
+            "x, target): return (x * x).sum(3).sum(2) + (target - x).abs().sum(3).sum(2)",
+        ),
+        (
+            "n):\n        super().__init__()",
+            "x):\n        n = x.size(0)\n        return x.sum(1, keepdim=True).expand(n, n)",
+        ),
+        ("n):\n        super().__init__()", "x): return x.view(x.size(0), 1, 3) * 2"),
+        (
+            "dim):\n        super().__init__()\n        self.n = nn.BatchNorm1d(1); self.l = nn.Linear(dim, dim)",
+            "x): return self.n(self.l(x)) + self.l(x.squeeze(1)).sum()",
+        ),
+        (
+            "dim):\n        super().__init__()\n        self.l = nn.Linear(dim, dim)",
+            "x, slf_mask=None):\n        b, n, d = x.shape\n        scores = x @ self.l(x).transpose(1, 2)\n"
+            "        return scores.masked_fill(self.spread(slf_mask), 0.0)\n\n"
+            "    def spread(self, mask):\n        return mask.repeat(1, 1, 1)",
+        ),
+    ],
+)
+def test_what_the_code_does_with_an_argument_tells_its_kind(constructor, call):
+    body = f"class Model(nn.Module):\n    def __init__(self, {constructor}\n\n    def forward(self, {call}\n"
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).numel()
+
+
+def test_lengths_of_padded_sequences_fit_their_batch():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, dim):\n        super().__init__()\n"
+        "        self.rnn = nn.GRU(dim, dim, batch_first=True)\n\n"
+        "    def forward(self, x, lengths):\n"
+        "        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.tolist(), batch_first=True)\n"
+        "        return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]\n"
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    x, lengths = (eval(text) for text in found["inputs"])
+    assert len(x) == len(lengths) and lengths.max() <= x.shape[1]
+
+
+def test_batches_of_inputs_that_belong_together_stay_equal():
+    body = (
+        "class Model(nn.Module):\n    def forward(self, x, target):\n"
+        "        rows = (target > -100).sum(1).nonzero().squeeze()\n"
+        "        return x.index_select(0, rows) * target.index_select(0, rows)\n"
+    )
+    found = search(body)
+    x, target = (eval(text) for text in found["inputs"])
+    assert len(x) == len(target)

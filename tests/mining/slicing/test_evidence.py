@@ -44,3 +44,8 @@ def test_the_first_round_of_a_loop_counts():
         ">>> rnn = nn.Cell(10, 20)\n>>> x = f(6)\n>>> for i in range(6):\n...     h = rnn(x[i], h)", "Cell"
     )
     assert example.inputs == ("f(6)[0]", "h")
+
+
+def test_what_a_comprehension_binds_is_no_variable_of_the_example():
+    [example] = docstring_examples(">>> n = 3\n>>> m = Net([n for n in (4, 5)])", "Net")
+    assert example.init == ("[n for n in (4, 5)]",)
