@@ -34,7 +34,7 @@ def write_diagnosis(counters: Counters, code: KernelCode, random: Random) -> tup
     if small and small.kind == "small" and all(one.kind in _CACHED for one in problems):
         problems = []  # of a launch that is over soon, the cache has what is read again
     first, *others = problems or [_no_problem(counters, code)]
-    few = find_few(counters)
+    few = find_few(counters, problems)
     if problems and few and not any(one.kind.startswith(_SAY_SO) for one in problems):
         others.append(few)
     parts = [

@@ -52,6 +52,7 @@ class KernelCode:
     nested: bool
     constants: bool
     called: tuple[str, ...] = ()  # texts of the device functions that it calls
+    gathered: frozenset[str] = frozenset()  # pointers of which it accesses elements that values in memory choose
 
 
 @dataclass
@@ -99,6 +100,7 @@ def _describe(name: str, function: _Function, functions: Mapping[str, _Function]
         nested=any(around.count("loop") > 1 for around in function.accesses),
         constants=constants,
         called=tuple(one.text for one in called),
+        gathered=_find_gathered(function.node),
     )
 
 
@@ -174,6 +176,42 @@ def _pointers(function: Node) -> Iterator[str]:
         if declarator is not None and declarator.type in ("pointer_declarator", "array_declarator"):
             names = [node for node in _walk(declarator) if node.type == "identifier"]
             yield (names[0].text or b"").decode() if names else ""
+
+
+def _find_gathered(function: Node) -> frozenset[str]:
+    """The pointers that are indexed by what was loaded from memory."""
+    pointers, loaded = set(_pointers(function)), set[str]()
+    made = [
+        (_text(node.child_by_field_name(to)), node.child_by_field_name(value))
+        for node in _walk(function)
+        for kind, to, value in (("init_declarator", "declarator", "value"), ("assignment_expression", "left", "right"))
+        if node.type == kind
+    ]
+    for _ in made:  # until nothing is added
+        more = {name for name, value in made if value is not None and _is_loaded(value, pointers, loaded)} - loaded
+        if not more:
+            break
+        loaded |= more
+    accesses = [node for node in _walk(function) if node.type == "subscript_expression"]
+    return frozenset(
+        name
+        for node in accesses
+        if (name := _text(node.child_by_field_name("argument"))) in pointers
+        and any(_is_loaded(part, pointers, loaded) for part in node.children[1:])
+    )
+
+
+def _is_loaded(node: Node, pointers: set[str], loaded: set[str]) -> bool:
+    """Whether an expression has a value from memory in it."""
+    return any(
+        (one.type == "subscript_expression" and _text(one.child_by_field_name("argument")) in pointers)
+        or (one.type == "identifier" and _text(one) in loaded)
+        for one in _walk(node)
+    )
+
+
+def _text(node: Node | None) -> str:
+    return ((node.text if node else b"") or b"").decode(errors="replace")
 
 
 def _called(function: Node) -> Iterator[str]:

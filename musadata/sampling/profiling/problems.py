@@ -5,7 +5,7 @@ bytes of either a cycle. Shares that are not moved but waited for (idle lanes) c
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ WAVEFRONT = 4  # sectors
 LEAST_SHARE = 0.15  # of the launch's whole cost, below which a problem is not worth a word
 SCATTERED = 1.5  # times as many sectors as the bytes would fit in
 CACHED = 128  # sectors that the first cache holds whatever else a block reads
+FAR_APART = 0.5  # sectors a lane, from which on neighbours are not near each other
 BROADCAST = 3  # sectors a request, below which lanes mostly read the same
 REPEATED = 4.0  # times that the same sector is asked for
 REUSED = 6  # times that each element is read, from which on many threads want it
@@ -25,6 +26,7 @@ TURNS = 4  # accesses of a thread from which on it walks along a row
 ONE_WORD = 0.9  # of a warp's lanes that take turns, from which on all of them change the same word
 FEW_ACCESSES = 8  # of a thread, up to which they wait for memory about once
 TILE = re.compile(r"__shared__\s+[\w:]+\s+(\w+)\[([^\]]+)\]\[([^\]]+)\]")
+_FEWER_THREADS = ("surplus", "exchange", "tree", "idle", "divergent_reduction")  # what mends them
 _NUMBER = re.compile(r"\d+")
 
 
@@ -68,11 +70,13 @@ def find_small(counters: Counters) -> Problem | None:
     return Problem("small" if soon else "waiting", 0.0, values)
 
 
-def find_few(counters: Counters) -> Problem | None:
-    """That multiprocessors are without a block, beside another problem."""
+def find_few(counters: Counters, others: Sequence[Problem]) -> Problem | None:
+    """That multiprocessors are without a block, beside other problems; less work for a block is no advice where those
+    ask for fewer threads."""
     if counters.blocks >= names.MULTIPROCESSORS:
         return None
-    return Problem("few", 0.0, {"blocks": counters.blocks, "most": names.MULTIPROCESSORS})
+    kind = "few_after" if any(one.kind.startswith(_FEWER_THREADS) for one in others) else "few"
+    return Problem(kind, 0.0, {"blocks": counters.blocks, "most": names.MULTIPROCESSORS})
 
 
 def resident_blocks(counters: Counters) -> int:
@@ -88,7 +92,7 @@ def _scattered(counters: Counters, code: KernelCode) -> list[Problem]:
     found = []
     for one in counters.pointers:
         if one.name and not _is_served_by_cache(one) and one.sectors >= SCATTERED * one.least_sectors > 0:
-            kind = "strided" if one.sectors < 8 * one.requests else _how_scattered(one, counters)
+            kind = _how_indexed(one) if one.name in code.gathered else _how_scattered(one, counters)
             found.append(Problem(kind, one.sectors - one.least_sectors, _describe(counters, one)))
     if not counters.pointers and counters.get(names.SECTORS) >= SCATTERED * counters.get(names.LEAST_SECTORS) > 0:
         sectors, least = counters.get(names.SECTORS), counters.get(names.LEAST_SECTORS)
@@ -102,8 +106,14 @@ def _is_served_by_cache(one: Pointer) -> bool:
     return few_each or (one.sectors < 8 * one.requests and one.different_sectors <= CACHED)
 
 
+def _how_indexed(one: Pointer) -> str:
+    return "gathered" if one.operation == "load" else "gathered_stores"
+
+
 def _how_scattered(one: Pointer, counters: Counters) -> str:
-    """Whether a lane walks along the memory that it begins at, or each access of the warp is somewhere else."""
+    """Whether lanes leave gaps, each walks along the memory that it begins at, or each access is somewhere else."""
+    if one.sectors < max(8 * one.requests, FAR_APART * one.lanes):
+        return "strided"
     if one.operation == "store":
         return "scattered_stores"
     busy = counters.get(names.THREADS) - counters.get(names.IDLE)
@@ -219,6 +229,9 @@ def _idle(counters: Counters, code: KernelCode) -> list[Problem]:
     threads, idle = counters.get(names.THREADS), counters.get(names.IDLE)
     if not threads or idle < 0.25 * threads:
         return []
+    alone = not counters.get(names.BARRIERS) and not counters.get(names.COLLECTIVES)
+    if alone and idle < counters.threads and counters.blocks > 1:
+        return []  # the end of the last block
     rows = "idle" if counters.get(names.BARRIERS) else "idle_lanes" if counters.get(names.COLLECTIVES) else "idle_grid"
     kind = "idle_in_one_block" if counters.blocks == 1 else rows
     values = {"threads": threads, "idle": idle, "blocks": counters.blocks, "block": counters.threads}

@@ -113,6 +113,41 @@ def test_nothing_is_said_of_bandwidth_where_few_warps_run_nor_of_more_elements_w
         assert not re.search(r"limited by the traffic|is the bandwidth|more elements|several elements", text), text
 
 
+GATHER = read_cuda(
+    "__global__ void k(const float* x, float* y, const int64_t* index, int n) {"
+    " const int i = threadIdx.x; const int64_t place = index[i]; const int64_t row = place * n;"
+    " y[index[i]] = x[row + 1] + x[i]; }"
+)["k"]
+
+
+def test_accesses_that_indices_choose_are_not_told_to_exchange_threads():
+    assert GATHER.gathered == {"x", "y"} and CODE.gathered == set()
+    for kind, told in (("transposed", "gathered"), ("scattered_stores", "gathered_stores")):
+        counters = read_launch(LAUNCHES[kind], GATHER.pointers)
+        for seed in range(4):
+            found, text = write_diagnosis(counters, GATHER, Random(seed))
+            assert found == told and not check_diagnosis(text, counters)
+            assert "Exchange the roles" not in text and "Map the thread index" not in text
+
+
+def test_windows_that_overlap_or_leave_gaps_are_not_far_apart():
+    gaps = replace(LAUNCHES["transposed"], global_memory=(replace(LOADS, sectors=9 * 32), STORES))
+    assert write_diagnosis(read_launch(gaps, CODE.pointers), CODE, Random(0))[0] == "strided"
+
+
+@pytest.mark.parametrize("kind", ["surplus", "exchange", "tree", "idle", "idle_lanes", "divergent_reduction"])
+def test_fewer_threads_and_more_blocks_are_not_asked_for_at_once(kind):
+    counters = read_launch(LAUNCHES[kind], CODE.pointers)
+    for seed in range(8):
+        text = write_diagnosis(counters, CODE, Random(seed))[1]
+        assert not re.search(r"more and smaller blocks|spreads it over more", text), text
+
+
+def test_the_end_of_the_last_block_is_no_problem():
+    launch = replace(COPY, grid=(2, 1, 1), idle_threads=97)
+    assert not find_problems(read_launch(launch, CODE.pointers), CODE)
+
+
 def test_a_problem_of_a_launch_with_few_blocks_says_that_they_are_few():
     said = [
         "multiprocessors have no" in write_diagnosis(read_launch(launch, CODE.pointers), CODE, Random(0))[1]
