@@ -55,7 +55,7 @@ def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
         operators=shown + (" and more" if len(called) > 6 else ""),
         tolerance=_tolerance_line(called, traces),
         draws="\n\n\n".join(draws),
-        tests="".join(f"{test}\n\n" for test in tests),
+        tests="".join(f"{test}\n\n\n" for test in tests),
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ def test_a_test_names_the_operators_of_its_prompt_and_reads_as_formatted():
     traces = [dataclasses.replace(one, operators=("aten._softmax.default",)) for one in traces_of("softmax")]
     text = write_unit_test(dataclasses.replace(task_of("softmax"), operators=("aten.fused.default",)), traces)
     assert "`aten._softmax.default`" in text and "fused" not in text
-    assert "\n\n\n\n" not in text
+    assert "\n\n\n\n" not in text and not re.search(r"[^\n]\n\ndef ", text)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,19 @@ def test_a_program_that_takes_strided_inputs_for_contiguous_ones_fails_and_one_t
 
     assert run("softmax", reads_memory) == ["test_inputs_that_are_not_contiguous"]
     assert run("softmax", refuses) == []
+
+
+def test_strided_inputs_of_a_sum_tell_what_is_read_from_the_wrong_places():
+    """Of a loss that reads prediction and target alike in another order, the sum is the same; here values differ."""
+    names = {}
+    exec(write_unit_test(task_of("softmax"), traces_of("softmax")), names)
+    torch.manual_seed(0)
+    for shape in ((6, 5), (7,), (5, 1), (1, 4), (2, 3, 4)):
+        inputs = torch.randn(shape), torch.randn(shape)
+        turned = [names["with_other_strides"](one) for one in inputs]
+        assert all(torch.equal(one, other) for one, other in zip(inputs, turned, strict=True))
+        flat = [one.as_strided((one.numel(),), (1,)) for one in turned]
+        assert not torch.isclose((flat[0] - flat[1]).square().sum(), (inputs[0] - inputs[1]).square().sum())
 
 
 def test_a_crash_on_strided_inputs_is_no_refusal():
