@@ -19,7 +19,7 @@ from pipelines.versions import ports_version
 
 @dataclass(frozen=True)
 class PortKernels(ShardStep):
-    """Ports every accepted candidate of a task; one port, of a program without a seeded fault, is a row of `sft`."""
+    """Ports every accepted candidate of a task that has no seeded fault; one of the ports is a row of `sft`."""
 
     stage: ClassVar[str] = "stage3.ports"
     part: ClassVar[str] = "ports"
@@ -40,7 +40,7 @@ class PortKernels(ShardStep):
         for task, _ in annotated_tasks(self.config, self.corpus, shard):
             mine = candidates.get(task.task_id, [])
             ports = {port.candidate_id: port for port in self._port(task, mine, out)}
-            examples = (one for one in mine if one.candidate_id in ports and not one.fault)
+            examples = (one for one in mine if one.candidate_id in ports)
             first = min(examples, key=lambda one: not one.kept, default=None)
             if first is not None:
                 out.keep("sft", _to_learn(task, first, ports[first.candidate_id]))

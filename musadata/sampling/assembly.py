@@ -17,6 +17,7 @@ from musadata.verifier.reward import reward_parts
 
 Conversation = Sequence[Attempt]
 KEEP = "keep"  # the step that chooses among accepted candidates
+UNSEEN_FAULT = "unseen_fault"
 
 
 def assemble(
@@ -34,8 +35,14 @@ def assemble(
     trajectories = [
         _trajectory(task, conversation, chain, teacher, config)
         for conversation, chain in zip(conversations, chains, strict=True)
+        if not has_unseen_fault(chain[-1])
     ]
     return list(candidates.values()), trajectories
+
+
+def has_unseen_fault(candidate: Candidate) -> bool:
+    """Whether a fault was put into an accepted candidate that changes no result: nothing to learn, and no mistake."""
+    return candidate.accepted and bool(candidate.fault)
 
 
 def keep_different(candidates: Sequence[Candidate], config: SamplingConfig) -> tuple[list[Candidate], list[Reject]]:
@@ -43,11 +50,17 @@ def keep_different(candidates: Sequence[Candidate], config: SamplingConfig) -> t
 
     Of nearly identical candidates whose speed was not measured, one of an earlier turn is kept.
     """
-    accepted = sorted((one for one in candidates if one.accepted), key=lambda one: one.turn)
+    honest = (one for one in candidates if one.accepted and not has_unseen_fault(one))
+    accepted = sorted(honest, key=lambda one: one.turn)
     choices = choose_diverse(
         [one.source for one in accepted], [one.speedup for one in accepted], config.keep, config.keep_by
     )
-    because, rejects = {}, {}
+    because = {}
+    rejects = {
+        one.candidate_id: Reject(SCHEMA_VERSION, "rft", KEEP, UNSEEN_FAULT, one.fault, one.candidate_id)
+        for one in candidates
+        if has_unseen_fault(one)
+    }
     for candidate, choice in zip(accepted, choices, strict=True):
         if choice.chosen:
             because[candidate.candidate_id] = choice.reason

@@ -36,8 +36,8 @@ _MOST_CHARACTERS = 40_000  # of a pair of files that people wrote
 
 def port_candidates(task: Task, candidates: Sequence[Candidate], most: int) -> list[Port | Reject]:
     """The ports of up to `most` accepted programs of a task, those first that were kept; a reject for each that has
-    none."""
-    accepted = sorted((one for one in candidates if one.accepted), key=lambda one: not one.kept)
+    none. Programs with a seeded fault are left out, even where it changes no result."""
+    accepted = sorted((one for one in candidates if one.accepted and not one.fault), key=lambda one: not one.kept)
     programs = {one.source: one for one in reversed(accepted)}  # the first of equal ones
     chosen = [one for one in accepted if programs[one.source] is one]
     return [_port(task, one) for one in chosen[:most]]

@@ -65,12 +65,12 @@ def answer(turn: int, fault: str = "") -> Answer:
     return Answer(f"Turn {turn}.\n```python\nsource = '''{code}'''\nclass ModelNew: ...\n```", "naive", fault)
 
 
-def converse(verdicts, turns=3, sample=0):
+def converse(verdicts, turns=3, sample=0, fault="missing bounds check"):
     asked = []
 
     def ask(request):
         asked.append(request)
-        return answer(request.turn, fault="missing bounds check" if request.turn == 1 else "")
+        return answer(request.turn, fault if request.turn == 1 else "")
 
     attempts = run_rollout(
         TASK, ANNOTATION, sample, turns, 7, ask, lambda task, annotation, given: verdicts[len(asked) - 1]
@@ -149,14 +149,22 @@ def test_nothing_is_trained_on_in_a_conversation_that_failed():
 
 
 def test_only_different_accepted_candidates_are_kept():
-    one, _ = converse([VERDICT])
-    two, _ = converse([VERDICT], sample=1)
+    one, _ = converse([VERDICT], fault="")
+    two, _ = converse([VERDICT], sample=1, fault="")
     candidates, rejects = keep_different(assemble(TASK, [one, two], "teacher", SamplingConfig())[0], SamplingConfig())
     assert [candidate.kept for candidate in candidates] == [True, False]
     assert [candidate.chosen_because for candidate in candidates] == ["only structure", ""]
     assert [(one.step, one.reason, one.origin) for one in rejects] == [
         ("keep", "same_structure", candidates[1].candidate_id)
     ]
+
+
+def test_a_seeded_fault_that_changes_no_result_is_no_target():
+    attempts, _ = converse([VERDICT], fault="wrong identity")
+    candidates, trajectories = assemble(TASK, [attempts], "teacher", SamplingConfig())
+    [marked], [reject] = keep_different(candidates, SamplingConfig())
+    assert not trajectories and marked.accepted and not marked.kept
+    assert (reject.reason, reject.detail) == ("unseen_fault", "wrong identity")
 
 
 def test_rewards_weigh_the_speedup_as_the_config_says():
