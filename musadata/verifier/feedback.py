@@ -23,9 +23,11 @@ def write_feedback(error_class: ErrorClass | None, test_share: float, findings: 
         return "Correct: all randomised tests passed."
     if findings and findings[0].rule == INTERFACE_INITIAL_STATE.id:
         lines = ["The candidate is right with parameters that are copied into it, but it starts with other ones."]
+    elif findings and findings[0].rule.startswith("interface."):
+        lines = ["The candidate compiles, but what it defines or returns is not the module's."]
     else:
         lines = [_OPENINGS[error_class]]
-    if error_class is ErrorClass.CORRECTNESS:
+    if error_class is ErrorClass.CORRECTNESS and not (findings and findings[0].rule.startswith("interface.")):
         lines.append(f"{round(100 * test_share)} % of the randomised tests passed.")
     shown = list(dict.fromkeys(_sentence(finding) for finding in findings))
     lines += [f"- {sentence}" for sentence in shown[:_MOST_FINDINGS]]
