@@ -1,4 +1,4 @@
-"""For operators that only move elements: which element of the operand each element of the result is a copy of."""
+"""Which elements of the operand an element of the result is a copy of, or is made from."""
 
 from collections.abc import Callable
 
@@ -26,6 +26,44 @@ def origin_of(call: Call) -> str:
     write = _PLACES.get(call.packet)
     places = write(names, call) if write else None
     return f"{call.source.name}[{', '.join(places)}]" if places else ""
+
+
+def indexed_places(call: Call) -> str:
+    """The formula of a gather or a scatter along one axis, as `gather[r, c] = x[r, index[r, c]]`; empty for others."""
+    rank, names = len(call.source.shape), call.names
+    dim = call.integers("dim")
+    if call.packet not in _INDEXED or not dim or len(names) < _INDEXED[call.packet] or rank < 1:
+        return ""
+    axis, place = dim[0] % rank, axis_names(rank) if rank > 1 else ["i"]
+    own = place[axis] if call.packet.startswith("index_") else ", ".join(place)
+    there = ", ".join([*place[:axis], f"{names[1]}[{own}]", *place[axis + 1 :]])
+    here, result = ", ".join(place), f"`{call.output.name}`"
+    if call.packet in ("gather", "index_select"):
+        return f"{result}[{here}] = {names[0]}[{there}]"
+    how = f"with {names[2]}[{here}] added to" if call.packet.endswith("_add") else f"but {names[2]}[{here}] at"
+    return f"{result} = {names[0]}, {how} [{there}] for each element of {names[2]}"
+
+
+_INDEXED = {"gather": 2, "index_select": 2, "scatter": 3, "scatter_add": 3, "index_add": 3}  # operands that are tensors
+
+
+def adaptive_windows(call: Call, what: str) -> str:
+    """The window of an adaptive pooling along each axis: from ⌊o·n / m⌋ to before ⌈(o + 1)·n / m⌉ for n places to m."""
+    pooled = 3 if "3d" in call.packet else 2
+    outer = ["z", "y", "x"][3 - pooled :]
+    sizes = zip(call.source.shape[-pooled:], call.output.shape[-pooled:], outer, "kij"[3 - pooled :], strict=True)
+    inner, ranges = [], []
+    for size, made, to, along in sizes:
+        inner.append(to if size == made else along)
+        if made == 1 and size > 1:
+            ranges.append(f"all {size} places {along}")
+        elif size != made and size % made == 0:
+            step = size // made
+            ranges.append(f"{to}·{step} <= {along} < ({to} + 1)·{step}")
+        elif size != made:
+            ranges.append(f"⌊{to}·{size} / {made}⌋ <= {along} < ⌈({to} + 1)·{size} / {made}⌉")
+    over = f" over {' and '.join(ranges)}" if ranges else ""
+    return f"`{call.output.name}`[…, {', '.join(outer)}] = {what} of {call.source.name}[…, {', '.join(inner)}]{over}"
 
 
 def _roll(names: list[str], call: Call) -> list[str]:

@@ -65,7 +65,7 @@ def _reduction(stage: Reduce | Scan, facts: KernelFacts) -> str:
             return f"{word} of all {pieces} values in one piece, for which blocks take up to {most}"
         return f"{parts} results, each {word} of a piece: the {pieces} values are cut after every {most}"
     if [axis.name for axis in stage.axes] == list(PARTS_AXIS):
-        return f"{word} of the {'piece' if not extents else 'pieces'} before it"
+        return f"{word} of the {'one piece' if not extents else 'pieces'}"
     along = [f"`{axis.name}`" for axis in stage.axes]
     if facts.is_partial:
         parts = prod(facts.extents([axis for axis in facts.kernel.axes if axis.name in PARTS_AXIS], facts.sizes))
@@ -77,9 +77,7 @@ def _reduction(stage: Reduce | Scan, facts: KernelFacts) -> str:
 
 def _written(buffer: Buffer, facts: KernelFacts, counts: Set[int]) -> str:
     text, fact = _tensor(buffer, facts, counts), facts.known.get(buffer)
-    return (
-        text if fact is None or fact.name.replace(".", "_") == buffer.name else f"{text}, `{buffer.name}` in the code"
-    )
+    return text if fact is None or fact.name.replace(".", "_") == buffer.name else f"{text}, stored as `{buffer.name}`"
 
 
 def _tensor(buffer: Buffer, facts: KernelFacts, counts: Set[int]) -> str:

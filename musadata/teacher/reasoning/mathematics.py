@@ -2,9 +2,10 @@
 
 import math
 import re
+from collections.abc import Mapping
 
 from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
-from musadata.teacher.reasoning.element_origins import element_of, origin_of
+from musadata.teacher.reasoning.element_origins import adaptive_windows, element_of, indexed_places, origin_of
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
@@ -34,6 +35,7 @@ _NAME = re.compile(r"\b[a-z_]\w*\b(?!\()|\d+")
 
 def write_mathematics(analysis: TaskAnalysis) -> str:
     paragraphs = []
+    constants = dict(filter(None, map(_constant, analysis.calls)))
     for stage, _ in analysis.distinct:
         made = [call for call in stage.calls if call.kind is not CallKind.FILL] or stage.calls
         lines = _without_repetition([line for line in map(formula_of, made) if line])
@@ -41,11 +43,28 @@ def write_mathematics(analysis: TaskAnalysis) -> str:
             continue
         heading = [f"For `{stage.output.name}`:", ""] if len(analysis.distinct) > 1 else []
         lines = [_compose(stage)] if _compose(stage) else unique(lines)
+        lines = [_with_constants(line, constants) for line in lines]
         paragraphs.append("\n".join([*heading, *(f"- {line}" for line in lines)]))
     paragraphs += [_repetition(again, first) for again, first in analysis.repeated[:_MOST_REPETITIONS]]
     if not paragraphs:
         paragraphs.append("Every output element is an input element, unchanged; there is no arithmetic at all.")
     return "\n\n".join([*paragraphs, *_precision(analysis)])
+
+
+def _constant(call: Call) -> tuple[str, str] | None:
+    """The name of a tensor that is one number everywhere, and the number."""
+    if call.kind is not CallKind.FILL:
+        return None
+    packet = call.packet.removeprefix("new_").removesuffix("_like")
+    value = {"zeros": "0", "ones": "1", "full": call.argument("fill_value")}.get(packet, "")
+    return (call.output.name, value) if value else None
+
+
+def _with_constants(line: str, constants: Mapping[str, str]) -> str:
+    """A formula with the numbers that fill tensors instead of these tensors' names."""
+    for name, value in constants.items():
+        line = re.sub(rf"(?<![`\w.]){re.escape(name)}(?![\w.`\[])", value, line)
+    return line
 
 
 def _without_repetition(lines: list[str]) -> list[str]:
@@ -97,6 +116,8 @@ def _filled(template: str, call: Call, operands: list[str]) -> str:
 def _template(call: Call) -> str | None:
     """The formula of one element, by the arguments that change its form."""
     alpha = call.argument("alpha", "1")
+    if call.packet in ("add", "sub") and call.argument("other") in ("0", "0.0"):
+        return "{0}"
     if call.packet in ("add", "sub") and alpha not in ("1", "1.0"):
         return "{0} + {alpha}·{1}" if call.packet == "add" else "{0} − {alpha}·{1}"
     if call.packet == "elu" and call.argument("scale"):
@@ -240,8 +261,9 @@ def _convolution(call: Call) -> str:
 def _pooling(call: Call) -> str:
     window = call.integers("kernel_size")
     what = "max" if "max" in call.packet else "mean"
-    share = "its share of the plane" if len(call.source.shape) < 5 else "its share of the volume"
-    place = f"a window of {product_text(window)} elements" if math.prod(window) > 1 else share
+    if "adaptive" in call.packet:
+        return adaptive_windows(call, what)
+    place = f"a window of {product_text(window)} elements" if math.prod(window) > 1 else "a window of 1 element"
     rule = ""
     if what == "mean" and any(call.integers("padding")):
         counted = call.argument("count_include_pad", "True") == "True"
@@ -260,6 +282,8 @@ def _lookup(call: Call) -> str:
         return f"{result}[…, d] = {names[0]}[{names[-1]}[…], d]"
     if call.packet.startswith("upsample"):
         return f"{result}[…, y, x] = {names[0]}[…, floor(y / scale), floor(x / scale)]"
+    if places := indexed_places(call):
+        return places
     if call.packet in SCATTERS and len(names) > 2:
         written = f"with {names[-1]} added at" if call.packet.endswith("_add") else f"but {names[-1]} at"
         return f"{result} = {names[0]}, {written} the places that {names[1]} holds"

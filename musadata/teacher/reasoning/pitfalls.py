@@ -68,10 +68,16 @@ def _reduction(call: Call) -> list[str]:
 
 def _softmax(call: Call) -> list[str]:
     _, length, step = row_of(call)
-    if step != 1:
-        return [say("softmax_overflow"), say("softmax_axis", length=length, step=step)]
-    underflow = [say("log_softmax_underflow")] if call.packet == "_log_softmax" else []
-    return [say("softmax_overflow"), *underflow]
+    logarithm = call.packet == "_log_softmax"
+    overflow = _overflow(call, "log_softmax_overflow" if logarithm else "softmax_overflow")
+    if step != 1 and not logarithm:
+        return [*overflow, say("softmax_axis", length=length, step=step)]
+    return [*overflow, *([say("log_softmax_underflow")] if logarithm else [])]
+
+
+def _overflow(call: Call, name: str) -> list[str]:
+    """What exponentials in float do to a row without its maximum; nothing of doubles."""
+    return [] if call.source.dtype == "float64" else [say(name, seed=call.source)]
 
 
 def _normalization(call: Call) -> list[str]:
@@ -141,7 +147,7 @@ def _other(call: Call) -> list[str]:
     if not call.packet.startswith("_scaled_dot_product"):
         return []
     masked = [say("attention_masked_rows")] if len(call.operands) > 3 else []
-    return [say("softmax_overflow"), say("attention_rescaling"), *masked]
+    return [*_overflow(call, "attention_overflow"), say("attention_rescaling"), *masked]
 
 
 _WRITERS = by_kind(_reduction, _softmax, _normalization, _matmul, _convolution, _pooling, _scan, _lookup, _other)

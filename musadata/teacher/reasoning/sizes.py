@@ -19,12 +19,13 @@ from musadata.teacher.reasoning.task_analysis import (
 from musadata.tracing.roofline import tensor_bytes
 
 _MOST_CALLS = 12
+_IDLE = (CallKind.VIEW, CallKind.FILL)
 _MOST_OF_A_KIND, _MOST_MOVED = 6, 6
 
 
 def write_sizes(analysis: TaskAnalysis) -> str:
     calls = [call for stage, _ in analysis.distinct for call in stage.calls] or analysis.calls
-    told = [call for call in calls if call.kind is not CallKind.VIEW] or calls
+    told = [call for call in calls if call.kind not in _IDLE or call.output.role == "output"] or calls
     same = [call for call in told if _keeps_shape(call)]
     lines = [*_derived([call for call in told if call not in same]), *_keeping(analysis, same)]
     if len(lines) > _MOST_CALLS:

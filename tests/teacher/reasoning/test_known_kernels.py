@@ -117,10 +117,9 @@ def test_threads_and_lanes_without_work_are_counted(told):
         for whole, points, spare in re.findall(r"(256|32) − (\d+)(?: % 32)? = (\d+)", text):
             assert int(spare) == int(whole) - int(points) % int(whole)
     flat = told("gelu_chain")[0]["boundary handling"]
-    assert flat == (
-        "264 % 256 = 8 and 243 % 256 = 243: in a flat grid the last block has threads without an element of `add`, "
-        "256 − 8 = 248, with the second set of shapes 256 − 243 = 13, which the guard `i < total` keeps from storing."
-    )
+    assert "in a flat grid" in flat and "the guard `i < total`" in flat
+    figures = ["264 % 256 = 8", "243 % 256 = 243", "256 − 8 = 248", "256 − 243 = 13"]
+    assert re.findall(r"\d+ % \d+ = \d+|\d+ − \d+ = \d+", flat) == figures
     assert (
         "in its last round, with the second set of shapes 32 − 111 % 32 = 17" in told("softmax")[0]["boundary handling"]
     )

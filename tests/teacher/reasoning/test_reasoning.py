@@ -2,10 +2,12 @@ import dataclasses
 import re
 
 import pytest
+import torch
 
 from musadata.teacher.prompts import STEPS
 from musadata.teacher.reasoning import write_reasoning
-from musadata.teacher.reasoning.kernel_plan import CallKind, _pointwise_operators, plan_stages, read_calls
+from musadata.teacher.reasoning.element_origins import adaptive_windows
+from musadata.teacher.reasoning.kernel_plan import Call, CallKind, _pointwise_operators, plan_stages, read_calls
 from tests.tracing.examples import NAMES, example, traces_of
 
 
@@ -32,7 +34,7 @@ def test_the_shape_of_a_convolution_is_derived_from_kernel_stride_and_padding():
 
 
 def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
-    assert "maximum, `expf` overflows above 88.7" in texts("softmax")["error pre-analysis"]
+    assert "`expf` overflows above 88.7" in texts("softmax")["error pre-analysis"]
     assert "E[x²] − E[x]² cancels" in texts("variance")["error pre-analysis"]
 
 
@@ -79,7 +81,32 @@ def test_what_is_said_about_meaning_mathematics_and_shapes_differs_between_any_t
 
 def test_scattered_values_are_said_to_be_added_not_read():
     text = "\n".join(texts("scatter_add").values())
-    assert "`scatter_add` = zeros_like, with x added at the places that i holds" in text
+    assert re.search(r"`scatter_add` = 0, with x\[\w, \w\] added to \[.*i\[.*\].*\] for each element of x", text)
+
+
+def test_a_gather_is_a_formula():
+    assert "`gather`[r, c] = _softmax[r, i[r, c]]" in texts("softmax_gather")["scalar mathematics"].replace(
+        "softmax[", "_softmax["
+    ).replace("__", "_")
+
+
+def test_the_windows_of_an_adaptive_pooling_are_ranges_of_indices():
+    def call(source, made, packet="_adaptive_avg_pool2d"):
+        fact = traces_of("gelu_chain")[0].tensors[0]
+        x, y = (dataclasses.replace(fact, name=name, shape=shape) for name, shape in (("x", source), ("y", made)))
+        return Call(f"aten.{packet}.default", (x,), (y,), "")
+
+    uneven = adaptive_windows(call((2, 3, 16, 19), (2, 3, 5, 7)), "mean")
+    ranges = re.findall(r"⌊(\w)·(\d+) / (\d+)⌋ <= (\w) < ⌈\(\1 \+ 1\)·\2 / \3⌉", uneven)
+    assert ranges == [("y", "16", "5", "i"), ("x", "19", "7", "j")]
+    covered = [range(o * 16 // 5, -(-(o + 1) * 16 // 5)) for o in range(5)]
+    pooled = torch.nn.functional.adaptive_avg_pool1d(torch.arange(16.0)[None], 5)[0]
+    assert [sum(places) / len(places) for places in covered] == pytest.approx(pooled.tolist())
+    assert (
+        adaptive_windows(call((2, 3, 1, 80), (2, 3, 1, 5)), "max")
+        == "`y`[…, y, x] = max of x[…, y, j] over x·16 <= j < (x + 1)·16"
+    )
+    assert "over all 9 places i and all 8 places j" in adaptive_windows(call((2, 3, 9, 8), (2, 3, 1, 1)), "mean")
 
 
 def test_values_that_other_threads_hold_are_not_fused_into_a_lookup():
