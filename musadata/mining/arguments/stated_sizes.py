@@ -138,7 +138,9 @@ def _read(error: str) -> list[_Stated]:
             continue
         dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
         found.append(_Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0]))
-    return [item for item in dict.fromkeys(found) if item.got != item.want and 0 < item.want <= LARGEST]
+    return [
+        item for item in dict.fromkeys(found) if item.got != item.want and 0 < item.want <= LARGEST and item.got > 0
+    ]
 
 
 def _resized(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:

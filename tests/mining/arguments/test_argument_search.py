@@ -748,3 +748,11 @@ def test_batches_of_inputs_that_belong_together_stay_equal():
     found = search(body)
     x, target = (eval(text) for text in found["inputs"])
     assert len(x) == len(target)
+
+
+def test_a_message_about_an_empty_tensor_states_no_size():
+    attempt = Attempt(("24",), (Draw("randn", (2, 24, 6, 10)),))
+    error = (
+        "RuntimeError: Given groups=1, weight of size [4, 24, 1, 1], expected input[2, 0, 6, 10] to have 24 channels, "
+    )
+    assert not list(resize(attempt, error + "but got 0 channels instead"))
