@@ -139,5 +139,5 @@ def _guards(facts: KernelFacts) -> list[str]:
             text += f"`{guard.other}` counts."
         texts.append(text)
     for access in facts.loaded_indices()[:1]:
-        texts.append(f"`{access.text}` decides which element is taken: outside of its axis it would leave the tensor.")
+        texts.append(say("loaded_index", seed=f"{facts.name} {access.text}", index=access.text))
     return texts

@@ -5,6 +5,7 @@ from collections.abc import Sequence, Set
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
 from musadata.teacher.reasoning.kernel_facts import FLAT, Access, KernelFacts, pair_of
+from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import VARYING, join, product_text, strides_of, unique
 
 _MOST = 6  # accesses in a sentence
@@ -38,12 +39,10 @@ def describe_sizes(kernels: Sequence[KernelFacts]) -> str:
     first, other = kernels[0].sizes, kernels[0].other
     used = [name for name in first if name in words]
     changed = [f"`{name}` is {other[name]}" for name in used if other[name] != first[name]]
-    parts = [
-        f"here {join([f'`{name}` is {first[name]}' for name in used])}" if used else "",
-        f"with the second set of shapes {join(changed)}" if changed else "",
-    ]
-    told = "; ".join(filter(None, parts))
-    return f"{told[0].upper()}{told[1:]}." if told else ""
+    if not used:
+        return ""
+    sizes, others = join([f"`{name}` is {first[name]}" for name in used]), join(changed) if changed else ""
+    return say("named_sizes" if changed else "fixed_sizes", sizes=sizes, others=others)
 
 
 def _points(facts: KernelFacts) -> str:
