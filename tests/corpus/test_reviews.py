@@ -165,6 +165,20 @@ def test_places_are_named_by_their_function(line, place):
     assert name_place(RIGHT, number) == place
 
 
+def test_a_declaration_of_several_lines_is_in_no_function():
+    declared = 'cpp_source = """\ntorch::Tensor twice_cuda(\n    torch::Tensor x,\n    int64_t total);\n"""\n'
+    assert name_place(declared, 4) == "`cpp_source`"
+
+
+def test_a_program_of_another_interface_is_not_said_to_run(mended):
+    one = dataclasses.replace(
+        mended[2][0],
+        error_class=ErrorClass.CORRECTNESS,
+        findings=(Finding("interface.state", "ModelNew has no parameter norm.bias."),),
+    )
+    assert describe_symptom(one) == "It compiles. ModelNew has no parameter norm.bias."
+
+
 def test_comments_and_layout_are_no_change():
     assert list_changes(RIGHT, RIGHT.replace(GUARD, f"    // past the end\n\n    {GUARD}")) == ()
 

@@ -67,7 +67,8 @@ def name_place(source: str, number: int) -> str:
         return ""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _holds(node, number):
-            return _native_place(source.splitlines(), node.lineno, number)
+            declares = "{" not in node.value  # functions that are defined elsewhere
+            return _native_place(source.splitlines(), node.lineno, node.lineno if declares else number)
     for node in tree.body:
         for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(inner, ast.FunctionDef) and _holds(inner, number):

@@ -29,6 +29,8 @@ def describe_symptom(candidate: Candidate) -> str:
     wording = _wordings().get(finding.rule)
     if wording is None:
         said = _first_sentence(finding.message)
+        if finding.rule.startswith("interface."):
+            return f"It compiles. {said}"
         if candidate.error_class is not ErrorClass.CHEATING:
             return f"It compiles and runs. {said}"
         word = said.split(maxsplit=1)[0]  # "An", but not "PyTorch"
@@ -95,7 +97,8 @@ def _describe_sets(message: str) -> str:
 def _describe_pattern(message: str) -> list[str]:
     for opening in _PATTERNS:
         if opening in message and "Each is 1 times" not in message:
-            return [_first_sentence(message[message.index(opening) :])]
+            said = _first_sentence(message[message.index(opening) :])
+            return [said if ":" not in said else f"{opening}."]  # without the guesses at why
     return []
 
 

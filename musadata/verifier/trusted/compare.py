@@ -139,7 +139,10 @@ def _pattern(wrong: np.ndarray, got: Array, want: Array) -> str:
     values = got.values
     flat, count, total = wrong.ravel(), int(wrong.sum()), wrong.size
     if got.dtype not in _INTEGERS and np.isnan(values[wrong]).all():
-        return "All of these are NaN: never written, or computed from memory that was never written."
+        return (
+            "All of these are NaN: never written, computed from memory that was never written, or left by an overflow, "
+            "as inf / inf is."
+        )
     if count == total and not np.any(values):
         return "The output is all zeros."
     if total > 1 and count == total and np.all(values == values.ravel()[0]):
