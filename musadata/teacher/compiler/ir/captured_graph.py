@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, count
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, pairwise
 from typing import Any
 
 from musadata.teacher.compiler.ir.conditions import Condition, conditions_of
@@ -151,6 +151,7 @@ def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph
         )
         for entry in captured["nodes"]
     )
+    nodes = _without_repeats(nodes, {entry["node"] for entry in captured["outputs"]})
     outputs = tuple(
         GraphOutput(entry["node"], sizes.type_of(entry), tuple(sizes.formula(s) for s in entry["stride"]))
         for entry in captured["outputs"]
@@ -170,6 +171,26 @@ def parse_graph(captured: Mapping[str, Any], known: Iterable[str] = ()) -> Graph
         captured["constructor"],
         captured["result"],
     )
+
+
+def _without_repeats(nodes: Sequence[Node], returned: Collection[str]) -> tuple[Node, ...]:
+    """The nodes without those that do the same as one before; what is returned stays a tensor of its own."""
+    kept: dict[object, Node] = {}
+    same: dict[str, str] = {}
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(renamed, value))
+        return Reference(same.get(value.node, value.node)) if isinstance(value, Reference) else value
+
+    for node in nodes:
+        arguments = {key: renamed(value) for key, value in node.arguments.items()}
+        typed = tuple((key, type(value), value) for key, value in sorted(arguments.items()))
+        key = node.name if node.name in returned else (node.op, node.types, typed)
+        first = kept.setdefault(key, replace(node, arguments=arguments))
+        if first.name != node.name:
+            same[node.name] = first.name
+    return tuple(kept.values())
 
 
 _PLAIN_NAMES = (
@@ -234,6 +255,7 @@ class _SizeTable:
         self._parsed: dict[str, Index] = {}
         self._derived: list[tuple[Index, Index]] = []
         self._cache: dict[str, Index] = {}
+        self._multiples: list[Condition] = []
         tensors = [("argument", one["spec"], one["rank"]) for one in self.captured["arguments"]]
         tensors += [("state", one["name"], len(one["shape"])) for one in self.captured["state"]]
         mentioned = json.dumps([self.captured[part] for part in ("inputs", "nodes", "outputs", "conditions")])
@@ -249,6 +271,18 @@ class _SizeTable:
             name = self._fresh(dimension_names(rank)[dim] if is_argument else f"{tensor.split('.')[-1]}_size{dim}")
             self._parsed[entry["name"]] = of(Size(name))
             self.origins[name] = SizeOrigin(name, role, tensor, dim, None, tuple(entry["values"]))
+        for whole, part in dict(_split_sizes(self.captured)).items():
+            size = self._parsed[whole].atom
+            if isinstance(size, Size) and all(value % part == 0 for value in self.origins[size.name].hints):
+                self._split(whole, size, part)
+
+    def _split(self, whole: str, size: Size, part: int) -> None:
+        """Make a size a multiple of what views split it into, for which the graph is then made only."""
+        cells, rest = divide(of(size), number(part))
+        name = self._fresh(f"{size.name}_cells")
+        self.origins[name] = SizeOrigin(name, formula=cells, hints=self._values(cells))
+        self._parsed[whole] = of(Size(name)) * part
+        self._multiples.append(Condition("==", rest, number(0)))
 
     def _add_attribute(self, entry: Mapping[str, Any]) -> None:
         path, values = entry["attribute"], tuple(entry["values"])
@@ -303,7 +337,7 @@ class _SizeTable:
         return Real(sign, (self.formula(parts[0]),) if sign == "int" else tuple(self._real(part) for part in parts))
 
     def conditions(self) -> tuple[Condition, ...]:
-        return conditions_of(self.captured["conditions"], self.formula, self.hints())
+        return (*conditions_of(self.captured["conditions"], self.formula, self.hints()), *self._multiples)
 
     def hints(self) -> list[dict[str, int]]:
         """The values of all sizes so far, one mapping per set of shapes."""
@@ -375,6 +409,23 @@ class _SizeTable:
     def _fresh(self, name: str) -> str:
         candidates = chain([name], (f"{name}{number}" for number in count(2)))
         return next(fresh for fresh in candidates if fresh not in self.origins)
+
+
+def _split_sizes(captured: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Sizes that views split into a quotient and the number that it is by; such views are of multiples only."""
+    shapes = {item["node"]: item["shape"] for item in (*captured["inputs"], *captured["constants"])}
+    for node in captured["nodes"]:
+        wanted, source = node["arguments"].get("size"), node["arguments"].get("self")
+        if "view" in node["op"] and isinstance(wanted, list) and isinstance(source, dict):
+            plain = [one["size"] if isinstance(one, dict) and "size" in one else one for one in wanted]
+            for one, other in (*pairwise(plain), *pairwise(plain[::-1])):
+                match one:
+                    case ["//", ["size", name], int(part)] if part == other and ["size", name] in shapes.get(
+                        source.get("node"), ()
+                    ):
+                        yield name, part
+        if node["tensors"] and node["tensors"][0]:
+            shapes[node["name"]] = node["tensors"][0]["shape"]
 
 
 def _plain(value: Any) -> Any:
