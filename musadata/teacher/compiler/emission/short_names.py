@@ -9,7 +9,8 @@ from typing import Any
 from musadata.teacher.compiler.ir.index_formulas import Index, Opaque, of
 from musadata.teacher.compiler.ir.program import Contraction
 from musadata.teacher.compiler.ir.scalar import Buffer, Local, Named, Scalar
-from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, map_atoms
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage
+from musadata.teacher.compiler.lowering.rewriting import map_atoms
 
 _LAST_TWO = re.compile(r"_(mean|var|[a-z]h|\w+\d+)$")  # of which the last word alone would say too little
 

@@ -28,8 +28,9 @@ from musadata.teacher.compiler.ir.scalar import (
     same,
 )
 from musadata.teacher.compiler.ir.scalar import Call as Operation
-from musadata.teacher.compiler.lowering.fusion import read_loops, replace_loads, variables_of
+from musadata.teacher.compiler.lowering.fusion import read_loops, variables_of
 from musadata.teacher.compiler.lowering.reduction import softmax_of
+from musadata.teacher.compiler.lowering.rewriting import replace_loads
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, real, rule
 
 WIDEST = 256  # columns of the values: a block has 128 of them, and each further block computes the scores again

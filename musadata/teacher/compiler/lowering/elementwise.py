@@ -23,6 +23,7 @@ from musadata.teacher.compiler.ir.scalar import (
     is_never_negative,
     literal,
 )
+from musadata.teacher.compiler.lowering.rewriting import assuming
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, cost_of, promote, replaced, rule
 
 HEAVY = 4  # cost of a transcendental function; an addition costs 1
@@ -117,7 +118,7 @@ def _where(c: Call) -> Results:
     def body(index: Indices) -> Scalar:
         test = c.scalar(c.node.arguments["condition"], index, c.type.shape, "bool")
         yes, no = (c.scalar(item, index, c.type.shape, c.dtype) for item in chosen)
-        return choose(test, yes, no)
+        return choose(test, assuming(test, yes), no)
 
     tensors = [c.resolve(item) for item in chosen if isinstance(item, Reference)]
     return c.new(body, 1 + cost_of(condition, *tensors))

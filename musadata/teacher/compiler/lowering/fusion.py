@@ -5,9 +5,9 @@ whose result stays in a register, or a store of one element or over inner loops.
 the stages maximum, sum, store; a matrix product with bias is one kernel over elements with a sum and a store.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import pairwise
 
 from musadata.teacher.compiler.ir.index_formulas import (
     ONE,
@@ -18,12 +18,12 @@ from musadata.teacher.compiler.ir.index_formulas import (
     Variable,
     divide,
     of,
-    operate,
     product,
 )
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Steps
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Named, Scalar
 from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.rewriting import cuts, decided, replace_loads, substitute
 
 PARTS_AXIS = ("part",)  # what the parts of a split reduction are joined over
 
@@ -104,7 +104,7 @@ class Kernel:
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         """Buffers that it fills."""
-        return tuple(stage.buffer for stage in self.stages if stage.buffer is not None)
+        return tuple(dict.fromkeys(stage.buffer for stage in self.stages if stage.buffer is not None))
 
     @property
     def constants(self) -> tuple[Buffer, ...]:
@@ -142,6 +142,10 @@ class _Group:
         return any(member.loop.buffer is buffer for member in self.members)
 
     @property
+    def reduces(self) -> bool:
+        return any(member.loop.reduction is not None for member in self.members)
+
+    @property
     def scanned(self) -> tuple[Variable, ...]:
         """The axis along which it scans, if it does."""
         return self.members[0].inner if self.members[0].loop.scan else ()
@@ -155,7 +159,8 @@ def group_loops(loops: Sequence[Loop], returned: set[int], *, columns_apart: boo
     """
     groups: list[_Group] = []
     for loop in loops:
-        if loop.spread or loop.attends or not _join(loop, groups, columns_apart):
+        is_alone = loop.spread or loop.attends
+        if is_alone or not (_join(loop, groups, columns_apart) or (not columns_apart and _join_sibling(loop, groups))):
             groups.append(_alone(loop))
     read = _read_from_memory(groups)
     return [_kernel(group, read | returned) for group in groups]
@@ -229,10 +234,45 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
         return False
     if columns_apart and loop.reduction is None and outer != variables[: len(outer)]:
         return False
-    group.members = [replace(m, axes=tuple(_substitute(axis, change) for axis in m.axes)) for m in group.members]
+    group.members = [replace(m, axes=tuple(substitute(axis, change) for axis in m.axes)) for m in group.members]
     group.axes = outer
     group.members.append(_Member(loop, axes, tuple(v for v in variables if v not in outer)))
     return True
+
+
+def _join_sibling(loop: Loop, groups: list[_Group]) -> bool:
+    """Add a loop to a group that goes through the same elements for other results, so that they are read once."""
+    axes, variables = axes_of(loop)
+    value = _value(loop, axes, variables)
+    made = max((i for i, group in enumerate(groups) if any(group.fills(x.buffer) for x in value.loads)), default=-1)
+    for group in groups[made + 1 :]:
+        if not all(map(_may_have_siblings, (loop, *(member.loop for member in group.members)))):
+            continue
+        if [axis.extent for axis in group.axes] != [variable.extent for variable in variables]:
+            continue
+        change = dict(zip(variables, map(of, group.axes), strict=True))
+        mine = _Member(loop, tuple(substitute(axis, change) for axis in axes), ())
+        if any(_goes_along(mine, member, group.axes) for member in group.members):
+            group.members.append(mine)
+            return True
+    return False
+
+
+def _may_have_siblings(loop: Loop) -> bool:
+    return not (loop.contraction or loop.scan or loop.spread or loop.steps or loop.attends)
+
+
+def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...]) -> bool:
+    """Whether two loops have the same steps and read the same elements in them, or join as many parts."""
+    if (one.loop.reduction is None) != (other.loop.reduction is None) or other.inner:
+        return False
+    (loops, inner), (others, steps) = (_inner_axes(member.loop, member.axes, axes) for member in (one, other))
+    if inner != steps:
+        return False
+    if one.loop.reduction is not None and one.loop.reduction.names == PARTS_AXIS:
+        return True
+    read = {(id(load.buffer), load.index) for load in one.loop.body(one.axes, loops).loads}
+    return any((id(load.buffer), load.index) in read for load in other.loop.body(other.axes, others).loads)
 
 
 def _join_scan(loop: Loop, group: _Group) -> bool:
@@ -243,18 +283,26 @@ def _join_scan(loop: Loop, group: _Group) -> bool:
         member = next((m for m in group.members if m.loop.buffer is load.buffer), None)
         for known, wanted in zip(member.axes, load.index, strict=True) if member else ():
             variable = wanted.variable
-            if (variable is None) != (known.variable is None) or (variable is None and wanted != known):
+            if variable is None and (turned := _turned(wanted)) is not None:
+                variable, known = turned, turned.extent - 1 - known
+            if (variable is None) != (not known.variables) or (variable is None and wanted != known):
                 return False
             if variable is not None and change.setdefault(variable, known) != known:
                 return False
     held = {v for index in change.values() for v in index.variables}
     if loop.reduction or set(change) != set(variables) or held != {*group.axes, *group.scanned}:
         return False
-    axes = tuple(_substitute(axis, change) for axis in axes)
+    axes = tuple(substitute(axis, change) for axis in axes)
     if loop.scan and axes[loop.scan.axis].variable not in group.scanned:
         return False
     group.members.append(_Member(loop, axes, group.scanned))
     return True
+
+
+def _turned(index: Index) -> Variable | None:
+    """The variable that an index goes along backwards."""
+    variable = next(iter(index.variables), None)
+    return variable if variable is not None and index + of(variable) == variable.extent - 1 else None
 
 
 def _needs_grid(loop: Loop) -> bool:
@@ -282,7 +330,7 @@ def _split_axes(
             split = of(outer) * atom.right + of(inner)
             change = {variable: split}
             pieces = [(outer, inner) if v == variable else (v,) for v in variables]
-            return tuple(_substitute(a, change) for a in axes), tuple(v for piece in pieces for v in piece)
+            return tuple(substitute(a, change) for a in axes), tuple(v for piece in pieces for v in piece)
     return axes, variables
 
 
@@ -302,7 +350,7 @@ def _unify(
     if len(used) != len(group_axes) or any(a.extent != b.extent for a, b in zip(group_axes, used, strict=True)):
         return None
     change = {a: of(b) for a, b in zip(group_axes, used, strict=True)}
-    return change if tuple(_substitute(axis, change) for axis in known) == wanted else None
+    return change if tuple(substitute(axis, change) for axis in known) == wanted else None
 
 
 def _point(
@@ -386,7 +434,12 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
         if loop.reduction is None:
             if not member.inner or group.scanned:
                 value = registers[key] = Named(value.dtype, loop.buffer.name, value)
-            if key in in_memory:
+            if key in in_memory and member.inner and group.reduces:
+                for axes, inner in _pieces(member, value):
+                    part = replace_loads(loop.body(axes, ()), held, done)
+                    alive.append(part)
+                    stages.append(Store(loop.buffer, inner, axes, decided(part)))
+            elif key in in_memory:
                 stages.append(Store(loop.buffer, member.inner, member.axes, value))
             continue
         dtype = "int64" if loop.reduction.kind.startswith("arg") else value.dtype
@@ -403,73 +456,25 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
     return Kernel(f"{last.buffer.name}_kernel", group.axes, tuple(stages), frozenset(nodes), last.steps)
 
 
+def _pieces(member: _Member, value: Scalar) -> Iterator[tuple[Indices, tuple[Variable, ...]]]:
+    """The places and the inner axes of what a row was put together from, piece by piece."""
+    axis = next((axis for axis in member.inner if cuts(value, axis)), None)
+    if axis is None:
+        yield member.axes, member.inner
+        return
+    for start, end in pairwise([ZERO, *cuts(value, axis), axis.extent]):
+        piece = Variable(axis.name, end - start)
+        place = start + (ZERO if piece.extent == ONE else of(piece))
+        inner = tuple(piece if other == axis else other for other in member.inner)
+        yield (
+            tuple(substitute(index, {axis: place}) for index in member.axes),
+            tuple(other for other in inner if other.extent != ONE),
+        )
+
+
 def _unnamed(stage: Stage) -> Stage:
     """A store whose value nothing else in its kernel reads needs no variable."""
     value = stage.value
     while isinstance(stage, Store) and isinstance(value, Named):
         value = value.value
     return stage if value is stage.value else replace(stage, value=value)
-
-
-def replace_loads(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
-    """The same computation with some loads replaced; shared nodes stay shared."""
-    if id(value) in done:
-        return done[id(value)]
-    new = change(value) if isinstance(value, Load) else None
-    if new is None:
-        new = _with_parts(value, change, done)
-    done[id(value)] = new
-    return new
-
-
-def _with_parts(value: Scalar, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Scalar:
-    fields = {name: _part(getattr(value, name), change, done) for name in value.__dataclass_fields__}
-    if all(_same(getattr(value, name), part) for name, part in fields.items()):
-        return value
-    return replace(value, **fields)
-
-
-def _part(part: Any, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Any:
-    if isinstance(part, Scalar):
-        return replace_loads(part, change, done)
-    if isinstance(part, tuple):
-        return tuple(_part(item, change, done) for item in part)
-    return _replace_in_index(part, change, done) if isinstance(part, Index) else part
-
-
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return all(_same(a, b) for a, b in zip(one, other, strict=True))
-    return one is other or (isinstance(one, Index) and one == other)
-
-
-def _replace_in_index(index: Index, change: Callable[[Load], Scalar | None], done: dict[int, Scalar]) -> Index:
-    if not any(isinstance(atom, Opaque) for atom in index.atoms()):
-        return index
-
-    def new(atom: object) -> Index | None:
-        if not isinstance(atom, Opaque):
-            return None
-        scalar = replace_loads(atom.scalar, change, done)
-        return of(atom) if scalar is atom.scalar else of(Opaque(scalar, scalar.variables))
-
-    return map_atoms(index, new)
-
-
-def _substitute(index: Index, change: Mapping[Variable, Index]) -> Index:
-    return map_atoms(index, lambda atom: change.get(atom) if isinstance(atom, Variable) else None)
-
-
-def map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
-    """The formula with atoms replaced, inside of quotients too."""
-    total = ZERO
-    for monomial, coefficient in index.terms:
-        factors = []
-        for atom in monomial:
-            new = change(atom)
-            if new is None and isinstance(atom, Operation):
-                left, right = map_atoms(atom.left, change), map_atoms(atom.right, change)
-                new = operate(atom.kind, left, right)
-            factors.append(of(atom) if new is None else new)
-        total = total + product(factors) * coefficient
-    return total

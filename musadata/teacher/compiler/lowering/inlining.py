@@ -7,10 +7,11 @@ are read once, or are so cheap that a second computation costs less than a round
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, not_negative, product
 from musadata.teacher.compiler.ir.program import Indices, Loop
 from musadata.teacher.compiler.ir.scalar import MATH_FUNCTIONS, Call, Load, Named, Scalar
-from musadata.teacher.compiler.lowering.fusion import replace_loads, value_of
+from musadata.teacher.compiler.lowering.fusion import value_of
+from musadata.teacher.compiler.lowering.rewriting import replace_loads
 
 REPEATED_COST = 3  # a value that a reader needs several times is computed anew each time up to this cost
 SHARED_COST = 16  # a value that several kernels read is computed in each up to this cost of all but one together
@@ -97,13 +98,13 @@ def _varies_with(index: Indices) -> set[Variable]:
 
 
 def _repeats(read: _Read, loop: Loop) -> bool:
-    """Whether a reader may need an element more than once: it does not move along an axis of its own, or windows
-    overlap."""
+    """Whether a reader may need elements more than once, so that it computes more of them than there are: it does not
+    move along an axis of its own, or windows overlap."""
     if _varies_with(read.index) < set(read.variables):
         return True
     if all(_is_injective(position) for position in read.index):
         return False
-    return product(v.extent for v in read.variables) != product(loop.buffer.shape)
+    return not not_negative(product(loop.buffer.shape) - product(v.extent for v in read.variables))
 
 
 def _is_injective(position: Index) -> bool:

@@ -1,8 +1,10 @@
 """Lowering a whole graph: node by node, deciding which values are kept in memory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.ir.captured_graph import Graph, GraphInput, Node, Reference
+from musadata.teacher.compiler.ir.index_formulas import not_negative, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported, check_readable
 from musadata.teacher.compiler.ir.program import Program
 from musadata.teacher.compiler.ir.scalar import Buffer, compute_type, literal
@@ -56,6 +58,7 @@ def lower_graph(graph: Graph, *, reductions_apart: bool = False) -> Lowered:
     finishing: set[str] = set()
     for node in graph.nodes:
         program.node = node.name
+        _keep_broadcast(node, values, program)
         results = _rule_of(node)(Call(_with_index_use(node, graph), dict(values), program))
         values[node.name] = results
         if not isinstance(results, Value):
@@ -67,6 +70,20 @@ def lower_graph(graph: Graph, *, reductions_apart: bool = False) -> Lowered:
         if _keep(results, readers_count) or _ends_kernel(node, results, finishing, readers):
             program.materialize(results)
     return Lowered(tuple(inputs), program, _outputs(graph, values, program))
+
+
+def _keep_broadcast(node: Node, values: Mapping[str, Results], program: Program) -> None:
+    """Keep what a pointwise operator would compute for several of its elements anew."""
+    if not _is_pointwise(node) or node.types[0] is None:
+        return
+    for name in _read_by(node):
+        value = values[name]
+        while isinstance(value, Value) and value.viewed is not None:
+            value = value.viewed
+        if not isinstance(value, Value) or value.cost < SHARED_COST:
+            continue
+        if not not_negative(product(value.shape) - product(node.types[0].shape)):
+            program.materialize(value)
 
 
 def _rule_of(node: Node) -> Rule:
