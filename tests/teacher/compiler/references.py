@@ -199,6 +199,43 @@ FIXTURES = {
     "columns of several types": Fixture(
         "return x.sum(0), x.amax(0), (x * 9).long().sum(0)", two(tensor(70, 37), tensor(130, 65))
     ),
+    "largest one": Fixture("return torch.topk(x.masked_fill(x < 1, float('-inf')), 1)", ROWS),
+    "largest three": Fixture(
+        "v, i = torch.topk(x.round().masked_fill(x < 1, float('-inf')), 3, 1); return v - v.exp().sum(1, True)", ROWS
+    ),
+    "places of extremes": Fixture(
+        "return x.argmax(1), (x * 2).min(1)[1], x.max(1)", two(tensor(40, 37), tensor(7, 64))
+    ),
+    "counts": Fixture("return (x > 0).sum(), (x > 9).any(), (x < 9).all(1)", ROWS),
+    "logsumexp of infinities": Fixture(
+        "return torch.logsumexp(torch.where(x > 2, float('inf'), torch.where(x < 0, float('-inf'), x)), 1)",
+        two(tensor(40, 6), tensor(7, 2100)),
+    ),
+    "turned running sum": Fixture("return x.flip(1).cumsum(1).flip(1)", ROWS),
+    "norm with more": Fixture(
+        "return torch.cat([F.layer_norm(x, (36,)), y, x.flip(1)], 1).relu()",
+        ((tensor(4, 36), tensor(4, 9, name="y")), (tensor(7, 36), tensor(7, 20, name="y"))),
+    ),
+    "pixels to channels": Fixture("return F.pixel_unshuffle(x, 3)", two(tensor(2, 4, 6, 9), tensor(3, 4, 9, 3))),
+    "windows": Fixture(
+        "b, h, w, c = x.shape; return x.roll((1, 2), (1, 2)).view(b, h // 4, 4, w // 4, 4, c).transpose(2, 3).sum(5)",
+        two(tensor(2, 8, 12, 5), tensor(3, 12, 8, 5)),
+    ),
+    "two statistics": Fixture("return torch.cat([x.mean(1, True), x.amax(1, True)], 1)", IMAGES),
+    "classes of rows": Fixture(
+        "return F.cross_entropy(x, y)",
+        (
+            (tensor(4, 37), tensor(4, name="y", high=37)),
+            (tensor(7, 64), tensor(7, name="y", high=37)),
+        ),
+    ),
+    "weighted rows": Fixture(
+        "return (torch.softmax(x, 1).unsqueeze(2) * y).sum(1)",
+        (
+            (tensor(4, 37), tensor(4, 37, 5, name="y")),
+            (tensor(7, 64), tensor(7, 64, 5, name="y")),
+        ),
+    ),
     "long rows": Fixture(
         "return torch.softmax(x.masked_fill(x > 1.5, float('-inf')), 1), F.log_softmax(x * 2, 1)",
         two(tensor(3, 2100), tensor(2, 1500)),

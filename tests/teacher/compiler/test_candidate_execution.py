@@ -63,6 +63,18 @@ QUICK = {
     "long short-term memory": 0,
     "gated both ways": 2,
     "recurrent state": 3,
+    "largest one": 0,
+    "largest three": 2,
+    "places of extremes": 3,
+    "counts": 0,
+    "logsumexp of infinities": 3,
+    "turned running sum": 0,
+    "norm with more": 2,
+    "pixels to channels": 1,
+    "windows": 4,
+    "two statistics": 2,
+    "classes of rows": 2,
+    "weighted rows": 1,
 }
 
 
@@ -107,6 +119,21 @@ def test_attention_on_tensor_cores_is_accepted(name, graph_of, verifier):
     assert candidate.schedule == "1 kernel: attention on tensor cores"
     verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("plan", range(5))
+@pytest.mark.parametrize("name", ["places of extremes", "largest three", "logsumexp of infinities", "counts"])
+def test_rows_of_any_length_are_accepted_in_every_plan(name, plan, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[plan], dict.fromkeys((origin.name for origin in graph.sizes), 5000))
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+def test_a_candidate_refuses_sizes_that_a_view_cannot_split(graph_of):
+    source = build_candidate(graph_of("pixels to channels"), PLANS[0]).source
+    assert 'TORCH_CHECK(height % 3 == 0, "the kernels are written for height % 3 == 0");' in source
+    assert "/ height" not in source and "% height" not in source.replace("% height_cells", "")
 
 
 def test_long_rows_are_shared_by_a_warp(graph_of, verifier):

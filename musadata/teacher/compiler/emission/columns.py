@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES, helpers
+from musadata.teacher.compiler.emission.cpp import helpers
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
-from musadata.teacher.compiler.emission.rowwise import WARP, Team, new_block, point_name, work
+from musadata.teacher.compiler.emission.rowwise import WARP, Team, declare_partial, new_block, point_name, work
 from musadata.teacher.compiler.emission.statements import INDEX
-from musadata.teacher.compiler.ir.index_formulas import Variable
+from musadata.teacher.compiler.ir.index_formulas import Index, of
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
 
@@ -15,9 +15,7 @@ def emit_columns(kernel: Kernel, size_names: Sequence[str], members: int, *, onl
     """Points that lie side by side in memory: neighbouring threads take neighbouring points, several share each one."""
     block, point = new_block(kernel, size_names), point_name(kernel)
     team = Team("member", str(members), "member == 0", "column", members, online)
-    for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
-        name = "partial" if dtype == kernel.reductions[0].dtype else f"partial_{dtype}"
-        block.write(f"__shared__ {C_TYPES[dtype]} {name}[{members}][{WARP}];")
+    declare_partial(block, kernel, f"[{members}][{WARP}]")
     column = block.fresh("column")
     block.write(f"const {INDEX} {column} = blockIdx.x * {WARP} + threadIdx.x;")
     block.write(f"const {INDEX} {point} = min({column}, total - 1);")
@@ -36,14 +34,29 @@ def emit_columns(kernel: Kernel, size_names: Sequence[str], members: int, *, onl
 
 
 def are_columns(kernel: Kernel) -> bool:
-    """Whether what neighbouring points reduce lies side by side in memory, and what one point reduces does not."""
+    """Whether what neighbouring points reduce lies side by side in memory, and what one point reduces does not. What is
+    the same for neighbouring points says nothing: their threads read it together."""
     if not kernel.axes:
         return False
-    sides = [_walks(stage, kernel.axes[-1:]) for stage in kernel.reductions if stage.axes]
-    return bool(sides) and all(sides) and not any(_walks(stage, stage.axes[-1:]) for stage in kernel.reductions)
+    last, stages = kernel.axes[-1], [stage for stage in kernel.reductions if stage.axes]
+    offsets = [[offset for offset in _offsets(stage) if last in offset.variables] for stage in stages]
+    sides = [any(((last,), 1) in offset.terms for offset in found) for found in offsets]
+    along = (((stage.axes[-1],), 1) in o.terms for stage, found in zip(stages, offsets, strict=True) for o in found)
+    return bool(sides) and all(sides) and not any(along)
 
 
-def _walks(stage: Reduce, axes: tuple[Variable, ...]) -> bool:
-    """Whether neighbours along an axis are neighbours in memory for some tensor that the stage reads."""
-    offsets = [flatten(list(load.index), list(load.buffer.shape)) for load in stage.value.loads]
-    return any(((axis,), 1) in offset.terms for offset in offsets for axis in axes)
+def are_rows(kernel: Kernel) -> bool:
+    """Whether what each of neighbouring points reduces lies side by side in memory."""
+    return any(
+        (not kernel.axes or kernel.axes[-1] in offset.variables)
+        and not (offset - flatten([of(axis) for axis in stage.axes], [axis.extent for axis in stage.axes])).variables
+        & frozenset(stage.axes)
+        for stage in kernel.reductions
+        if stage.axes
+        for offset in _offsets(stage)
+    )
+
+
+def _offsets(stage: Reduce) -> list[Index]:
+    """The positions in memory that a stage reads."""
+    return [flatten(list(load.index), list(load.buffer.shape)) for load in stage.value.loads]

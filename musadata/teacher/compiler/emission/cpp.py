@@ -1,8 +1,9 @@
 """Printing index formulas and scalars as C++ expressions, and the functions that combine partial results."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 
@@ -24,8 +25,9 @@ from musadata.teacher.compiler.ir.scalar import (
     Local,
     Named,
     Scalar,
+    same,
 )
-from musadata.teacher.compiler.lowering.fusion import Kernel
+from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
 
 ATOM, UNARY, PRODUCT, SUM, RELATION, EQUAL, BOTH, TERNARY = 100, 90, 80, 70, 60, 55, 40, 10
@@ -306,22 +308,59 @@ def identity(kind: str, dtype: str) -> str:
 
 def helpers(kernel: Kernel, *templates: str) -> str:
     """The device functions that combine partial results, for each kind and type of reduction."""
-    kinds = dict.fromkeys((stage.kind, stage.dtype) for stage in kernel.reductions if stage.axes)
+    stages = [stage for stage in combined(kernel.reductions) if stage.axes]
+    kinds = dict.fromkeys((stage.kind, combined_type(stage)) for stage in stages)
     return "".join(_helper(template, kind, dtype) for template in templates for kind, dtype in kinds)
 
 
+def combined(stages: Sequence[Reduce]) -> list[Reduce]:
+    """The reductions without the extremes that are found with their places."""
+    with_places = [one for one, other in pairwise(stages) if is_extreme(one, other)]
+    return [stage for stage in stages if stage not in with_places]
+
+
+def is_extreme(one: object, other: object) -> bool:
+    """Whether a stage finds the largest or smallest of some values, and the next the place of it."""
+    if not (isinstance(one, Reduce) and isinstance(other, Reduce)) or other.kind != f"arg{one.kind}":
+        return False
+    return one.axes == other.axes and bool(one.axes) and same(one.value, other.value)
+
+
+def combined_type(stage: Reduce) -> str:
+    """The type of the values that are compared or added up."""
+    return stage.value.dtype if stage.kind.startswith("arg") else stage.dtype
+
+
 def _helper(template: str, kind: str, dtype: str) -> str:
-    text = REDUCTIONS[template].substitute(
+    places = kind.startswith("arg")
+    better = {"argmax": ("is_larger", ">"), "argmin": ("is_smaller", "<")}.get(kind, ("", ""))
+    text = ""
+    if places and template in ("warp", "tree"):
+        text = REDUCTIONS["places"].substitute(T=C_TYPES[dtype], better=better[0], sign=better[1]) + "\n"
+    text += REDUCTIONS[f"{template}_places" if places else template].substitute(
+        better=better[0],
         T=C_TYPES[dtype],
         warp=helper_name("warp", kind),
         block=helper_name("block", kind),
         column=helper_name("column", kind),
-        identity=identity(kind, dtype),
-        shuffle=update(kind, dtype, "value", "__shfl_xor_sync(0xffffffff, value, offset)"),
-        joined=update(kind, dtype, "value", "partial[y][threadIdx.x]"),
-        join=update(kind, dtype, "partial[threadIdx.x]", "partial[threadIdx.x + stride]"),
+        identity=identity(kind.removeprefix("arg"), dtype),
+        **_updates(kind, dtype) if not places else {},
     )
     return f"{text}\n"
+
+
+def _updates(kind: str, dtype: str) -> dict[str, str]:
+    """The statements with which a function combines partial results."""
+    shuffled = "__shfl_xor_sync(0xffffffff, value, offset)"
+    if kind in ("any", "all"):  # every lane takes part in the shuffle, whatever it has found
+        shuffle = f"value = {shuffled} {'||' if kind == 'any' else '&&'} value;"
+    else:
+        shuffle = update(kind, dtype, "value", shuffled)
+    return {
+        "shuffle": shuffle,
+        "joined": update(kind, dtype, "value", "partial[y][threadIdx.x]"),
+        "join": update(kind, dtype, "partial[threadIdx.x]", "partial[threadIdx.x + stride]"),
+    }
 
 
 def helper_name(collective: str, kind: str) -> str:
@@ -335,6 +374,7 @@ def update(kind: str, dtype: str, one: str, other: str) -> str:
     if kind in ("sum", "prod"):
         return f"{one} {'+' if kind == 'sum' else '*'}= {other};"
     if kind in ("any", "all"):
+        other = f"({other})" if " ? " in other or " || " in other else other
         return f"{one} = {one} {'||' if kind == 'any' else '&&'} {other};"
     function = f"{kind}imum" if kind != "fast_max" else "fmaxf" if dtype == "float32" else "fmax"
     return f"{one} = {function}({one}, {other});"

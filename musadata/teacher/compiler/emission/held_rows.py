@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from musadata.teacher.compiler.emission.cpp import HELD_ROWS, UNARY
+from musadata.teacher.compiler.emission.cpp import HELD_ROWS, UNARY, combined_type
 from musadata.teacher.compiler.emission.pointwise import write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, of, product
@@ -17,7 +17,7 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Stage, Sto
 from musadata.teacher.compiler.lowering.layout import flatten
 
 MOST_HELD = 2  # rows in registers at the same time
-_REDUCED = ("sum", "prod", "max", "min", "fast_max")
+_REDUCED = ("sum", "prod", "max", "min", "fast_max", "argmax", "argmin")
 _COMPONENTS = "xyzw"
 
 
@@ -71,12 +71,13 @@ class HeldRow:
             block.write(f"float {self.held[source]}[{self.count}];")
 
     @contextmanager
-    def pieces(self, block: Block, stage: Stage) -> Iterator[str]:
-        """The loop over a stage's pieces; what it yields is where a piece starts, with a plus sign."""
+    def pieces(self, block: Block, *stages: Stage) -> Iterator[str]:
+        """The loop over pieces; what it yields is where a piece starts, with a plus sign."""
         length = block.index(self.length)
         head = f"for ({INDEX} start = 0; start < {length}; start += {self.piece})"
         with nullcontext() if self.fits else block.scope(head):
-            used = [source for load in stage.value.loads if (source := source_of(load, stage)) in self.held]
+            read = ((load, stage) for stage in stages for load in stage.value.loads)
+            used = [source for load, stage in read if (source := source_of(load, stage)) in self.held]
             for source in dict.fromkeys(source for source in used if source is not None):
                 if source not in self._loaded or not self.fits:
                     again = f"if ({length} > {self.piece}) " if source in self._loaded else ""
@@ -88,9 +89,9 @@ class HeldRow:
             yield "" if self.fits else "start + "
 
     @contextmanager
-    def elements(self, block: Block, stage: Stage, start: str) -> Iterator[None]:
+    def elements(self, block: Block, stages: Sequence[Stage], start: str) -> Iterator[None]:
         """The loop over a thread's elements of a piece, with names for those that are in registers."""
-        counter, length = self._counter, self.length.constant
+        counter, length, stage = self._counter, self.length.constant, stages[0]
         flat = stage.axes[0].name if len(stage.axes) == 1 else block.fresh("inner")
         block.write("#pragma unroll")
         with ExitStack() as scopes:
@@ -99,21 +100,23 @@ class HeldRow:
             block.write(f"const {INDEX} {flat} = {start}{place};")
             if length is None or length % self.piece:
                 scopes.enter_context(block.scope(f"if ({flat} < {block.index(self.length)})"))
-            self._name(block, stage, counter)
-            self._decode(block, stage, flat)
+            for stage in stages:
+                self._name(block, stage, counter)
+            self._decode(block, stages, flat)
             yield
 
-    def write_exponentials(self, block: Block, stage: Reduce, top: str, total: str) -> None:
-        """Add to a maximum and a sum of exponentials below it: of a piece, first the maximum and then the sum."""
+    def write_exponentials(self, block: Block, stage: Reduce, top: str, total: str, no_shift: str) -> None:
+        """Add to a maximum and a sum of exponentials below it: of a piece, first the maximum and then the sum. Where
+        `no_shift` holds of the maximum, it is not subtracted."""
         new, below = block.fresh("new_max"), block.fresh("below")
         with self.pieces(block, stage) as start:
             block.write(f"float {new} = {top};")
-            with self.elements(block, stage, start):
+            with self.elements(block, [stage], start):
                 block.write(f"{new} = fmaxf({new}, {block.value(stage.value)});")
-            block.write(f"const float {below} = {new} == -INFINITY ? 0.0f : {new};")
+            block.write(f"const float {below} = {no_shift.format(new)} ? 0.0f : {new};")
             block.write(f"{total} *= expf({top} - {below});")
             block.write(f"{top} = {new};")
-            with self.elements(block, stage, start):
+            with self.elements(block, [stage], start):
                 block.write(f"{total} += expf({block.value(stage.value)} - {below});")
 
     def write_moments(self, block: Block, stage: Reduce, count: str, mean: str, squares: str) -> None:
@@ -126,12 +129,12 @@ class HeldRow:
         with self.pieces(block, stage) as start:
             for name in (new_count, new_mean, new_squares):
                 block.write(f"float {name} = 0.0f;")
-            with self.elements(block, stage, start):
+            with self.elements(block, [stage], start):
                 block.write(f"{new_mean} += {block.value(stage.value)};")
                 block.write(f"{new_count} += 1.0f;")
             with block.scope(f"if ({new_count} > 0.0f)"):
                 block.write(f"{new_mean} /= {new_count};")
-                with self.elements(block, stage, start):
+                with self.elements(block, [stage], start):
                     block.write(f"const float {apart} = {block.value(stage.value)} - {new_mean};")
                     block.write(f"{new_squares} += {apart} * {apart};")
                 block.write(f"const float {apart} = {new_mean} - {mean};")
@@ -145,7 +148,7 @@ class HeldRow:
         target = source_of(Load("float32", store.buffer, store.index), store)
         with self.pieces(block, store) as start:
             if target is None:
-                with self.elements(block, store, start):
+                with self.elements(block, [store], start):
                     write_store(block, store)
                 return
             counter, part, four = self._counter, self._part, self._four
@@ -162,14 +165,18 @@ class HeldRow:
                         block.write(f"const {INDEX} {flat} = first + {part};")
                     with block.scope(f"if ({flat} < {length})") if self._computes(store) else nullcontext():
                         self._name(block, store, f"{counter} + {part}", {s: f"{fours[s]}[{part}]" for s in fours})
-                        self._decode(block, store, flat)
+                        self._decode(block, [store], flat)
                         block.write(f"{four}[{part}] = {block.value(store.value)};")
                 pointer = f"{self._pointer(block, target)} + first"
                 block.write(f"store_four({pointer}, {four}, {length} - first, aligned);")
 
+    def holds(self, stage: Stage) -> bool:
+        """Whether a stage goes along the whole row."""
+        return product(axis.extent for axis in stage.axes) == self.length
+
     def _moved(self, stage: Stage) -> list[Source]:
         """Rows that a stage that stores moves in fours beside those that are held."""
-        if not isinstance(stage, Store) or not stage.axes:
+        if not isinstance(stage, Store) or not stage.axes or not self.holds(stage):
             return []
         target = source_of(Load("float32", stage.buffer, stage.index), stage)
         return [] if target is None else [target, *self._read(stage)]
@@ -200,13 +207,14 @@ class HeldRow:
         formulas += [formula for load in loose for formula in load.formulas]
         return any(formula.variables & frozenset(store.axes) for formula in formulas)
 
-    def _decode(self, block: Block, stage: Stage, flat: str) -> None:
-        if len(stage.axes) > 1:
-            used = [f for node in stage.value.walk() if not isinstance(node, Load) for f in node.formulas]
+    def _decode(self, block: Block, stages: Sequence[Stage], flat: str) -> None:
+        used: list[Index] = []
+        for stage in stages if len(stages[0].axes) > 1 else ():
+            used += [f for node in stage.value.walk() if not isinstance(node, Load) for f in node.formulas]
             used += [f for load in stage.value.loads if id(load) not in block.printer.named for f in load.formulas]
             used += stage.index if isinstance(stage, Store) and source_of(_stored(stage), stage) is None else ()
-            axes = frozenset[Variable]().union(*(formula.variables for formula in used))
-            decode(block, flat, stage.axes, axes & frozenset(stage.axes))
+        axes = frozenset[Variable]().union(*(formula.variables for formula in used))
+        decode(block, flat, stages[0].axes, axes & frozenset(stages[0].axes))
 
     def _pointer(self, block: Block, source: Source) -> str:
         base = block.printer.index(source.base) if source.base.terms else ""
@@ -244,12 +252,14 @@ def held_row(kernel: Kernel, thread: str, threads: int, count: int) -> HeldRow |
     """How threads hold the rows of a kernel, if it reduces rows of floats that are contiguous and all of one length."""
     stages: Sequence[Reduce | Store] = [s for s in kernel.stages if s.axes and isinstance(s, (Reduce, Store))]
     reduced = [stage for stage in stages if isinstance(stage, Reduce)]
-    length = product(axis.extent for axis in stages[0].axes) if stages else None
-    if length is None or length.variables or (length.constant or 4) % 4 or len(stages) < len(reduced):
+    length = product(axis.extent for axis in reduced[0].axes) if reduced else None
+    if length is None or length.variables or (length.constant or 4) % 4:
         return None
-    if any(product(axis.extent for axis in stage.axes) != length for stage in stages):
+    if any(product(axis.extent for axis in stage.axes) != length for stage in reduced):
         return None
-    if any(stage.kind not in _REDUCED or stage.dtype != "float32" or stage.contraction for stage in reduced):
+    if any(stage.kind not in _REDUCED or combined_type(stage) != "float32" or stage.contraction for stage in reduced):
+        return None
+    if any(stage.kind.startswith("arg") and len(stage.axes) > 1 for stage in reduced):
         return None
     found = [source_of(load, stage) for stage in reduced for load in _always_loaded(stage.value)]
     held = dict.fromkeys(source for source in found if source is not None)

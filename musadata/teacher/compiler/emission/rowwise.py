@@ -5,17 +5,31 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 
-from musadata.teacher.compiler.emission.cpp import C_TYPES, UNARY, helper_name, helpers, identity, number_text, update
+from musadata.teacher.compiler.emission.cpp import (
+    C_TYPES,
+    UNARY,
+    combined,
+    combined_type,
+    helper_name,
+    helpers,
+    identity,
+    is_extreme,
+    number_text,
+    update,
+)
 from musadata.teacher.compiler.emission.held_rows import HeldRow, held_row, helpers_of
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish, linear_setup
 from musadata.teacher.compiler.emission.pointwise import names_in, threads_for, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Index, Operation, Size, Variable, of, product
-from musadata.teacher.compiler.ir.scalar import Call, Local, Scalar, plain, same
+from musadata.teacher.compiler.ir.index_formulas import ZERO, Index, Operation, Size, Variable, of, product
+from musadata.teacher.compiler.ir.scalar import Call, Choose, Literal, Local, Scalar, plain, same
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce, Scan, Stage, Store
 
 WARP = 32
-COLLECTIVE = ("sum", "prod", "max", "min", "fast_max")  # reductions that several threads can share
+COLLECTIVE = ("sum", "prod", "max", "min", "fast_max", "any", "all")  # reductions that several threads can share
+
+
+_SHARED_TYPES = ("float32", "float64", "int64", "int32", "bool")
 
 
 @dataclass(frozen=True)
@@ -82,9 +96,7 @@ def emit_block(
     block, point = new_block(kernel, size_names), point_name(kernel)
     memory = threads // WARP if shuffle else threads
     team = Team("threadIdx.x", "blockDim.x", "threadIdx.x == 0", "block", memory, online, row)
-    for dtype in dict.fromkeys(r.dtype for r in kernel.reductions):
-        name = "partial" if dtype == kernel.reductions[0].dtype else f"partial_{dtype}"
-        block.write(f"__shared__ {C_TYPES[dtype]} {name}[{memory}];")
+    declare_partial(block, kernel, f"[{memory}]")
     if kernel.axes:
         block.write(f"const {INDEX} {point} = blockIdx.x;")
     work(kernel, block, team, point)
@@ -103,7 +115,24 @@ def _text(block: Block) -> str:
 
 def can_share(kernel: Kernel) -> bool:
     """Whether several threads can work on one point."""
-    return all(r.kind in COLLECTIVE and r.dtype in ("float32", "float64", "int64", "int32") for r in kernel.reductions)
+    return all(
+        (r.kind in COLLECTIVE or r.kind.startswith("arg")) and combined_type(r) in _SHARED_TYPES
+        for r in kernel.reductions
+    )
+
+
+def declare_partial(block: Block, kernel: Kernel, size: str) -> None:
+    """The shared memory in which threads combine what they have found, for each type."""
+    stages = combined(kernel.reductions)
+    for dtype in dict.fromkeys(map(combined_type, stages)):
+        block.write(f"__shared__ {C_TYPES[dtype]} {_partial(kernel, dtype)}{size};")
+    if any(stage.kind.startswith("arg") for stage in stages):
+        block.write(f"__shared__ {INDEX} places{size};")
+
+
+def _partial(kernel: Kernel, dtype: str) -> str:
+    first = combined_type(combined(kernel.reductions)[0])
+    return "partial" if dtype == first else f"partial_{dtype}"
 
 
 def new_block(kernel: Kernel, size_names: Sequence[str]) -> Block:
@@ -130,9 +159,21 @@ def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
         team.row.start(block, kernel)
     online = [is_softmax, *([is_moments] if team.row is not None else [])] if team.online else []
     sums = {one: other for one, other in pairwise(kernel.stages) if any(test(one, other) for test in online)}
+    after, known_before = dict(pairwise(kernel.stages)), set[Stage]()
     for stage in kernel.stages:
         assert not isinstance(stage, Scan)
-        if stage in sums:
+        if stage in known_before:
+            continue
+        if isinstance(stage, Reduce) and is_extreme(stage, after.get(stage)):
+            place = after[stage]
+            assert isinstance(place, Reduce)
+            block.write()
+            pair = names[place.local], names[stage.local]
+            _reduce_position(block, place, team, pair, fixed, frozenset(known), kernel)
+            _store_result(block, stage, team)
+            known |= {stage.local, place.local}
+            known_before.add(place)
+        elif stage in sums:
             below = sums[stage]
             assert isinstance(stage, Reduce) and isinstance(below, Reduce)
             block.write()
@@ -142,18 +183,43 @@ def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
             continue
         elif isinstance(stage, Reduce):
             block.write()
-            _reduce(block, stage, team, fixed, frozenset(known), names[stage.local], kernel)
-            known.add(stage.local)
+            together = _together(kernel, stage, [*sums, *sums.values()])
+            if stage.kind.startswith("arg"):
+                pair = names[stage.local], block.fresh("best")
+                _reduce_position(block, stage, team, pair, fixed, frozenset(known), kernel)
+            else:
+                _reduce(block, together, team, fixed, frozenset(known), names, kernel)
+            known |= {one.local for one in together}
+            known_before.update(together)
         elif stage.axes:
             block.write()
             block.hoist(stage.value, fixed, frozenset(known))
-            if team.row is not None:
+            if team.row is not None and team.row.holds(stage):
                 team.row.write_stores(block, stage)
             else:
                 with _loops(block, stage.axes, team):
                     write_store(block, stage)
         else:
             _store_once(block, stage, team)
+
+
+def _together(kernel: Kernel, first: Reduce, paired: Sequence[Stage]) -> list[Reduce]:
+    """A reduction and those right after it that go along the same axes and do not need its result: they are found in
+    one loop."""
+    found = [first]
+    for stage in kernel.stages[kernel.stages.index(first) + 1 :]:
+        if not isinstance(stage, Reduce) or stage in paired or stage.kind not in COLLECTIVE or stage.axes != first.axes:
+            break
+        if not stage.axes or stage.contraction or stage.value.locals & {one.local for one in found}:
+            break
+        found.append(stage)
+    while len(found) > 1 and is_extreme(found[-1], _next(kernel, found[-1])):
+        found.pop()
+    return found
+
+
+def _next(kernel: Kernel, stage: Stage) -> Stage | None:
+    return next((other for one, other in pairwise(kernel.stages) if one is stage), None)
 
 
 def _register_names(kernel: Kernel, block: Block) -> dict[str, str]:
@@ -197,13 +263,13 @@ def _loops(block: Block, axes: tuple[Variable, ...], team: Team) -> Iterator[Non
 
 
 @contextmanager
-def _elements(block: Block, stage: Reduce, axes: tuple[Variable, ...], team: Team) -> Iterator[None]:
-    """The inner loops over what a reduction combines: in registers, or from memory."""
+def _elements(block: Block, stages: Sequence[Reduce], axes: tuple[Variable, ...], team: Team) -> Iterator[None]:
+    """The inner loops over what reductions combine: in registers, or from memory."""
     if team.row is None:
         with _loops(block, axes, team):
             yield
     else:
-        with team.row.pieces(block, stage) as start, team.row.elements(block, stage, start):
+        with team.row.pieces(block, *stages) as start, team.row.elements(block, stages, start):
             yield
 
 
@@ -220,35 +286,37 @@ def _bounded(block: Block, axes: tuple[Variable, ...]) -> tuple[Variable, ...]:
 
 def _reduce(
     block: Block,
-    stage: Reduce,
+    stages: Sequence[Reduce],
     team: Team,
     fixed: frozenset[Variable],
     known: frozenset[str],
-    name: str,
+    names: dict[str, str],
     kernel: Kernel,
 ) -> None:
-    block.hoist(stage.value, fixed, known)
-    if stage.kind.startswith("arg"):
-        _reduce_position(block, stage, name)
-    else:
-        kind = C_TYPES[stage.dtype]
-        axes = _bounded(block, stage.axes)
-        if not axes and stage.kind in COLLECTIVE:  # one element: the members of a team must not each count it
-            block.write(f"const {kind} {name} = {block.value(stage.value)};")
-            _store_result(block, stage, team)
-            return
-        block.write(f"{kind} {name} = {identity(stage.kind, stage.dtype)};")
-        with _elements(block, stage, axes, team), block.element(stage.value, identity(stage.kind, stage.dtype)) as text:
-            if stage.kind in ("max", "min"):
-                block.functions[f"{stage.kind}imum", stage.dtype] = None
-            block.write(update(stage.kind, stage.dtype, name, text))
+    """Reductions along the same axes in one loop."""
+    for stage in stages:
+        block.hoist(stage.value, fixed, known)
+    axes = _bounded(block, stages[0].axes)
+    if not axes and stages[0].kind in COLLECTIVE:  # one element: the members of a team must not each count it
+        (stage,) = stages
+        block.write(f"const {C_TYPES[stage.dtype]} {names[stage.local]} = {block.value(stage.value)};")
+        _store_result(block, stage, team)
+        return
+    for stage in stages:
+        block.write(f"{C_TYPES[stage.dtype]} {names[stage.local]} = {identity(stage.kind, stage.dtype)};")
+    with _elements(block, stages, axes, team):
+        block.name_shared([stage.value for stage in stages])
+        for stage in stages:
+            with block.element(stage.value, identity(stage.kind, stage.dtype)) as text:
+                if stage.kind in ("max", "min"):
+                    block.functions[f"{stage.kind}imum", stage.dtype] = None
+                block.write(update(stage.kind, stage.dtype, names[stage.local], text))
+    for stage in stages:
+        name = names[stage.local]
         if team.collective:
-            memory = ""
-            if team.memory:
-                memory = ", partial" if stage.dtype == kernel.reductions[0].dtype else f", partial_{stage.dtype}"
-            function = helper_name(team.collective, stage.kind)
-            block.write(f"{name} = {function}({name}{memory});")
-    _store_result(block, stage, team)
+            memory = f", {_partial(kernel, stage.dtype)}" if team.memory else ""
+            block.write(f"{name} = {helper_name(team.collective, stage.kind)}({name}{memory});")
+        _store_result(block, stage, team)
 
 
 def is_softmax(one: Stage, other: Stage) -> bool:
@@ -261,8 +329,20 @@ def is_softmax(one: Stage, other: Stage) -> bool:
         case Call(operation="exp", arguments=(exponent,)):
             match plain(exponent):
                 case Call(operation="sub", arguments=(value, largest)):
-                    return _is_local(largest, one.local) and same(value, one.value)
+                    return _is_local(_unshifted(largest), one.local) and same(value, one.value)
     return False
+
+
+def _unshifted(largest: Scalar) -> Scalar:
+    """The maximum that a logsumexp takes away, unless it is infinite."""
+    match plain(largest):
+        case Choose(condition=Call(operation="isinf", arguments=(tested,)), yes=Literal(value=0), no=kept):
+            return kept if same(tested, kept) else largest
+    return largest
+
+
+def _is_shifted(below: Reduce) -> bool:
+    return any(isinstance(node, Call) and node.operation == "isinf" for node in below.value.walk())
 
 
 def _is_local(value: Scalar, name: str) -> bool:
@@ -311,8 +391,9 @@ def _reduce_online(
     block.hoist(largest.value, fixed, known)
     block.write(f"{kind} {top} = -INFINITY;")
     block.write(f"{kind} {total} = {identity('sum', largest.dtype)};")
+    unshifted = "isinf({})" if _is_shifted(below) else "{} == -INFINITY"
     if team.row is not None:
-        team.row.write_exponentials(block, largest, top, total)
+        team.row.write_exponentials(block, largest, top, total, unshifted)
     else:
         one = number_text(1, largest.dtype)
         with _loops(block, _bounded(block, largest.axes), team):
@@ -324,11 +405,20 @@ def _reduce_online(
             with block.scope("else"):
                 block.write(f"{total} += {current} == {top} ? {one} : {exp}({current} - {top});")
     if team.collective:
-        memory = ", partial" if team.memory else ""
+        memory = f", {_partial(kernel, largest.dtype)}" if team.memory else ""
         own = block.fresh("own_max")
         block.write(f"const {kind} {own} = {top};")
         block.write(f"{top} = {helper_name(team.collective, 'fast_max')}({own}{memory});")
-        block.write(f"{total} = {helper_name(team.collective, 'sum')}({total} * {exp}({own} - {top}){memory});")
+        scale = f"{exp}({own} - {top})"
+        if _is_shifted(below):
+            scale = f"({own} == {top} ? {number_text(1, largest.dtype)} : {scale})"
+            if team.row is not None:
+                subtracted = block.fresh("subtracted")
+                block.write(f"const {kind} {subtracted} = isinf({top}) ? {number_text(0, largest.dtype)} : {top};")
+                scale = f"{exp}((isinf({own}) ? {number_text(0, largest.dtype)} : {own}) - {subtracted})"
+        block.write(f"{total} = {helper_name(team.collective, 'sum')}({total} * {scale}{memory});")
+    if _is_shifted(below) and team.row is None:
+        block.write(f"if (isinf({top})) {total} *= {exp}({top});  // nothing is subtracted from infinities")
     for stage in (largest, below):
         _store_result(block, stage, team)
 
@@ -365,26 +455,37 @@ def _store_result(block: Block, stage: Reduce, team: Team) -> None:
         _store_once(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
 
 
-def _reduce_position(block: Block, stage: Reduce, name: str) -> None:
-    """The first position of the largest or smallest element; NaN counts as both."""
-    kind = C_TYPES[stage.value.dtype]
+def _reduce_position(
+    block: Block,
+    stage: Reduce,
+    team: Team,
+    names: tuple[str, str],
+    fixed: frozenset[Variable],
+    known: frozenset[str],
+    kernel: Kernel,
+) -> None:
+    """The first position of the largest or smallest element, and the element, under two names; NaN counts as both."""
+    (name, best), kind, dtype = names, C_TYPES[stage.value.dtype], stage.value.dtype
     sign = ">" if stage.kind == "argmax" else "<"
-    best = block.fresh("best")
-    block.write(f"{kind} {best} = {identity(stage.kind[3:], stage.value.dtype)};")
+    block.hoist(stage.value, fixed, known)
+    block.write(f"{kind} {best} = {identity(stage.kind[3:], dtype)};")
     block.write(f"{INDEX} {name} = -1;")
-    with _loops(block, _bounded(block, stage.axes), Team()):
-        text = block.value(stage.value)
+    with _elements(block, [stage], _bounded(block, stage.axes), team), block.element(stage.value, "") as text:
         current = block.fresh("current")
         block.write(f"const {kind} {current} = {text};")
         better = f"{current} {sign} {best}"
-        if stage.value.dtype.startswith("float"):
+        if dtype.startswith("float"):
             better += f" || (isnan({current}) && !isnan({best}))"
         with block.scope(f"if ({name} < 0 || {better})"):
             block.write(f"{best} = {current};")
-            flat: Index = of(stage.axes[0]) * 0
+            flat: Index = ZERO
             for axis in stage.axes:
                 flat = flat * axis.extent + of(axis)
             block.write(f"{name} = {block.index(flat)};")
+    if team.collective:
+        memory = f", {_partial(kernel, dtype)}, places" if team.memory else ""
+        block.write(f"{helper_name(team.collective, stage.kind)}({best}, {name}{memory});")
+    _store_result(block, stage, team)
 
 
 def _store_once(block: Block, stage: Store, team: Team) -> None:

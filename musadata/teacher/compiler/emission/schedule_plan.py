@@ -34,6 +34,8 @@ ONLINE = 1024  # elements of a row: a shorter one is still in the cache when it 
 SHORT_ROW = 64  # elements; with a longer one for each thread, the addresses that a warp reads lie far apart
 MOST_HELD = 32  # elements of a row in a thread's registers
 TWO_BLOCKS = 264  # two blocks for each multiprocessor of a large GPU
+LARGE_PRODUCT = 1 << 24  # multiplications: without tiles, they wait for memory
+FEW_LINES = 4  # rows or columns of a product that tiles are for
 SERIAL_LIMIT = 2048  # a longer sum in one thread is slow, and less exact than PyTorch's
 
 
@@ -159,14 +161,17 @@ def _tile(
     stage = like.reductions[0]
     assert stage.contraction is not None
     batch, rows, cols = (extent_hint(_axes_in(part, like.axes), hints) for part in stage.contraction.parts(stage.index))
-    side = min(rows, cols)
-    if not plan.tile and side < register_tiled.MEDIUM.rows:
+    side, depth = min(rows, cols), extent_hint(stage.axes, hints)
+    work = batch * rows * cols * depth
+    if not plan.tile and side < (register_tiled.MEDIUM.rows if work < LARGE_PRODUCT else tiled.SMALL_TILE):
         return None
     if batch > MOST_BLOCKS or side > MOST_BLOCKS * tiled.SMALL_TILE:
         return None
     few = int(cols < rows)  # which side has the lesser of them
     if plan.in_registers and side <= few_rows.MOST_ROWS and few_rows.can_stream(kernel, few):
         return few_rows.emit_few_rows(kernel, size_names, few, side)
+    if side < FEW_LINES:
+        return None  # most threads of a tile would have no line
     wide = plan.tile == "wide"
     on_tensor_cores = plan.in_registers and plan.templates and tensor_core_tiled.half_type(kernel)
     if on_tensor_cores and side >= tensor_core_tiled.SMALLEST.rows:
@@ -221,18 +226,25 @@ def _points(
         points = "shuffle"
     if not shared and points not in ("thread", "stride"):
         points = "stride" if points == "warp" else "thread"
-    row = held_row(kernel, "lane", rowwise.WARP, 4)
-    if row is not None and inner > (SHORT_ROW if points in ("thread", "stride") else rowwise.WARP):
+    lie_apart = columns.are_columns(kernel)
+    if lie_apart and points not in ("thread", "stride") and any(r.kind.startswith("arg") for r in kernel.reductions):
+        points = "thread" if points == "shared" else "stride"
+    row = None if lie_apart else held_row(kernel, "lane", rowwise.WARP, 4)
+    is_long = inner > (SHORT_ROW if points in ("thread", "stride") else rowwise.WARP)
+    if row is not None and is_long:
         if points in ("thread", "stride") and inner <= ONLINE:
             return rowwise.emit_warp(kernel, size_names, total, online=False)
         points = {"thread": "shared", "stride": "shuffle"}.get(points, points)
         return _held(kernel, len(row.held), points, size_names, total, inner)
+    suits_warps = inner <= ONLINE and (points in ("thread", "stride") or total >= MANY_ROWS)
+    if shared and is_long and suits_warps and not lie_apart and columns.are_rows(kernel):
+        return rowwise.emit_warp(kernel, size_names, total, online=False)  # neighbouring lanes read neighbours
     team = rowwise.WARP if points == "warp" else min(inner, SHORT_SUM)
     longest = SERIAL_LIMIT if total > FULL else SHORT_SUM
     if points not in ("thread", "stride") and total * team > BUSY and inner <= longest:
         points = "thread" if points == "shared" else "stride"
     online = inner > ONLINE
-    if points in ("warp", "shared", "shuffle") and total >= rowwise.WARP and columns.are_columns(kernel):
+    if points in ("warp", "shared", "shuffle") and total >= rowwise.WARP and lie_apart:
         return columns.emit_columns(kernel, size_names, _members(inner, total), online=online)
     if points == "warp":
         return rowwise.emit_warp(kernel, size_names, total, online=online)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
@@ -13,6 +13,7 @@ from musadata.teacher.compiler.ir.program import SPATIAL_AXES, axis_names
 from musadata.teacher.compiler.ir.scalar import (
     MATH_FUNCTIONS,
     RESERVED_NAMES,
+    Among,
     Call,
     Cast,
     Choose,
@@ -131,7 +132,12 @@ class Block:
 
     @contextmanager
     def element(self, value: Scalar, identity: str) -> Iterator[str]:
-        """The text of what a reduction adds. In shared kernels one that changes nothing is left out by an `if`."""
+        """The text of what a reduction adds. What does not take part is left out by an `if`, and in shared kernels what
+        changes nothing."""
+        if isinstance(value, Among):
+            with self.scope(f"if ({self.value(value.condition)})"):
+                yield self.value(value.value)
+            return
         is_new = isinstance(value, Choose) and id(value) not in self.printer.named and is_shared()
         if not isinstance(value, Choose) or not is_new or self.printer.scalar(value.no) != identity:
             yield self.value(value)
@@ -143,6 +149,14 @@ class Block:
             self._prepare(value.yes, root=True)
             self._name_loads(value.yes)
             yield self.printer.scalar(value.yes)
+
+    def name_shared(self, values: Sequence[Scalar]) -> None:
+        """Give what several values load a variable."""
+        loads = (node for value in values for node in self._unguarded(value) if isinstance(node, Load))
+        for load in [node for node, count in Counter(loads).items() if count > 1]:
+            self.value(load)
+            if id(load) not in self.printer.named:
+                self._declare(load, self._name_for(load))
 
     def held(self, value: Named) -> str:
         """The name of a variable that holds a value, which is written if there is none yet."""

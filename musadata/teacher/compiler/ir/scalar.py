@@ -218,6 +218,14 @@ class Attended(Scalar):
 
 
 @dataclass(frozen=True, eq=False)
+class Among(Scalar):
+    """A value that takes part in a reduction only where a condition holds."""
+
+    condition: Scalar
+    value: Scalar
+
+
+@dataclass(frozen=True, eq=False)
 class Named(Scalar):
     """A value that the graph has a name for, so that the kernel can use it."""
 

@@ -1,12 +1,14 @@
 """Lowering of operators that read at places which other tensors name."""
 
 from dataclasses import dataclass
+from functools import reduce
 
 from musadata.teacher.compiler.ir.captured_graph import Reference, TensorType
-from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, as_index
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import Indices, Reduction, axis_names, fixed
 from musadata.teacher.compiler.ir.scalar import (
+    Among,
     Cast,
     Compare,
     Formula,
@@ -22,7 +24,11 @@ from musadata.teacher.compiler.ir.scalar import (
     opaque,
     within,
 )
+from musadata.teacher.compiler.lowering.reduction import reduce_over
 from musadata.teacher.compiler.lowering.rules import Call, Results, Value, broadcast, cost_of, replaced, rule
+
+MOST_ROUNDS = 8  # of a search for the largest few; with more, ranking is less work
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
 def position(value: Scalar, size: Index, *, may_be_negative: bool) -> Index:
@@ -196,6 +202,9 @@ def _ordered(c: Call) -> Results:
     rank = len(c.value("self").shape)
     if not rank:
         raise Unsupported("the order of a single number")
+    count = as_index(c.node.arguments["k"]).constant if c.operator == "topk" else None
+    if count is not None and count <= MOST_ROUNDS and c.number("largest", True):
+        return _best_few(c, count)
     source, dim = c.operand("self"), c.dimension("dim", rank, -1)
     descending = bool(c.number("descending", False) if c.operator == "sort" else c.number("largest", True))
 
@@ -222,6 +231,45 @@ def _ordered(c: Call) -> Results:
             return choose(ranked, cast(element, dtype), 0)
 
         results.append(c.program.reduce(f"{name}_{part}", kind, names, along, found))
+    return tuple(results)
+
+
+def _best_few(c: Call, count: int) -> Results:
+    """Round by round, the largest of what was not taken before."""
+    source, name = c.operand("self"), c.node.name
+    dim = c.dimension("dim", len(source.shape), -1)
+    rounds: list[tuple[Value, Value]] = []
+
+    def without(index: Indices) -> Indices:
+        return (*index[:dim], *index[dim + 1 :])
+
+    for number in range(count):
+        taken = [place for _, place in rounds]
+
+        def left(value: Scalar, index: Indices, taken: list[Value] = taken) -> Scalar:
+            own = Formula("int64", index[dim])
+            tests = [call("ne", "bool", own, place.load(without(index))) for place in taken]
+            free = reduce(lambda one, other: call("and", "bool", one, other), tests) if tests else None
+            return value if free is None else Among(value.dtype, free, value)
+
+        which = f"{name}_{_ORDINALS[number]}" if count > 1 else name
+        best = reduce_over(c, source, (dim,), "max", f"{which}_value", source.dtype, left)
+        rounds.append((best, reduce_over(c, source, (dim,), "argmax", f"{which}_index", "int64", left)))
+    results: list[Value | None] = []
+    for part, kind in enumerate(c.node.types):
+        assert kind is not None
+
+        def chosen(index: Indices, part: int = part) -> Scalar:
+            own, (*others, last) = without(index), [one[part] for one in rounds]
+            known = index[dim].constant
+            if known is not None:
+                return rounds[known][part].load(own)
+            value = last.load(own)
+            for end, one in reversed(list(enumerate(others, 1))):
+                value = choose(Compare("bool", "<", index[dim], as_index(end)), one.load(own), value)
+            return value
+
+        results.append(Value(f"{name}_{('values', 'indices')[part]}", kind, chosen, count - 1))
     return tuple(results)
 
 

@@ -207,7 +207,7 @@ def softmax_of(c: Call, source: Value, dim: int, *, safe: bool, log: bool = Fals
 def _logsumexp(c: Call) -> Results:
     source, dtype, name = c.operand("self", INLINE_COST), c.dtype, c.node.name
     dims = c.dimensions("dim", len(source.shape))
-    largest = reduce_over(c, source, dims, "max", f"{name}_max", dtype)
+    largest = reduce_over(c, source, dims, "fast_max", f"{name}_max", dtype)  # the sum keeps NaN
 
     def shift(index: Indices) -> Scalar:
         value = largest.load(index)

@@ -22,7 +22,9 @@ FULL_GRID = 264  # two blocks for each multiprocessor
 FEW_LINES, THREAD_COLUMNS = 16, 1024  # with so few rows, two blocks have so many columns, or the other way round
 LEAST_SHARE = 256  # of the depth: for a shorter part, writing and adding up a tile's sums takes longer than making them
 LEAST_DEPTH = 2048  # of a product: what a shallower one gains is about what a second launch takes
-_IDENTITIES = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "fast_max": -math.inf, "min": math.inf}
+_PARTS = ("float32", "float64", "int64", "int32", "bool")  # types of sums that a block can share
+_IDENTITIES = {"sum": 0, "prod": 1, "any": False, "all": True}
+_FLOAT_IDENTITIES = {"max": -math.inf, "fast_max": -math.inf, "min": math.inf}
 
 
 def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[Loop]:
@@ -97,18 +99,26 @@ def _split_product(loop: Loop, share: int) -> tuple[Loop, Loop]:
 
 
 def _is_long(loop: Loop, sizes: Mapping[str, int]) -> bool:
-    if loop.reduction is None or loop.contraction is not None or loop.reduction.kind not in _IDENTITIES:
+    if loop.reduction is None or loop.contraction is not None or _identity(loop) is None:
         return False
     axes, _ = variables_of(loop.names, loop.buffer.shape)
     extents = loop.reduction.extents(axes)
-    if any(extent.variables for extent in extents) or not loop.buffer.dtype.startswith("float"):
+    if any(extent.variables for extent in extents) or loop.steps or compute_type(loop.buffer.dtype) not in _PARTS:
         return False
     few = product(loop.buffer.shape).evaluate(sizes) <= FEW_RESULTS
     return few and product(extents).evaluate(sizes) >= LONG_ROW
 
 
-def _split(loop: Loop) -> tuple[Loop, Loop]:
+def _identity(loop: Loop) -> float | None:
+    """What does not change a reduction; None if it has no such number."""
     assert loop.reduction is not None
+    known = _IDENTITIES | (_FLOAT_IDENTITIES if loop.buffer.dtype.startswith("float") else {})
+    return known.get(loop.reduction.kind)
+
+
+def _split(loop: Loop) -> tuple[Loop, Loop]:
+    identity = _identity(loop)
+    assert loop.reduction is not None and identity is not None
     extents, buffer = loop.reduction.extents(variables_of(loop.names, loop.buffer.shape)[0]), loop.buffer
     total = product(extents)
     share = as_index(SHARE)
@@ -120,7 +130,7 @@ def _split(loop: Loop) -> tuple[Loop, Loop]:
     def part(axes: Indices, inner: Indices) -> Scalar:
         place = axes[-1] * share + inner[0]
         value = loop.body(axes[:-1], _unflatten(place, extents))
-        return guarded(within(place, total), value, _IDENTITIES[kind])
+        return guarded(within(place, total), value, identity)
 
     def joined(axes: Indices, inner: Indices) -> Scalar:
         return Load(loop.buffer.dtype, partial, (*axes, *inner))
