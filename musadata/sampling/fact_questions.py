@@ -62,11 +62,11 @@ class Subject:
         """The text that launches a kernel, and its threads per block where that is a number."""
         place = self.cuda.find(f"{kernel}<<<")
         before = self.cuda[:place]
-        threads = re.findall(r"const int threads = (\d+);", before)
-        if place < 0 or not threads or not self.cuda[place:].startswith(f"{kernel}<<<blocks, threads,"):
+        declared = [*re.finditer(r"\b(?:const )?(?:int|dim3|auto) threads\b([^;]*);", before)]
+        number = re.fullmatch(r" = (\d+)", declared[-1][1]) if declared else None
+        if place < 0 or not number or not self.cuda[place:].startswith(f"{kernel}<<<blocks, threads,"):
             return None
-        start = before.rfind(f"const int threads = {threads[-1]};")
-        return self.cuda[start : self.cuda.find(";", place) + 1], int(threads[-1])
+        return self.cuda[declared[-1].start() : self.cuda.find(";", place) + 1], int(number[1])
 
 
 @dataclass(frozen=True)
@@ -242,8 +242,9 @@ def row_per_warp(subject: Subject) -> Figures | None:
         return None
     steps = -(-length // WARP)
     last = length - (steps - 1) * WARP
+    idle = "; lanes that are idle in all steps hold the identity of the operation" if length < WARP else ""
     hint = (
-        "Then five shuffles combine the 32 partial results; idle lanes hold the identity of the operation."
+        f"Then five shuffles combine the 32 partial results{idle}."
         if steps > 1 or last > WARP // 2
         else "Most lanes are idle: several rows in a warp, or a thread for each row, use it better."
     )

@@ -28,6 +28,7 @@ _SIGNED = re.compile(
 # Operators that have formulas which are right for small values alone; and those, with them, beside which values a
 # hundred times as large are as exact. Sums of products and functions that turn quickly are not.
 _OVERFLOWS = re.compile(r"log_?softmax|softmax|logsumexp|.*with_logits|softplus|gelu|pow")
+_EXPONENTIALS = re.compile(r"softmax|logsumexp|with_logits|softplus|sigmoid|tanh|elu|gelu|exp")
 _EXACT = re.compile(
     r"_?(sigmoid|tanh|relu|elu|leaky_relu|hardtanh|clamp|clamp_min|neg|abs|where|rms_norm|add|sub|mul|div|mean|sum|a?max|"
     r"a?min|(avg|max)_pool\dd(_with_indices)?|t|view|unsafe_view|reshape|transpose|permute|squeeze|unsqueeze|expand|flip|"
@@ -48,7 +49,7 @@ def write_unit_test(task: Task, traces: Sequence[Trace]) -> str:
         tests.append(_below_zero(len(sets), normal))
     wide = [index for index in normal if sets[-1][index].dtype in ("float32", "float64")]
     if wide and wide == normal and _tells_overflow(task.operators):
-        tests.append(_large(len(sets), wide))
+        tests.append(_large(len(sets), wide, task.operators))
     called = list(dict.fromkeys((traces[0].operators if traces else ()) or task.operators))  # as the prompt names them
     shown = ", ".join(f"`{operator}`" for operator in called[:6])
     return _template().substitute(
@@ -86,11 +87,13 @@ def _tells_overflow(operators: Sequence[str]) -> bool:
     return any(told) and all(one or _EXACT.fullmatch(name) for one, name in zip(told, names, strict=True))
 
 
-def _large(number: int, places: Sequence[int]) -> str:
+def _large(number: int, places: Sequence[int], operators: Sequence[str]) -> str:
+    exponential = any(_EXPONENTIALS.search(operator) for operator in operators)
+    told = "exp(100) is no longer finite in float32." if exponential else "Values a hundred times as large."
     changes = "".join(f"    inputs[{place}] = inputs[{place}] * {_LARGE}\n" for place in places)
     return (
         "def test_large_values(reference, candidate):\n"
-        '    """exp(100) is no longer finite in float32."""\n'
+        f'    """{told}"""\n'
         f"    inputs = draw_inputs_{number}()\n{changes}"
         "    assert_near(candidate(*inputs), reference(*inputs))"
     )

@@ -144,6 +144,17 @@ def test_half_a_warp_of_blocks_bounds_the_occupancy():
     )
 
 
+def test_the_threads_of_one_launch_are_not_those_of_another():
+    launched = """
+    { const int threads = 512; sum_kernel<<<blocks, threads, 0, stream>>>(x, y, n); }
+    { const dim3 threads(32, 8); copy_kernel<<<blocks, threads, 0, stream>>>(x, y, n); }
+    """
+    subject = Subject(TRACE, launched, "", Random(0))
+    assert subject.launch("copy_kernel") is None
+    text, threads = subject.launch("sum_kernel")
+    assert threads == 512 and text.startswith("const int threads = 512;") and "copy_kernel" not in text
+
+
 def test_the_names_that_musa_changes_are_those_of_the_port():
     rows = write_questions(TASK, ANNOTATION, [KEPT], 100, "compiler")
     [row] = [one for one in rows if one.topic is QuestionTopic.MUSA]

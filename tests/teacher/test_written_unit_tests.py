@@ -130,6 +130,13 @@ def test_a_formula_that_overflows_fails_on_large_values_which_are_only_asked_for
         assert "test_large_values" not in list_functions(write_unit_test(task, traces))
 
 
+def test_large_values_are_said_to_overflow_only_where_something_is_exponentiated():
+    for operator, told in (("aten._softmax.default", True), ("aten.pow.Tensor_Scalar", False)):
+        task = dataclasses.replace(task_of("softmax"), operators=(operator,))
+        text = write_unit_test(task, traces_of("softmax"))
+        assert "def test_large_values" in text and ("exp(100)" in text) == told
+
+
 def test_every_set_of_shapes_has_a_function():
     functions = list_functions(write_unit_test(task_of("softmax"), traces_of("softmax")))
     assert {f"test_shapes_{number}" for number, _ in enumerate(traces_of("softmax"), 1)} <= set(functions)

@@ -116,6 +116,8 @@ def _filled(template: str, call: Call, operands: list[str]) -> str:
 def _template(call: Call) -> str | None:
     """The formula of one element, by the arguments that change its form."""
     alpha = call.argument("alpha", "1")
+    if call.packet == "clamp" and len(call.operands) < 2 and not (call.argument("min") and call.argument("max")):
+        return _FORMULAS["clamp_min" if call.argument("min") else "clamp_max"]
     if call.packet in ("add", "sub") and call.argument("other") in ("0", "0.0"):
         return "{0}"
     if call.packet in ("add", "sub") and alpha not in ("1", "1.0"):

@@ -12,6 +12,9 @@ from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, Call, CallKind, St
 _SAME: dict[str, str] = {name: names.split()[0] for names in KNOWLEDGE["same"] for name in names.split()}
 
 
+_MOVING = (CallKind.LOOKUP, CallKind.PLACEMENT)
+
+
 @dataclass(frozen=True)
 class Share:
     """What a kernel does of a call: all of it, or one part of several, which leaves `parts` for the kernels after it.
@@ -43,9 +46,13 @@ def stages_of_kernels(calls: Sequence[Call], candidate: Candidate) -> list[Stage
 def shares_of(kernel: Kernel, calls: Sequence[Call], candidate: Candidate) -> list[Share]:
     """What a kernel does of each call that it has a part in."""
     kernels = [emitted.kernel for emitted in candidate.kernels]
+    number = next(place for place, other in enumerate(kernels) if other is kernel)
     found = []
-    for call, nodes in zip(calls, nodes_of_calls(calls, candidate), strict=True):
+    owners = _owners(calls, candidate)
+    for call, nodes, owner in zip(calls, nodes_of_calls(calls, candidate), owners, strict=True):
         together = [other for other in kernels if not nodes.isdisjoint(other.nodes)]
+        if not together and owner == number and call.kind in _MOVING:  # an index of what reads it
+            found.append(Share(call))
         if kernel not in together:
             continue
         later = together[together.index(kernel) + 1 :]

@@ -8,6 +8,7 @@ from musadata.teacher.prompts import STEPS
 from musadata.teacher.reasoning import write_reasoning
 from musadata.teacher.reasoning.element_origins import adaptive_windows
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, _pointwise_operators, plan_stages, read_calls
+from musadata.teacher.reasoning.mathematics import elementwise
 from tests.tracing.examples import NAMES, example, traces_of
 
 
@@ -82,6 +83,12 @@ def test_what_is_said_about_meaning_mathematics_and_shapes_differs_between_any_t
 def test_scattered_values_are_said_to_be_added_not_read():
     text = "\n".join(texts("scatter_add").values())
     assert re.search(r"`scatter_add` = 0, with x\[\w, \w\] added to \[.*i\[.*\].*\] for each element of x", text)
+
+
+def test_a_bound_that_is_not_given_is_not_in_the_formula():
+    fact = traces_of("gelu_chain")[0].tensors[0]
+    for arguments, formula in (("min=0", "max(x, 0)"), ("max=6", "min(x, 6)"), ("min=0, max=6", "min(max(x, 0), 6)")):
+        assert elementwise(Call("aten.clamp.default", (fact,), (fact,), arguments), ["x"]) == formula
 
 
 def test_a_gather_is_a_formula():
