@@ -106,6 +106,7 @@ _EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[str, str, tuple[int, ...], 
     "in_place": ("y = x * 2; y.add_(1); y.relu_(); return y", "pass", {"x": floats(3, 8)}),
     "maximum": ("return x.max(dim=1)", "pass", {"x": floats(3, 8)}),
     "softmax_gather": ("return x.softmax(-1).gather(-1, i)", "pass", {"x": floats(4, 16), "i": indices(16, 4, 5)}),
+    "gather_softmax": ("return x.gather(-1, i).log_softmax(-1)", "pass", {"x": floats(4, 16), "i": indices(16, 4, 5)}),
     "selu": ("return F.selu(x) + F.softplus(x, 2.0)", "pass", {"x": floats(4, 9)}),
     "losses": (
         "return F.mse_loss(x, y, reduction='sum') + F.huber_loss(x, y, delta=0.5)",

@@ -21,6 +21,7 @@ NAMES = (
         "variance",
         "halves",
         "softmax_gather",
+        "gather_softmax",
         "sum_of_products",
         "weight_norm",
         "cross_entropy",
@@ -85,6 +86,11 @@ def test_an_operator_that_several_kernels_share_is_begun_and_finished(told):
     assert "begins `aten._softmax.default` with `softmax_max` and `softmax_sum`" in first
     assert "`gather_kernel` would need each element of `softmax_max` and `softmax_sum` 5 times" in first
     assert "does `aten.gather.default` and finishes `aten._softmax.default`" in last
+
+
+def test_a_gather_that_is_an_index_of_what_reads_it_is_named(told):
+    text = told("gather_softmax")[0]["semantic decomposition"]
+    assert "does `aten.gather.default` and `aten._log_softmax.default`" in text
 
 
 def test_calls_and_nodes_are_matched_in_order():
