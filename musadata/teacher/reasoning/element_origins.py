@@ -47,10 +47,21 @@ def indexed_places(call: Call) -> str:
 _INDEXED = {"gather": 2, "index_select": 2, "scatter": 3, "scatter_add": 3, "index_add": 3}  # operands that are tensors
 
 
+def nearest_places(call: Call) -> str:
+    """The formula of an upsampling that repeats elements, with the scales of its axes."""
+    pooled = int(call.packet[-2])
+    outer, sizes = ["d", "h", "w"][3 - pooled :], (call.source.shape[-pooled:], call.output.shape[-pooled:])
+    there = []
+    for to, size, made in zip(outer, *sizes, strict=True):
+        scale = call.argument("scales" if pooled == 1 else f"scales_{to}", "None")
+        there.append(f"⌊{to}·{size} / {made}⌋" if scale == "None" else f"⌊{to} / {scale}⌋")
+    return f"`{call.output.name}`[…, {', '.join(outer)}] = {call.source.name}[…, {', '.join(there)}]"
+
+
 def adaptive_windows(call: Call, what: str) -> str:
     """The window of an adaptive pooling along each axis: from ⌊o·n / m⌋ to before ⌈(o + 1)·n / m⌉ for n places to m."""
     pooled = 3 if "3d" in call.packet else 2
-    outer = ["z", "y", "x"][3 - pooled :]
+    outer = ["d", "h", "w"][3 - pooled :]
     sizes = zip(call.source.shape[-pooled:], call.output.shape[-pooled:], outer, "kij"[3 - pooled :], strict=True)
     inner, ranges = [], []
     for size, made, to, along in sizes:

@@ -5,7 +5,13 @@ import re
 from collections.abc import Mapping
 
 from musadata.teacher.compiler.lowering.fusion import Reduce, Scan
-from musadata.teacher.reasoning.element_origins import adaptive_windows, element_of, indexed_places, origin_of
+from musadata.teacher.reasoning.element_origins import (
+    adaptive_windows,
+    element_of,
+    indexed_places,
+    nearest_places,
+    origin_of,
+)
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import (
@@ -283,7 +289,7 @@ def _lookup(call: Call) -> str:
     if call.packet == "embedding":
         return f"{result}[…, d] = {names[0]}[{names[-1]}[…], d]"
     if call.packet.startswith("upsample"):
-        return f"{result}[…, y, x] = {names[0]}[…, floor(y / scale), floor(x / scale)]"
+        return nearest_places(call)
     if places := indexed_places(call):
         return places
     if call.packet in SCATTERS and len(names) > 2:

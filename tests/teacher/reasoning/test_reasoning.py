@@ -6,7 +6,7 @@ import torch
 
 from musadata.teacher.prompts import STEPS
 from musadata.teacher.reasoning import write_reasoning
-from musadata.teacher.reasoning.element_origins import adaptive_windows
+from musadata.teacher.reasoning.element_origins import adaptive_windows, nearest_places
 from musadata.teacher.reasoning.kernel_plan import Call, CallKind, _pointwise_operators, plan_stages, read_calls
 from musadata.teacher.reasoning.mathematics import elementwise
 from tests.tracing.examples import NAMES, example, traces_of
@@ -85,6 +85,13 @@ def test_scattered_values_are_said_to_be_added_not_read():
     assert re.search(r"`scatter_add` = 0, with x\[\w, \w\] added to \[.*i\[.*\].*\] for each element of x", text)
 
 
+def test_an_upsampling_has_its_scales():
+    fact = traces_of("gelu_chain")[0].tensors[0]
+    x, y = (dataclasses.replace(fact, name=n, shape=shape) for n, shape in (("x", (1, 2, 8, 9)), ("y", (1, 2, 16, 30))))
+    call = Call("aten.upsample_nearest2d.default", (x,), (y,), "output_size=[16, 30], scales_h=2.0")
+    assert nearest_places(call) == "`y`[…, h, w] = x[…, ⌊h / 2.0⌋, ⌊w·9 / 30⌋]"
+
+
 def test_a_bound_that_is_not_given_is_not_in_the_formula():
     fact = traces_of("gelu_chain")[0].tensors[0]
     for arguments, formula in (("min=0", "max(x, 0)"), ("max=6", "min(x, 6)"), ("min=0, max=6", "min(max(x, 0), 6)")):
@@ -105,13 +112,13 @@ def test_the_windows_of_an_adaptive_pooling_are_ranges_of_indices():
 
     uneven = adaptive_windows(call((2, 3, 16, 19), (2, 3, 5, 7)), "mean")
     ranges = re.findall(r"⌊(\w)·(\d+) / (\d+)⌋ <= (\w) < ⌈\(\1 \+ 1\)·\2 / \3⌉", uneven)
-    assert ranges == [("y", "16", "5", "i"), ("x", "19", "7", "j")]
+    assert ranges == [("h", "16", "5", "i"), ("w", "19", "7", "j")]
     covered = [range(o * 16 // 5, -(-(o + 1) * 16 // 5)) for o in range(5)]
     pooled = torch.nn.functional.adaptive_avg_pool1d(torch.arange(16.0)[None], 5)[0]
     assert [sum(places) / len(places) for places in covered] == pytest.approx(pooled.tolist())
     assert (
         adaptive_windows(call((2, 3, 1, 80), (2, 3, 1, 5)), "max")
-        == "`y`[…, y, x] = max of x[…, y, j] over x·16 <= j < (x + 1)·16"
+        == "`y`[…, h, w] = max of x[…, h, j] over w·16 <= j < (w + 1)·16"
     )
     assert "over all 9 places i and all 8 places j" in adaptive_windows(call((2, 3, 9, 8), (2, 3, 1, 1)), "mean")
 
