@@ -80,7 +80,8 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
         return "None"
     if name in facts.called and not kind.is_known:
         made = by_name.partition("(")[0]
-        return made if made.startswith("nn.") else ("nn.ReLU", "nn.LayerNorm", "nn.Linear")[min(2, facts.called[name])]
+        norm = "nn.BatchNorm2d" if facts.convolves else "nn.LayerNorm"
+        return made if made.startswith("nn.") else ("nn.ReLU", norm, "nn.Linear")[min(2, facts.called[name])]
     if name in facts.lengths and not kind.is_known and _literal(by_name) is not None:
         kind = Kind(length=min(8, max(2, facts.lengths[name])))
     return _fitted(by_name, kind, variant, name)

@@ -41,7 +41,7 @@ def improve_sizes(runner: AttemptRunner, attempt: Attempt, parameters: list[str]
     """
     attempt = _promote(runner, _both_signs(runner, attempt, parameters))
     attempt = _retarget(runner, attempt, salt, unit)
-    attempt = _separate(runner, attempt, salt)
+    attempt = _without_accidental_batch(runner, _separate(runner, attempt, salt))
     return _limit(runner, attempt, unit)
 
 
@@ -188,6 +188,21 @@ def _separate(runner: AttemptRunner, attempt: Attempt, salt: str) -> Attempt:
                     attempt = trial
                 break
     return attempt
+
+
+def _without_accidental_batch(runner: AttemptRunner, attempt: Attempt) -> Attempt:
+    """The attempt without leading dimensions that had to equal the next one, if the module runs without them.
+
+    They broadcast with something made for a matrix: a recurrent cell's state fits a square batch of sequences.
+    """
+    draws = tuple(
+        replace(draw, shape=draw.shape[1:])
+        if len(draw.shape) > 2 and draw.shape[0] == draw.shape[1] > 1 and not draw.is_bounded
+        else draw
+        for draw in attempt.draws
+    )
+    trial = replace(attempt, draws=draws)
+    return trial if trial != attempt and _works(runner, trial) else attempt
 
 
 def _limit(runner: AttemptRunner, attempt: Attempt, unit: int) -> Attempt:

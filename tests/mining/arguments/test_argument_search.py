@@ -756,3 +756,23 @@ def test_a_message_about_an_empty_tensor_states_no_size():
         "RuntimeError: Given groups=1, weight of size [4, 24, 1, 1], expected input[2, 0, 6, 10] to have 24 channels, "
     )
     assert not list(resize(attempt, error + "but got 0 channels instead"))
+
+
+def test_a_batch_that_fits_by_accident_is_left_out():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, size):\n        super().__init__()\n"
+        "        self.i, self.h, self.size = nn.Linear(size, size), nn.Linear(size, size), size\n\n"
+        "    def forward(self, x, hx=None):\n        hx = x.new_ones(x.size(0), self.size)\n"
+        "        return torch.tanh(self.i(x) + self.h(hx))\n"
+    )
+    found = search(body)
+    assert run(body, found).dim() == 2, found
+
+
+def test_a_normalization_that_is_made_for_convolutions_is_one_of_images():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, planes, BatchNorm):\n        super().__init__()\n"
+        "        self.conv, self.bn = nn.Conv2d(planes, planes, 3), BatchNorm(planes)\n\n"
+        "    def forward(self, x):\n        return self.bn(self.conv(x))\n"
+    )
+    assert search(body)["init"][1] == "nn.BatchNorm2d"
