@@ -2,8 +2,8 @@
 
 import re
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from string import Template
@@ -30,6 +30,8 @@ from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.splitting import split_long_reductions
 
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
+_MOST_INT = 2**31 - 1
+_INT_DECLARATION = re.compile(r"\bint (?=\w+(?: =|[,)]))")  # no pointer and no result of a function
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
@@ -123,15 +125,30 @@ def _build(graph: Graph, plan: Plan, sizes: Mapping[str, int]) -> Candidate:
             hints = [{**hint, STEP_NAME: 1} for hint in hints]
         if attempt is not _Attempt.FULL:
             brief = [shorten(kernel) for kernel in kernels]
-            shared = share_kernels(schedule_alike(brief, plan, names, known), names, kernels)
+            emitted = _with_wide_indices(schedule_alike(brief, plan, names, known), known)
+            shared = share_kernels(emitted, names, kernels)
         else:
-            shared = share_kernels([schedule(kernel, plan, names, known) for kernel in kernels], names)
+            emitted = _with_wide_indices([schedule(kernel, plan, names, known) for kernel in kernels], known)
+            shared = share_kernels(emitted, names)
         for folded in (False, True)[: 1 if attempt is _Attempt.FULL else 2]:
             host = write_host(f"{_title(graph)}_cuda", graph, lowered.inputs, shared, returned, folded=folded)
             source = write_module(graph, host, _cuda_text(shared) + host.source)
             if len(source) <= MOST_CHARACTERS:
                 return Candidate(source, shared.kernels, plan, graph, tuple(hints))
     return Candidate(source, shared.kernels, plan, graph, tuple(hints))
+
+
+def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int]) -> list[EmittedKernel]:
+    """The kernels, with 64-bit integers in those that reach a tensor of more elements than an int can count."""
+
+    def is_huge(kernel: Kernel) -> bool:
+        buffers = (*kernel.inputs, *kernel.outputs)
+        return any(product(buffer.shape).evaluate(dict(sizes)) > _MOST_INT for buffer in buffers)
+
+    return [
+        replace(one, source=_INT_DECLARATION.sub("int64_t ", one.source)) if is_huge(one.kernel) else one
+        for one in kernels
+    ]
 
 
 def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:

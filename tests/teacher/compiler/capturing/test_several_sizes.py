@@ -95,6 +95,21 @@ def test_a_single_form_of_any_size_gets_kernels_for_it():
     assert "131072" in CandidateSet(read_graph(graph), "key").candidate(0).source
 
 
+def test_a_tensor_that_no_int_can_index_is_indexed_with_64_bits():
+    huge = {**WINDOW, "layer": "nn.AvgPool1d(4)", "result": "self.layer(x)"}
+    sizes = [(1 << 17, 8, 1 << 15), *SIZES[1:]]  # 2^32 elements, which are not filled
+    source = CandidateSet(read_graph(capture(huge, sizes)), "key", {"x": (1 << 15, 1 << 17)}).candidate(0).source
+    kernel = source.partition("__global__")[2].partition("\n}")[0]
+    assert "int64_t cols" in kernel and not re.search(r"\bint \w+ = ", kernel)
+    small = CandidateSet(read_graph(capture(huge, SIZES)), "key").candidate(0).source
+    assert "int64_t" not in small
+    with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier:
+        reference, specs = form(huge, *SIZES[1])
+        task = replace(task_of("linear"), reference=reference, inputs=tuple(restore(InputSpec, spec) for spec in specs))
+        verdict = verifier.verify(task, source)
+        assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.parametrize(
     "change",
     [
