@@ -35,7 +35,7 @@ _MOST_REPETITIONS = 3
 _MOST_SUMS = 6  # that are named
 _LONG_SUM = 512  # terms: the rounding of fewer is far below any tolerance
 _MOST_PARTS = 6  # of a concatenation
-_MANY_ALIKE = 4  # formulas
+_MANY_ALIKE = 7  # formulas; of fewer, another formula may need each
 _NAME = re.compile(r"\b[a-z_]\w*\b(?!\()|\d+")
 
 
