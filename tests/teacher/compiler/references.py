@@ -236,6 +236,12 @@ FIXTURES = {
             (tensor(7, 64), tensor(7, 64, 5, name="y")),
         ),
     ),
+    "distances of rows": Fixture(
+        "return (x ** 2).sum(1, True) - 2 * x @ self.e.t() + (self.e ** 2).sum(1)",
+        two(tensor(40, 12), tensor(70, 12)),
+        "self.e = nn.Parameter(torch.randn(9, 12))",
+    ),
+    "mean and deviation": Fixture("return torch.cat([x.mean(1), x.std(1)]), x.sum(1)", ROWS),
     "long rows": Fixture(
         "return torch.softmax(x.masked_fill(x > 1.5, float('-inf')), 1), F.log_softmax(x * 2, 1)",
         two(tensor(3, 2100), tensor(2, 1500)),

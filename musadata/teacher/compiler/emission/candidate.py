@@ -25,7 +25,7 @@ from musadata.teacher.compiler.ir.scalar import Buffer, Load
 from musadata.teacher.compiler.lowering import Lowered, lower_graph
 from musadata.teacher.compiler.lowering.attention import join_attention
 from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops, read_loops, variables_of
-from musadata.teacher.compiler.lowering.inlining import inline_pointwise
+from musadata.teacher.compiler.lowering.inlining import inline_pointwise, without_repeats
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.splitting import split_long_reductions
 
@@ -163,7 +163,8 @@ def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
 def _kernels(program: Program, kept: set[int], sizes: Mapping[str, int], attempt: _Attempt) -> list[Kernel]:
     """The kernels, with attention as one of them where its tiles can be cut out of what it stores."""
     apart = attempt is _Attempt.APART
-    loops = inline_pointwise(read_loops(program.loops, kept), kept, reductions_apart=apart)
+    read = without_repeats(read_loops(program.loops, kept), kept)
+    loops = inline_pointwise(read, kept, reductions_apart=apart)
     parts = split_long_reductions(join_attention(loops, kept, sizes), sizes)
     kernels = group_loops(parts, kept, columns_apart=apart)
     if all(can_attend(kernel) for kernel in kernels if kernel.attends):

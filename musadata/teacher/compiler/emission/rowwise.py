@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from musadata.teacher.compiler.emission.cpp import (
     C_TYPES,
@@ -200,7 +200,14 @@ def work(kernel: Kernel, block: Block, team: Team, point: str) -> None:
                 with _loops(block, stage.axes, team):
                     write_store(block, stage)
         else:
-            _store_once(block, stage, team)
+            assert isinstance(stage, Store)
+            behind = list(takewhile(_is_single, kernel.stages[kernel.stages.index(stage) + 1 :]))
+            _store_once(block, [stage, *behind], team)
+            known_before.update(behind)
+
+
+def _is_single(stage: Stage) -> bool:
+    return isinstance(stage, Store) and not stage.axes
 
 
 def _together(kernel: Kernel, first: Reduce, paired: Sequence[Stage]) -> list[Reduce]:
@@ -452,7 +459,7 @@ def _reduce_moments(
 
 def _store_result(block: Block, stage: Reduce, team: Team) -> None:
     if stage.buffer is not None:
-        _store_once(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)), team)
+        _store_once(block, [Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local))], team)
 
 
 def _reduce_position(
@@ -488,6 +495,8 @@ def _reduce_position(
     _store_result(block, stage, team)
 
 
-def _store_once(block: Block, stage: Store, team: Team) -> None:
+def _store_once(block: Block, stores: Sequence[Stage], team: Team) -> None:
     with block.scope(f"if ({team.leader})") if team.leader else nullcontext():
-        write_store(block, stage)
+        for store in stores:
+            assert isinstance(store, Store)
+            write_store(block, store)

@@ -207,6 +207,7 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
     own point."""
     axes, variables = _split_axes(loop, *axes_of(loop), groups)
     value = _value(loop, axes, variables)
+    _move_product(value, groups)
     depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
     if not depends:
         return False
@@ -238,6 +239,27 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
     group.axes = outer
     group.members.append(_Member(loop, axes, tuple(v for v in variables if v not in outer)))
     return True
+
+
+def _move_product(value: Scalar, groups: list[_Group]) -> None:
+    """Put a product that a value needs behind all other groups, unless one reads it: the value can end its kernel."""
+    for group in groups[:-1]:
+        if not any(member.loop.contraction for member in group.members):
+            continue
+        if not any(group.held(load.buffer) for load in value.loads):
+            continue
+        later = groups[groups.index(group) + 1 :]
+        if any(member.loop.steps for other in (group, *later) for member in other.members):
+            return  # the host goes through them step by step
+        if not any(group.fills(load.buffer) for other in later for load in _loads(other)):
+            groups.remove(group)
+            groups.append(group)
+        return
+
+
+def _loads(group: _Group) -> Iterator[Load]:
+    for member in group.members:
+        yield from _value(member.loop, member.axes, (*group.axes, *member.inner)).loads
 
 
 def _join_sibling(loop: Loop, groups: list[_Group]) -> bool:
@@ -402,9 +424,7 @@ def _read_from_memory(groups: list[_Group]) -> set[int]:
     """Identities of buffers that some other group than the one that fills them reads."""
     found: set[int] = set()
     for group in groups:
-        for member in group.members:
-            value = _value(member.loop, member.axes, (*group.axes, *member.inner))
-            found |= {id(load.buffer.alias or load.buffer) for load in value.loads if not group.fills(load.buffer)}
+        found |= {id(load.buffer.alias or load.buffer) for load in _loads(group) if not group.fills(load.buffer)}
     return found
 
 

@@ -4,19 +4,57 @@ Lowering keeps a value in memory where it might be computed twice. Once all loop
 are read once, or are so cheap that a second computation costs less than a round trip through memory.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, not_negative, product
 from musadata.teacher.compiler.ir.program import Indices, Loop
-from musadata.teacher.compiler.ir.scalar import MATH_FUNCTIONS, Call, Load, Named, Scalar
-from musadata.teacher.compiler.lowering.fusion import value_of
+from musadata.teacher.compiler.ir.scalar import MATH_FUNCTIONS, Buffer, Call, Load, Named, Scalar, same
+from musadata.teacher.compiler.lowering.fusion import value_of, variables_of
 from musadata.teacher.compiler.lowering.rewriting import replace_loads
 
 REPEATED_COST = 3  # a value that a reader needs several times is computed anew each time up to this cost
 SHARED_COST = 16  # a value that several kernels read is computed in each up to this cost of all but one together
 LONGEST_VALUE = 120  # operations: a longer value is a kernel of its own, so that each can be read
 _HEAVY = frozenset((*MATH_FUNCTIONS, "pow", "sigmoid", "silu", "gelu", "gelu_tanh"))
+
+
+def without_repeats(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
+    """The loops without reductions that do the same as one before: the sum of a mean and of a variance, say."""
+    kept: list[Loop] = []
+    made: dict[int, Buffer] = {}
+
+    def known(load: Load) -> Scalar | None:
+        other = made.get(id(load.buffer))
+        return None if other is None else replace(load, buffer=other)
+
+    for loop in loops:
+        new = replace(loop, body=_rewritten(loop, known)) if made else loop
+        same_as = next((other for other in kept if _is_repeat(new, other)), None)
+        if same_as is None or id(loop.buffer) in returned:
+            kept.append(new)
+        else:
+            made[id(loop.buffer)] = same_as.buffer
+    return kept
+
+
+def _rewritten(loop: Loop, change: Callable[[Load], Scalar | None]) -> Callable[[Indices, Indices], Scalar]:
+    return lambda axes, inner: replace_loads(loop.body(axes, inner), change, {})
+
+
+def _is_repeat(one: Loop, other: Loop) -> bool:
+    if one.reduction is None or other.reduction is None or one.reduction.kind != other.reduction.kind:
+        return False
+    if any(loop.contraction or loop.attends or loop.steps or loop.spread or loop.scan for loop in (one, other)):
+        return False
+    if (one.shape, one.buffer.dtype) != (other.shape, other.buffer.dtype):
+        return False
+    axes, _ = variables_of(other.names, other.shape)
+    extents = [loop.reduction.extents(axes) for loop in (one, other) if loop.reduction]
+    if extents[0] != extents[1]:
+        return False
+    inner, _ = variables_of(tuple(f"{name}_inner" for name in other.reduction.names), extents[0])
+    return same(one.body(axes, inner), other.body(axes, inner))
 
 
 @dataclass(frozen=True)

@@ -370,3 +370,14 @@ def test_a_turned_running_sum_is_stored_where_it_ends_up(candidate_of):
 
 def test_what_is_asked_twice_is_computed_once(candidate_of):
     assert candidate_of("classes of rows", PLANS[0]).source.count("!= -100") <= 2
+
+
+def test_a_product_takes_what_is_added_to_it_although_that_is_made_later(candidate_of):
+    kernels = [emitted.kernel for emitted in candidate_of("distances of rows", PLANS[0]).kernels]
+    (product,) = [kernel for kernel in kernels if any(stage.contraction for stage in kernel.reductions)]
+    assert product is kernels[-1] and len(kernels) == 3 and product.reductions[0].buffer is None
+
+
+def test_a_sum_that_several_results_need_is_made_once(candidate_of):
+    first = candidate_of("mean and deviation", PLANS[0]).kernels[0].kernel
+    assert [stage.kind for stage in first.reductions] == ["sum", "sum", "sum"]  # the returned sum, and the squares
