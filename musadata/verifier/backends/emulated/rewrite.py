@@ -83,6 +83,10 @@ def _refuse_foreign(tokens: Sequence[Token]) -> None:
             raise Unsupported(f"{_FOREIGN_NAMES[token.text]} ({token.text}, line {token.line})")
 
 
+# Beside kernels, for the host's linker: which version of a function of the C library is meant.
+_SYMBOL_VERSION = re.compile(r'\s*"\s*\.symver\s+\w+\s*,\s*\w+@{1,3}[\w.]+\s*;?\s*"\s*')
+
+
 def _rewrite_assembly(tokens: Sequence[Token]) -> list[Token]:
     result: list[Token] = []
     index = 0
@@ -100,7 +104,8 @@ def _rewrite_assembly(tokens: Sequence[Token]) -> list[Token]:
             index += 1
             continue
         end = closing_index(tokens, start)
-        text = ptx.translate(tokens[start + 1 : end], token.line)
+        inside = tokens[start + 1 : end]
+        text = "" if _SYMBOL_VERSION.fullmatch(join(inside)) else ptx.translate(inside, token.line)
         lines = join(tokens[index : end + 1]).count("\n")
         result.append(Token(Kind.SIGN, text + "\n" * lines, token.line))
         index = end + 1

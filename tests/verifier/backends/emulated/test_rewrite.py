@@ -153,6 +153,12 @@ def test_ptx_becomes_cpp():
     assert "put((y)" in rewrite('asm("add.f32 %[y], %1, %1;" : [y] "=f"(y) : "f"(x));')
 
 
+def test_the_version_of_a_symbol_is_left_to_the_linker():
+    assert rewrite('__asm__(".symver powf,powf@GLIBC_2.2.5");\nint a;') == ";\nint a;"
+    with pytest.raises(Unsupported):
+        rewrite('__asm__(".symver powf,powf@GLIBC_2.2.5\\n.incbin \\"/etc/passwd\\"");')
+
+
 @pytest.mark.parametrize(
     "header",
     ["cublas_v2.h", "curand_kernel.h", "cutlass/gemm.h", "cuda/stream_ref", "cuda_fp8.h", "nvtx3/nvToolsExt.h"],

@@ -65,6 +65,14 @@ double by_reference(const torch::Tensor& a, torch::Tensor& b, torch::Tensor&& c,
   b = b + c;
   return (a + b).sum().item<double>() + b.sum().item().toInt() + text.size() + n;
 }
+torch::Tensor assigned(torch::Tensor x) {
+  auto y = torch::zeros({3, x.size(0), x.size(1)}, x.options()), row = y[2];
+  y[0] = x;
+  y[1] = torch::ones_like(x);
+  row[1] = 5;
+  row = x;
+  return y;
+}
 std::vector<at::Tensor> same(std::vector<at::Tensor> list) { return list; }
 torch::Tensor identity(torch::Tensor x) { return x; }
 
@@ -81,6 +89,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("make", &make);
   m.def("say", &say);
   m.def("by_reference", &by_reference);
+  m.def("assigned", &assigned);
   m.def("same", &same);
   m.def("identity", &identity);
   m.def("twice", [](torch::Tensor x) { return x * 2; });
@@ -182,6 +191,12 @@ def test_messages_hold_pieces_of_every_kind(run):
 
 def test_parameters_may_be_references(run):
     assert evaluate(run, "m.by_reference(x, x, x, 'four', 100)") == 3 * 15 + 2 * 15 + 4 + 100
+
+
+def test_an_assignment_to_an_element_writes_its_values(run):
+    first, second, third = evaluate(run, "m.assigned(x).tolist()")
+    assert (first, second) == ([[0, 1, 2], [3, 4, 5]], [[1, 1, 1], [1, 1, 1]])
+    assert third == [[0, 0, 0], [5, 5, 5]]
 
 
 def test_registered_operators_are_reachable_from_torch_ops(run):

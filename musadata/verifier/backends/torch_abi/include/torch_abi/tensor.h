@@ -149,6 +149,13 @@ class Tensor : public TensorBase {
  public:
   Tensor() = default;
   Tensor(const TensorBase& base) : TensorBase(base) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  // `y[i] = x` writes values: what is on the left is a view without a name.
+  Tensor& operator=(const Tensor& values) && { return copy_(values), *this; }
+  Tensor& operator=(const Scalar& value) && { return fill_(value), *this; }
   static Tensor adopt(void* owned) { return Tensor(owned); }
   static Tensor from(const torch_abi::Value& owned) { return Tensor(owned.pointer); }
 
