@@ -32,6 +32,7 @@ from musadata.teacher.compiler.lowering.splitting import split_long_reductions
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
 _MOST_INT = 2**31 - 1
 _INT_DECLARATION = re.compile(r"\bint (?=\w+(?: =|[,)]))")  # no pointer and no result of a function
+_SMALLER = re.compile(r"\b(min|max)\(([^()]+), ([^()]+)\)")  # both arguments must be of one type
 
 _TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = Template(_TEMPLATES.joinpath("cuda_source.txt").read_text(encoding="utf-8"))
@@ -145,10 +146,11 @@ def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int
         buffers = (*kernel.inputs, *kernel.outputs)
         return any(product(buffer.shape).evaluate(dict(sizes)) > _MOST_INT for buffer in buffers)
 
-    return [
-        replace(one, source=_INT_DECLARATION.sub("int64_t ", one.source)) if is_huge(one.kernel) else one
-        for one in kernels
-    ]
+    return [replace(one, source=_widened(one.source)) if is_huge(one.kernel) else one for one in kernels]
+
+
+def _widened(source: str) -> str:
+    return _SMALLER.sub(r"\1(int64_t(\2), int64_t(\3))", _INT_DECLARATION.sub("int64_t ", source))
 
 
 def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
