@@ -53,6 +53,11 @@ _EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[str, str, tuple[int, ...], 
         "self.conv = nn.Conv2d(3, 8, 3, padding=1, stride=2)",
         {"x": floats(2, 3, 16, 16)},
     ),
+    "strides": (
+        "return self.second(self.first(x))",
+        "self.first, self.second = nn.Conv1d(8, 8, 1), nn.Conv1d(8, 8, 3, stride=2, padding=1)",
+        {"x": floats(2, 8, 32)},
+    ),
     "block": (
         "return F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)",
         "self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)",

@@ -43,18 +43,32 @@ def write_mathematics(analysis: TaskAnalysis) -> str:
     paragraphs = []
     constants = dict(filter(None, map(_constant, analysis.calls)))
     for stage, _ in analysis.distinct:
-        made = [call for call in stage.calls if call.kind is not CallKind.FILL] or stage.calls
-        lines = _without_repetition([line for line in map(formula_of, made) if line])
+        lines = _formulas_of(stage)
         if not lines:
             continue
         heading = [f"For `{stage.output.name}`:", ""] if len(analysis.distinct) > 1 else []
         lines = [_compose(stage)] if _compose(stage) else unique(lines)
         lines = [_with_constants(line, constants) for line in lines]
         paragraphs.append("\n".join([*heading, *(f"- {line}" for line in lines)]))
-    paragraphs += [_repetition(again, first) for again, first in analysis.repeated[:_MOST_REPETITIONS]]
+    for again, first in analysis.repeated[:_MOST_REPETITIONS]:
+        if _unnamed(again) == _unnamed(first):
+            paragraphs.append(_repetition(again, first))
+        else:  # the same operators with another stride, window or number
+            lines = [_with_constants(line, constants) for line in _formulas_of(again)]
+            paragraphs.append("\n".join([f"For `{again.output.name}`:", "", *(f"- {line}" for line in lines)]))
     if not paragraphs:
         paragraphs.append("Every output element is an input element, unchanged; there is no arithmetic at all.")
     return "\n\n".join([*paragraphs, *_precision(analysis)])
+
+
+def _formulas_of(stage: Stage) -> list[str]:
+    made = [call for call in stage.calls if call.kind is not CallKind.FILL] or stage.calls
+    return unique(_without_repetition([line for line in map(formula_of, made) if line]))
+
+
+def _unnamed(stage: Stage) -> list[str]:
+    """The formulas of a stage without the names of its tensors."""
+    return [re.sub(r"\b[a-z_]\w*\b(?!\()", "", line) for line in _formulas_of(stage)]
 
 
 def _constant(call: Call) -> tuple[str, str] | None:

@@ -71,7 +71,7 @@ class TaskAnalysis:
 
     @cached_property
     def repeated(self) -> list[tuple[Stage, Stage]]:
-        """Kernels that do the same as one of the distinct ones, on other tensors of the same sizes, with that one."""
+        """Kernels with the operators and ranks of one of the distinct ones, with that one."""
         first = {_sort_of(stage): stage for stage, _ in self.distinct}
         others = [stage for stage in self.stages if _sort_of(stage) in first]
         return [(stage, first[_sort_of(stage)]) for stage in others if stage is not first[_sort_of(stage)]]

@@ -34,6 +34,12 @@ def test_the_shape_of_a_convolution_is_derived_from_kernel_stride_and_padding():
     assert "⌊(16 + 2 × 1 − 1 × (3 − 1) − 1) / 2⌋ + 1 = 8" in text
 
 
+def test_equal_operators_with_another_stride_have_formulas_of_their_own():
+    text = texts("strides")["scalar mathematics"]
+    assert "in the same way" not in text
+    assert "over 8 × 1 = 8 taps" in text and "over 8 × 3 = 24 taps" in text
+
+
 def test_softmax_is_warned_of_overflow_and_variance_of_cancellation():
     assert "`expf` overflows above 88.7" in texts("softmax")["error pre-analysis"]
     assert "E[x²] − E[x]² cancels" in texts("variance")["error pre-analysis"]
