@@ -8,8 +8,8 @@ over the level, of those for which the teacher has a candidate. Every candidate 
 the harness gets some of them, drawn evenly again, since one takes it several seconds. Rates are of whole runs, the
 start of processes included. A candidate that the harness does not finish in time counts as if it had ended then, which
 is in its favour. Each difference between the two verdicts is listed with what both had to say.
-With `--variants`, further schedules of problems whose candidate is not much faster than eager are judged too, of the
-fastest first, and the best counts for the problem.
+With `--variants`, further schedules are judged for problems whose first candidate is neither hopeless nor fast enough,
+beginning with the fastest of these; the best candidate counts for the problem.
 """
 
 import argparse
@@ -196,9 +196,17 @@ def best_speedups(ours: dict[str, Any]) -> dict[str, float]:
     return best
 
 
+def summarise_variants(ours: dict[str, Any], problems: int) -> list[Row]:
+    """What became of the further candidates, and how many problems have a fast one."""
+    outcomes = [one["outcome"] for one in ours["variants"].values()]
+    counts = [*map(outcomes.count, ("accepted", "rejected", "undecided")), ours["variants_given"] - len(outcomes)]
+    what = "variants: accepted, rejected, undecided, not judged in time"
+    return [(what, "", ", ".join(map(str, counts)), True), _faster(ours, problems)]
+
+
 def _faster(ours: dict[str, Any], problems: int) -> Row:
     faster = sum(speedup >= GOAL_SPEEDUP for speedup in best_speedups(ours).values())
-    given = f"{len(ours['verdicts'])} candidates and {len(ours.get('variants', {}))} variants"
+    given = f"{len(ours['verdicts'])} candidates and {len(ours['variants'])} variants"
     return (
         f"of {problems} problems, those {GOAL_SPEEDUP:g} times as fast as eager or faster",
         f">= {GOAL_FASTER:.0%}",
@@ -340,7 +348,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         theirs = measure_harness(problems, arguments)
     lines, figures = summarise(ours, theirs, len(problems))
     if arguments.variants:
-        lines.append(_faster(ours, len(problems) + (0 if arguments.per_level else len(missing))))
+        lines += summarise_variants(ours, len(problems) + (0 if arguments.per_level else len(missing)))
     details = {"seconds_for_candidates": drawing, "no_candidate": missing, "ours": ours, "harness": theirs, **figures}
     report("KernelBench at its own sizes", lines, details, arguments.output)
     for one in figures["differences"]:

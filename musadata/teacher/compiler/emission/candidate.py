@@ -31,7 +31,7 @@ from musadata.teacher.compiler.lowering.splitting import split_long_reductions
 
 MOST_CHARACTERS = 24_000  # of a candidate: longer ones are too long to learn from
 _MOST_INT = 2**31 - 1
-_INT_DECLARATION = re.compile(r"\bint (?=\w+(?: =|[,)]))")  # no pointer and no result of a function
+_INT_DECLARATION = re.compile(r"\bint(&?) (?=\w+(?: =|[,)]))")  # no pointer and no result of a function
 _SMALLER = re.compile(r"\b(min|max)\(([^()]+), ([^()]+)\)")  # both arguments must be of one type
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -150,7 +150,7 @@ def _with_wide_indices(kernels: Sequence[EmittedKernel], sizes: Mapping[str, int
 
 
 def _widened(source: str) -> str:
-    return _SMALLER.sub(r"\1(int64_t(\2), int64_t(\3))", _INT_DECLARATION.sub("int64_t ", source))
+    return _SMALLER.sub(r"\1(int64_t(\2), int64_t(\3))", _INT_DECLARATION.sub(r"int64_t\1 ", source))
 
 
 def _all_returned(lowered: Lowered, graph: Graph) -> list[Returned]:
