@@ -11,21 +11,21 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-import yaml
-
 from musadata.records import Finding
 from musadata.verifier.compilation.lexer import Kind, Token, Unbalanced, closing_index, split
 from musadata.verifier.rules import catalogue as rules
 from musadata.verifier.rules.aten_operators import compute_operators
 from musadata.verifier.rules.name_lists import read_name_lists
 from musadata.verifier.rules.native.called_functions import unreached_lines
+from musadata.verifier.rules.native.included_headers import (
+    INCLUDE,
+    check_includes,
+    joined_pieces,
+    library_of,
+    unused_macro_lines,
+)
 
-_OTHER_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|embed)[ \t]+(?![<\"])", re.MULTILINE)
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
-
-_LIBRARIES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("libraries.yaml").read_text(encoding="utf-8"))
 _NAMES = read_name_lists(Path(__file__).with_name("names.txt"))  # see the comments there
-_SYSTEM_HEADERS = frozenset(_NAMES["system_headers"])
 _LIBRARY_CALL = re.compile(r"^(cublas|cudnn|cusparse|cusolver|cufft|cutensor|nvrtc|mublas|mudnn)([A-Z_]\w*)?$")
 _LIBRARY_NAMESPACES = {"cub": "CUB", "thrust": "Thrust", "cutlass": "CUTLASS", "cute": "CuTe", "blas": "at::cuda::blas"}
 _SYSTEM_CALLS = frozenset(_NAMES["system_calls"])
@@ -68,7 +68,8 @@ def check_native_code(
 ) -> tuple[Finding, ...]:
     """Findings about all sources of one extension; each line counts in its own source.
 
-    What a function computes with PyTorch or a library is no finding if no name in `called` leads to it.
+    What a function computes with PyTorch or a library is no finding if no name in `called` leads to it, nor is what a
+    macro would compute that is never used.
     """
     return _check(tuple(sources), strict, called)
 
@@ -78,49 +79,18 @@ def _check(sources: tuple[str, ...], strict: bool, called: frozenset[str] | None
     findings: list[Finding] = []
     kernels = False
     unreached = [frozenset[int]() for _ in sources] if called is None else unreached_lines(sources, called)
-    for source, lines in zip(sources, unreached, strict=True):
-        findings += _check_includes(source, strict)
-        stream = tokens(_INCLUDE.sub(lambda line: "" if _library_of(line[2]) else line[0], source))
+    unreached = [one | more for one, more in zip(unreached, unused_macro_lines(sources), strict=True)]
+    plain = [tokens(INCLUDE.sub("", source)) for source in sources]
+    pieces = joined_pieces(sources, plain)
+    for source, words, lines in zip(sources, plain, unreached, strict=True):
+        findings += check_includes(source, words, lines, pieces, strict)
+        stream = tokens(INCLUDE.sub(lambda line: "" if library_of(line[2]) else line[0], source))
         kernels = kernels or any(token.text == "__global__" for token in stream)
         found = _check_tokens(stream, strict)
         findings += [one for one in found if not (one.rule in _COMPUTES and one.line in lines)]
     if not kernels and strict:
         findings.append(rules.LEGALITY_NO_KERNEL.finding("__global__ kernel"))
     return tuple(findings)
-
-
-def _check_includes(source: str, strict: bool) -> Iterator[Finding]:
-    for match in _INCLUDE.finditer(source):
-        header = match[2].strip()
-        line = source.count("\n", 0, match.start()) + 1
-        name = header.removeprefix("./")
-        if name in _SYSTEM_HEADERS:
-            text = f"<{header}> gives access to the system, which a kernel does not need."
-            yield rules.LEGALITY_SYSTEM.worded(text, line)
-        if name.startswith(("/", "..")) or "/../" in name:
-            yield rules.LEGALITY_SYSTEM.worded(f"The path {header} leads out of the sources.", line)
-        library = _library_of(name)
-        if library and strict and _may_use(library, source):
-            yield rules.LEGALITY_LIBRARY.finding(f"<{header}>", _LIBRARIES[library], line=line)
-
-    for match in _OTHER_INCLUDE.finditer(source):
-        line = source.count("\n", 0, match.start()) + 1
-        yield rules.LEGALITY_SYSTEM.worded(f"#{match[1]} of a computed name cannot be checked.", line)
-
-
-def _library_of(header: str) -> str:
-    """The library's key in libraries.yaml; "" for other headers."""
-    return next((prefix for prefix in _LIBRARIES if header.strip().startswith(prefix)), "")
-
-
-def _may_use(library: str, source: str) -> bool:
-    """Whether a source that includes a header of this library may do more: name its namespace or functions, or paste
-    names together."""
-    if library.startswith(("ATen/", "torch/")) or "##" in source:
-        return True
-    words = {token.text for token in tokens(_INCLUDE.sub("", source)) if token.kind is Kind.WORD}
-    stem = library.rstrip("/")
-    return stem in words if library.endswith("/") else any(word.lower().startswith(stem) for word in words)
 
 
 def _check_tokens(stream: list[Token], strict: bool) -> Iterator[Finding]:
