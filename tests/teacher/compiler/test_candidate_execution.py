@@ -8,6 +8,7 @@ import pytest
 
 from musadata.config import BackendType, VerifierConfig
 from musadata.teacher.compiler.candidate_set import insert
+from musadata.teacher.compiler.emission import candidate as candidate_module
 from musadata.teacher.compiler.emission.candidate import build_candidate
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.faults import KINDS
@@ -141,6 +142,20 @@ def test_long_rows_are_shared_by_a_warp(graph_of, verifier):
     candidate = build_candidate(graph, PLANS[1], graph.sizes_for({"x": (4096, 128)}))
     assert candidate.schedule == "1 kernel: one warp per output, shuffle reduction"
     verdict = verifier.verify(task_of("softmax"), candidate.source, FIXTURES["softmax"].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+WIDENED = {"argmax": 0, "largest few": 3, "concatenation": 0, "extended rows": 1, "max pool": 0, "average pool": 3}
+WIDENED |= {"group norm": 0, "long layer norm": 3, "places of extremes": 1}
+
+
+@pytest.mark.parametrize("name", WIDENED)
+def test_candidates_with_64_bit_indices_are_accepted(name, graph_of, verifier, monkeypatch):
+    monkeypatch.setattr(candidate_module, "_MOST_INT", 0)
+    source = build_candidate(graph_of(name), PLANS[WIDENED[name]]).source
+    kernels = re.findall(r"__global__[^{]*\{.*?\n\}", source, re.DOTALL)
+    assert kernels and all("int64_t" in kernel for kernel in kernels)
+    verdict = verifier.verify(task_of(name), source, FIXTURES[name].sets)
     assert verdict.accepted, verdict.feedback
 
 
