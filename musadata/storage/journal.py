@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -40,8 +40,9 @@ _READ_AT_ONCE = 64
 class Journal:
     """A persistent mapping from keys to plain values (what JSON holds); safe for threads, forks and many processes.
 
-    On a local folder each record is on its way to disk when `put` returns: it survives `kill -9`. Elsewhere it is
-    written within 2 seconds, when enough records are together, on `flush` and on `close`.
+    On a local folder each record is on its way to disk when `put` returns, or the block of `written_together` that it
+    is in: it survives `kill -9`. Elsewhere it is written within 2 seconds, when enough records are together, on `flush`
+    and on `close`.
     """
 
     def __init__(self, folder: str | Path, name: str):
@@ -120,8 +121,12 @@ class Journal:
                 return
             if self._owner != os.getpid():  # forked: the parent goes on with its segment and its pending records
                 self._owner, self._segment, self._pending, self._timer = os.getpid(), None, {}, None
-            if self._local:
-                self._append(encoded, line)
+            together = _together.journals
+            if together is not None:
+                self._pending[encoded] = line
+                together[id(self)] = self
+            elif self._local:
+                self._append({encoded: line})
             else:
                 self._pending[encoded] = line
                 if len(self._pending) >= _BUFFERED_RECORDS or sum(map(len, self._pending.values())) >= _BUFFERED_BYTES:
@@ -256,21 +261,27 @@ class Journal:
         except OSError as error:
             raise _unusable(self._folder, error, "read") from error
 
-    def _append(self, encoded: bytes, line: bytes) -> None:
+    def _append(self, records: dict[bytes, bytes]) -> None:
+        data = b"".join(records.values())
         try:
             if self._segment is None:
                 path = self._new_segment()
                 self._segment = Path(path).open("xb", buffering=0)  # noqa: SIM115 (it stays open)
                 self._own = self._number(path)
-            written = self._segment.write(line)
-            while written < len(line):
-                written += self._segment.write(line[written:])
+            written = self._segment.write(data)
+            while written < len(data):
+                written += self._segment.write(data[written:])
         except OSError as error:
             self._segment = None  # its last line may be torn: go on in another one
             raise _unusable(self._folder, error, "written") from error
-        path = self._segments[self._own]
-        self._places.add(encoded, self._own, self._read[path], len(line))
-        self._read[path] += len(line)
+        self._add_places(self._own, records)
+
+    def _add_places(self, number: int, records: dict[bytes, bytes]) -> None:
+        """Note records that were just written to the end of a segment."""
+        path = self._segments[number]
+        for encoded, line in records.items():
+            self._places.add(encoded, number, self._read[path], len(line))
+            self._read[path] += len(line)
 
     def _write_pending(self) -> None:
         if self._timer is not None and self._owner == os.getpid():
@@ -278,15 +289,16 @@ class Journal:
         self._timer = None
         if not self._pending or self._owner != os.getpid():
             return
+        if self._local:
+            records, self._pending = self._pending, {}  # who put them is told if they cannot be written
+            self._append(records)
+            return
         path = self._new_segment()
         try:
             self._files.pipe_file(path, b"".join(self._pending.values()))
         except OSError as error:
             raise _unusable(self._folder, error, "written") from error
-        number = self._number(path)
-        for encoded, line in self._pending.items():
-            self._places.add(encoded, number, self._read[path], len(line))
-            self._read[path] += len(line)
+        self._add_places(self._number(path), self._pending)
         self._pending = {}
 
     def _write_soon(self) -> None:
@@ -305,6 +317,32 @@ class Journal:
     def _new_segment(self) -> str:
         """A name that nobody else takes and that sorts by age."""
         return f"{self._folder}/{self._name}.{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.jsonl"
+
+
+class _Together(threading.local):
+    """The journals whose records a thread writes together, by their ids."""
+
+    journals: dict[int, Journal] | None = None
+
+
+_together = _Together()
+
+
+@contextmanager
+def written_together() -> Iterator[None]:
+    """Have each journal write all that this thread puts within the block at its end, in one go.
+
+    Raises:
+        Outage: at its end; of the records of the block some may be lost.
+    """
+    journals: dict[int, Journal] = {}
+    _together.journals = journals
+    try:
+        yield
+    finally:
+        _together.journals = None
+        for journal in journals.values():
+            journal.flush()
 
 
 def _records(lines: Iterable[bytes], start: int = 0) -> Iterator[tuple[bytes, int, int]]:

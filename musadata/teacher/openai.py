@@ -22,6 +22,7 @@ from yarl import URL
 
 from musadata.config import RequestsConfig, TeacherConfig
 from musadata.errors import BudgetSpent, Cancelled, MusadataError
+from musadata.storage.journal import written_together
 from musadata.teacher.chat import (
     BodyWriter,
     TryAgain,
@@ -52,6 +53,43 @@ class _Waiting:
     request: Request
     keep: Keep
     done: Done
+
+
+class _Keeping:
+    """Keeps the results that come in one turn of the loop together, with one write for each journal."""
+
+    def __init__(self) -> None:
+        self._batch: _Batch | None = None
+
+    async def keep(self, keep: Keep, result: Answer | RequestFailed) -> None:
+        """Return once the result is kept.
+
+        Raises:
+            Exception: what kept this result or another of the same turn from being written.
+        """
+        if (batch := self._batch) is None:
+            batch = self._batch = _Batch([])
+            asyncio.get_running_loop().call_soon(self._keep_all)
+        batch.results.append((keep, result))
+        await asyncio.sleep(0)  # the loop calls `_keep_all` before it goes on here
+        if batch.error is not None:
+            raise batch.error
+
+    def _keep_all(self) -> None:
+        batch, self._batch = self._batch, None
+        assert batch is not None
+        try:
+            with written_together():
+                for keep, result in batch.results:
+                    keep(result)
+        except Exception as error:
+            batch.error = error
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    results: list[tuple[Keep, Answer | RequestFailed]]
+    error: Exception | None = None
 
 
 class _Caller:
@@ -110,6 +148,7 @@ class OpenAITeacher:
         self._url = self._server + "/chat/completions"
         self._address = URL(self._url)  # parsed once
         self._overdue = Overdue(config.timeout_seconds)
+        self._keeping = _Keeping()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gate: RequestGate
@@ -265,7 +304,7 @@ class OpenAITeacher:
                 if not connected:
                     raise MusadataError(f"no server answers ({said})", where=self._url, remedy=_NO_SERVER)
                 failure = RequestFailed(f"no answer after {attempt} tries", said)
-                keep(failure)
+                await self._keeping.keep(keep, failure)
                 self._finish(failure)
                 raise failure
             self._busy -= 1  # another worker asks meanwhile
@@ -292,14 +331,14 @@ class OpenAITeacher:
             self._gate.replied(False)
             self._gate.used(answer.usage.prompt_tokens + answer.usage.completion_tokens - estimate)
             self._gate.pause(rate_limit_pause(headers))
-            keep(answer)
+            await self._keeping.keep(keep, answer)
         except TryAgain as trouble:
             self._gate.replied(trouble.overloaded)
             self._gate.pause(rate_limit_pause(headers))
             return str(trouble), retry_delay(headers), trouble.usage.completion_tokens > 0, True
         except RequestFailed as failure:
             self._gate.replied(False)
-            keep(failure)
+            await self._keeping.keep(keep, failure)
             self._finish(failure)
             raise
         except (aiohttp.ClientConnectorError, ConnectionRefusedError) as error:

@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 import tracemalloc
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 from musadata.storage import journal as journal_module
-from musadata.storage.journal import Journal
+from musadata.storage.journal import Journal, written_together
 from musadata.storage.places import Places
 
 PLAIN = st.recursive(
@@ -116,6 +117,32 @@ def test_a_record_survives_kill_9_right_after_put(tmp_path):
     child.join()
     assert child.exitcode == -signal.SIGKILL
     assert Journal(tmp_path, "answers").get("paid") == "answer"
+
+
+def test_what_is_put_together_is_known_at_once_and_written_at_the_end_of_the_block(tmp_path):
+    with Journal(tmp_path, "answers") as journal:
+        with written_together():
+            journal.put("a", 1)
+            journal.put("b", 2)
+            journal.put("a", 3)
+            assert (journal.get("a"), "b" in journal, len(journal)) == (1, True, 2)
+            assert not list(Journal(tmp_path, "answers"))
+        assert list(Journal(tmp_path, "answers")) == ["a", "b"]
+        journal.put("c", 3)
+        assert [journal.get(key) for key in "abc"] == [1, 2, 3]
+    assert Journal(tmp_path, "answers").get("c") == 3
+
+
+def test_what_could_not_be_written_together_is_forgotten(tmp_path):
+    folder = tmp_path / "journal"
+    with Journal(folder, "answers") as journal:
+        shutil.rmtree(folder)
+        with pytest.raises(Outage), written_together():
+            journal.put("a", 1)
+        assert journal.get("a") is None
+        folder.mkdir()
+        journal.put("a", 2)
+    assert Journal(folder, "answers").get("a") == 2
 
 
 def test_an_object_store_gets_few_whole_segments():

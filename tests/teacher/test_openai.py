@@ -1,16 +1,19 @@
+import asyncio
 import dataclasses
 import json
+import shutil
 import time
 
 import pytest
 
 from musadata.config import RequestsConfig, TeacherConfig, TeacherType
-from musadata.errors import MusadataError
+from musadata.errors import MusadataError, Outage
 from musadata.records import Usage
+from musadata.storage.journal import Journal
 from musadata.teacher import open_teacher
 from musadata.teacher.chat import REASONING_SCHEMA
 from musadata.teacher.grounding import parse_steps
-from musadata.teacher.openai import OpenAITeacher
+from musadata.teacher.openai import OpenAITeacher, _Keeping
 from musadata.teacher.prompts import STEPS, render_generation, render_reasoning
 from musadata.teacher.protocol import Answer, CannotAnswer, Request, RequestFailed, RequestKind
 from musadata.training_rows import ChatMessage
@@ -311,3 +314,23 @@ def test_no_more_requests_are_drawn_than_can_be_under_way_or_wait():
 def test_the_config_opens_the_teacher():
     config = TeacherConfig(TeacherType.OPENAI, model="tiny", base_url="http://127.0.0.1:9/v1")
     assert open_teacher(config, 0).name == "openai:tiny:temperature=0.8:top_p=0.95:max_tokens=16384"
+
+
+def test_results_of_one_turn_are_all_written_before_one_of_them_goes_on(tmp_path):
+    folder = tmp_path / "journal"
+
+    async def keep_some(journal):
+        keeping = _Keeping()
+
+        async def keep(key):
+            await keeping.keep(lambda result: journal.put(key, result.text), Answer(key))
+            return list(Journal(folder, "answers"))
+
+        return await asyncio.gather(*map(keep, "abc"), return_exceptions=True)
+
+    with Journal(folder, "answers") as journal:
+        assert asyncio.run(keep_some(journal)) == [["a", "b", "c"]] * 3
+        assert len(list(folder.iterdir())) == 1
+    with Journal(folder, "other") as journal:
+        shutil.rmtree(folder)
+        assert [type(error) for error in asyncio.run(keep_some(journal))] == [Outage] * 3
