@@ -6,6 +6,7 @@ from musadata.teacher.reasoning.coordinates import axis_names
 from musadata.teacher.reasoning.kernel_plan import Call
 
 # The names of an element's coordinates, and the call -> its coordinates in the first operand, where it can say.
+_MOST_PARTS = 4  # of a concatenation, in one formula
 _Places = Callable[[list[str], Call], list[str]]
 
 
@@ -19,6 +20,8 @@ def origin_of(call: Call) -> str:
     names = axis_names(len(call.output.shape))
     if call.packet in ("tril", "triu"):
         return _triangle(names, call)
+    if call.packet == "cat":
+        return _concatenation(names, call)
     if call.packet == "stack":
         axis = (call.integers("dim") or (0,))[0] % len(names)
         inner = ", ".join(names[:axis] + names[axis + 1 :])
@@ -125,6 +128,20 @@ def _pixel_unshuffle(names: list[str], call: Call) -> list[str]:
         f"{row} * {by} + {channel} / {by} % {by}",
         f"{column} * {by} + {channel} % {by}",
     ]
+
+
+def _concatenation(names: list[str], call: Call) -> str:
+    """Which operand an element comes from, by its place along the axis."""
+    parts = call.operands
+    if not 1 < len(parts) <= _MOST_PARTS or len({len(fact.shape) for fact in parts}) > 1:
+        return ""
+    axis, end, text = (call.integers("dim") or (0,))[0] % len(names), 0, ""
+    for fact in parts:
+        place = f"{names[axis]} - {end}" if end else names[axis]
+        end += fact.shape[axis]
+        element = f"{fact.name}[{', '.join([*names[:axis], place, *names[axis + 1 :]])}]"
+        text += element if fact is parts[-1] else f"{names[axis]} < {end} ? {element} : "
+    return f"({text})"
 
 
 def _triangle(names: list[str], call: Call) -> str:

@@ -137,7 +137,7 @@ def _reason(buffer: Buffer, facts: KernelFacts, reader: KernelFacts) -> str:
         terms = product_text(
             [extent for extent in reader.extents(reducing[0].axes, reader.sizes) if extent != 1] or [1]
         )
-        return f"combines {terms} of {{names}} for each of its results, and other threads hold them"
+        return f"combines {terms} of {{names}} for each of its results, and reads them from memory"
     if times < 1:
         part = round(times * prod(facts.shape(buffer)))
         return f"takes {part} of the {prod(facts.shape(buffer))} elements of {{names}}, by threads of its own"

@@ -1,5 +1,7 @@
 """Step 6: likely mistakes in this kernel, and how each would show."""
 
+from math import prod
+
 from musadata.teacher.compiler.emission.pointwise import can_vectorise
 from musadata.teacher.reasoning.kernel_plan import KNOWLEDGE, SCATTERS, Call, CallKind, Stage, by_kind, count
 from musadata.teacher.reasoning.sentences import say
@@ -63,6 +65,9 @@ def _reduction(call: Call) -> list[str]:
         found.append(say("divisor_of_mean", length=length, total=rows * length))
     if step != 1 and rows > 1:
         found.append(say("wrong_axis", step=step))
+    if rows == 1 and length > 1 and call.packet in ("sum", "mean"):
+        divisor = f"; the division by {length} comes once, after all of them" if call.packet == "mean" else ""
+        found.append(say("whole_reduction", total=length, divisor=divisor))
     return found
 
 
@@ -96,7 +101,8 @@ def _matmul(call: Call) -> list[str]:
     if len(right.stride) > 1 and right.stride[-1] != 1 and right.shape[-1] > 1:
         square = right.shape[-1] == right.shape[-2]
         found.append(say("transposed_square" if square else "transposed_operand", right=right))
-    return found
+    inner = call.contracted
+    return [*found, say("ragged_product", inner=inner) if inner % 16 else say("product_barriers")]
 
 
 def _convolution(call: Call) -> list[str]:
@@ -104,6 +110,8 @@ def _convolution(call: Call) -> list[str]:
         return [say("transposed_taps"), say("transposed_filter", weight=call.operands[1])]
     stride, window = call.integers("stride"), call.weight.shape[2:]
     found = []
+    if all(size == 1 for size in window) and (step := prod(call.source.shape[2:])) > 1:
+        found.append(say("taps_of_one", step=step, source=call.source))
     if any(size > 1 for size in window):
         filters = " × ".join(map(str, window))
         pads = call.integers("padding")
@@ -143,6 +151,22 @@ def _lookup(call: Call) -> list[str]:
     return [say("index_words")]
 
 
+def _placement(call: Call) -> list[str]:
+    """What goes wrong where two tensors are put together."""
+    parts = [fact for fact in call.operands if count(fact)]
+    if call.packet != "cat" or len(parts) < 2:
+        return []
+    out, (first, second) = call.output, parts[:2]
+    axis = (call.integers("dim") or (0,))[0] % len(out.shape)
+    one, other, made = (fact.shape[axis] for fact in (first, second, out))
+    if prod(out.shape[:axis]) == 1:
+        found = [say("cat_behind", first=first, second=second, out=out, offset=count(first))]
+    else:
+        found = [say("cat_beside", axis=axis, first=first, second=second, out=out, offset=one, own=other, made=made)]
+    sizes = say("cat_sizes", first=first, second=second, one=one, other=other, axis=axis, made=made)
+    return [*found, *([sizes] if one != other else [])]
+
+
 def _other(call: Call) -> list[str]:
     if not call.packet.startswith("_scaled_dot_product"):
         return []
@@ -150,7 +174,10 @@ def _other(call: Call) -> list[str]:
     return [*_overflow(call, "attention_overflow"), say("attention_rescaling"), *masked]
 
 
-_WRITERS = by_kind(_reduction, _softmax, _normalization, _matmul, _convolution, _pooling, _scan, _lookup, _other)
+_WRITERS = by_kind(
+    *(_reduction, _softmax, _normalization, _matmul, _convolution),
+    *(_pooling, _scan, _lookup, _placement, _other),
+)
 
 
 def _of_stage(stage: Stage) -> list[str]:
@@ -163,7 +190,9 @@ def _of_task(analysis: TaskAnalysis) -> list[str]:
     out = analysis.outputs[0]
     row = out.shape[-1] if out.shape else 1
     in_fours = any(can_vectorise(facts.kernel) for facts in analysis.told if facts.is_flat)
+    packets = {call.packet for call in analysis.calls}
     return [
+        say("pieces_in_order") if {"new_empty", "copy"} <= packets else "",
         say("float4_rows", row=row) if in_fours and row > 1 and row % 4 else "",
         say("output_type", dtype=out.dtype) if out.dtype != "float32" else "",
     ]

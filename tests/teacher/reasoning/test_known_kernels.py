@@ -141,9 +141,14 @@ def test_an_index_that_is_loaded_is_said_to_decide(told):
     assert "`i[b, row]`" in text and re.search(r"which element is taken|used as an index", text, re.IGNORECASE)
 
 
+def test_mistakes_with_what_is_joined_are_those_of_its_sizes(told):
+    text = "\n".join(told("halves")[0].values())
+    assert "Along axis 1 the first 4 places of a row of `cat` come from `split_1`" in text
+
+
 def test_a_copy_is_no_formula(told):
     text = told("halves")[0]["scalar mathematics"]
-    assert "along axis 1: 4 of split_1, then 4 of sigmoid" in text
+    assert "`cat[r, c] = (c < 4 ? split_1[r, c] : sigmoid[r, c - 4])`" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
