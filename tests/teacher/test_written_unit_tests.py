@@ -130,6 +130,38 @@ def test_a_formula_that_overflows_fails_on_large_values_which_are_only_asked_for
         assert "test_large_values" not in list_functions(write_unit_test(task, traces))
 
 
+@pytest.mark.parametrize(
+    ("operators", "right", "wrong"),
+    [
+        (
+            ("logsumexp", "abs", "neg", "exp", "add"),
+            lambda x: torch.exp(-torch.logsumexp(x, 1).abs()) + 1,
+            lambda x: torch.exp(-x.exp().sum(1).log().abs()) + 1 + 0 * x.exp().sum(1),
+        ),
+        (
+            ("_scaled_dot_product_flash_attention_for_cpu",),
+            lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x),
+            lambda x: (e := (x @ x.T / x.shape[1] ** 0.5).exp()) / e.sum(1, keepdim=True) @ x,
+        ),
+    ],
+)
+def test_a_maximum_that_is_not_taken_away_shows(operators, right, wrong):
+    operators = tuple(f"aten.{name}.default" for name in operators)
+    task, traces = dataclasses.replace(task_of("softmax"), operators=operators), traces_of("softmax")
+    functions = {function.__name__: function for function in load(write_unit_test(task, traces))}
+    torch.manual_seed(0)
+    functions["test_exponentials_that_overflow"](right, right)
+    with pytest.raises(AssertionError):
+        functions["test_exponentials_that_overflow"](right, wrong)
+
+
+def test_a_small_error_of_elementwise_work_fails_where_sums_may_round():
+    for operator, tolerance in (("exp", "1e-05"), ("logsumexp", "1e-05"), ("mm", "0.0001"), ("mean", "0.0001")):
+        task = dataclasses.replace(task_of("softmax"), operators=(f"aten.{operator}.default",))
+        traces = [dataclasses.replace(one, operators=task.operators) for one in traces_of("softmax")]
+        assert f"TOLERANCE = {tolerance} " in write_unit_test(task, traces)
+
+
 def test_large_values_are_said_to_overflow_only_where_something_is_exponentiated():
     for operator, told in (("aten._softmax.default", True), ("aten.pow.Tensor_Scalar", False)):
         task = dataclasses.replace(task_of("softmax"), operators=(operator,))
