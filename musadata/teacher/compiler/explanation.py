@@ -18,6 +18,9 @@ from musadata.teacher.compiler.ir.scalar import Added, Load
 from musadata.teacher.compiler.lowering.fusion import Kernel, Stage
 
 _LONGEST_CHANGE = 320  # characters; longer ones are seen better in the programs themselves
+# Schedules whose grid has tiles of a product along x and y, the more of them along x.
+_TILED = ("shared-memory tiles", "register tiles", "tensor core tiles", "several results per thread")
+_TILED_GRID = re.compile(r"const dim3 blocks\((\d+|\([^,]*), (\d+|\([^,]*?)[,)]")
 _MOST_READS = 6  # names of tensors in one sentence
 WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("explanation.yaml").read_text(encoding="utf-8"))
 
@@ -52,7 +55,7 @@ def _schedules(kernels: Sequence[EmittedKernel]) -> str:
     """What each schedule does, and where they differ, in which kernels."""
     texts: dict[str, list[str]] = {}
     for emitted in kernels:
-        names = texts.setdefault(_schedule(emitted.schedule, kernels), [])
+        names = texts.setdefault(_schedule(emitted, kernels), [])
         if (name := f"`{emitted.kernel.name}`") not in names:
             names.append(name)
     if len(texts) == 1:
@@ -64,8 +67,14 @@ def _schedules(kernels: Sequence[EmittedKernel]) -> str:
     return "\n".join(f"- {_listed(names)}: {text}" for text, names in few.items())
 
 
-def _schedule(name: str, kernels: Sequence[EmittedKernel]) -> str:
-    """What a schedule does, and with rows that its threads cannot hold at once, if there can be such rows."""
+def _schedule(one: EmittedKernel, kernels: Sequence[EmittedKernel]) -> str:
+    """What a schedule does, how often tiles read the operands, and what becomes of rows that the threads cannot hold at
+    once, if there can be such rows."""
+    name = one.schedule
+    if grid := _TILED_GRID.search("\n".join(one.launch)) if name.endswith(_TILED) else None:
+        long, short = (int(side) if side.isdigit() else 0 for side in grid.groups())
+        reads = "one" if short == 1 else "several" if short and (not long or short < long) else "unknown"
+        return f"{WORDS['schedules'][name]} {WORDS['operands'][reads].format(tiles=short)}"
     if "row in registers" not in name:
         return str(WORDS["schedules"][name])
     in_pieces = any("start +=" in emitted.source for emitted in kernels if emitted.schedule == name)
@@ -94,7 +103,7 @@ def _sizes(candidate: Candidate) -> list[str]:
 
 def _work(kernel: Kernel) -> str:
     """What a kernel computes of what, by the graph's names."""
-    stores = [f"`{store.buffer.name}`" for store in kernel.stores]
+    stores = list(dict.fromkeys(f"`{store.buffer.name}`" for store in kernel.stores))
     if kernel.scans:
         results = [f"`{stage.local}` ({WORDS['scans'][stage.kind]})" for stage in kernel.scans]
         made = f"it makes {_listed(results)}{_reading('of', kernel.scans)} along axis {kernel.scans[0].place}"

@@ -466,6 +466,23 @@ FIXTURES = {
         "return F.cross_entropy(x, t)",
         ((tensor(4, 9), tensor(4, name="t", high=9)), (tensor(6, 9), tensor(6, name="t", high=9))),
     ),
+    "classes": Fixture(
+        "return F.nll_loss(x, t, ignore_index=self.ignored)",
+        ((tensor(4, 9), tensor(4, name="t", high=9)), (tensor(6, 9), tensor(6, name="t", high=9))),
+        "self.ignored = -100",
+    ),
+    "padding taken away": Fixture(
+        "return F.pad(x.transpose(0, 2), (3, 0), mode='replicate')[:, :, 3:] + 1",
+        two(tensor(5, 3, 34), tensor(40, 2, 33)),
+    ),
+    "turned and joined": Fixture(
+        "y = x.transpose(0, 2); return torch.tanh(torch.cat([torch.sqrt(y.abs()), y], 2))",
+        two(tensor(40, 3, 35), tensor(5, 2, 33)),
+    ),
+    "turned beside another": Fixture(
+        "return (x.transpose(1, 2) * 2).contiguous() + torch.sigmoid(y)",
+        tuple((tensor(b, r, c), tensor(b, c, r, name="y")) for b, r, c in ((2, 40, 35), (3, 5, 33))),
+    ),
     "recurrent": Fixture("return self.m(x)[0]", two(tensor(3, 2, 4), tensor(3, 5, 4)), "self.m = nn.LSTM(4, 6)"),
     "triangles": Fixture("return torch.tril(x) + torch.triu(x, 1) * 2", two(tensor(5, 7), tensor(8, 8))),
     "patches": Fixture("return F.unfold(x, 3, padding=1, stride=2)", IMAGES),

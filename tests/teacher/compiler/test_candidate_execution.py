@@ -205,6 +205,35 @@ def test_products_of_half_types_and_wide_ones_are_accepted(name, size, plan, sch
     assert verdict.accepted, verdict.feedback
 
 
+@pytest.mark.parametrize("name", ["matrix product", "product of turned matrices"])
+@pytest.mark.parametrize(("few", "size"), [(0, 24), (0, 40), (0, 72), (1, 24), (1, 40), (1, 72)])
+@pytest.mark.parametrize(
+    ("plan", "schedule"), [(0, "register tiles"), (2, "shared-memory tiles, several results per thread")]
+)
+def test_the_long_operand_of_a_narrow_product_is_read_once(name, few, size, plan, schedule, graph_of, verifier):
+    graph = graph_of(name)
+    sizes = dict.fromkeys((origin.name for origin in graph.sizes), 65536)
+    turned = name != "matrix product"
+    (narrow,) = graph.inputs[few].type.shape[few if not turned else 1 - few].atoms()
+    candidate = build_candidate(graph, PLANS[plan], sizes | {narrow.name: size})
+    assert candidate.schedule == f"1 kernel: {schedule}"
+    emitted = candidate.kernels[0]
+    (tile,) = {int(one) for one in re.findall(rf"\({narrow.name} \+ (\d+)\)", "\n".join(emitted.launch))}
+    assert tile + 1 >= size
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
+@pytest.mark.parametrize("name", ["turned and joined", "turned beside another", "padding taken away"])
+@pytest.mark.parametrize(("plan", "schedule"), [(0, ""), (2, ", grid-stride loop")])
+def test_what_is_read_along_another_axis_passes_through_tiles(name, plan, schedule, graph_of, verifier):
+    graph = graph_of(name)
+    candidate = build_candidate(graph, PLANS[plan], dict.fromkeys((origin.name for origin in graph.sizes), 64))
+    assert candidate.schedule == f"1 kernel: transposing tiles{schedule}"
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback
+
+
 @pytest.mark.parametrize("name", ["upper triangle of a product", "lower triangle of halves"])
 def test_triangles_of_products_skip_tiles_beyond_the_diagonal(name, graph_of, verifier):
     graph = graph_of(name)

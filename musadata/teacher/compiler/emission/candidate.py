@@ -191,13 +191,14 @@ def _returned(value: Value, output: GraphOutput, program: Program) -> Returned:
     if order is not None:
         inverse = tuple(order.index(dim) for dim in range(len(order)))
         shape = tuple(output.type.shape[dim] for dim in order)
+        names = axis_names(len(order))
         permuted = Value(
-            f"{value.name}_permuted",
+            f"{value.name}_storage",
             TensorType(shape, output.type.dtype),
             lambda index: value.load(tuple(index[inverse[d]] for d in range(len(index)))),
             1,
         )
-        return Returned(program.materialize(permuted), None, inverse)
+        return Returned(program.materialize(permuted, tuple(names[dim] for dim in order)), None, inverse)
     if value.buffer is None:
         viewed = _viewed_buffer(value)
         if viewed is not None:

@@ -213,7 +213,9 @@ def _size_lines(graph: Graph, sizes: set[str], names: Mapping[tuple[str, str], s
 
 def _condition_lines(graph: Graph) -> list[str]:
     printer = Printer({}, {})
-    tests = [f"{printer.index(c.left)} {c.relation} {printer.index(c.right)}" for c in graph.conditions]
+    distinct = {(c.left - c.right, c.relation): c for c in reversed(graph.conditions)}
+    conditions = [c for c in graph.conditions if distinct[c.left - c.right, c.relation] is c]
+    tests = [f"{printer.index(c.left)} {c.relation} {printer.index(c.right)}" for c in conditions]
     return [line for test in tests for line in _wrapped_check(test)]
 
 

@@ -1,6 +1,8 @@
 """Kernels without inner loops: every element on its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES
 from musadata.teacher.compiler.emission.launch import (
@@ -12,11 +14,16 @@ from musadata.teacher.compiler.emission.launch import (
     mentioned,
 )
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode, text_length
-from musadata.teacher.compiler.ir.index_formulas import Index, Variable
-from musadata.teacher.compiler.ir.scalar import Added, Load, Named
+from musadata.teacher.compiler.ir.index_formulas import Index, Variable, of
+from musadata.teacher.compiler.ir.scalar import Added, Buffer, Choose, Load, Local, Named, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Store
+from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.rewriting import rewrite
 
 THREADS = 256
+TURNED, _LINES = 32, 8  # rows and columns of a tile that turns, and rows of threads that move it
+_MOST_TILES = 2
+_OF_SIDE = ("first_", "tiles_")
 LONGEST_STORE = 88  # value and position together; longer ones go on two lines
 
 
@@ -114,6 +121,148 @@ def emit_rows(kernel: Kernel, size_names: Sequence[str], total: int) -> EmittedK
         "const dim3 blocks((outer_size + threads.y - 1) / threads.y, width_blocks);",
     )
     return finish(kernel, "two-dimensional grid", block, setup, size_names, counts=("outer_size",))
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Values of a pointwise kernel that are read along another axis than the result is written along.
+
+    Attributes:
+        along: the axis along which neighbours of the result are neighbours in memory.
+        across: the axis along which those of what the values are read from are.
+        values: what each thread puts into a tile of its block, for another one.
+    """
+
+    along: Variable
+    across: Variable
+    values: tuple[Scalar, ...]
+
+    @property
+    def sides(self) -> tuple[Variable, Variable]:
+        return self.along, self.across
+
+
+def turned(kernel: Kernel) -> Turned | None:
+    """Which values of a kernel go through tiles, so that neighbouring threads both read and write neighbours; None if
+    threads do so anyway, or if what is read is neither along one axis nor along the other."""
+    if len(kernel.stages) != 1 or len(kernel.stores) != 1 or isinstance(kernel.stores[0].value, Added):
+        return None
+    (store,) = kernel.stores
+    along = next((axis for axis in kernel.axes if _runs_along(store.buffer, store.index, axis)), None)
+    if along is None:
+        return None
+    apart = [load for load in store.value.loads if along in load.variables and not _is_along(load, along)]
+    sides = [next((axis for axis in kernel.axes if _is_along(load, axis)), None) for load in apart]
+    if not sides or sides[0] is None or any(side != sides[0] for side in sides):
+        return None
+    values = _apart(store.value, along, {id(load) for load in apart})
+    return Turned(along, sides[0], values) if values and len(values) <= _MOST_TILES else None
+
+
+def _runs_along(buffer: Buffer, index: Sequence[Index], axis: Variable) -> bool:
+    rest = flatten(list(index), list(buffer.shape)) - of(axis)
+    return axis not in rest.variables
+
+
+def _is_along(load: Load, axis: Variable) -> bool:
+    return not load.children and _runs_along(load.buffer, load.index, axis)
+
+
+def _apart(value: Scalar, along: Variable, apart: Set[int]) -> tuple[Scalar, ...]:
+    """The largest parts of a value that read from distant places alone; none if a condition decides about one."""
+    mine = [load for load in value.loads if id(load) in apart]
+    if not mine:
+        return ()
+    if all(id(load) in apart or along not in load.variables for load in value.loads):
+        return (value,)
+    if isinstance(value, (Choose, Load)):
+        return ()
+    parts = [(part, _apart(part, along, apart)) for part in value.operands]
+    if any(not found and any(id(load) in apart for load in part.loads) for part, found in parts):
+        return ()
+    return tuple({id(one): one for _, found in parts for one in found}.values())
+
+
+def emit_turned(kernel: Kernel, size_names: Sequence[str], turned: Turned, *, stride: bool = False) -> EmittedKernel:
+    """A block for each square of the two axes: it reads along one of them, and writes along the other."""
+    (along, across), (store,) = turned.sides, kernel.stores
+    others = tuple(axis for axis in kernel.axes if axis not in turned.sides)
+    fixed = [
+        "tile",
+        "tiles",
+        "place",
+        "outer",
+        "i",
+        *(f"{what}{axis.name}" for axis in turned.sides for what in _OF_SIDE),
+    ]
+    block = Block([*names_in(kernel, size_names), *fixed])
+    names = [
+        block.fresh(f"{value.buffer.name}_tile" if isinstance(value, Load) else "tile2") for value in turned.values
+    ]
+    if len(names) == 1:
+        names = ["tile"]
+    for name, value in zip(names, turned.values, strict=True):
+        size = f"[{TURNED}][{TURNED + 1}]"
+        block.write(f"__shared__ {C_TYPES[value.dtype]} {name}{size};  // a row and a column reach different banks")
+    for axis in turned.sides:
+        block.write(f"const {INDEX} tiles_{axis.name} = {_tiles(block.index(axis.extent))};")
+
+    def write_tile(place: str) -> None:
+        block.write(f"const {INDEX} first_{along.name} = {place} % tiles_{along.name} * {TURNED};")
+        block.write(
+            f"const {INDEX} first_{across.name} = {place} / tiles_{along.name} % tiles_{across.name} * {TURNED};"
+        )
+        if others:
+            outer = others[0].name if len(others) == 1 else "outer"
+            block.write(f"const {INDEX} {outer} = {place} / (tiles_{along.name} * tiles_{across.name});")
+            if len(others) > 1:
+                decode(block, "outer", others, frozenset(others))
+        with _each_place(block, across, along):
+            for name, value in zip(names, turned.values, strict=True):
+                block.write(f"{name}[i][threadIdx.x] = {block.value(value)};")
+        block.write("__syncthreads();")
+        with _each_place(block, along, across):
+            done = {
+                id(value): Local(value.dtype, f"{name}[threadIdx.x][i]")
+                for name, value in zip(names, turned.values, strict=True)
+            }
+            write_store(block, replace(store, value=rewrite(store.value, lambda _: None, dict(done))))
+
+    if stride:
+        with block.scope(f"for ({INDEX} place = blockIdx.x; place < tiles; place += gridDim.x)"):
+            write_tile("place")
+            block.write("__syncthreads();  // before the next tile is read")
+    else:
+        write_tile("blockIdx.x")
+    total = " * ".join([_bracketed(_tiles(block.index(axis.extent))) for axis in turned.sides])
+    total += f" * {_bracketed(count_text(block, others))}" if others else ""
+    grid = ("tiles", "std::min(tiles, 2048)") if stride else ("blocks", "")
+    setup = (
+        f"const dim3 threads({TURNED}, {_LINES});",
+        f"const int {grid[0]} = {total};",
+        *([f"const int blocks = {grid[1]};"] if stride else []),
+    )
+    schedule = "transposing tiles, grid-stride loop" if stride else "transposing tiles"
+    return finish(kernel, schedule, block, setup, size_names, counts=("tiles",) if stride else ())
+
+
+def _tiles(extent: str) -> str:
+    return str(-(-int(extent) // TURNED)) if extent.isdigit() else f"({extent} + {TURNED - 1}) / {TURNED}"
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if " " in text else text
+
+
+@contextmanager
+def _each_place(block: Block, inner: Variable, outer: Variable) -> Iterator[None]:
+    """A block's walk over its tile, with neighbouring threads along `inner`."""
+    with block.scope(f"for (int i = threadIdx.y; i < {TURNED}; i += {_LINES})"):
+        block.write(f"const {INDEX} {inner.name} = first_{inner.name} + threadIdx.x;")
+        block.write(f"const {INDEX} {outer.name} = first_{outer.name} + i;")
+        inside = [f"{axis.name} < {block.index(axis.extent)}" for axis in (inner, outer)]
+        with block.scope(f"if ({' && '.join(inside)})"):
+            yield
 
 
 def can_vectorise(kernel: Kernel) -> bool:

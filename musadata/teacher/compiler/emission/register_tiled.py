@@ -27,7 +27,15 @@ from musadata.teacher.compiler.emission.tile_operands import (
     write_results,
     write_slices,
 )
-from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch, write_depth
+from musadata.teacher.compiler.emission.tiled import (
+    BUSY_BLOCKS,
+    TILE,
+    decode_used,
+    longest_first,
+    partition,
+    write_batch,
+    write_depth,
+)
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 
@@ -55,9 +63,22 @@ WIDE_SHAPES = (
     RegisterTile(128, 64, 16, 8, 8),
     MEDIUM,
 )
+# Tiles that hold all of few rows or columns, so that the operand with the many others is read once.
+_NARROW_ROWS = (RegisterTile(32, 128, 16, 4, 8), WIDE_SHAPES[1], RegisterTile(96, 64, 24, 8, 4), WIDE_SHAPES[2])
+_NARROW_COLS = (RegisterTile(128, 32, 16, 8, 4), WIDE_SHAPES[2], RegisterTile(64, 96, 24, 8, 4), WIDE_SHAPES[1])
 # The same where some operand is moved element by element, which takes more registers.
 _ELEMENTWISE = {LARGE: replace(LARGE, depth=8), WIDE_SHAPES[0]: replace(WIDE_SHAPES[0], depth=8)}
 _FEW_BLOCKS = 264  # two for each multiprocessor of a large GPU: with fewer, blocks of more threads keep it busy
+
+
+def narrow_tile(batch: int, rows: int, cols: int) -> RegisterTile | None:
+    """The least tile that all rows fit into, or all columns, where these are few; None where such tiles leave much of a
+    GPU idle."""
+    few, shapes = (rows, _NARROW_ROWS) if rows < cols else (cols, _NARROW_COLS)
+    tile = next((one for one in shapes if few <= (one.rows if rows < cols else one.cols)), None)
+    if tile is None or few <= TILE or count_blocks(tile, batch, rows, cols) < BUSY_BLOCKS:
+        return None
+    return tile
 
 
 def emit_register_tiled(

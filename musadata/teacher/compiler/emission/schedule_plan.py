@@ -148,6 +148,9 @@ def _elements(
 ) -> EmittedKernel:
     if plan.elements == "vector" and pointwise.can_vectorise(kernel):
         return pointwise.emit_vectorised(kernel, size_names, total)
+    turned = None if is_shared() or total < BUSY else pointwise.turned(kernel)
+    if turned and min(extent_hint((axis,), hints) for axis in turned.sides) >= pointwise.TURNED:
+        return pointwise.emit_turned(kernel, size_names, turned, stride=plan.elements in ("stride", "vector"))
     width = extent_hint(like.axes[-1:], hints)
     if plan.elements == "rows" and len(kernel.axes) >= 2 and width <= MOST_BLOCKS * rowwise.WARP:
         return pointwise.emit_rows(kernel, size_names, total)
@@ -178,8 +181,11 @@ def _tile(
         shapes = tensor_core_tiled.WIDE_SHAPES if wide else tensor_core_tiled.SHAPES
         fragments = choose_tile(shapes, batch, rows, cols)
         return tensor_core_tiled.emit_tensor_core_tiled(kernel, size_names, fragments, (batch, rows, cols))
-    if plan.in_registers and stage.dtype == "float32" and side >= register_tiled.MEDIUM.rows:
-        registers = choose_tile(register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES, batch, rows, cols)
+    narrow = register_tiled.narrow_tile(batch, rows, cols)
+    if plan.in_registers and stage.dtype == "float32" and (narrow or side >= register_tiled.MEDIUM.rows):
+        registers = narrow or choose_tile(
+            register_tiled.WIDE_SHAPES if wide else register_tiled.SHAPES, batch, rows, cols
+        )
         return register_tiled.emit_register_tiled(kernel, size_names, registers, (batch, rows, cols))
     return tiled.emit_tiled(kernel, size_names, rows, cols)
 

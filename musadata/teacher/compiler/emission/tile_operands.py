@@ -15,7 +15,7 @@ from musadata.teacher.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS
 from musadata.teacher.compiler.emission.launch import count_text
 from musadata.teacher.compiler.emission.pointwise import stored, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block
-from musadata.teacher.compiler.emission.tiled import decode_used, tile_count
+from musadata.teacher.compiler.emission.tiled import BUSY_BLOCKS, decode_used, tile_count
 from musadata.teacher.compiler.ir.index_formulas import (
     ZERO,
     Index,
@@ -33,7 +33,6 @@ from musadata.teacher.compiler.lowering.layout import flatten
 
 STAGES = 3  # slices that shared memory holds where copies are asynchronous
 _LONG = 8  # elements side by side: a sector of memory
-_BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 _MOST_IDLE = 1.25  # the work of a shape's tiles, beyond that of the shape that fits best
 VECTORS = {"float32": ("float4", 4), "float16": ("uint4", 8), "bfloat16": ("uint4", 8)}  # 16 bytes of each type
 
@@ -65,7 +64,7 @@ def choose_tile(shapes: Sequence[AnyTile], batch: int, rows: int, cols: int) -> 
     blocks = {shape: count_blocks(shape, batch, rows, cols) for shape in shapes}
     work = {shape: blocks[shape] * shape.rows * shape.cols for shape in shapes}
     fitting = [shape for shape in shapes if work[shape] <= _MOST_IDLE * min(work.values())]
-    return next((shape for shape in fitting if blocks[shape] >= _BUSY_BLOCKS), fitting[-1])
+    return next((shape for shape in fitting if blocks[shape] >= BUSY_BLOCKS), fitting[-1])
 
 
 @dataclass(frozen=True)

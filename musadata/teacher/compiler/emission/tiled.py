@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
@@ -13,8 +14,11 @@ from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
 
 TILED = "shared-memory tiles"
+TILED_LONG = "shared-memory tiles, several results per thread"
 TILE = 16
+BUSY_BLOCKS = 128  # with fewer tiles most of a GPU is idle
 SMALL_TILE = 8
+_MOST_SHARED = 8  # results of a thread; with more, too few threads wait for memory
 
 
 def can_tile(kernel: Kernel) -> bool:
@@ -84,6 +88,9 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     assert parts is not None and stage.contraction is not None
     batch, rows, cols = parts
     tile = TILE if min(rows_hint, cols_hint) > SMALL_TILE else SMALL_TILE
+    many = _results_per_thread(rows, cols, rows_hint, cols_hint)
+    if max(many) > 1:
+        return _LongTiles(kernel, size_names, (rows_hint, cols_hint), many).emit()
     inner_names = [v.name for v in stage.axes]
     block = Block([*names_in(kernel, size_names), *inner_names, "tile_row", "tile_col", "k", "start", stage.local])
     row = rows[0].name if len(rows) == 1 else "tile_row"
@@ -140,6 +147,117 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     blocks += [count_text(block, batch)] if batch else []
     setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({', '.join(blocks)});")
     return finish(kernel, TILED, block, setup, size_names)
+
+
+def _results_per_thread(
+    rows: tuple[Variable, ...], cols: tuple[Variable, ...], rows_hint: int, cols_hint: int
+) -> tuple[int, int]:
+    """How many rows and columns a thread has: all of few ones go into one tile, so that the operand with the many
+    others is read once."""
+    few, axes = min((rows_hint, rows), (cols_hint, cols), key=lambda side: side[0])
+    many = -(-few // TILE)
+    if not 1 < many <= _MOST_SHARED or len(axes) != 1 or max(rows_hint, cols_hint) < TILE * BUSY_BLOCKS:
+        return 1, 1
+    return (many, 1) if axes is rows else (1, many)
+
+
+class _LongTiles:
+    """Tiles of 16 rows and several times 16 columns, or the other way round: a thread has one result in each 16."""
+
+    def __init__(self, kernel: Kernel, size_names: Sequence[str], hints: tuple[int, int], many: tuple[int, int]):
+        self.kernel, self.size_names, self.stage, parts = kernel, size_names, kernel.reductions[0], partition(kernel)
+        assert parts is not None and self.stage.contraction is not None
+        self.batch, self.rows, self.cols = parts
+        self.many, self.by_rows = max(many), many[0] > 1
+        own = ["tile_row", "tile_col", "first", "i", "k", "start", "accumulators", *(v.name for v in self.stage.axes)]
+        self.block = Block([*names_in(kernel, size_names), *own, self.stage.local])
+        self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
+        self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
+        self.row_block, self.col_block = longest_first(*hints)
+        contraction, stage = self.stage.contraction, self.stage
+        self.left, self.right = (side(stage.index, stage.loops) for side in (contraction.left, contraction.right))
+        self.crossed = len(self.cols) == 1 and _runs_along(self.right, stage.axes)
+
+    def emit(self) -> EmittedKernel:
+        block, kind = self.block, C_TYPES[self.stage.dtype]
+        high, wide = (TILE * self.many, TILE) if self.by_rows else (TILE, TILE * self.many)
+        block.write(f"__shared__ {kind} left_tile[{high}][{TILE}];")
+        block.write(f"__shared__ {kind} right_tile[{TILE}][{wide + 32 // TILE * self.crossed}];")
+        row_first, col_first = f"{self.row_block} * {high}", f"{self.col_block} * {wide}"
+        block.write(f"const {INDEX} first = {row_first if self.by_rows else col_first};")
+        if self.by_rows:
+            block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
+        else:
+            block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
+        write_batch(block, self.batch)
+        rows, cols = count_text(block, self.rows), count_text(block, self.cols)
+        for name, axes in ((self.row, self.rows), (self.col, self.cols)):
+            if len(axes) > 1:
+                block.printer.positions[flatten([of(v) for v in axes], [v.extent for v in axes])] = name
+        head = len(block.lines)
+        block.write()
+        block.write(f"{kind} accumulators[{self.many}] = {{}};")
+        depth = depth_of(block, self.stage)
+        with block.scope(f"for ({INDEX} start = 0; start < {depth}; start += {TILE})"):
+            self._load(rows, cols, depth)
+            block.write("__syncthreads();")
+            self._multiply(kind)
+            block.write("__syncthreads();  // before the tiles are overwritten")
+        block.write()
+        name, place = (self.row, "threadIdx.y") if self.by_rows else (self.col, "threadIdx.x")
+        block.printer.rename = {self.stage.local: "accumulators[i]"}
+        with self._each(name, place), block.scope(f"if ({self.row} < {rows} && {self.col} < {cols})"):
+            if self.stage.buffer is not None:
+                offset = block.printer.offset(self.stage.buffer, self.stage.index)
+                block.write(f"{self.stage.buffer.name}[{offset}] = accumulators[i];")
+            for store in self.kernel.stores:
+                write_store(block, store)
+        decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
+        blocks = [tile_count(cols, wide), tile_count(rows, high)][:: -1 if self.row_block == "blockIdx.x" else 1]
+        blocks += [count_text(block, self.batch)] if self.batch else []
+        setup = (f"const dim3 threads({TILE}, {TILE});", f"const dim3 blocks({', '.join(blocks)});")
+        return finish(self.kernel, TILED_LONG, block, setup, self.size_names)
+
+    @contextmanager
+    def _each(self, name: str, place: str) -> Iterator[None]:
+        """A loop over the results of a thread on the side that has several."""
+        self.block.write("#pragma unroll")
+        with self.block.scope(f"for (int i = 0; i < {self.many}; ++i)"):
+            self.block.write(f"const {INDEX} {name} = first + {place} + i * {TILE};")
+            yield
+
+    def _load(self, rows: str, cols: str, depth: str) -> None:
+        block, y, x = self.block, "threadIdx.y", "threadIdx.x"
+        if self.by_rows:
+            with self._each(self.row, y):
+                left_place = f"{y} + i * {TILE}", x
+                _load_tile(block, "left_tile", left_place, self.left, self.stage, f"{self.row} < {rows}", depth)
+        else:
+            _load_tile(block, "left_tile", (y, x), self.left, self.stage, f"{self.row} < {rows}", depth)
+        along, across = (x, y) if self.crossed else (y, x)  # of the right tile; neighbours in memory lie along x
+        if not self.by_rows:
+            with self._each(self.col, across):
+                right_place = along, f"{across} + i * {TILE}"
+                _load_tile(block, "right_tile", right_place, self.right, self.stage, f"{self.col} < {cols}", depth)
+            return
+        if self.crossed:
+            loaded = block.fresh(f"loaded_{self.col}")
+            block.write(f"const {INDEX} {loaded} = {self.col} - {x} + {y};  // whose neighbours lie along k")
+            block.printer.rename = {self.col: loaded}
+        column = (block.printer.rename or {}).get(self.col, self.col)
+        _load_tile(block, "right_tile", (along, across), self.right, self.stage, f"{column} < {cols}", depth)
+        block.printer.rename = None
+
+    def _multiply(self, kind: str) -> None:
+        block = self.block
+        left, right = "left_tile[threadIdx.y{}][k]", "right_tile[k][threadIdx.x{}]"
+        shared, own = (right, left) if self.by_rows else (left, right)
+        block.write("#pragma unroll")
+        with block.scope(f"for (int k = 0; k < {TILE}; ++k)"):
+            block.write(f"const {kind} factor = {shared.format('')};")
+            block.write("#pragma unroll")
+            step = own.format(f" + i * {TILE}")
+            block.write(f"for (int i = 0; i < {self.many}; ++i) accumulators[i] += factor * {step};")
 
 
 def longest_first(rows: int, cols: int) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """The captured graph as dataclasses, with every size a formula over a few named sizes."""
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -321,7 +322,7 @@ class _SizeTable:
             return value
         if path not in self.numbers:
             self.numbers[path] = self._number_name(path)
-        return Given(self.numbers[path])
+        return Given(self.numbers[path], is_integer=isinstance(value, int))
 
     def _number_name(self, path: str) -> str:
         plain = re.sub(r"\W+", "_", path.split(".")[-1]).strip("_")
@@ -357,9 +358,10 @@ class _SizeTable:
             return formula
         fresh = self._fresh(name)
         self.origins[fresh] = SizeOrigin(fresh, formula=formula, hints=self._values(formula))
-        self._derived.append((self._parse(size), of(Size(fresh))))
+        named = of(Size(fresh, _least(formula)))
+        self._derived.append((self._parse(size), named))
         self._cache.clear()
-        return of(Size(fresh))
+        return named
 
     def _values(self, formula: Index) -> tuple[int, ...]:
         """The formula's value in each set of shapes."""
@@ -409,6 +411,17 @@ class _SizeTable:
     def _fresh(self, name: str) -> str:
         candidates = chain([name], (f"{name}{number}" for number in count(2)))
         return next(fresh for fresh in candidates if fresh not in self.origins)
+
+
+def _least(formula: Index) -> int:
+    """The least value of a formula of sizes where all add to it, as of batch + 3; else 1."""
+    total = 0
+    for monomial, coefficient in formula.terms:
+        sizes = [atom.least for atom in monomial if isinstance(atom, Size)]
+        if coefficient < 0 or len(sizes) < len(monomial):
+            return 1
+        total += coefficient * math.prod(sizes)
+    return total
 
 
 def _split_sizes(captured: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

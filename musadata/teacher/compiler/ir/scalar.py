@@ -30,8 +30,8 @@ class Given:
     """A number that the host passes to kernels, because an attribute of the model holds it. Nothing is computed with it
     before: whatever tries makes a kernel for one value only, so it raises."""
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, *, is_integer: bool = False):
+        self.name, self.is_integer = name, is_integer
 
     def _refuse(self, *_: object) -> Any:
         raise GivenUnsupported(self.name)

@@ -13,6 +13,7 @@ from musadata.teacher.compiler.ir.scalar import (
     MATH_FUNCTIONS,
     Compare,
     Given,
+    GivenUnsupported,
     Scalar,
     apply,
     call,
@@ -97,7 +98,10 @@ def _pow(c: Call) -> Results:
 def _test(c: Call) -> Results:
     names = _UNARY if c.operator.startswith("is") else _BINARY
     dtypes = [c.resolve(x).dtype for x in _operands(c, names) if isinstance(x, Reference)]
-    if isinstance(c.node.arguments.get("other"), (float, Given)):
+    other, integers = c.node.arguments.get("other"), all("float" not in dtype for dtype in dtypes)
+    if isinstance(other, Given) and integers and other.is_integer:
+        raise GivenUnsupported(other.name)  # numbers are floats in a kernel, which do not hold every integer
+    if isinstance(other, (float, Given)):
         dtypes.append("float32")
     return pointwise(c, names, lambda *xs: call(c.operator, "bool", *xs), 1, promote(*dtypes))
 

@@ -16,7 +16,7 @@ from musadata.teacher.compiler.ir.index_formulas import (
     operate,
     product,
 )
-from musadata.teacher.compiler.ir.scalar import Choose, Compare, Load, Scalar, plain
+from musadata.teacher.compiler.ir.scalar import Choose, Compare, Load, Scalar, plain, same
 
 _MOST_PIECES = 5  # that a row is cut into
 Change = Callable[[Scalar], Scalar | None]
@@ -97,7 +97,7 @@ def assuming(condition: Scalar, value: Scalar) -> Scalar:
     test = plain(condition)
 
     def chosen(node: Scalar) -> Scalar | None:
-        if isinstance(node, Choose) and plain(node.condition) is test:
+        if isinstance(node, Choose) and same(node.condition, test):
             return rewrite(node.yes, chosen, done)
         return None
 

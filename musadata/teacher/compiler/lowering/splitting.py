@@ -13,7 +13,7 @@ from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar, compute_ty
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, variables_of
 from musadata.teacher.compiler.lowering.layout import flatten
 
-SHARE = 8192  # elements of a part: 32 for each of 256 threads, and small inputs have several parts as well
+SHARE, LEAST_ELEMENTS = 8192, 1024  # elements of a part: 32 for each of 256 threads, or fewer where parts are few
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
 LONG_ROW = 1 << 18  # elements: shorter rows take one block less time than a second launch
 TILE = 128  # rows and columns of a product that a block computes, where there are so many
@@ -32,7 +32,10 @@ def split_long_reductions(loops: Sequence[Loop], sizes: Mapping[str, int]) -> li
     found: list[Loop] = []
     for loop in loops:
         share = _share_of_depth(loop, sizes)
-        found += _split_product(loop, share) if share else _split(loop) if _is_long(loop, sizes) else (loop,)
+        if share:
+            found += _split_product(loop, share)
+        else:
+            found += _split(loop, _share(loop, sizes)) if _is_long(loop, sizes) else (loop,)
     return found
 
 
@@ -116,13 +119,21 @@ def _identity(loop: Loop) -> float | None:
     return known.get(loop.reduction.kind)
 
 
-def _split(loop: Loop) -> tuple[Loop, Loop]:
+def _share(loop: Loop, sizes: Mapping[str, int]) -> int:
+    """How many elements a part has, so that the parts of all results fill a grid at these sizes."""
+    assert loop.reduction is not None
+    extents = loop.reduction.extents(variables_of(loop.names, loop.buffer.shape)[0])
+    elements = product((*loop.buffer.shape, *extents)).evaluate(sizes) // FULL_GRID
+    return min(SHARE, max(LEAST_ELEMENTS, 1 << (elements - 1).bit_length()))
+
+
+def _split(loop: Loop, elements: int) -> tuple[Loop, Loop]:
     identity = _identity(loop)
     assert loop.reduction is not None and identity is not None
     extents, buffer = loop.reduction.extents(variables_of(loop.names, loop.buffer.shape)[0]), loop.buffer
     total = product(extents)
-    share = as_index(SHARE)
-    parts = divide(total + (SHARE - 1), share)[0]
+    share = as_index(elements)
+    parts = divide(total + (elements - 1), share)[0]
     shape = (*buffer.shape, parts)
     partial = Buffer(f"{buffer.name}_partial", shape, buffer.dtype, "temporary", node=buffer.node)
     kind = loop.reduction.kind

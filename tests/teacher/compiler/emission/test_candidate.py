@@ -2,13 +2,16 @@
 
 import ast
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from musadata.teacher.compiler.emission.candidate import build_candidate
+from musadata.teacher.compiler.emission.host import _condition_lines
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.explanation import describe
-from musadata.teacher.compiler.ir.index_formulas import of
+from musadata.teacher.compiler.ir.conditions import Condition
+from musadata.teacher.compiler.ir.index_formulas import ZERO, Size, of
 from tests.teacher.compiler.references import FIXTURES
 
 LONGEST_LINE = 160
@@ -134,7 +137,7 @@ def test_no_thread_goes_along_a_long_row_alone(graph_of):
 def test_large_products_go_through_tiles_whose_loads_are_coalesced(graph_of):
     graph = graph_of("linear")
     built = [build_candidate(graph, plan, graph.sizes_for({"x": (4096, 37)})) for plan in PLANS]
-    small = [one for one in built if "right_tile[threadIdx.x][threadIdx.y] =" in one.source]
+    small = [one for one in built if "right_tile[threadIdx.x][threadIdx.y" in one.source]
     assert small and all("+ start + threadIdx.x]" in one.source for one in small)
     for one in small:
         [(tile, width)] = [
@@ -142,6 +145,34 @@ def test_large_products_go_through_tiles_whose_loads_are_coalesced(graph_of):
         ]
         warp = [(x, y) for y in range(32 // tile) for x in range(tile)]
         assert len({(x * width + y) % 32 for x, y in warp}) == 32  # its stores reach all banks
+
+
+def test_words_say_how_often_tiles_read_the_long_operand(graph_of):
+    graph = graph_of("linear")
+    said = {}
+    for plan in PLANS:
+        built = build_candidate(graph, plan, graph.sizes_for({"x": (65536, 37)}))
+        said[built.schedule] = describe(built)
+    assert len(said) > 1 and all("is one tile, so each load" in text for text in said.values()), said.keys()
+    product = build_candidate(graph_of("matrix product"), PLANS[2])
+    assert "once for every tile along the other's side" in describe(product)
+
+
+def test_classes_are_compared_as_integers_and_loaded_once_for_each_score(candidate_of):
+    source = candidate_of("classes", PLANS[0]).source
+    assert "!= -100" in source and "static_cast<float>(t" not in source
+    assert "? t" not in source  # no second choice by the same condition
+
+
+def test_bounds_that_never_act_are_left_out(candidate_of):
+    source = candidate_of("padding taken away", PLANS[0]).source
+    assert not re.search(r"\b(min|max)\(", source)
+
+
+def test_a_condition_is_checked_once():
+    rows, cols = of(Size("rows")), of(Size("cols"))
+    conditions = (Condition(">=", rows, cols + 1), Condition(">=", rows - cols - 1, ZERO), Condition("==", rows, cols))
+    assert len(_condition_lines(SimpleNamespace(conditions=conditions))) == 2
 
 
 def test_schedules_differ_in_structure(candidate_of):
@@ -239,7 +270,7 @@ def test_rows_are_said_to_come_in_pieces_only_where_a_loop_takes_them_so(candida
 
 def test_where_schedules_differ_each_is_said_of_its_kernels(candidate_of):
     said = describe(candidate_of("recurrent", PLANS[0]))
-    assert "- `linear_kernel` and `lstm_product_kernel`: Both operands" in said
+    assert "- `linear_kernel` and `lstm_product_kernel`: A block computes a square tile" in said
     assert "- `lstm_hidden_kernel`: One thread computes one element." in said
 
 
