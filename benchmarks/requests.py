@@ -34,10 +34,10 @@ import aiohttp
 from benchmarks.measuring import ROOT, Row, python, report, run_watched
 from musadata.config import Config, RequestsConfig, TeacherConfig, TeacherType
 from musadata.errors import MusadataError
-from musadata.rows import plain
 from musadata.sampling.conversing import hold, hold_all
 from musadata.sampling.request_cache import RequestCache
 from musadata.storage.journal import Journal
+from musadata.teacher.chat import body_of
 from musadata.teacher.openai import OpenAITeacher
 from musadata.teacher.prompts import render_reasoning
 from musadata.teacher.protocol import Conversation, Request, RequestFailed, RequestKind
@@ -113,12 +113,12 @@ def _outcome(request: Request) -> Conversation[str]:
 
 
 async def ask_plainly(url: str, requests: list[Request]) -> list[str]:
-    """The same requests by aiohttp alone, each sent again at once until it is answered."""
-    slots = asyncio.Semaphore(AT_ONCE)
+    """The same requests by aiohttp alone, with the same fields, each sent again at once until it is answered."""
+    slots, config = asyncio.Semaphore(AT_ONCE), teacher_config(url)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def one(request: Request) -> str:
-            body = {"model": "tiny", "messages": [plain(message) for message in request.messages]}
+            body = body_of(request, config, structured=True)
             async with slots:
                 while True:
                     async with session.post(f"{url}/chat/completions", json=body) as got:

@@ -65,7 +65,7 @@ def record(journal: Journal, key: str, teacher: str, request: Request, usage: Us
     if usage != NO_USAGE:
         about = _about(teacher, request.kind, request.task.operator_family)
         tokens = _TOKENS % (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens, usage.cached_tokens)
-        cost = json.dumps(cost_of(usage, config))
+        cost = repr(cost_of(usage, config))
         # A failure may come first.
         journal.put_json(f"{key}.{time.time_ns()}", f'{{{about},"usage":{{{tokens}}},"cost":{cost}}}')
 
