@@ -1,4 +1,4 @@
-"""CUDA C++ into plain C++: launches, shared memory and inline PTX; every line stays on its line.
+"""CUDA C++ into plain C++: launches, shared memory, casts and inline PTX; every line stays on its line.
 
 Everything else that CUDA adds to C++ (built-in variables, qualifiers, intrinsics) is in the header shims.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from musadata.verifier.backends.emulated import ptx
+from musadata.verifier.backends.emulated.conversions import saturate_casts
 from musadata.verifier.backends.emulated.shared import rewrite_shared
 from musadata.verifier.backends.emulated.variables import announce_variables
 from musadata.verifier.compilation.compile_errors import Unsupported
@@ -50,7 +51,7 @@ def rewrite(source: str) -> str:
     try:
         tokens = _keep_launch_bounds(announce_variables(rewrite_shared(tokens)))
         tokens = _rewrite_assembly(tokens)
-        tokens = _spell_conversions(_spell_noinline(_drop_kernel_casts(tokens)))
+        tokens = saturate_casts(_spell_conversions(_spell_noinline(_drop_kernel_casts(tokens))))
         return join(_rewrite_launches(tokens, _kernel_names(tokens)))
     except Unbalanced:
         return source  # the compiler says where

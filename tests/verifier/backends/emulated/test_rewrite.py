@@ -257,3 +257,40 @@ def test_conversion_that_is_called_by_name_keeps_its_lines() -> None:
     assert rewrite("f(x.operator\n__half(), 1);").count("\n") == 1
     plain = "f(x.operator float(), x.operator __half);"
     assert rewrite(plain) == plain
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("y = (int)x[i] < 1;", "y = (int)R<int>(x[i]) < 1;"),
+        ("y = (int)*p;", "y = (int)R<int>(*p);"),
+        ("= -(unsigned int)floorf(a.b * 2) * c", "= -(unsigned int)R<unsigned int>(floorf(a.b * 2)) * c"),
+        ("= (float)(int)-x", "= (float)(int)R<int>(-x)"),
+        ("a > (int)f<float>(y) && b", "a > (int)R<int>(f<float>(y)) && b"),
+        ("static_cast<int64_t>(x * (int)y)", "static_cast<int64_t>(R<int64_t>(x * (int)R<int>(y)))"),
+        ("return int(x);", "return int(R<int>(x));"),
+    ],
+)
+def test_casts_to_integers_saturate(source, expected):
+    assert rewrite(source) == expected.replace("R<", "emulator::in_range<")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "void f(int);",
+        "std::function<int(int)> g;",
+        "sizeof(int) * n",
+        "bool operator()(int) const;",
+        "(int)3",
+        "int (*h)(int) = nullptr;",
+        "auto k = [](int) { return 1; };",
+        "#define C(x) (int)x\n(y);",
+        "template <> void f<float>(int);",
+        "operator int() const;",
+        "= (int)sizeof x;",
+        "= (int)f<std::pair<int, int>>(x);",
+    ],
+)
+def test_what_is_no_cast_of_a_value_stays(source):
+    assert rewrite(source) == source

@@ -15,7 +15,7 @@ inline To bits(From value) {
 
 // CUDA saturates where C++ leaves the result undefined, and turns NaN into zero.
 template <class To>
-inline To saturate(double value) {
+constexpr To saturate(double value) {
   if (value != value) {
     return 0;
   }
@@ -23,6 +23,19 @@ inline To saturate(double value) {
   constexpr double high = static_cast<double>(std::numeric_limits<To>::max());
   return value <= low ? std::numeric_limits<To>::min() : value >= high ? std::numeric_limits<To>::max()
                                                                        : static_cast<To>(value);
+}
+
+// What a cast to To converts. Devices have no conversion to less than 32 bits: they saturate to those and cut them off.
+template <class To, class From>
+constexpr auto in_range(From value) {
+  if constexpr (std::is_floating_point_v<From>) {
+    using Narrow = std::conditional_t<std::is_signed_v<To>, int, unsigned>;
+    return saturate<std::conditional_t<(sizeof(To) < sizeof(int)), Narrow, To>>(static_cast<double>(value));
+  } else if constexpr (requires { value.operator float(); }) {
+    return in_range<To>(value.operator float());
+  } else {
+    return value;
+  }
 }
 }  // namespace emulator
 
