@@ -5,7 +5,7 @@ whose result stays in a register, or a store of one element or over inner loops.
 the stages maximum, sum, store; a matrix product with bias is one kernel over elements with a sum and a store.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -13,16 +13,23 @@ from musadata.teacher.compiler.ir.index_formulas import (
     ONE,
     ZERO,
     Index,
-    Opaque,
     Operation,
     Variable,
     divide,
     of,
-    product,
 )
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Steps
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Local, Named, Scalar
-from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.loop_points import (
+    axes_of,
+    inner_axes,
+    point,
+    turned,
+    unify,
+    value_at,
+    value_of,
+    variables_of,
+)
 from musadata.teacher.compiler.lowering.rewriting import cuts, decided, replace_loads, substitute
 
 PARTS_AXIS = ("part",)  # what the parts of a split reduction are joined over
@@ -177,25 +184,6 @@ def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
     return kept[::-1]
 
 
-def value_of(loop: Loop) -> tuple[Scalar, tuple[Variable, ...]]:
-    """What a loop computes in one step, and the variables of its outer and inner loops."""
-    axes, variables = axes_of(loop)
-    loops, inner = _inner_axes(loop, axes, variables)
-    return loop.body(axes, loops), (*variables, *inner)
-
-
-def axes_of(loop: Loop) -> tuple[Indices, tuple[Variable, ...]]:
-    """The index that a loop stores at, and its variables."""
-    axes, variables = variables_of(loop.names, loop.shape)
-    return (*loop.prefix, *axes), variables
-
-
-def variables_of(names: tuple[str, ...], shape: Indices) -> tuple[Indices, tuple[Variable, ...]]:
-    """Loop variables for a shape; a dimension of size 1 has none and its index is 0."""
-    axes = [ZERO if size == ONE else of(Variable(name, size)) for name, size in zip(names, shape, strict=True)]
-    return tuple(axes), tuple(v for axis in axes if (v := axis.variable) is not None)
-
-
 def _alone(loop: Loop) -> _Group:
     axes, variables = axes_of(loop)
     inner = tuple(v for v in variables if loop.scan and axes[loop.scan.axis].variable == v)
@@ -206,7 +194,7 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
     """Add a loop to the last group that it depends on, if it reads only results there that a thread holds at the loop's
     own point."""
     axes, variables = _split_axes(loop, *axes_of(loop), groups)
-    value = _value(loop, axes, variables)
+    value = value_at(loop, axes, variables)
     _move_product(value, groups)
     depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
     if not depends:
@@ -223,12 +211,12 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
         if not group.fills(load.buffer):
             continue
         member = group.held(load.buffer)
-        found = _unify(member.axes, load.index, group.axes, variables) if member else None
+        found = unify(member.axes, load.index, group.axes, variables) if member else None
         if found is None or (change is not None and found != change):
             return False
         change = found
     assert change is not None
-    outer = _point(change, group, variables)
+    outer = point(change, group.axes, variables)
     if outer is None or (loop.reduction is not None and len(outer) != len(variables)):
         return False
     if loop.reduction is None and any(_needs_grid(m.loop) for m in group.members) and len(outer) != len(variables):
@@ -259,13 +247,13 @@ def _move_product(value: Scalar, groups: list[_Group]) -> None:
 
 def _loads(group: _Group) -> Iterator[Load]:
     for member in group.members:
-        yield from _value(member.loop, member.axes, (*group.axes, *member.inner)).loads
+        yield from value_at(member.loop, member.axes, (*group.axes, *member.inner)).loads
 
 
 def _join_sibling(loop: Loop, groups: list[_Group]) -> bool:
     """Add a loop to a group that goes through the same elements for other results, so that they are read once."""
     axes, variables = axes_of(loop)
-    value = _value(loop, axes, variables)
+    value = value_at(loop, axes, variables)
     made = max((i for i, group in enumerate(groups) if any(group.fills(x.buffer) for x in value.loads)), default=-1)
     for group in groups[made + 1 :]:
         if not all(map(_may_have_siblings, (loop, *(member.loop for member in group.members)))):
@@ -288,7 +276,7 @@ def _goes_along(one: _Member, other: _Member, axes: tuple[Variable, ...]) -> boo
     """Whether two loops have the same steps and read the same elements in them, or join as many parts."""
     if (one.loop.reduction is None) != (other.loop.reduction is None) or other.inner:
         return False
-    (loops, inner), (others, steps) = (_inner_axes(member.loop, member.axes, axes) for member in (one, other))
+    (loops, inner), (others, steps) = (inner_axes(member.loop, member.axes, axes) for member in (one, other))
     if inner != steps:
         return False
     if one.loop.reduction is not None and one.loop.reduction.names == PARTS_AXIS:
@@ -301,12 +289,12 @@ def _join_scan(loop: Loop, group: _Group) -> bool:
     """Add a loop to a scan, if it reads the results there at its own point; another scan, if it is along that axis."""
     axes, variables = variables_of(loop.names, loop.shape)
     change: dict[Variable, Index] = {}
-    for load in _value(loop, axes, variables).loads:
+    for load in value_at(loop, axes, variables).loads:
         member = next((m for m in group.members if m.loop.buffer is load.buffer), None)
         for known, wanted in zip(member.axes, load.index, strict=True) if member else ():
             variable = wanted.variable
-            if variable is None and (turned := _turned(wanted)) is not None:
-                variable, known = turned, turned.extent - 1 - known
+            if variable is None and (back := turned(wanted)) is not None:
+                variable, known = back, back.extent - 1 - known
             if (variable is None) != (not known.variables) or (variable is None and wanted != known):
                 return False
             if variable is not None and change.setdefault(variable, known) != known:
@@ -321,12 +309,6 @@ def _join_scan(loop: Loop, group: _Group) -> bool:
     return True
 
 
-def _turned(index: Index) -> Variable | None:
-    """The variable that an index goes along backwards."""
-    variable = next(iter(index.variables), None)
-    return variable if variable is not None and index + of(variable) == variable.extent - 1 else None
-
-
 def _needs_grid(loop: Loop) -> bool:
     """Whether what reads its results at more points than it has is better off with a grid of its own."""
     return loop.contraction is not None or (loop.reduction is not None and loop.reduction.names == PARTS_AXIS)
@@ -336,7 +318,7 @@ def _split_axes(
     loop: Loop, axes: Indices, variables: tuple[Variable, ...], groups: list[_Group]
 ) -> tuple[Indices, tuple[Variable, ...]]:
     """Split an axis c into (group, member) where a reduction is read at c // size, as group normalisation does."""
-    for load in _value(loop, axes, variables).loads:
+    for load in value_at(loop, axes, variables).loads:
         if not any(group.held(load.buffer) for group in groups):
             continue
         for position in load.index:
@@ -354,70 +336,6 @@ def _split_axes(
             pieces = [(outer, inner) if v == variable else (v,) for v in variables]
             return tuple(substitute(a, change) for a in axes), tuple(v for piece in pieces for v in piece)
     return axes, variables
-
-
-def _unify(
-    known: Indices, wanted: Indices, group_axes: tuple[Variable, ...], variables: tuple[Variable, ...]
-) -> dict[Variable, Index] | None:
-    """How the group's axes must be expressed so that `known` becomes `wanted`; None if that is not possible."""
-    if all(axis == ZERO or axis.variable is not None for axis in known):
-        change = {}
-        for one, other in zip(known, wanted, strict=True):
-            if one.variable is not None:
-                change[one.variable] = other
-            elif other != ZERO:
-                return None
-        return change if all(v in change for v in group_axes) else None
-    used = [v for v in variables if any(v in index.variables for index in wanted)]
-    if len(used) != len(group_axes) or any(a.extent != b.extent for a, b in zip(group_axes, used, strict=True)):
-        return None
-    change = {a: of(b) for a, b in zip(group_axes, used, strict=True)}
-    return change if tuple(substitute(axis, change) for axis in known) == wanted else None
-
-
-def _point(
-    change: Mapping[Variable, Index], group: _Group, variables: tuple[Variable, ...]
-) -> tuple[Variable, ...] | None:
-    """The joining loop's variables that name a point of the group, if they do so one to one."""
-    used = {v for index in change.values() for v in index.variables}
-    if any(isinstance(atom, (Opaque, Operation)) for index in change.values() for atom in index.atoms()):
-        return None
-    ordered = [v for index in change.values() for v in _by_stride(index)]
-    if len(ordered) != len(used) or any(v not in variables for v in ordered):
-        return None
-    flat = flatten([change[v] for v in group.axes], [v.extent for v in group.axes])
-    mine = [w for v in group.axes for w in _by_stride(change[v])]
-    if flat != flatten([of(v) for v in mine], [v.extent for v in mine]):
-        return None
-    if product(v.extent for v in mine) != product(v.extent for v in group.axes):
-        return None  # a concatenation reads a part of its rows there and has more
-    return tuple(v for v in variables if v in used)
-
-
-def _by_stride(index: Index) -> list[Variable]:
-    """The variables of a formula, the one that moves farthest first."""
-    return sorted(index.variables, key=lambda v: _stride_key(index, v))
-
-
-def _stride_key(index: Index, variable: Variable) -> tuple[int, str]:
-    for monomial, coefficient in index.terms:
-        if variable in monomial:
-            return -(len(monomial) * 1_000_000 + coefficient), variable.name
-    return 0, variable.name
-
-
-def _inner_axes(loop: Loop, axes: Indices, variables: tuple[Variable, ...]) -> tuple[Indices, tuple[Variable, ...]]:
-    """Variables for the loops of a reduction, named apart from the outer ones."""
-    if loop.reduction is None:
-        return (), ()
-    taken = {v.name for v in variables}
-    names = tuple(f"{name}2" if name in taken else name for name in loop.reduction.names)
-    return variables_of(names, loop.reduction.extents(axes))
-
-
-def _value(loop: Loop, axes: Indices, variables: tuple[Variable, ...]) -> Scalar:
-    """What a loop computes at a point."""
-    return loop.body(axes, _inner_axes(loop, axes, variables)[0])
 
 
 def _read_from_memory(groups: list[_Group]) -> set[int]:
@@ -441,7 +359,7 @@ def _kernel(group: _Group, in_memory: set[int]) -> Kernel:
 
     for member in group.members:
         loop, key = member.loop, id(member.loop.buffer)
-        loops, inner = _inner_axes(loop, member.axes, (*group.axes, *member.inner))
+        loops, inner = inner_axes(loop, member.axes, (*group.axes, *member.inner))
         original = loop.body(member.axes, loops)
         alive.append(original)
         value = replace_loads(original, held, done)

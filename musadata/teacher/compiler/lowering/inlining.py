@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, not_negative, product
 from musadata.teacher.compiler.ir.program import Indices, Loop
 from musadata.teacher.compiler.ir.scalar import MATH_FUNCTIONS, Buffer, Call, Load, Named, Scalar, same
-from musadata.teacher.compiler.lowering.fusion import value_of, variables_of
+from musadata.teacher.compiler.lowering.loop_points import value_of, variables_of
 from musadata.teacher.compiler.lowering.rewriting import replace_loads
 
 REPEATED_COST = 3  # a value that a reader needs several times is computed anew each time up to this cost

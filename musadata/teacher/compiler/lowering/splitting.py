@@ -10,8 +10,9 @@ from dataclasses import replace
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, as_index, divide, minimum, of, product
 from musadata.teacher.compiler.ir.program import Contraction, Indices, Loop, Reduction, fixed
 from musadata.teacher.compiler.ir.scalar import Buffer, Load, Scalar, compute_type, guarded, within
-from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, variables_of
+from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS
 from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.loop_points import variables_of
 
 SHARE, LEAST_ELEMENTS = 8192, 1024  # elements of a part: 32 for each of 256 threads, or fewer where parts are few
 FEW_RESULTS = 64  # with more, a block for each result keeps a GPU busy enough
