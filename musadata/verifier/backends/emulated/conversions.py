@@ -9,10 +9,8 @@ from collections.abc import Sequence
 
 from musadata.verifier.compilation.lexer import Kind, Token, closing_index
 
-_INTEGERS = frozenset(
-    ("int", "unsigned", "signed", "short", "long", "char", "size_t", "int8_t", "uint8_t", "int16_t", "uint16_t")
-    + ("int32_t", "uint32_t", "int64_t", "uint64_t")
-)
+_NARROW = ("short", "char", "int8_t", "uint8_t", "int16_t", "uint16_t")
+_INTEGERS = {"int", "unsigned", "signed", "long", "size_t", "int32_t", "uint32_t", "int64_t", "uint64_t", *_NARROW}
 _NUMBERS = _INTEGERS | {"float", "double", "scalar_t", "bool"}
 _BEFORE_VALUES = ("return", "case", "else", "co_return")
 _AFTER_PARAMETERS = ("const", "noexcept", "override", "final", "requires", "mutable", "volatile")
@@ -122,9 +120,7 @@ def _operand_end(code: Sequence[Token], index: int) -> int | None:
         if inside and _NUMBERS.issuperset(inside):
             return _operand_end(code, end + 1)
         index = end
-    elif index >= len(code) or code[index].kind not in (Kind.WORD, Kind.NUMBER):
-        return None
-    elif code[index].text in ("sizeof", "alignof", "new") and _text(code, index + 1) != "(":
+    elif not _is_name_or_number(code, index):
         return None
     while True:
         after = _text(code, index + 1)
@@ -134,12 +130,16 @@ def _operand_end(code: Sequence[Token], index: int) -> int | None:
             index += 2
         elif after == "<" and _is_template(code, index):
             index = _angle_end(code, index + 1)
-        elif after == "{" or (after in "+-" and _text(code, index + 2) == after):
-            return None
-        elif after == "<" and _may_be_template(code, index + 1):
-            return None
         else:
-            return index
+            is_increment = after in "+-" and _text(code, index + 2) == after
+            is_uncertain = after == "{" or is_increment or (after == "<" and _may_be_template(code, index + 1))
+            return None if is_uncertain else index
+
+
+def _is_name_or_number(code: Sequence[Token], index: int) -> bool:
+    if index >= len(code) or code[index].kind not in (Kind.WORD, Kind.NUMBER):
+        return False
+    return code[index].text not in ("sizeof", "alignof", "new") or _text(code, index + 1) == "("
 
 
 def _is_template(code: Sequence[Token], index: int) -> bool:

@@ -39,7 +39,8 @@ std::vector<torch::Tensor> run(torch::Tensor x) {
   int n = (int)x.numel();
   auto a = torch::empty({n}, x.options().dtype(torch::kInt)), b = torch::empty({n}, x.options().dtype(torch::kLong));
   auto c = torch::empty({n}, x.options().dtype(torch::kByte));
-  k<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), a.data_ptr<int>(), b.data_ptr<int64_t>(), c.data_ptr<unsigned char>(), n);
+  k<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), a.data_ptr<int>(), b.data_ptr<int64_t>(),
+                              c.data_ptr<unsigned char>(), n);
   return {a, b, c};
 }
 """
