@@ -11,8 +11,11 @@ from musadata.mining.arguments.annotations import Kind, read_annotation
 from musadata.mining.arguments.options import Values, find_options
 
 # Attributes of tensors and modules: what has one of these is no configuration.
-CONFIGS = re.compile(r"^\w*(config|configs|cfg|args|opt|opts|hparams|hps?|params|conf|options|settings)$")
+CONFIGS = re.compile(
+    r"^\w*(config|configs|cfgs?|args|opt|opts|hparams?|hps?|params|conf|options|settings|flags|flgs|FLAGS)$"
+)
 REDUCTION = re.compile(r"\b(?:\w*reduction\w*|\w*ratio|r)\s*=\s*(8|16|32)\b")
+LAYER = re.compile(r"(torch\.)?nn\.(Conv|Linear|Embedding)\w*$")
 UNITS = 4  # of a bottleneck: with one alone, half of all of them compute nothing
 CHAINED = (ast.Attribute, ast.Subscript)
 ITERATING = ("zip", "enumerate", "reversed", "list", "tuple")
@@ -36,6 +39,7 @@ class Facts:
         parts: names of the parts of configurations of which something is read.
         applied: constructors' parameters that hold modules: another method calls them.
         optional: names that are compared with None.
+        wrapping: names that are called with a layer that is made in place, as `wn(nn.Conv2d(3, 8, 1))`.
         convolves: it has more convolutions than linear layers; its normalization is one of images.
         reduction: what widths are divided by, for a bottleneck such as that of squeeze and excitation; 1 if by nothing.
     """
@@ -50,6 +54,7 @@ class Facts:
     parts: frozenset[str] = frozenset()
     applied: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
+    wrapping: frozenset[str] = frozenset()
     convolves: bool = False
     reduction: int = 1
 
@@ -100,6 +105,7 @@ def find_facts(source: str, hints: Mapping[str, Any], owner: str) -> Facts:
         frozenset(parts),
         applied,
         _optional(tree),
+        frozenset(_wrapping(tree)),
         len(re.findall(r"Conv2d\b", source)) > len(re.findall(r"Linear\b", source)),
         max((int(found) for found in REDUCTION.findall(source)), default=1),
     )
@@ -194,6 +200,15 @@ def _optional(tree: ast.Module) -> frozenset[str]:
             name = _key(node.left) or _last(node.left)
             found |= {name} - own.get(id(node), set())
     return frozenset(found)
+
+
+def _wrapping(tree: ast.Module) -> Iterator[str]:
+    """Names of what is called with nothing but a layer of torch that is made in place."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+            layer = node.args[0]
+            if not node.keywords and isinstance(layer, ast.Call) and LAYER.match(ast.unparse(layer.func)):
+                yield node.func.id
 
 
 def _compared(function: ast.AST) -> Iterator[tuple[ast.AST, set[str]]]:

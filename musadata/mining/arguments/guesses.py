@@ -19,6 +19,7 @@ RULES: dict[str, str | list[str]] = yaml.safe_load(Path(__file__).with_name("gue
 MODULES = re.compile(
     r"^(module|model|block|layer|fn|net|encoder|decoder|backbone|head|body|func|function|main|inner|m|f)$"
 )
+WRAPPER = "nn.utils.weight_norm"  # what takes a layer and returns it
 MODULE_TEXTS = ("nn.Identity()", "nn.Linear(24, 24)", "nn.ReLU()")
 
 
@@ -70,7 +71,7 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
         ordered = sorted(options, key=lambda item: str(item).lower() == "none")
         return repr(ordered[min(variant, len(ordered) - 1)])
     if not kind.scalars and not kind.length:
-        config = _config(name, facts, depth)
+        config = guess_config(name, facts, depth)
         if config:
             return config
     if name in facts.applied and not kind.is_known and name not in facts.called:
@@ -78,6 +79,8 @@ def _guess_value(parameter: inspect.Parameter, variant: int, facts: Facts, depth
     plain = depth and by_name in (WIDTH, str(_distinct(name)))  # of a configuration
     if name in facts.optional and (plain or (kind.is_tensor and not kind.scalars)):
         return "None"
+    if name in facts.wrapping and not kind.is_known:
+        return WRAPPER
     if name in facts.called and not kind.is_known:
         made = by_name.partition("(")[0]
         norm = "nn.BatchNorm2d" if facts.convolves else "nn.LayerNorm"
@@ -98,11 +101,15 @@ def _fits(value: str | int, kind: Kind) -> bool:
     return value in kind.values or not kind.scalars or type(value).__name__ in kind.scalars
 
 
-def _config(name: str, facts: Facts, depth: int) -> str:
-    """An object or a dictionary with everything that the code reads from a configuration; "" for any other name."""
+def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False) -> str:
+    """An object or a dictionary with everything that the code reads from a configuration; "" for any other name.
+
+    `sure`: it is one, whatever its name is.
+    """
     reads, defaults = facts.reads(name), facts.defaults.get(name, {})
     is_config = (
-        CONFIGS.match(name)
+        sure
+        or CONFIGS.match(name)
         or defaults
         or name in facts.parts
         or ((len(reads) > 1 or (reads and reads[0] in facts.attributes)) and not MODULES.match(name))

@@ -31,6 +31,7 @@ COUNT_NAMES = re.compile(
 LENGTH_NAMES = re.compile(
     r"seq_?len|n_tokens|num_patches|context_length|^block_size$|^length$|^window$|(?:^|_)timesteps$"
 )
+MAX_INPUTS = 12
 GRID = (4, 6)  # sides of an image whose pixels are a sequence
 GRID_NAMES = re.compile(r"^(x_|input_|img_|image_|patch_|spatial_)?(size|hw|hw_shape|resolution|grid_size)$")
 MAX_SIDE, MAX_LENGTH, MAX_UNIFORM = 256, 512, 32
@@ -45,7 +46,7 @@ def guess_inputs(
     required = [item for item in parameters if item.default is inspect.Parameter.empty and item.kind <= 1]
     if not required:
         required = [item for item in parameters if item.kind <= 2][:1]
-    if not required or len(required) > 6:
+    if not required or len(required) > MAX_INPUTS:
         return []
     sizes = _sizes(init, signature)
     width = sizes.width

@@ -56,6 +56,7 @@ def repair_named(
         yield from _give_inputs(attempt, words, error, known)
     if LONGER.search(error):
         yield from _pad(attempt, known)
+    yield from _leave_out(attempt, line, known)
 
 
 def _give_numbers(attempt: Attempt, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
@@ -134,6 +135,16 @@ def _give_inputs(attempt: Attempt, words: set[str], error: str, known: Parameter
             for shape in dict.fromkeys([*near, shapes[0][:2], shapes[0][:1]]):
                 drawn = draw_input(item.name, shape, known.source)
                 yield replace(attempt, draws=(*attempt.draws, *filled, drawn))
+
+
+def _leave_out(attempt: Attempt, line: str, known: Parameters) -> Iterator[Attempt]:
+    """None for an input, such as a first state, that the failing line reads and the code compares with None."""
+    words = set(re.findall(r"\w+", line))
+    for place, item in enumerate(known.forward[: len(attempt.draws)] if len(attempt.draws) > 1 else ()):
+        is_state = item.name in words & known.facts.optional and "mask" not in item.name
+        if is_state and attempt.draws[place].kind != "literal":
+            drawn = Draw("literal", literal="None", dtype="")
+            yield replace(attempt, draws=(*attempt.draws[:place], drawn, *attempt.draws[place + 1 :]))
 
 
 def _pad(attempt: Attempt, known: Parameters) -> Iterator[Attempt]:

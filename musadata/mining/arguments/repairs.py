@@ -9,12 +9,14 @@ import torch
 from torch import nn
 
 from musadata.mining.arguments.attempts import Attempt, Draw, integers
-from musadata.mining.arguments.guesses import guess_by_name
+from musadata.mining.arguments.guesses import guess_by_name, guess_config
+from musadata.mining.arguments.layer_repairs import repair_layers
 from musadata.mining.arguments.parameter_repairs import Parameters, asserted_values, repair_named
 from musadata.mining.arguments.stated_sizes import LARGEST, resize
 
 WANTS_INTEGERS = re.compile(
-    r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot", re.I
+    r"Long|indices|torch\.int64|must be (a )?integer|tensors used as indices|int tensor|one_hot|Class values must be",
+    re.I,
 )
 WANTS_FLOATS = re.compile(r"not implemented for 'Long'|expected.*Float|must be floating|can only be .*floating", re.I)
 WANTS_SHARES = re.compile(r"between 0 and 1|index out of range in self|input value should be", re.I)
@@ -37,6 +39,7 @@ OPTIONS = re.compile(
     re.I | re.DOTALL,
 )
 ABSENT = re.compile(r"'(?:int|float|bool|tuple)' object has no attribute '(\w+)'")
+LACKING = re.compile(r"'(?:int|float|str|bool|tuple|NoneType|Identity)' object has no attribute '(\w+)'")
 ASSIGNED = re.compile(r"cannot assign '(?:int|float|bool|tuple)' object to (?:buffer|parameter)")
 TARGET = re.compile(r"Expected target size (?:torch\.Size\()?\[[\d, ]+\]\)?, got (?:torch\.Size\()?\[([\d, ]+)\]")
 # A sum with a shortcut, whose channels or features differ.
@@ -72,9 +75,12 @@ def _changes_others(attempt: Attempt, other: Attempt, operands: Sequence[int]) -
 def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operands: Sequence[int]) -> Iterator[Attempt]:
     yield from _choose_stated(attempt, error)
     yield from _give_classes(attempt, error)
+    yield from _give_attributes(attempt, error, known)
     if "input too large" in error:
         yield from _smaller(attempt)
     yield from repair_named(attempt, error, line, known, operands)
+    if not operands:
+        yield from repair_layers(attempt, error, line, known)
     words = set(re.findall(r"\w+", line))
     named = [place for place, item in enumerate(known.forward[: len(attempt.draws)]) if item.name in words]
     ranked = _change_rank(attempt, f"{error} {line}" if "Assert" in error else error, line, [*operands, *named])
@@ -87,6 +93,8 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
         if shortcut:
             yield from _alike(attempt, int(shortcut[1]), int(shortcut[2]))
         yield from resize(attempt, error)
+        if operands:
+            yield from repair_layers(attempt, error, line, known)
         yield from _match_sizes(attempt, error)
     yield from ranked
     yield from _change_dtype(attempt, error)
@@ -104,6 +112,16 @@ def _choose_stated(attempt: Attempt, error: str) -> Iterator[Attempt]:
             for option in _stated_options(error):
                 if repr(option) != text:
                     yield replace(attempt, init=(*attempt.init[:number], repr(option), *attempt.init[number + 1 :]))
+
+
+def _give_attributes(attempt: Attempt, error: str, known: Parameters) -> Iterator[Attempt]:
+    """An object with all attributes that the code reads, in place of an argument that lacks one of them."""
+    lacking = LACKING.search(error)
+    for place, item in enumerate(known.init[: len(attempt.init)]):
+        if lacking and lacking[1] in known.facts.reads(item.name):
+            config = guess_config(item.name, known.facts, 0, sure=True)
+            if config:
+                yield replace(attempt, init=(*attempt.init[:place], config, *attempt.init[place + 1 :]))
 
 
 def _give_classes(attempt: Attempt, error: str) -> Iterator[Attempt]:
@@ -287,7 +305,11 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
     elif text.startswith("("):
         if "float" in error and re.search(r"\d\.", text):
             yield re.sub(r"\d*\.\d+", "2", text)
-        if ("int" in error and ("tuple" in error or "list" in error)) or "'tuple' and" in error:
+        if (
+            ("int" in error and ("tuple" in error or "list" in error))
+            or "'tuple' and" in error
+            or "single integer value" in error
+        ):
             yield str(integers(text)[0]) if integers(text) else "1"
         if "unpack" in error or "index out of range" in error or "items" in error or "length" in error:
             item = text.strip("()").split(",")[0]

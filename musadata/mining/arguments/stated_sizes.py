@@ -52,7 +52,7 @@ LARGE_SIDE = 200  # from here on one image is enough
 
 
 @dataclass(frozen=True)
-class _Stated:
+class Stated:
     """One statement of a message. `dim`: -1 if it names none. `joins`: tensors are joined along another dimension."""
 
     got: int
@@ -64,7 +64,7 @@ class _Stated:
 def resize(attempt: Attempt, error: str) -> Iterator[Attempt]:
     """Variants of a failed attempt whose inputs have the sizes that the message asks for, likeliest first."""
     known = {size for draw in attempt.draws for size in draw.shape}
-    read = _read(error)
+    read = stated_sizes(error)
     vectors = len({len(draw.shape) for draw in attempt.draws}) > 1  # beside images or sequences
     for stated in read if vectors else ():
         yield from _widened(attempt, stated, 2)
@@ -124,7 +124,8 @@ def _with_batch_of_one(attempt: Attempt, batch: int) -> Attempt:
     return _with_sizes(attempt, places, 1)
 
 
-def _read(error: str) -> list[_Stated]:
+def stated_sizes(error: str) -> list[Stated]:
+    """What a message says of sizes: which one there is and which one is wanted."""
     found = []
     for pattern in WANTED:
         match = pattern.search(error)
@@ -134,16 +135,16 @@ def _read(error: str) -> list[_Stated]:
         if "wanted" in groups:
             wanted, shape = (list(map(int, re.findall(r"\d+", groups[name]))) for name in ("wanted", "shape"))
             pairs = zip(wanted, shape[-len(wanted) :], range(len(shape) - len(wanted), len(shape)), strict=False)
-            found += [_Stated(got, want, dim) for want, got, dim in pairs]
+            found += [Stated(got, want, dim) for want, got, dim in pairs]
             continue
         dim = 1 if "channels" in match[0] or "running_mean" in match[0] else int(groups.get("dim") or -1)
-        found.append(_Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0]))
+        found.append(Stated(int(groups["got"]), int(groups["want"]), dim, "except in dimension" in match[0]))
     return [
         item for item in dict.fromkeys(found) if item.got != item.want and 0 < item.want <= LARGEST and item.got > 0
     ]
 
 
-def _resized(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+def _resized(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
     """The size where the message says; else in one place; in every input; as a part of a sum or a product.
 
     If an input has as many elements as its size should be, the code flattens it.
@@ -169,7 +170,7 @@ def _resized(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
         yield from _in_proportion(attempt, stated)
 
 
-def _joined(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+def _joined(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
     """The channels that are missing, given to one of the inputs that are joined before they are met."""
     joined = [number for number, draw in enumerate(attempt.draws) if len(draw.shape) > max(1, stated.dim)]
     if stated.dim == 1 and len(joined) > 1 and sum(attempt.draws[number].shape[1] for number in joined) == stated.got:
@@ -179,7 +180,7 @@ def _joined(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
                 yield _with_sizes(attempt, [(number, 1)], size)
 
 
-def _widened(attempt: Attempt, stated: _Stated, rank: int = 0) -> Iterator[Attempt]:
+def _widened(attempt: Attempt, stated: Stated, rank: int = 0) -> Iterator[Attempt]:
     """One of several inputs with the features or channels that are missing: it is joined to what others are made to.
 
     `rank`: of this input; 0 for any.
@@ -206,7 +207,7 @@ def _divisible(attempt: Attempt) -> Iterator[Attempt]:
         yield replace(attempt, draws=draws)
 
 
-def _scaled(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+def _scaled(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
     """All sides of one image in proportion, the last input first: it is often met after the others were enlarged."""
     for number in reversed(range(len(attempt.draws))):
         shape = attempt.draws[number].shape
@@ -222,7 +223,7 @@ def _with_shape(attempt: Attempt, number: int, shape: tuple[int, ...]) -> Attemp
     return replace(attempt, draws=tuple(draws))
 
 
-def _in_proportion(attempt: Attempt, stated: _Stated) -> Iterator[Attempt]:
+def _in_proportion(attempt: Attempt, stated: Stated) -> Iterator[Attempt]:
     """A size of which the stated one is a multiple: inputs are joined, or dimensions flattened, before it is met."""
     sizes = {size for draw in attempt.draws for size in draw.shape if 1 < size < stated.got}
     for size in sorted(sizes, reverse=True):
@@ -265,7 +266,10 @@ def _stretched(draw: Draw, times: float) -> Draw:
     """An image so many times as large, up to sides that can be halved; large ones in a small batch."""
     if len(draw.shape) < 4:
         return draw
-    sides = [min(LARGEST_SIDE, -(-int(size * times) // HALVED) * HALVED) for size in draw.shape[2:]]
+    sides = [
+        size if size == 1 < max(draw.shape[2:]) else min(LARGEST_SIDE, -(-int(size * times) // HALVED) * HALVED)
+        for size in draw.shape[2:]  # one may be a channel that the code moves
+    ]
     return replace(draw, shape=(min(2, draw.shape[0]), draw.shape[1], *sides))
 
 

@@ -4,11 +4,17 @@ import ast
 import re
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
+import torch
+from torch import nn
+
 from musadata.mining.slicing.parsing import first_line
+
+# Methods that Python and torch call by themselves, `__enter__` say.
+SPECIAL = frozenset(name for kind in (nn.Module, torch.Tensor, dict, AbstractContextManager) for name in dir(kind))
 
 
 @contextmanager
@@ -60,7 +66,7 @@ def without_idle_methods(source: str, entered: Collection[str]) -> str:
 
 
 def _may_go(node: ast.FunctionDef) -> bool:
-    return not node.decorator_list and not (node.name.startswith("__") and node.name.endswith("__"))
+    return not node.decorator_list and not (node.name.startswith("__") and node.name in SPECIAL)
 
 
 def _family(name: str, classes: dict[str, ast.ClassDef]) -> set[str]:

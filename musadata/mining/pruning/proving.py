@@ -154,17 +154,21 @@ def _without_idle_methods(pruned: Pruned, entered: set[str], sets: Sequence[Atte
     text = without_idle_methods(pruned.source, entered) if seen.runs[0] is not None else pruned.source
     if text != pruned.source:
         for candidate in _candidates(text, pruned.attempt):
-            if _behaves(candidate, sets, seen):
-                return candidate
+            if _behaves(candidate, sets, seen):  # what it named may be idle now
+                return _without_idle_methods(candidate, entered, sets, seen)
     return pruned
 
 
 def _candidates(source: str, attempt: Attempt) -> Iterator[Pruned]:
     """Candidates for the pruned text, shortest first."""
-    for placement in (True, False):
+    tried = set()
+    for objects, placement in ((True, True), (False, True), (False, False)):
         with contextlib.suppress(SyntaxError):
-            text, init = drop_unused(source, attempt.init, len(attempt.draws), placement=placement)
-            yield Pruned(text, replace(attempt, init=init))
+            count = len(attempt.draws)
+            text, init = drop_unused(source, attempt.init, count, placement=placement, objects=objects)
+            if text not in tried:
+                yield Pruned(text, replace(attempt, init=init))
+            tried.add(text)
     yield Pruned(source, attempt)
 
 

@@ -5,6 +5,7 @@ Removing branches leaves them behind: a flag that selected a branch is still pas
 
 import ast
 import re
+from collections.abc import Collection
 from itertools import pairwise
 
 from musadata.mining.pruning.cutting import Cutter
@@ -30,7 +31,7 @@ READ_BY_TORCH = frozenset({"training"})
 
 
 def drop_unused(
-    source: str, init: tuple[str, ...], inputs: int, *, placement: bool = False
+    source: str, init: tuple[str, ...], inputs: int, *, placement: bool = False, objects: bool = False
 ) -> tuple[str, tuple[str, ...]]:
     """The definitions without unread code, and the remaining constructor arguments.
 
@@ -38,6 +39,7 @@ def drop_unused(
         init: the constructor's arguments, as expressions.
         inputs: how many arguments `forward` is given.
         placement: whether to remove `device` and `dtype` arguments as well.
+        objects: whether to remove attributes that nothing reads and that hold instances of the reference's classes.
     """
     changed: set[str] = set()
     for number in range(MAX_ROUNDS):
@@ -49,14 +51,14 @@ def drop_unused(
         uses = Uses(tree)
         init, names = drop_parameters(tree, uses, cutter, init, inputs)
         changed |= names
-        _drop_unread(tree, uses, cutter)
+        _drop_unread(tree, uses, cutter, objects)
         if not cutter.has_cut:
             return join_changed(_without_imports(source, tree, uses), changed), init
         source = cutter.text()
     return join_changed(source, changed), init
 
 
-def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter) -> None:
+def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter, objects: bool) -> None:
     """Statements that only bind what nothing reads."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in _unreached(tree, uses):
@@ -65,7 +67,7 @@ def _drop_unread(tree: ast.Module, uses: Uses, cutter: Cutter) -> None:
         _skip_empty_bases(node, classes, uses, cutter)
     for scope in uses.scopes:
         known = scope.owner is not None and _is_plain(scope.owner, classes)
-        _drop_in(scope, uses.read if known else None, cutter)
+        _drop_in(scope, uses.read if known else None, cutter, classes.keys() if objects else ())
 
 
 def _unreached(tree: ast.Module, uses: Uses) -> list[ast.stmt]:
@@ -103,22 +105,22 @@ def _is_plain(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
     return not node.keywords and not node.decorator_list
 
 
-def _drop_in(scope: Scope, attributes: set[str] | None, cutter: Cutter) -> None:
-    """`attributes`: those that something reads; None where that is not known."""
+def _drop_in(scope: Scope, attributes: set[str] | None, cutter: Cutter, made: Collection[str]) -> None:
+    """`attributes`: those that something reads; None where that is not known. `made`: classes taken as harmless."""
     if {"locals", "vars"} & scope.loaded:
         return
     for block in scope.blocks:
-        unread = [item for item in block if _is_unread(item, scope, attributes)]
+        unread = [item for item in block if _is_unread(item, scope, attributes, made)]
         unread += [first for first, second in pairwise(block) if first not in unread and _is_overwritten(first, second)]
         for item in unread:
             (cutter.blank if len(unread) == len(block) and item is unread[0] else cutter.drop_statement)(item)
 
 
-def _is_unread(statement: ast.stmt, scope: Scope, attributes: set[str] | None) -> bool:
+def _is_unread(statement: ast.stmt, scope: Scope, attributes: set[str] | None, made: Collection[str]) -> bool:
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target = statement.targets[0]
-    if not _is_pure(statement.value, scope.function.name == "__init__"):
+    if not _is_pure(statement.value, scope.function.name == "__init__", made):
         return False
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
         return attributes is not None and target.attr not in attributes and target.attr not in READ_BY_TORCH
@@ -136,13 +138,13 @@ def _is_overwritten(first: ast.stmt, second: ast.stmt) -> bool:
     return target.rpartition(".")[2] not in WORD.findall(ast.unparse(second.value))
 
 
-def _is_pure(value: ast.expr, may_count: bool) -> bool:
+def _is_pure(value: ast.expr, may_count: bool, made: Collection[str] = ()) -> bool:
     """Whether an expression has no side effects; `may_count`: arithmetic is allowed, since no tensor is involved."""
     if isinstance(value, ast.Call) and OPTIMIZER.match(ast.unparse(value.func)):
         return True
     for item in ast.walk(value):
         if isinstance(item, ast.Call):
-            known = isinstance(item.func, ast.Name) and item.func.id in MAKING
+            known = isinstance(item.func, ast.Name) and (item.func.id in MAKING or item.func.id in made)
             known |= isinstance(item.func, ast.Attribute) and item.func.attr == "size"
             if not known:
                 return False

@@ -776,3 +776,35 @@ def test_a_normalization_that_is_made_for_convolutions_is_one_of_images():
         "    def forward(self, x):\n        return self.bn(self.conv(x))\n"
     )
     assert search(body)["init"][1] == "nn.BatchNorm2d"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "init", "inputs", "forward"),
+    [
+        (  # a layer behind others has the width that it meets
+            "in_channels, channels, fc_channels",
+            "self.rnn = nn.GRU(in_channels, channels, batch_first=True, bidirectional=True)\n"
+            "        self.fc = nn.Linear(fc_channels, 8)",
+            "x",
+            "self.fc(z)",
+        ),
+        ("width, setup", "self.fc = nn.Linear(width, setup.units_of)", "x", "self.fc(x)"),
+        (
+            "width",
+            "self.lstm = nn.LSTM(width, 8, num_layers=3)",
+            "x, first",
+            "self.lstm(x)[0] if first is None else self.lstm(x, first)[0]",
+        ),
+        ("wn", "self.conv = nn.Sequential(wn(nn.Conv2d(3, 8, 3)), nn.ReLU())", "x", "self.conv(x)"),
+    ],
+)
+def test_widths_behind_layers_objects_first_states_and_wrappers_are_found(arguments, init, inputs, forward):
+    body = (
+        f"class Model(nn.Module):\n    def __init__(self, {arguments}):\n        super().__init__()\n        {init}\n\n"
+        f"    def forward(self, {inputs}):\n"
+        + "        z, _ = self.rnn(x)\n" * ("rnn" in init)
+        + f"        return {forward}\n"
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).numel()

@@ -479,3 +479,36 @@ def test_optimizers_that_nothing_reads_go(stepped, left):
     init = "self.linear = nn.Linear(6, 6)\nself.optimizer = optim.Adam(self.linear.parameters(), lr=float(lr))"
     text = pruned(model(stepped + "return self.linear(x)", init, "self, lr", OPTIMIZER), "0.1")
     assert ("optim" in text) == left
+
+
+HANDED_ON = """
+class Master:
+    def __init__(self, callback):
+        self.callback = callback
+
+    def run(self, x):
+        return self.callback(x)
+
+
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 2.0
+        self.master = Master(self._reduce)
+
+    def _reduce(self, x):
+        return x + 7.5
+
+    def __replicated__(self, x):
+        return self.master.run(x)
+
+    def forward(self, x):
+        return {forward}
+"""
+
+
+@pytest.mark.parametrize(("forward", "left"), [("x * self.scale", False), ("self.master.run(x) * self.scale", True)])
+def test_a_method_that_is_handed_on_and_never_entered_goes_with_what_holds_it(forward, left):
+    text = pruned(model("return self.norm(x)", "self.norm = Norm()", top=HANDED_ON.format(forward=forward)))
+    assert ("class Master" in text) == ("7.5" in text) == left
+    assert "__replicated__" not in text
