@@ -25,13 +25,19 @@ constexpr To saturate(double value) {
                                                                        : static_cast<To>(value);
 }
 
+// Whether a type of ours, as __half, converts to float; older standards have no requires-expressions.
+template <class From, class = void>
+struct HasFloat : std::false_type {};
+template <class From>
+struct HasFloat<From, std::void_t<decltype(std::declval<From&>().operator float())>> : std::true_type {};
+
 // What a cast to To converts. Devices have no conversion to less than 32 bits: they saturate to those and cut them off.
 template <class To, class From>
 constexpr auto in_range(From value) {
   if constexpr (std::is_floating_point_v<From>) {
     using Narrow = std::conditional_t<std::is_signed_v<To>, int, unsigned>;
     return saturate<std::conditional_t<(sizeof(To) < sizeof(int)), Narrow, To>>(static_cast<double>(value));
-  } else if constexpr (requires { value.operator float(); }) {
+  } else if constexpr (HasFloat<From>::value) {
     return in_range<To>(value.operator float());
   } else {
     return value;
