@@ -24,7 +24,9 @@ def _change_divisor(context: FaultContext, new: Callable[[str], str]) -> str | N
 def wrong_identity(context: FaultContext) -> str | None:
     def change(text: str) -> str | None:
         def accumulates(match: re.Match[str]) -> bool:
-            return f"{match.group(2)} +=" in text
+            name = match[2]
+            rescaled = re.search(rf"\b{name} = {name} \* expf\(", text)  # a running maximum scales the start to 0
+            return f"{name} +=" in text and rescaled is None
 
         def compares(match: re.Match[str]) -> bool:
             alone = len(context.candidate.graph.outputs) == 1  # beside others, no input may show it
@@ -39,7 +41,8 @@ def wrong_identity(context: FaultContext) -> str | None:
             )
         )
 
-    return context.in_some_kernel(change)
+    # The last kernel first: a normalisation of what an earlier one adds up may take the same error from all of it.
+    return first(context.in_kernel(site, change) for site in reversed(list(context.sites())))
 
 
 @fault

@@ -54,7 +54,9 @@ _CONDITIONS: dict[str, Condition] = {
     "has rows longer than a block": lambda site: max(site.inner) > site.threads,
     "has a tail of less than four": lambda site: site.ragged(4),
     "shuffles more than half a warp": lambda site: (
-        max(site.inner) > 16 and ("warp_" in site.function or "block_" in site.function)
+        # A lane has four neighbours where rows are loaded so.
+        max(site.inner) > (64 if "load_row" in site.function else 16)
+        and ("warp_" in site.function or "block_" in site.function)
     ),
     "shares a loop of more than half a block": lambda site: (
         max(site.inner) > site.threads // 2 and "block_" in site.function

@@ -1,6 +1,7 @@
 """Faults are small edits that matter for the task's sizes."""
 
 import difflib
+import itertools
 import re
 from random import Random
 
@@ -53,6 +54,16 @@ def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
     honest = candidate_of("softmax", PLANS[0])
     square = type(honest)(honest.source, honest.kernels, honest.plan, honest.graph, ({"rows": 9, "cols": 9},))
     assert KINDS["wrong_stride"].insert(FaultContext(square, Random(1))) is None
+
+
+def test_a_wrong_start_is_never_one_that_a_running_maximum_takes_away(candidate_of):
+    for name, plan in itertools.product(PLACES, PLANS):
+        honest, faulty = inserted("wrong_identity", candidate_of(name, plan))
+        if faulty is not None:
+            changed = next(old for old, new in zip(honest.splitlines(), faulty.splitlines(), strict=True) if old != new)
+            variable = changed.split()[1]
+            kernel = honest[honest.index(changed) :].partition("\n}\n")[0]
+            assert f" {variable} = {variable} * expf(" not in kernel
 
 
 def test_what_is_seeded_is_what_models_get_wrong_and_seldom_a_toy(graph_of):
