@@ -11,6 +11,7 @@ from musadata.teacher.compiler.emission.rowwise import WARP, identity
 from musadata.teacher.compiler.emission.tiled import can_tile, partition
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import PARTS_AXIS, Reduce
+from musadata.teacher.compiler.lowering.shared_axes import dealt
 from musadata.teacher.reasoning.kernel_facts import FLAT, KernelFacts
 from musadata.teacher.reasoning.sentences import say
 from musadata.teacher.reasoning.task_analysis import join, unique
@@ -63,15 +64,15 @@ def bound_points(total: int, other: int, out: str) -> str:
 
 def _tiles(facts: KernelFacts) -> str:
     """What sticks out of the tiles of a product."""
-    stage = facts.kernel.reductions[0]
-    assert stage.contraction is not None
-    _, rows, cols = stage.contraction.parts(stage.index)
-    axes = {
-        "row": list(dict.fromkeys(v for index in rows for v in index.variables)),
-        "column": list(dict.fromkeys(v for index in cols for v in index.variables)),
-        "depth": list(stage.axes),
-    }
+    kernel = dealt(facts.kernel)
+    stage, parts = kernel.reductions[0], partition(kernel)
+    assert parts is not None and stage.contraction is not None
+    axes = {"row": list(parts[1]), "column": list(parts[2]), "depth": list(stage.axes)}
+    if any(axis.extent.variables for axis in stage.axes):
+        del axes["depth"]  # that of one phase is not that of another
     sides, figures = _sides(facts, axes)
+    if stage.contraction.shared:
+        sides = f"In each {'phase' if facts.kernel.axes[1:2] == kernel.axes[1:2] else 'group'} {sides}"
     fitting = gcd(_LARGEST_TILE, *figures)
     if fitting == _LARGEST_TILE:
         return say("whole_tiles", sides=sides, fitting=fitting)

@@ -347,6 +347,26 @@ FIXTURES = {
         two(tensor(2, 4, 5, 6), tensor(3, 4, 4, 7)),
         "self.c = nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1)",
     ),
+    "transposed convolution in phases": Fixture(
+        "return torch.sigmoid(self.c(x) + 1)",
+        two(tensor(2, 4, 5, 6), tensor(1, 4, 4, 7)),
+        "self.c = nn.ConvTranspose2d(4, 64, (3, 4), stride=2, padding=1, output_padding=(0, 1))",
+    ),
+    "transposed 3-D convolution": Fixture(
+        "return F.leaky_relu(self.c(x))",
+        two(tensor(1, 3, 3, 4, 5), tensor(2, 3, 2, 3, 4)),
+        "self.c = nn.ConvTranspose3d(3, 64, 3, stride=2, padding=1, bias=False)",
+    ),
+    "transposed convolution of groups": Fixture(
+        "return self.c(x)",
+        two(tensor(2, 6, 3, 4), tensor(1, 6, 4, 3)),
+        "self.c = nn.ConvTranspose2d(6, 128, (3, 2), (5, 4), (1, 0), (1, 1), groups=2, dilation=(2, 6))",
+    ),
+    "wide groups": Fixture(
+        "return torch.relu(self.c(x))",
+        two(tensor(2, 6, 7, 6), tensor(1, 6, 5, 9)),
+        "self.c = nn.Conv2d(6, 128, 3, padding=1, groups=2)",
+    ),
     "max pool": Fixture("return F.max_pool2d(x, 3, stride=2, padding=1)", IMAGES),
     "average pool": Fixture("return F.avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False)", IMAGES),
     "adaptive pool": Fixture("return F.adaptive_avg_pool2d(x, (3, 2))", IMAGES),

@@ -174,6 +174,10 @@ def test_attention_in_large_tiles_is_accepted(name, graph_of, verifier):
         *product(("matrix product", "product of turned matrices", "part of rows"), (96, 4096)),
         *product(("wide convolution", "pointwise convolution"), (12, 4096)),
         ("wide 3-D convolution", 12),
+        ("transposed convolution in phases", 64),
+        ("transposed 3-D convolution", 24),
+        ("transposed convolution of groups", 64),
+        ("wide groups", 64),
     ],
 )
 def test_products_in_registers_are_accepted(name, size, graph_of, verifier):

@@ -30,11 +30,13 @@ from musadata.teacher.compiler.emission.tile_operands import (
 from musadata.teacher.compiler.emission.tiled import (
     BUSY_BLOCKS,
     TILE,
+    along_x,
     decode_used,
     longest_first,
     partition,
     write_batch,
     write_depth,
+    write_phases,
 )
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
@@ -99,9 +101,10 @@ def emit_register_tiled(
     if any(operand.base is None for operand in operands):
         few = count_blocks(tile, *hints) < _FEW_BLOCKS
         tile = replace(MEDIUM, thread_rows=4) if tile == MEDIUM and few else _ELEMENTWISE.get(tile, tile)
-    _write_positions(block, tile, operands, *longest_first(*hints[1:]))
+    _write_positions(block, tile, operands, *longest_first(*hints[1:], along_x(block, stage, batch)))
     write_places(block, tile, operands)
-    write_batch(block, batch)
+    write_batch(block, batch, along_x(block, stage, batch))
+    write_phases(block, stage)
     if any(operand.base is not None for operand in operands):
         block.write(f"const bool aligned = {alignment(block, operands)};")
     block.write(f"float sums[{tile.thread_rows}][{tile.thread_cols}] = {{}};")
@@ -112,7 +115,7 @@ def emit_register_tiled(
     )
     block.write()
     _write_results(block, kernel, stage, tile, rows, cols)
-    setup = write_grid(block, tile, operands, batch, swapped=hints[1] > hints[2])
+    setup = write_grid(block, tile, operands, batch, stage, swapped=hints[1] > hints[2])
     return finish(
         kernel,
         "wide register tiles" if tile.thread_rows > LARGE.thread_rows else "register tiles",

@@ -20,8 +20,9 @@ from musadata.teacher.compiler.emission.launch import EmittedKernel
 from musadata.teacher.compiler.emission.shared_kernels import structure
 from musadata.teacher.compiler.emission.statements import is_shared, written_alike
 from musadata.teacher.compiler.emission.tile_operands import choose_tile
-from musadata.teacher.compiler.ir.index_formulas import Index, Variable, product
+from musadata.teacher.compiler.ir.index_formulas import Variable, product
 from musadata.teacher.compiler.lowering.fusion import Kernel
+from musadata.teacher.compiler.lowering.shared_axes import dealt
 
 BUSY = 1 << 16  # outputs x team: with more, one thread per output fills a GPU, and teams of threads mostly wait
 FULL = 1 << 22  # outputs: with more, a team only pays where what it adds up is too long for one thread
@@ -161,9 +162,10 @@ def _tile(
     kernel: Kernel, like: Kernel, plan: Plan, size_names: Sequence[str], hints: dict[str, int]
 ) -> EmittedKernel | None:
     """Tiles, unless there are more of them than a grid has blocks along y and z."""
-    stage = like.reductions[0]
-    assert stage.contraction is not None
-    batch, rows, cols = (extent_hint(_axes_in(part, like.axes), hints) for part in stage.contraction.parts(stage.index))
+    kernel, like = dealt(kernel), dealt(like)
+    stage, parts = like.reductions[0], tiled.partition(like)
+    assert parts is not None
+    batch, rows, cols = (extent_hint(part, hints) for part in parts)
     side, depth = min(rows, cols), extent_hint(stage.axes, hints)
     work = batch * rows * cols * depth
     if not plan.tile and side < (register_tiled.MEDIUM.rows if work < LARGE_PRODUCT else tiled.SMALL_TILE):
@@ -213,10 +215,6 @@ def _scan(
     if length <= rowwise.WARP or rows > FULL or serial or apart:
         return scan.emit_serial_scan(kernel, size_names, rows)
     return scan.emit_block_scan(kernel, size_names, _threads(length, rows))
-
-
-def _axes_in(indices: Sequence[Index], axes: tuple[Variable, ...]) -> list[Variable]:
-    return [axis for axis in axes if any(axis in index.variables for index in indices)]
 
 
 def _points(

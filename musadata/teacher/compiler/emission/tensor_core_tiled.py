@@ -27,7 +27,15 @@ from musadata.teacher.compiler.emission.tile_operands import (
     write_places,
     write_results,
 )
-from musadata.teacher.compiler.emission.tiled import decode_used, longest_first, partition, write_batch, write_depth
+from musadata.teacher.compiler.emission.tiled import (
+    along_x,
+    decode_used,
+    longest_first,
+    partition,
+    write_batch,
+    write_depth,
+    write_phases,
+)
 from musadata.teacher.compiler.ir.index_formulas import Variable
 from musadata.teacher.compiler.ir.scalar import Choose, Load, Scalar
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
@@ -94,9 +102,10 @@ def emit_tensor_core_tiled(
     block = Block([*names_in(kernel, size_names), *own])
     operands = (read_operand(block, stage, "left", rows, dtype), read_operand(block, stage, "right", cols, dtype))
     shared = _write_tiles(block, tile, operands)
-    _write_positions(block, tile, *longest_first(*hints[1:]))
+    _write_positions(block, tile, *longest_first(*hints[1:], along_x(block, stage, batch)))
     write_places(block, tile, operands)
-    write_batch(block, batch)
+    write_batch(block, batch, along_x(block, stage, batch))
+    write_phases(block, stage)
     down, across = tile.fragments
     block.write(f"wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[{down}][{across}];")
     with _fragment_loops(block, tile):
@@ -114,7 +123,7 @@ def emit_tensor_core_tiled(
         kernel,
         "wide tensor core tiles" if tile == WIDE_SHAPES[0] else "tensor core tiles",
         block,
-        write_grid(block, tile, operands, batch, swapped=hints[1] > hints[2]),
+        write_grid(block, tile, operands, batch, stage, swapped=hints[1] > hints[2]),
         size_names,
         helpers="using namespace nvcuda;\n\n" + load_functions(operands, copied=True),
         bounds=tile.threads,

@@ -15,7 +15,7 @@ from musadata.teacher.compiler.emission.cpp import C_TYPES, COPY_EIGHT, LOADS
 from musadata.teacher.compiler.emission.launch import count_text
 from musadata.teacher.compiler.emission.pointwise import stored, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block
-from musadata.teacher.compiler.emission.tiled import BUSY_BLOCKS, decode_used, tile_count
+from musadata.teacher.compiler.emission.tiled import BUSY_BLOCKS, decode_used, grid, tile_count, when_inside
 from musadata.teacher.compiler.ir.index_formulas import (
     ZERO,
     Index,
@@ -371,10 +371,11 @@ def _vector(block: Block, operand: Operand, position: str, depth: str) -> str:
 
 def write_results(block: Block, kernel: Kernel, stage: Reduce) -> None:
     """What a kernel stores at the current point, whose sum goes by the name that the printer knows."""
-    if stage.buffer is not None:
-        write_store(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)))
-    for store in kernel.stores:
-        write_store(block, store)
+    with when_inside(block, stage):
+        if stage.buffer is not None:
+            write_store(block, Store(stage.buffer, (), stage.index, Local(stage.dtype, stage.local)))
+        for store in kernel.stores:
+            write_store(block, store)
 
 
 def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> str:
@@ -385,11 +386,10 @@ def load_functions(operands: Sequence[Operand], *, copied: bool = False) -> str:
 
 
 def write_grid(
-    block: Block, tile: Tile, operands: Sequence[Operand], batch: tuple[Variable, ...], swapped: bool
+    block: Block, tile: Tile, operands: Sequence[Operand], batch: tuple[Variable, ...], stage: Reduce, swapped: bool
 ) -> tuple[str, ...]:
     """The launch of a block for each tile; the more of them along x. `swapped`: those are the rows."""
     left, right = operands
-    blocks = [tile_count(right.count, tile.cols), tile_count(left.count, tile.rows)]
-    blocks = blocks[::-1] if swapped else blocks
-    blocks += [count_text(block, batch)] if batch else []
+    counts = tile_count(left.count, tile.rows), tile_count(right.count, tile.cols)
+    blocks = grid(block, batch, stage, *counts, "blockIdx.x" if swapped else "blockIdx.y")
     return (f"const int threads = {tile.threads};", f"const dim3 blocks({', '.join(blocks)});")

@@ -2,16 +2,26 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from musadata.teacher.compiler.emission.cpp import C_TYPES, number_text
 from musadata.teacher.compiler.emission.launch import EmittedKernel, count_text, finish
 from musadata.teacher.compiler.emission.pointwise import names_in, write_store
 from musadata.teacher.compiler.emission.statements import INDEX, Block, decode
-from musadata.teacher.compiler.ir.index_formulas import Index, Variable, of, product, rename_variables
-from musadata.teacher.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar
+from musadata.teacher.compiler.ir.index_formulas import (
+    ZERO,
+    Index,
+    Operation,
+    Variable,
+    of,
+    product,
+    rename_variables,
+)
+from musadata.teacher.compiler.ir.scalar import Choose, Compare, Load, Local, Scalar, within
 from musadata.teacher.compiler.lowering.fusion import Kernel, Reduce
 from musadata.teacher.compiler.lowering.layout import flatten
+from musadata.teacher.compiler.lowering.rewriting import substitute
+from musadata.teacher.compiler.lowering.shared_axes import dealt
 
 TILED = "shared-memory tiles"
 TILED_LONG = "shared-memory tiles, several results per thread"
@@ -25,15 +35,18 @@ def can_tile(kernel: Kernel) -> bool:
     """One contraction, everything else pointwise on its result, and axes that fall into rows and columns."""
     if len(kernel.reductions) != 1 or kernel.reductions[0].contraction is None or not kernel.reductions[0].axes:
         return False
-    return all(not store.axes for store in kernel.stores) and partition(kernel) is not None
+    return all(not store.axes for store in kernel.stores) and partition(dealt(kernel)) is not None
 
 
 def partition(kernel: Kernel) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...]] | None:
     """The kernel's axes as (batch, rows, columns)."""
     stage = kernel.reductions[0]
     assert stage.contraction is not None
-    parts = stage.contraction.parts(stage.index)
-    found = tuple(tuple(v for v in kernel.axes if any(v in i.variables for i in part)) for part in parts)
+    shared = stage.contraction.shared
+    batch, *sides = stage.contraction.parts(stage.index)
+    own = [tuple(substitute(index, dict.fromkeys(shared, ZERO)) for index in side) for side in sides]
+    groups = ((*batch, *map(of, shared)), *own)
+    found = tuple(tuple(v for v in kernel.axes if any(v in i.variables for i in part)) for part in groups)
     if sorted(v.name for part in found for v in part) != sorted(v.name for v in kernel.axes):
         return None
     return found  # type: ignore[return-value]
@@ -101,7 +114,7 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
     crossed = len(cols) == 1 and _runs_along(right, stage.axes)
     padding = 32 // tile if crossed else 0  # the threads of a warp, which write columns, reach different banks
     block.write(f"__shared__ {kind} right_tile[{tile}][{tile + padding}];")
-    row_block, col_block = longest_first(rows_hint, cols_hint)
+    row_block, col_block = longest_first(rows_hint, cols_hint, along_x(block, stage, batch))
     block.write(f"const {INDEX} {row} = {row_block} * {tile} + threadIdx.y;")
     block.write(f"const {INDEX} {col} = {col_block} * {tile} + threadIdx.x;")
     loaded_col = block.fresh(f"loaded_{col}") if crossed else col
@@ -109,7 +122,8 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
         block.write(
             f"const {INDEX} {loaded_col} = {col_block} * {tile} + threadIdx.y;  // whose neighbours lie along k"
         )
-    write_batch(block, batch)
+    write_batch(block, batch, along_x(block, stage, batch))
+    write_phases(block, stage)
     rows_text, cols_text = count_text(block, rows), count_text(block, cols)
     for flat, axes in ((row, rows), (col, cols)):
         if len(axes) > 1:
@@ -136,15 +150,14 @@ def emit_tiled(kernel: Kernel, size_names: Sequence[str], rows_hint: int, cols_h
             block.write(f"{local} += left_tile[threadIdx.y][k] * right_tile[k][threadIdx.x];")
         block.write("__syncthreads();  // before the tiles are overwritten")
     block.write()
-    with block.scope(f"if ({row} < {rows_text} && {col} < {cols_text})"):
+    with block.scope(f"if ({row} < {rows_text} && {col} < {cols_text})"), when_inside(block, stage):
         if stage.buffer is not None:
             place = block.printer.offset(stage.buffer, stage.index)
             block.write(f"{stage.buffer.name}[{place}] = {local};")
         for store in kernel.stores:
             write_store(block, store)
     decode_used(block, head, (row, rows), (col, cols))
-    blocks = [tile_count(cols_text, tile), tile_count(rows_text, tile)][:: -1 if row_block == "blockIdx.x" else 1]
-    blocks += [count_text(block, batch)] if batch else []
+    blocks = grid(block, batch, stage, tile_count(rows_text, tile), tile_count(cols_text, tile), row_block)
     setup = (f"const dim3 threads({tile}, {tile});", f"const dim3 blocks({', '.join(blocks)});")
     return finish(kernel, TILED, block, setup, size_names)
 
@@ -173,7 +186,8 @@ class _LongTiles:
         self.block = Block([*names_in(kernel, size_names), *own, self.stage.local])
         self.row = self.rows[0].name if len(self.rows) == 1 else "tile_row"
         self.col = self.cols[0].name if len(self.cols) == 1 else "tile_col"
-        self.row_block, self.col_block = longest_first(*hints)
+        shared = along_x(self.block, self.stage, self.batch)
+        self.row_block, self.col_block = longest_first(*hints, shared)
         contraction, stage = self.stage.contraction, self.stage
         self.left, self.right = (side(stage.index, stage.loops) for side in (contraction.left, contraction.right))
         self.crossed = len(self.cols) == 1 and _runs_along(self.right, stage.axes)
@@ -189,7 +203,8 @@ class _LongTiles:
             block.write(f"const {INDEX} {self.col} = {col_first} + threadIdx.x;")
         else:
             block.write(f"const {INDEX} {self.row} = {row_first} + threadIdx.y;")
-        write_batch(block, self.batch)
+        write_batch(block, self.batch, along_x(block, self.stage, self.batch))
+        write_phases(block, self.stage)
         rows, cols = count_text(block, self.rows), count_text(block, self.cols)
         for name, axes in ((self.row, self.rows), (self.col, self.cols)):
             if len(axes) > 1:
@@ -206,15 +221,16 @@ class _LongTiles:
         block.write()
         name, place = (self.row, "threadIdx.y") if self.by_rows else (self.col, "threadIdx.x")
         block.printer.rename = {self.stage.local: "accumulators[i]"}
-        with self._each(name, place), block.scope(f"if ({self.row} < {rows} && {self.col} < {cols})"):
+        guard = f"if ({self.row} < {rows} && {self.col} < {cols})"
+        with self._each(name, place), block.scope(guard), when_inside(block, self.stage):
             if self.stage.buffer is not None:
                 offset = block.printer.offset(self.stage.buffer, self.stage.index)
                 block.write(f"{self.stage.buffer.name}[{offset}] = accumulators[i];")
             for store in self.kernel.stores:
                 write_store(block, store)
         decode_used(block, head, (self.row, self.rows), (self.col, self.cols))
-        blocks = [tile_count(cols, wide), tile_count(rows, high)][:: -1 if self.row_block == "blockIdx.x" else 1]
-        blocks += [count_text(block, self.batch)] if self.batch else []
+        counts = tile_count(rows, high), tile_count(cols, wide)
+        blocks = grid(block, self.batch, self.stage, *counts, self.row_block)
         setup = (f"const dim3 threads({TILE}, {TILE});", f"const dim3 blocks({', '.join(blocks)});")
         return finish(self.kernel, TILED_LONG, block, setup, self.size_names)
 
@@ -260,17 +276,68 @@ class _LongTiles:
             block.write(f"for (int i = 0; i < {self.many}; ++i) accumulators[i] += factor * {step};")
 
 
-def longest_first(rows: int, cols: int) -> tuple[str, str]:
-    """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535."""
-    return ("blockIdx.x", "blockIdx.y") if rows > cols else ("blockIdx.y", "blockIdx.x")
+def longest_first(rows: int, cols: int, shared: str = "") -> tuple[str, str]:
+    """The blocks of rows and of columns: the more of them along x, since only a grid's x has more than 65,535. There,
+    `shared` blocks lie side by side that have the same rows and columns."""
+    along_x = f"blockIdx.x / {shared}" if shared else "blockIdx.x"
+    return (along_x, "blockIdx.y") if rows > cols else ("blockIdx.y", along_x)
 
 
-def write_batch(block: Block, batch: tuple[Variable, ...]) -> None:
-    """The batch axes from the grid's third dimension."""
+def along_x(block: Block, stage: Reduce, batch: tuple[Variable, ...]) -> str:
+    """How many blocks lie side by side along x that differ by their phase or group alone: phases read the same places
+    and store next to each other, so they meet in the cache. "" where the batch goes along z."""
+    text = count_text(block, batch) if stage.contraction is not None and stage.contraction.shared else ""
+    return text if text.isalnum() or not text else f"({text})"
+
+
+def write_batch(block: Block, batch: tuple[Variable, ...], shared: str = "") -> None:
+    """The batch axes from the grid's third dimension, or from the first if blocks that share a tile lie along it."""
+    number = f"blockIdx.x % {shared}" if shared else "blockIdx.z"
     if len(batch) == 1:
-        block.write(f"const {INDEX} {batch[0].name} = blockIdx.z;")
+        block.write(f"const {INDEX} {batch[0].name} = {number};")
     elif batch:
-        decode(block, "blockIdx.z", batch, frozenset(batch))
+        if shared:
+            block.write(f"const {INDEX} {(number := block.fresh('phase'))} = blockIdx.x % {shared};")
+        decode(block, number, batch, frozenset(batch))
+
+
+def write_phases(block: Block, stage: Reduce) -> None:
+    """What depends on a block's phase alone: how many taps it has, the first of them, and where that reads."""
+    if stage.contraction is None:
+        return
+    shared, counts = frozenset(stage.contraction.shared), {axis.extent: axis.name for axis in stage.axes}
+    operands = [side(stage.index, stage.loops) for side in (stage.contraction.left, stage.contraction.right)]
+    formulas = [formula for operand in operands for node in operand.walk() for formula in node.formulas]
+    for formula in (*counts, *formulas):
+        for atom in reversed(list(formula.atoms())):
+            found = of(atom)
+            if not isinstance(atom, Operation) or not found.variables or not found.variables <= shared:
+                continue
+            if found not in block.printer.positions:
+                letter = min(variable.name for variable in found.variables)[-1]
+                name = f"{counts[found]}_count" if found in counts else "first_tap" if atom.kind == "%" else "moved"
+                block.name_formula(found, name if found in counts else f"{name}_{letter}")
+
+
+def grid(
+    block: Block, batch: tuple[Variable, ...], stage: Reduce, rows: str, cols: str, row_block: str
+) -> tuple[str, ...]:
+    """The extents of a grid with so many tiles of rows and columns."""
+    shared = along_x(block, stage, batch)
+    blocks = (cols, rows) if row_block == "blockIdx.y" else (rows, cols)
+    if shared:
+        return f"{shared} * {blocks[0] if blocks[0].isalnum() else f'({blocks[0]})'}", blocks[1]
+    return (*blocks, count_text(block, batch)) if batch else blocks
+
+
+@contextmanager
+def when_inside(block: Block, stage: Reduce) -> Iterator[None]:
+    """What is stored only where a point is inside of the result: the last places of some phases are not."""
+    shared, extents = (stage.contraction.shared, stage.contraction.extents) if stage.contraction else ((), ())
+    tests = [t for at, extent in zip(stage.index, extents, strict=False) if shared for t in within(at, extent)]
+    condition = " && ".join(f"{block.index(t.left)} {t.relation} {block.index(t.right)}" for t in tests)
+    with block.scope(f"if ({condition})") if tests else nullcontext():
+        yield
 
 
 def tile_count(extent: str, tile: int) -> str:

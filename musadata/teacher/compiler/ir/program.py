@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
-from musadata.teacher.compiler.ir.index_formulas import Index, Size, of
+from musadata.teacher.compiler.ir.index_formulas import Index, Size, Variable, of
 from musadata.teacher.compiler.ir.scalar import RESERVED_NAMES, Added, Buffer, Load, Named, Scalar, cast, compute_type
 
 Indices = tuple[Index, ...]
@@ -77,18 +77,37 @@ def fixed(extents: Indices) -> Callable[[Indices], Indices]:
     return lambda _: extents
 
 
+@dataclass(frozen=True)
+class Split:
+    """A dimension of a result whose places, divided by `size`, tell both operands of a product what they multiply.
+
+    That is the quotient with groups of channels, and the remainder, the phase, in a convolution that is transposed:
+    places of one phase have the same taps. `names` are those of quotient and remainder.
+    """
+
+    dim: int
+    size: Index
+    names: tuple[str, str]
+    is_phase: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Contraction:
     """That an inner loop is a product of two operands, so it can be tiled.
 
     Of the result's dimensions, both operands see those in `batch`, only the left one sees those in `rows`, and only the
-    right one the others. `left` and `right` give an operand's element for (axes, inner).
+    right one the others. `left` and `right` give an operand's element for (axes, inner). Tiles are for results without
+    `splits`: where those are carried out, `shared` are the axes that they leave to both operands, and `extents` those
+    of the result, which they may overstep.
     """
 
     batch: tuple[int, ...]
     rows: tuple[int, ...]
     left: Callable[[Indices, Indices], Scalar]
     right: Callable[[Indices, Indices], Scalar]
+    splits: tuple[Split, ...] = ()
+    shared: tuple[Variable, ...] = ()
+    extents: Indices = ()
 
     def parts(self, index: Indices) -> tuple[Indices, Indices, Indices]:
         """An index into the result as (batch, rows, columns)."""
@@ -149,6 +168,7 @@ _LOOP_NAMES = frozenset("i j k n c d h w b g row col oc ic oh ow od kh kw kd lan
 # Spatial axes of convolution and pooling, and the axes of their windows, by the number of dimensions.
 SPATIAL_AXES = {1: ("ow",), 2: ("oh", "ow"), 3: ("od", "oh", "ow")}
 KERNEL_AXES = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}
+TAP_AXES = {1: ("tap_w",), 2: ("tap_h", "tap_w"), 3: ("tap_d", "tap_h", "tap_w")}  # those that meet a place
 _AXIS_NAMES = ("", "i", "row col", "b row col", "n c h w", "n c d h w")
 
 

@@ -1,16 +1,19 @@
 """Lowering of matrix products, convolution and distances: sums of products of two operands."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 from musadata.teacher.compiler.ir.captured_graph import TensorType
-from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, divide, product
+from musadata.teacher.compiler.ir.index_formulas import ONE, ZERO, Index, divide, minimum, number, product
 from musadata.teacher.compiler.ir.lowering_errors import Unsupported
 from musadata.teacher.compiler.ir.program import (
     KERNEL_AXES,
     SPATIAL_AXES,
+    TAP_AXES,
     Contraction,
     Indices,
     Reduction,
+    Split,
     axis_names,
     fixed,
 )
@@ -168,14 +171,65 @@ class _Convolution:
 
     def reduce(self, name: str) -> Value:
         batch = (0,) if self._is_pointwise else ()
+        names = TAP_AXES if any(self._step(d) not in (ONE, None) for d in range(self.rank)) else KERNEL_AXES
         return self.c.program.reduce(
             name,
             TensorType(self.c.type.shape, self.c.dtype),
             ("n", "oc", *SPATIAL_AXES[self.rank]),
-            Reduction("sum", fixed((self.group_inputs, *self.weight.shape[2:])), ("ic", *KERNEL_AXES[self.rank])),
+            Reduction("sum", self._extents, ("ic", *names[self.rank])),
             self._guarded_product,
-            Contraction(batch, (1,), self._weight_at, self._source_at) if self.groups == ONE else None,
+            None
+            if self._is_depthwise
+            else Contraction(batch, (1,), self._weight_at, self._source_at, tuple(self._splits())),
         )
+
+    @property
+    def _is_depthwise(self) -> bool:
+        """Whether each output channel has an input channel of its own, so that nothing is shared."""
+        return self.groups != ONE and self.group_inputs == ONE
+
+    def _splits(self) -> Iterator[Split]:
+        """Groups of channels, and phases."""
+        shape = self.c.type.shape
+        if self.groups != ONE:
+            yield Split(1, divide(shape[1], self.groups)[0], ("group", "oc"), False)
+        for d, axis in enumerate(SPATIAL_AXES[self.rank]):
+            if self.transposed and self.stride[d] != ONE and self._step(d) is not None:
+                yield Split(2 + d, self.stride[d], (f"q{axis[1]}", f"phase_{axis[1]}"), True)
+
+    def _step(self, d: int) -> Index | None:
+        """How far apart those taps of a transposed convolution are that meet an output place; None if that is not
+        known, and then all are tried."""
+        stride, dilation = self.stride[d].constant, self.dilation[d].constant
+        if not self.transposed or self.stride[d] == ONE:
+            return ONE
+        if dilation == 1:
+            return self.stride[d]
+        return None if stride is None or dilation is None else number(stride // math.gcd(stride, dilation))
+
+    def _first_tap(self, axes: Indices, d: int) -> Index:
+        """The first tap that meets an output place: o + padding - tap * dilation is a multiple of the stride there."""
+        reach, step = axes[2 + d] + self.padding[d], self._step(d)
+        if step is None or step == ONE:
+            return ZERO
+        if self.dilation[d] == ONE:
+            return divide(reach, step)[1]
+        shared = number((self.stride[d].constant or 1) // (step.constant or 1))
+        inverse = int(pow(divide(self.dilation[d], shared)[0].constant or 1, -1, step.constant))
+        return divide(divide(reach, shared)[0] * inverse, step)[1]
+
+    def _extents(self, axes: Indices) -> Indices:
+        return (self.group_inputs, *(self._taps(axes, d) for d in range(self.rank)))
+
+    def _taps(self, axes: Indices, d: int) -> Index:
+        """How many taps an output place meets."""
+        size, step = self.weight.shape[2 + d], self._step(d)
+        if not self.transposed or step is None or self.stride[d] == ONE:
+            return size
+        taps = divide(size - self._first_tap(axes, d) + step - 1, step)[0]
+        shared = divide(self.stride[d], step)[0]
+        missed = divide(axes[2 + d] + self.padding[d], shared)[1]  # a place between those that any tap meets
+        return taps * (1 - minimum(missed, ONE))
 
     @property
     def _is_pointwise(self) -> bool:
@@ -194,18 +248,29 @@ class _Convolution:
         place: list[Index] = [axes[0], self._group(axes) * self.group_inputs + loops[0]]
         needed: list[Scalar] = []
         for d in range(self.rank):
-            size = self.source.shape[2 + d]
-            if not self.transposed:
-                at = axes[2 + d] * self.stride[d] - self.padding[d] + loops[1 + d] * self.dilation[d]
-            else:
-                at = reach = axes[2 + d] + self.padding[d] - loops[1 + d] * self.dilation[d]
-                if self.stride[d] != ONE:
-                    at, rest = divide(reach, self.stride[d])
-                    needed += [test for test in within(reach, reach + 1) if test.relation == ">="]
-                    needed.append(Compare("bool", "==", rest, ZERO))
+            at, tests = self._along(axes[2 + d], axes, loops[1 + d], d)
             place.append(at)
-            needed += [test for test in within(at, size) if not self.transposed or not _same(test, needed)]
+            needed += tests
+            needed += [test for test in within(at, self.source.shape[2 + d]) if not _same(test, needed)]
         return tuple(place), needed
+
+    def _along(self, out: Index, axes: Indices, loop: Index, d: int) -> tuple[Index, list[Scalar]]:
+        """The same along one dimension, without the tests that every place needs."""
+        stride, padding, dilation, step = self.stride[d], self.padding[d], self.dilation[d], self._step(d)
+        if not self.transposed:
+            return out * stride - padding + loop * dilation, []
+        if stride == ONE:
+            return out + padding - loop * dilation, []
+        if step is None:
+            reach = out + padding - loop * dilation
+            at, rest = divide(reach, stride)
+            return at, [*(t for t in within(reach, reach + 1) if t.relation == ">="), Compare("bool", "==", rest, ZERO)]
+        passed = divide(dilation * step, stride)[0] * loop
+        if dilation == ONE:
+            return divide(out + padding, stride)[0] - passed, []
+        most = divide((step - 1) * dilation + stride - 1, stride)[0]  # so that what is divided is not negative
+        first = out + padding + most * stride - self._first_tap(axes, d) * dilation
+        return divide(first, stride)[0] - most - passed, []
 
     def _load(self, place: Indices) -> Scalar:
         return cast(self.source.load(place), self.c.dtype)
@@ -218,7 +283,11 @@ class _Convolution:
         index = (axes[1], *loops)
         if self.transposed:
             within_group = axes[1] - self._group(axes) * self.weight.shape[1]
-            index = (self._group(axes) * self.group_inputs + loops[0], within_group, *loops[1:])
+            taps = [
+                self._first_tap(axes, d) + loops[1 + d] * (self._step(d) or ONE)  # every tap, if that is not known
+                for d in range(self.rank)
+            ]
+            index = (self._group(axes) * self.group_inputs + loops[0], within_group, *taps)
         return cast(self.weight.load(index), self.c.dtype)
 
     def _guarded_product(self, axes: Indices, loops: Indices) -> Scalar:

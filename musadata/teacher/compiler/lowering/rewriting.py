@@ -76,6 +76,27 @@ def substitute(index: Index, change: Mapping[Variable, Index]) -> Index:
     return map_atoms(index, lambda atom: change.get(atom) if isinstance(atom, Variable) else None)
 
 
+def substitute_in(value: Scalar, change: Mapping[Variable, Index], done: dict[int, Scalar]) -> Scalar:
+    """The same computation at another place; shared nodes stay shared."""
+
+    def moved(part: Any) -> Any:
+        if isinstance(part, Scalar):
+            return substitute_in(part, change, done)
+        if isinstance(part, tuple):
+            return tuple(map(moved, part))
+        return map_atoms(part, at) if isinstance(part, Index) else part
+
+    def at(atom: object) -> Index | None:
+        if not isinstance(atom, Opaque):
+            return change.get(atom) if isinstance(atom, Variable) else None
+        scalar = substitute_in(atom.scalar, change, done)
+        return of(Opaque(scalar, scalar.variables))
+
+    if id(value) not in done:
+        done[id(value)] = replace(value, **{name: moved(getattr(value, name)) for name in value.__dataclass_fields__})
+    return done[id(value)]
+
+
 def map_atoms(index: Index, change: Callable[[object], Index | None]) -> Index:
     """The formula with atoms replaced, inside of quotients too."""
     total = ZERO

@@ -216,6 +216,15 @@ def test_a_convolution_finds_the_place_of_a_column_once_and_not_for_each_slice(g
     assert " % height" not in slices.split("#pragma unroll\n    for (int j")[0]
 
 
+def test_a_phase_of_a_transposed_convolution_goes_through_its_own_taps_alone(graph_of):
+    sizes = dict.fromkeys(("batch", "height", "width"), 64)
+    source = build_candidate(graph_of("transposed convolution in phases"), PLANS[0], sizes).source
+    assert "const int first_tap_h = (phase_h + 1) % 2;" in source
+    assert "const int tap_h_count = (4 - first_tap_h) / 2;" in source
+    assert re.search(r"const int count = .*tap_h_count.*;", source)
+    assert "dim3 blocks(4 * (" in source
+
+
 def test_a_fused_product_stores_its_result_with_bias_and_activation(graph_of):
     for name in ("two layers", "linear over batches", "encoder layer"):
         candidate = build_candidate(graph_of(name), PLANS[0])
