@@ -175,19 +175,20 @@ def _uses_of_parameters(tree: ast.Module) -> tuple[dict[str, int], dict[str, int
         constructor = next((item for item in methods if item.name == "__init__"), None)
         if constructor is None:
             continue
-        names = {item.arg for item in constructor.args.args[1:]}
+        names = {item.arg: item.arg for item in constructor.args.args[1:]}
         aliases = dict(_aliases(constructor, names))
+        local = {**dict(_locals(constructor, names)), **names}
         for method in methods:
-            own = names if method is constructor else set()
+            own = local if method is constructor else {}
             for node in ast.walk(method):
                 for item, length in _sequences(node):
                     name = _parameter(item, own, aliases)
                     if name:
                         lengths[name] = max(length, lengths.get(name, 0))
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and own and node.func.id in names:
                     called[node.func.id] = max(len(node.args), called.get(node.func.id, 0))
                 elif isinstance(node, ast.Call) and method is not constructor:
-                    applied |= {_parameter(node.func, set(), aliases)} & names
+                    applied |= {_parameter(node.func, {}, aliases)} & names.keys()
     return lengths, called, frozenset(applied)
 
 
@@ -230,7 +231,16 @@ def _key(node: ast.expr) -> str:
     return next((item.value for item in found if isinstance(item, ast.Constant) and isinstance(item.value, str)), "")
 
 
-def _aliases(constructor: ast.FunctionDef, names: set[str]) -> Iterator[tuple[str, str]]:
+def _locals(constructor: ast.FunctionDef, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Local variables that hold what was read from a configuration as it is."""
+    for node in ast.walk(constructor):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, CHAINED):
+            held = _parameter(node.value, names, {})
+            if held:
+                yield node.targets[0].id, held
+
+
+def _aliases(constructor: ast.FunctionDef, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Attributes that hold a parameter as it was given, or what was read from one."""
     for node in ast.walk(constructor):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
@@ -239,13 +249,16 @@ def _aliases(constructor: ast.FunctionDef, names: set[str]) -> Iterator[tuple[st
                 yield node.targets[0].attr, held
 
 
-def _parameter(node: ast.expr, names: set[str], aliases: Mapping[str, str]) -> str:
-    """The parameter that an expression is, or the attribute of one (of a configuration); "" for anything else."""
+def _parameter(node: ast.expr, names: Mapping[str, str], aliases: Mapping[str, str]) -> str:
+    """The parameter that an expression is, or the item of one (of a configuration); "" for anything else.
+
+    `names`: variables -> the parameters that they hold.
+    """
     if isinstance(node, ast.Name):
-        return node.id if node.id in names else ""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return aliases.get(node.attr, "") if node.value.id == "self" else node.attr if node.value.id in names else ""
-    return ""
+        return names.get(node.id, "")
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return aliases.get(node.attr, "")
+    return _last(node) if isinstance(node, CHAINED) and _root(node) in names else ""
 
 
 def _sequences(node: ast.AST) -> Iterator[tuple[ast.expr, int]]:

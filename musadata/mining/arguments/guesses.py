@@ -117,8 +117,9 @@ def guess_config(name: str, facts: Facts, depth: int, *, sure: bool = False) -> 
     if depth < MAX_DEPTH and reads and is_config and name not in facts.applied:
         items = [f"{item}={defaults.get(item) or _inner(item, facts, depth)}" for item in reads]
         return f"SimpleNamespace({', '.join(items)})"
-    if depth < MAX_DEPTH and facts.keys.get(name) and (CONFIGS.match(name) or name in facts.parts):
-        return "{" + ", ".join(f"{item!r}: {_inner(item, facts, depth)}" for item in facts.keys[name]) + "}"
+    keys = facts.keys.get(name, ())
+    if depth < MAX_DEPTH and keys and (len(keys) > 1 or CONFIGS.match(name) or name in facts.parts):
+        return "{" + ", ".join(f"{item!r}: {_inner(item, facts, depth)}" for item in keys) + "}"
     return ""
 
 

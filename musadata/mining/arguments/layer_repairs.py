@@ -16,6 +16,8 @@ from musadata.mining.arguments.parameter_repairs import Parameters
 from musadata.mining.arguments.stated_sizes import LARGEST, stated_sizes
 
 LAYER = re.compile(r"\bself\.(\w+)")
+FIELD = re.compile(r"\b(\w+)(?:=|': )([1-9]\d*)(?=[,)}])")  # of a configuration
+OF_INPUTS = re.compile(r"^in(_|put|planes|$)|_in$|^nc$")
 SMALLEST_WIDTH = 16  # of the numbers in the code that are taken for widths
 MAX_WIDTHS = 3
 
@@ -25,6 +27,8 @@ def repair_layers(attempt: Attempt, error: str, line: str, known: Parameters) ->
     stated = stated_sizes(error)
     made = _made_from(known.source)
     names = {name for layer in LAYER.findall(line) for name in made.get(layer, ())} if stated else set()
+    if stated and not names:  # a layer that a loop or a method was handed
+        names = {item.name for item in known.init if OF_INPUTS.search(item.name)}
     slots = list(_slots(attempt, known, names))
     for item in stated:
         for place, name, value in slots:
@@ -40,13 +44,13 @@ def _slots(attempt: Attempt, known: Parameters, names: set[str]) -> Iterator[tup
     for place, (item, text) in enumerate(zip(known.init, attempt.init, strict=False)):
         if text.isdigit() and int(text) and item.name in names:
             yield place, "", int(text)
-        elif text.startswith("SimpleNamespace("):
-            fields = dict(re.findall(r"\b(\w+)=([1-9]\d*)(?=[,)])", text))
+        elif text.startswith(("SimpleNamespace(", "{")):
+            fields = dict(FIELD.findall(text))
             yield from ((place, name, int(fields[name])) for name in fields if name in names)
 
 
 def _with_width(attempt: Attempt, place: int, name: str, width: int) -> Attempt:
-    text = re.sub(rf"\b{name}=\d+(?=[,)])", f"{name}={width}", attempt.init[place]) if name else str(width)
+    text = re.sub(rf"\b({name}(?:=|': ))\d+(?=[,)}}])", rf"\g<1>{width}", attempt.init[place]) if name else str(width)
     return replace(attempt, init=(*attempt.init[:place], text, *attempt.init[place + 1 :]))
 
 

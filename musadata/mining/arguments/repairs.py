@@ -28,6 +28,8 @@ RANK = re.compile(
 AXIS = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, -?\d+\], but got (-?\d)\)")
 SCALAR = re.compile(r"Boolean value of Tensor|cannot be converted to Scalar|only one element tensors")
 EXPANDED = re.compile(r"number of sizes provided \((\d)\) must be greater .* in the tensor \((\d)\)")
+ABSENT_FIELD = re.compile(r"SimpleNamespace' object has no attribute '(\w+)'")
+ABSENT_KEY = re.compile(r"^KeyError: '(\w+)'")
 UNPACK = re.compile(r"values to unpack \(expected (\d)")
 DIVIDE = re.compile(r"divisible|invalid for input of size|must be a multiple|%")
 NOT_A_SEQUENCE = re.compile(
@@ -153,24 +155,37 @@ def _smaller(attempt: Attempt) -> Iterator[Attempt]:
 
 def _other_values(text: str, error: str, line: str) -> Iterator[str]:
     """Another value, or a configuration with another one; fields that the failing line names come first."""
-    if not text.startswith("SimpleNamespace("):
+    fields = _fields(text)
+    if not fields:
         yield from _other_expressions(text, error)
         return
-    call = ast.parse(text, mode="eval").body
-    assert isinstance(call, ast.Call)
-    fields = {item.arg or "": ast.unparse(item.value) for item in call.keywords}
-    absent = re.search(r"SimpleNamespace' object has no attribute '(\w+)'", error)
+    absent = re.search(ABSENT_FIELD if text.startswith("S") else ABSENT_KEY, error)
     if absent and absent[1] not in fields:
-        yield _namespace({**fields, absent[1]: guess_by_name(absent[1])})
+        yield _configuration(text, {**fields, absent[1]: guess_by_name(absent[1])})
     words = set(re.findall(r"\w+", f"{line} {error}"))
-    for name in sorted(fields, key=lambda name: name not in words):
+    indexed = re.findall(r"(\w+)\[", line)
+    for name in sorted(fields, key=lambda name: name not in words and not any(word in name for word in indexed)):
         asserted = error.startswith("AssertionError") and name in words
         stated = list(asserted_values(line, name, fields[name])) if asserted else []
         for other in stated or _other_values(fields[name], error, line):
-            yield _namespace({**fields, name: other})
+            yield _configuration(text, {**fields, name: other})
 
 
-def _namespace(fields: dict[str, str]) -> str:
+def _fields(text: str) -> dict[str, str]:
+    """The fields of an expression for a configuration, an object or a dictionary; {} for any other expression."""
+    if not text.startswith(("SimpleNamespace(", "{")):
+        return {}
+    made = ast.parse(text, mode="eval").body
+    if isinstance(made, ast.Call):
+        return {item.arg or "": ast.unparse(item.value) for item in made.keywords}
+    pairs = zip(made.keys, made.values, strict=True) if isinstance(made, ast.Dict) else ()
+    return {str(key.value): ast.unparse(value) for key, value in pairs if isinstance(key, ast.Constant)}
+
+
+def _configuration(text: str, fields: dict[str, str]) -> str:
+    """An expression of the same kind with these fields."""
+    if text.startswith("{"):
+        return "{" + ", ".join(f"{name!r}: {value}" for name, value in fields.items()) + "}"
     return f"SimpleNamespace({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
 
@@ -303,6 +318,9 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
         if RANK.search(error):
             yield from (other for other in ("torch.rand(24, 24)", "torch.rand(24)") if other != text)
     elif text.startswith("("):
+        items = integers(text)
+        if NOT_A_SEQUENCE.search(error) and items and not text.startswith("(("):  # of what a loop takes from it
+            yield f"({f'({items[0]}, {items[0]}, {items[0]}), ' * len(items)})"
         if "float" in error and re.search(r"\d\.", text):
             yield re.sub(r"\d*\.\d+", "2", text)
         if (
@@ -310,7 +328,7 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
             or "'tuple' and" in error
             or "single integer value" in error
         ):
-            yield str(integers(text)[0]) if integers(text) else "1"
+            yield str(items[0]) if items else "1"
         if "unpack" in error or "index out of range" in error or "items" in error or "length" in error:
             item = text.strip("()").split(",")[0]
             yield from (f"({f'{item}, ' * count})" for count in (1, 3, 4, 5) if text.count(",") != count)

@@ -187,9 +187,16 @@ class PackageIndex:
             loaded = star in sys.stdlib_module_names and hasattr(sys.modules.get(star), name)
             return External(star, name) if loaded or name in _stub_names(star) else None
         parsed = self.module(located)
-        if parsed is None or name.startswith("_"):
+        if parsed is None or (name.startswith("_") and name not in _exported(parsed)):
             return None
         return self.resolve(parsed, name, hops + 1)
+
+
+def _exported(module: ParsedModule) -> frozenset[str]:
+    """The names that a module's `__all__` lists: a star import takes those with an underscore as well."""
+    stated = module.bindings.get("__all__")
+    nodes = ast.walk(stated.node) if isinstance(stated, Definition) else ()
+    return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 @lru_cache(maxsize=64)

@@ -808,3 +808,53 @@ def test_widths_behind_layers_objects_first_states_and_wrappers_are_found(argume
     found = search(body)
     assert "reason" not in found, found
     assert run(body, found).numel()
+
+
+@pytest.mark.parametrize("read", ["h.{}", "h[{!r}]", "config['generator'][{!r}]"])
+def test_sequences_in_configurations_are_found_by_what_is_made_of_them(read):
+    block = (
+        "class Block(nn.Module):\n    def __init__(self, width, dilation):\n        super().__init__()\n"
+        "        self.convs = nn.ModuleList(\n            nn.Conv1d(width, width, 3, dilation=step, padding=step)\n"
+        "            for step in (dilation[0], dilation[2])\n        )\n\n"
+        "    def forward(self, x):\n        for conv in self.convs:\n            x = x + conv(F.relu(x))\n"
+        "        return x\n\n"
+    )
+    names = ("upsample_rates", "resblock_dilation_sizes", "initial_channel")
+    rates, dilations, width = (read.format(name) for name in names)
+    model = (
+        f"\nclass Model(nn.Module):\n    def __init__(self, {read[: read.index('[') if '[' in read else 1]}):\n"
+        f"        super().__init__()\n        rates = {rates}\n        dilations = {dilations}\n"
+        f"        width = {width}\n        self.count = len(dilations)\n"
+        "        self.ups = nn.ModuleList(nn.ConvTranspose1d(width, width, rate, rate) for rate in rates)\n"
+        "        self.blocks = nn.ModuleList(Block(width, item) for item in dilations)\n\n"
+        "    def forward(self, x):\n        for up in self.ups:\n            x = up(x)\n"
+        "        return sum(block(x) for block in self.blocks) / self.count\n"
+    )
+    found = search(block + model)
+    assert "reason" not in found, found
+    assert run(block + model, found).dim() == 3
+
+
+def test_a_layer_that_a_method_was_handed_gets_the_channels_that_it_meets():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, in_channels, out_channels, vocab_size):\n"
+        "        super().__init__()\n        self.embed = nn.Embedding(vocab_size, 24)\n"
+        "        self.conv = nn.Conv2d(in_channels, out_channels, (3, 24))\n\n"
+        "    def block(self, x, layer):\n        return layer(x).relu()\n\n"
+        "    def forward(self, tokens):\n        return self.block(self.embed(tokens).unsqueeze(1), self.conv)\n"
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert found["init"][0] == "1"
+
+
+def test_a_missing_key_of_a_configuration_is_added():
+    body = (
+        "def width_of(settings):\n    return settings['width']\n\n\n"
+        "class Model(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
+        "        self.linear = nn.Linear(config['inputs'], width_of(config))\n\n"
+        "    def forward(self, x):\n        return self.linear(x)\n"
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert "'width': " in found["init"][0]

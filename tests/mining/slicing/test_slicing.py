@@ -662,3 +662,36 @@ def test_a_script_takes_the_defaults_of_its_command_line_and_present_names_of_nu
     text = cut({"net.py": SCRIPT}, "net.py", "Net")
     assert "np.float32" in text
     assert tuple(run(text)["Model"]().fc.weight.shape) == (4, 6)
+
+
+def test_a_star_import_takes_the_private_names_that_are_listed():
+    layers = (
+        "from torch import nn\n__all__ = ['_Wide']\nclass _Wide(nn.Linear):\n    pass\n"
+        "class _Other(nn.Linear):\n    pass\n"
+    )
+    model = (
+        "from torch import nn\nfrom .modules import _Wide\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.linear = _Wide(3, 4)\n\n    def forward(self, x):\n"
+        "        return self.linear(x)\n"
+    )
+    files = {"m/model.py": model, "m/modules/__init__.py": "from .layers import *\n", "m/modules/layers.py": layers}
+    text = cut(files, "m/model.py", "Model")
+    assert run(text)["Model"]()(torch.ones(2, 3)).shape == (2, 4)
+    unlisted = {**files, "m/model.py": model.replace("_Wide", "_Other")}
+    assert forbidden_imports(cut(unlisted, "m/model.py", "Model"))
+
+
+def test_what_is_written_for_two_versions_of_python_needs_no_package():
+    model = (
+        "import six\nfrom six.moves import range\nfrom torch import nn\n\nclass Config(dict):\n"
+        "    def __setitem__(self, key, value):\n"
+        "        super().__setitem__(key, int(value) if isinstance(value, six.string_types) else value)\n\n"
+        "cfg = Config()\ncfg['width'] = '4'\n\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layers = nn.ModuleList([nn.Linear(4, cfg['width']) for _ in range(2)])\n\n"
+        "    def forward(self, x):\n        for _, layer in six.iteritems(dict(enumerate(self.layers))):\n"
+        "            x = layer(x)\n        return x\n"
+    )
+    text = cut({"model.py": model}, "model.py", "Model")
+    assert not forbidden_imports(text)
+    assert run(text)["Model"]()(torch.ones(2, 4)).shape == (2, 4)
