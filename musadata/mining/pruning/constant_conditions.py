@@ -6,6 +6,7 @@ values that the constructor has fixed, such as attributes, omitted arguments and
 """
 
 import ast
+import re
 from collections import Counter
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from musadata.mining.slicing.dotted_names import last_name
 from musadata.mining.slicing.known_conditions import known_answer
 
 ASKING = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "callable", "len", "type", "bool", "any", "all"})
+ABOUT_PROCESSES = re.compile(r"(\w+\.)*(is_available|is_initialized|get_world_size|get_rank)$")
 TYPES = frozenset({"int", "float", "str", "bool", "tuple", "list", "dict"})
 
 
@@ -51,6 +53,12 @@ class Observations:
         """The innermost function or class around a function."""
         around = self.survey.around[id(function)]
         return around[-1] if around else None
+
+    def tells_processes(self, name: str) -> bool:
+        """Whether a function calls nothing but what says how many processes there are; a reference runs in one."""
+        found = [node for node in self.tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+        calls = [ast.unparse(node.func) for item in found for node in ast.walk(item) if isinstance(node, ast.Call)]
+        return bool(calls) and all(map(ABOUT_PROCESSES.match, calls))
 
     def locals(self, function: Function) -> "Locals":
         if id(function) not in self._locals:
@@ -191,7 +199,11 @@ class ConstantConditions:
         return False
 
     def _is_fixed_call(self, node: ast.Call, function: Function) -> bool:
-        if not isinstance(node.func, ast.Name) or node.func.id not in ASKING or node.keywords:
+        if not isinstance(node.func, ast.Name) or node.keywords:
+            return False
+        if not node.args and self._seen.tells_processes(node.func.id):
+            return True
+        if node.func.id not in ASKING:
             return False
         first, rest = node.args[0] if node.args else node.func, node.args[1:]
         if isinstance(first, ast.Name) and node.func.id in ("isinstance", "callable"):

@@ -512,3 +512,22 @@ def test_a_method_that_is_handed_on_and_never_entered_goes_with_what_holds_it(fo
     text = pruned(model("return self.norm(x)", "self.norm = Norm()", top=HANDED_ON.format(forward=forward)))
     assert ("class Master" in text) == ("7.5" in text) == left
     assert "__replicated__" not in text
+
+
+@pytest.mark.parametrize("asked, settled", [("distributed.get_world_size()", True), ("torch.rand(()).round()", False)])
+def test_what_only_several_processes_do_goes(asked, settled):
+    top = f"""
+        from torch import distributed
+
+        def get_world_size():
+            if not distributed.is_available():
+                return 1
+            if not distributed.is_initialized():
+                return 1
+            return {asked}
+
+        def spread(x):
+            return x - x.mean()
+    """
+    text = pruned(model("if get_world_size() == 1:\n    return x + 1\nreturn spread(x)", top=top))
+    assert ("spread" not in text) == settled
