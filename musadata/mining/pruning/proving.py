@@ -24,7 +24,7 @@ from musadata.mining.pruning.unused import drop_unused
 from musadata.mining.slicing.gc_freeze import gc_frozen
 from musadata.mining.slicing.parsing import first_line
 
-MAX_CHANGES = 80  # registrations and the like that are tried one by one
+MAX_TRIALS = 80  # of references without some registrations and the like, first all of them, then halves
 MAX_SETS = 3  # of inputs, the reference's own included
 _FILE = "<pruned>"
 
@@ -107,13 +107,13 @@ def _without_idle_changes(source: str, attempt: Attempt) -> str:
         return source
     sets = [attempt, *other_shapes(attempt)][:MAX_SETS]
     seen = behaviour(source, attempt, sets)
-    without_all = _without_lines(source, changes)
-    if _behaves(Pruned(without_all, attempt), sets, seen):
-        return without_all
-    dropped: list[tuple[int, int]] = []
-    for change in reversed(changes[:MAX_CHANGES]):
-        if _behaves(Pruned(_without_lines(source, [*dropped, change]), attempt), sets, seen):
-            dropped.append(change)
+    waiting, dropped = [changes], list[tuple[int, int]]()
+    for _ in range(MAX_TRIALS):
+        part = waiting.pop() if waiting else []
+        if part and _behaves(Pruned(_without_lines(source, [*dropped, *part]), attempt), sets, seen):
+            dropped += part
+        elif len(part) > 1:
+            waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
     return _without_lines(source, dropped)
 
 

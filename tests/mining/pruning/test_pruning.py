@@ -531,3 +531,12 @@ def test_what_only_several_processes_do_goes(asked, settled):
     """
     text = pruned(model("if get_world_size() == 1:\n    return x + 1\nreturn spread(x)", top=top))
     assert ("spread" not in text) == settled
+
+
+def test_of_very_many_later_assignments_those_that_something_reads_stay():
+    settings = "\n".join(f"cfg.unread_{number} = {number}" for number in range(150))
+    top = (
+        f"from types import SimpleNamespace\n\ncfg = SimpleNamespace()\ncfg.scale = 3.0\n{settings}\ncfg.shift = 1.0\n"
+    )
+    text = pruned(model("return x * cfg.scale + cfg.shift", top=top))
+    assert "cfg.scale = 3.0" in text and "cfg.shift = 1.0" in text and "unread" not in text
