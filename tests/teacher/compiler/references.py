@@ -82,6 +82,32 @@ def heads(*sizes: tuple[int, int, int, int, int], dtype: str = "float32") -> tup
 ATTENTION = heads((2, 2, 5, 6, 8), (3, 2, 37, 70, 8))
 
 FIXTURES = {
+    "shuffled pixels": Fixture(
+        "return torch.tanh(F.pixel_shuffle(self.conv(x), 2)) * 0.5 + 0.5",
+        two(tensor(2, 4, 6, 7), tensor(1, 4, 9, 5)),
+        "self.conv = nn.Conv2d(4, 12, 3, padding=1)",
+    ),
+    "normalised convolution": Fixture(
+        "return self.conv((x - self.mean) / self.std)",
+        two(tensor(2, 3, 9, 8), tensor(1, 3, 12, 7)),
+        "self.mean = nn.Parameter(torch.rand(3, 1, 1)); self.std = nn.Parameter(torch.rand(3, 1, 1) + 0.5); "
+        "self.conv = nn.Conv2d(3, 8, 3, padding=1)",
+    ),
+    "convolution of two tensors": Fixture(
+        "return F.relu(self.conv(torch.cat([x, y], 1)))",
+        ((tensor(2, 3, 8, 9), tensor(2, 5, 8, 9, name="y")), (tensor(1, 3, 7, 11), tensor(1, 5, 7, 11, name="y"))),
+        "self.conv = nn.Conv2d(8, 6, 3, padding=1)",
+    ),
+    "joined heads": Fixture(
+        "q = x.view(2, x.shape[1], 4, 6).transpose(1, 2); "
+        "return F.scaled_dot_product_attention(q, q, q).transpose(1, 2).reshape(2, x.shape[1], 24).contiguous()",
+        two(tensor(2, 10, 24), tensor(2, 19, 24)),
+    ),
+    "pooled rows of channels": Fixture(
+        "return torch.flatten(self.pool(x.transpose(1, 2)), 1)",
+        two(tensor(3, 10, 8), tensor(2, 17, 8)),
+        "self.pool = nn.AdaptiveAvgPool1d(1)",
+    ),
     "matrix product": Fixture("return x @ y", PRODUCT),
     "upper triangle of a product": Fixture(
         "return torch.triu(x @ y, 3) * 2",

@@ -5,7 +5,7 @@ whose result stays in a register, or a store of one element or over inner loops.
 the stages maximum, sum, store; a matrix product with bias is one kernel over elements with a sum and a store.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -32,6 +32,7 @@ from musadata.teacher.compiler.lowering.loop_points import (
 )
 from musadata.teacher.compiler.lowering.rewriting import cuts, decided, replace_loads, substitute
 
+_SPATIAL = ("d", "h", "w")
 PARTS_AXIS = ("part",)  # what the parts of a split reduction are joined over
 
 
@@ -317,25 +318,41 @@ def _needs_grid(loop: Loop) -> bool:
 def _split_axes(
     loop: Loop, axes: Indices, variables: tuple[Variable, ...], groups: list[_Group]
 ) -> tuple[Indices, tuple[Variable, ...]]:
-    """Split an axis c into (group, member) where a reduction is read at c // size, as group normalisation does."""
+    """Split axes where results are read at quotients of them: c into (group, member) as group normalisation does,
+    channels into (head, member), rows and columns of shuffled pixels."""
+    while (found := _divided(loop, axes, variables, groups)) is not None:
+        variable, size = found
+        outer, inner = _halves(variable, size, {v.name for v in variables})
+        change = {variable: of(outer) * size + of(inner)}
+        pieces = [(outer, inner) if v == variable else (v,) for v in variables]
+        axes, variables = tuple(substitute(a, change) for a in axes), tuple(v for piece in pieces for v in piece)
+    return axes, variables
+
+
+def _divided(
+    loop: Loop, axes: Indices, variables: tuple[Variable, ...], groups: list[_Group]
+) -> tuple[Variable, Index] | None:
+    """An axis at whose quotient by a size a loop reads a result that a thread holds, and the size."""
     for load in value_at(loop, axes, variables).loads:
         if not any(group.held(load.buffer) for group in groups):
             continue
-        for position in load.index:
-            atom = position.atom
+        for atom in (atom for position in load.index for atom in position.atoms()):
             variable = atom.left.variable if isinstance(atom, Operation) and atom.kind == "//" else None
             if variable is None or variable not in variables:
                 continue
             assert isinstance(atom, Operation)
             whole, rest = divide(variable.extent, atom.right)
-            if rest != ZERO or whole == ONE:
-                continue
-            outer, inner = Variable("g", whole), Variable(f"{variable.name}g", atom.right)
-            split = of(outer) * atom.right + of(inner)
-            change = {variable: split}
-            pieces = [(outer, inner) if v == variable else (v,) for v in variables]
-            return tuple(substitute(a, change) for a in axes), tuple(v for piece in pieces for v in piece)
-    return axes, variables
+            if rest == ZERO and ONE not in (whole, atom.right):
+                return variable, atom.right
+    return None
+
+
+def _halves(variable: Variable, size: Index, taken: Collection[str]) -> tuple[Variable, Variable]:
+    """The axes that one is split into: the outer one, and one of `size`."""
+    names = (f"{variable.name}_outer", f"{variable.name}_inner")
+    if "g" not in taken and variable.name not in _SPATIAL:
+        names = ("g", f"{variable.name}g")
+    return Variable(names[0], divide(variable.extent, size)[0]), Variable(names[1], size)
 
 
 def _read_from_memory(groups: list[_Group]) -> set[int]:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 
 from musadata.teacher.compiler.ir.index_formulas import Index, Variable, not_negative, product
 from musadata.teacher.compiler.ir.program import Indices, Loop
-from musadata.teacher.compiler.ir.scalar import MATH_FUNCTIONS, Buffer, Call, Load, Named, Scalar, same
+from musadata.teacher.compiler.ir.scalar import MATH_FUNCTIONS, Buffer, Call, Choose, Load, Named, Scalar, same
 from musadata.teacher.compiler.lowering.loop_points import value_of, variables_of
 from musadata.teacher.compiler.lowering.rewriting import replace_loads
 
+_Body = Callable[[Indices, Indices], Scalar]
 REPEATED_COST = 3  # a value that a reader needs several times is computed anew each time up to this cost
+BROADCAST_COST = 5  # the same where elements are only stored beside each other, for which memory is waited
 SHARED_COST = 16  # a value that several kernels read is computed in each up to this cost of all but one together
 LONGEST_VALUE = 120  # operations: a longer value is a kernel of its own, so that each can be read
 _HEAVY = frozenset((*MATH_FUNCTIONS, "pow", "sigmoid", "silu", "gelu", "gelu_tanh"))
@@ -90,7 +92,7 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[int], *, reductions_ap
         apart = reductions_apart and len({load.buffer for load in value.loads}) > 1
         if apart and any(read.reader.reduction for read in reads):
             continue
-        if reads and _is_inlined(loop, value, reads):
+        if reads and _is_inlined(loop, value, reads, reductions_apart):
             del kept[key], values[key]
             for buffer in {id(read.reader.buffer) for read in reads}:
                 kept[buffer] = _computing(kept[buffer], loop)
@@ -110,15 +112,33 @@ def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mappi
     return any(_varies_with(load.index) >= set(variables) for load in ended)
 
 
-def _is_inlined(loop: Loop, value: Scalar, reads: Sequence[_Read]) -> bool:
+def _is_inlined(loop: Loop, value: Scalar, reads: Sequence[_Read], shares: bool) -> bool:
     cost, length = _cost(value), sum(isinstance(node, Call) for node in value.walk())
-    if any(read.reader.contraction is not None or read.reader.steps for read in reads) or length > LONGEST_VALUE:
+    if any(read.reader.steps for read in reads) or length > LONGEST_VALUE:
         return False
+    if any(read.reader.contraction is not None for read in reads):
+        return not shares and len(reads) == 1 and cost <= REPEATED_COST and _is_read_once(value)
     if any(_repeats(read, loop) for read in reads):
-        return cost <= REPEATED_COST
+        return cost <= (REPEATED_COST if any(read.reader.reduction for read in reads) else BROADCAST_COST)
     if len(reads) > 1 and all(read.reader.reduction is None and _is_own_point(read) for read in reads):
         return False  # fusion computes it once for the readers that share its points
     return cost * (len(reads) - 1) <= SHARED_COST
+
+
+def _is_read_once(value: Scalar) -> bool:
+    """Whether an element is made from one of a tensor as large as the value, at a place that is not itself read: then
+    a product reads no more than it would of the stored value."""
+    if any(load.children for load in value.loads):
+        return False
+    return _most_loads(value, value.variables) <= 1
+
+
+def _most_loads(value: Scalar, variables: frozenset[Variable]) -> int:
+    """How many elements of tensors with all the axes are read for one of the value, at most."""
+    if isinstance(value, Choose):
+        return _most_loads(value.condition, variables) + max(_most_loads(x, variables) for x in (value.yes, value.no))
+    is_large = isinstance(value, Load) and _varies_with(value.index) == variables
+    return is_large + sum(_most_loads(child, variables) for child in value.children)
 
 
 def _is_own_point(read: _Read) -> bool:
@@ -174,4 +194,10 @@ def _computing(reader: Loop, loop: Loop) -> Loop:
             done[load.index] = Named(value.dtype, loop.buffer.name, value)
         return done[load.index]
 
-    return replace(reader, body=lambda axes, inner: replace_loads(reader.body(axes, inner), value_at, {}))
+    def computing(given: _Body) -> _Body:
+        return lambda axes, inner: replace_loads(given(axes, inner), value_at, {})
+
+    product_of = reader.contraction
+    if product_of is not None:
+        product_of = replace(product_of, left=computing(product_of.left), right=computing(product_of.right))
+    return replace(reader, body=computing(reader.body), contraction=product_of)

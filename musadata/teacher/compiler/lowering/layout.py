@@ -90,6 +90,19 @@ def _permute(c: Call) -> Results:
     return viewed(c, source, lambda index: tuple(index[order.index(dim)] for dim in range(rank)))
 
 
+@rule("as_strided")
+def _as_strided(c: Call) -> Results:
+    """Strides of a contiguous tensor, as adaptive pooling to one element gives its result."""
+    source, sizes, strides = c.value("self"), c.sizes("size"), c.sizes("stride")
+    expected, is_contiguous = ONE, source.viewed is None and sizes == source.shape
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        is_contiguous = is_contiguous and (size == ONE or stride == expected)
+        expected = expected * size
+    if not is_contiguous or (c.has("storage_offset") and c.size("storage_offset") != ZERO):
+        raise Unsupported("as_strided to other strides")
+    return viewed(c, source, lambda index: index)
+
+
 @rule("expand", "broadcast_to")
 def _expand(c: Call) -> Results:
     source = c.value("self")
