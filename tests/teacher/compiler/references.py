@@ -88,15 +88,33 @@ FIXTURES = {
         "self.conv = nn.Conv2d(4, 12, 3, padding=1)",
     ),
     "normalised convolution": Fixture(
-        "return self.conv((x - self.mean) / self.std)",
+        "return self.conv((x - self.mean) * self.scale)",
         two(tensor(2, 3, 9, 8), tensor(1, 3, 12, 7)),
-        "self.mean = nn.Parameter(torch.rand(3, 1, 1)); self.std = nn.Parameter(torch.rand(3, 1, 1) + 0.5); "
+        "self.mean = nn.Parameter(torch.rand(3, 1, 1)); self.scale = nn.Parameter(torch.rand(3, 1, 1) + 0.5); "
         "self.conv = nn.Conv2d(3, 8, 3, padding=1)",
+    ),
+    "divided convolution": Fixture(
+        "return self.conv(x / self.scale)",
+        two(tensor(2, 3, 9, 8), tensor(1, 3, 12, 7)),
+        "self.scale = nn.Parameter(torch.rand(3, 1, 1) + 0.5); self.conv = nn.Conv2d(3, 8, 3, padding=1)",
     ),
     "convolution of two tensors": Fixture(
         "return F.relu(self.conv(torch.cat([x, y], 1)))",
         ((tensor(2, 3, 8, 9), tensor(2, 5, 8, 9, name="y")), (tensor(1, 3, 7, 11), tensor(1, 5, 7, 11, name="y"))),
         "self.conv = nn.Conv2d(8, 6, 3, padding=1)",
+    ),
+    "modulated convolution": Fixture(
+        "return F.relu(self.conv(x) * torch.sigmoid(self.scale(z))[:, :, None, None])",
+        ((tensor(2, 4, 8, 9), tensor(2, 5, name="z")), (tensor(3, 4, 7, 6), tensor(3, 5, name="z"))),
+        "self.conv = nn.Conv2d(4, 6, 3, padding=1); self.scale = nn.Linear(5, 6)",
+    ),
+    "modulated rows": Fixture(
+        "s, b = self.scale(z).chunk(2, -1); return F.layer_norm(x, (12,)) * (1 + s[:, None]) + b[:, None]",
+        ((tensor(2, 7, 12), tensor(2, 5, name="z")), (tensor(3, 4, 12), tensor(3, 5, name="z"))),
+        "self.scale = nn.Linear(5, 24)",
+    ),
+    "bilinear image": Fixture(
+        "return F.interpolate(x, scale_factor=2, mode='bilinear')", two(tensor(2, 3, 5, 6), tensor(1, 3, 7, 4))
     ),
     "joined heads": Fixture(
         "q = x.view(2, x.shape[1], 4, 6).transpose(1, 2); "
@@ -107,6 +125,11 @@ FIXTURES = {
         "return torch.flatten(self.pool(x.transpose(1, 2)), 1)",
         two(tensor(3, 10, 8), tensor(2, 17, 8)),
         "self.pool = nn.AdaptiveAvgPool1d(1)",
+    ),
+    "lengths of two tensors": Fixture(
+        "return F.linear(F.normalize(x), F.normalize(self.rows))",
+        ((tensor(5, 16),),),
+        "self.rows = nn.Parameter(torch.randn(10, 16))",
     ),
     "matrix product": Fixture("return x @ y", PRODUCT),
     "upper triangle of a product": Fixture(

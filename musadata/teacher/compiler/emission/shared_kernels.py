@@ -76,6 +76,7 @@ class _Text:
         signature: these tokens, with the names that the text declares numbered, and what may differ blanked out.
         holes: the places where another integer or size may stand.
         kernel: how many tokens belong to the kernel's source.
+        allocated: how many belong to it and to the allocations of what it fills.
     """
 
     emitted: EmittedKernel
@@ -84,6 +85,7 @@ class _Text:
     signature: tuple[str, ...]
     holes: tuple[int, ...]
     kernel: int
+    allocated: int
 
     def at(self, place: int) -> str:
         return self.tokens[self.places[place]]
@@ -129,6 +131,7 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
     launch = "\n".join([*made, *emitted.launch])
     source_tokens = _TOKEN.findall(emitted.source)
     tokens = (*source_tokens, *_TOKEN.findall(launch))
+    allocated = len(source_tokens) + len(_TOKEN.findall("\n".join(made)))
     declared = {*_DECLARED.findall(emitted.source), *_DECLARED.findall(launch), emitted.kernel.name}
     declared |= {buffer.name for buffer in kernel_buffers(emitted.kernel)}
     written = {token for token in declared if token in sizes}  # parameters of a kernel that keeps its sizes
@@ -152,7 +155,8 @@ def _read(emitted: EmittedKernel, sizes: frozenset[str]) -> _Text:
             signature.append(token)
         places.append(place)
     kernel = sum(place < len(source_tokens) for place in places)
-    return _Text(emitted, tokens, tuple(places), tuple(signature), tuple(holes), kernel)
+    allocated = sum(place < allocated for place in places)
+    return _Text(emitted, tokens, tuple(places), tuple(signature), tuple(holes), kernel, allocated)
 
 
 def _fixed_places(source: str, tokens: Sequence[str]) -> set[int]:
@@ -230,7 +234,8 @@ class _Shared:
                 continue
             is_float = any(map(_whole, values))
             values = tuple(str(_whole(value) or value) for value in values) if is_float else values
-            text = self._text_for(values, is_kernel)
+            is_total = hole >= first.allocated and values == self._totals
+            text = self._total() if is_total and values not in self._parameters else self._text_for(values, is_kernel)
             if is_kernel:
                 in_kernel |= dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text))
             bare = text.removeprefix("(").removesuffix(")")
@@ -239,12 +244,13 @@ class _Shared:
         source, launch = _WITHOUT_STRIDE.sub("", "".join(tokens[:split])), "".join(tokens[split:])
         self._finish(source.rstrip() + "\n", launch, [name for name in in_kernel if name not in self._constants])
 
+    def _total(self) -> str:
+        return f"{self._rename[self._first.emitted.kernel.outputs[0].name]}.numel()"
+
     def _text_for(self, values: tuple[str, ...], is_kernel: bool) -> str:
         """What stands for the values: a parameter, a product of two, or how many tiles cover one."""
         if values in self._parameters:
             return self._parameters[values]
-        if not is_kernel and values == self._totals:
-            return f"{self._rename[self._first.emitted.kernel.outputs[0].name]}.numel()"
         numbers = [int(value) for value in values if value.isdigit()]
         if values in self._looped and len(numbers) == len(values) and max(numbers) <= LARGEST_TEMPLATE_VALUE:
             self._constants.append(self._parameter(values))

@@ -24,6 +24,7 @@ from musadata.teacher.compiler.ir.scalar import (
     Local,
     Named,
     Scalar,
+    same,
 )
 
 LONGEST_TEXT = 72  # an expression that is longer gets a variable of its own
@@ -75,6 +76,7 @@ class Block:
         self._names = set(taken) | RESERVED_NAMES
         self._uses: Counter[int] = Counter()
         self._alive: list[Scalar] = []  # keeps identities valid while they are used as keys
+        self._results: dict[str, list[Named]] = {}  # that were given a variable, by their names
 
     def write(self, line: str = "") -> None:
         self.lines.append("    " * self.depth + line if line else "")
@@ -119,6 +121,8 @@ class Block:
         """Print a value by this text from now on, in this scope."""
         self._alive.append(value)
         self.printer.named[id(value)] = text
+        if isinstance(value, Named):
+            self._results.setdefault(value.name, []).append(value)
 
     def index(self, index: Index) -> str:
         return self.printer.index(index)
@@ -253,6 +257,9 @@ class Block:
         if isinstance(node, Choose):
             self._prepare_choice(node, root=root)
             return
+        if isinstance(node, Named) and (known := self._known(node)):
+            self.name(node, known)
+            return
         if isinstance(node, Named) and isinstance(node.value, Choose) and id(node.value) not in self.printer.named:
             self._prepare_choice(node.value, root=True, name=node.name)
             if id(node.value) in self.printer.named:
@@ -264,6 +271,11 @@ class Block:
             self._shorten_offset(node)
         if not root and self._deserves_name(node):
             self._declare(node, self._name_for(node))
+
+    def _known(self, node: Named) -> str:
+        """The variable that already holds the same value, made for another reader of it; "" if there is none."""
+        held = (other for other in self._results.get(node.name, ()) if id(other) in self.printer.named)
+        return next((self.printer.named[id(other)] for other in held if same(other, node)), "")
 
     def _deserves_name(self, node: Scalar) -> bool:
         if isinstance(node, Named):

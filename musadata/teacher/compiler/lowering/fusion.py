@@ -192,15 +192,33 @@ def _alone(loop: Loop) -> _Group:
 
 
 def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
-    """Add a loop to the last group that it depends on, if it reads only results there that a thread holds at the loop's
-    own point."""
+    """Add a loop to a group that it depends on, if it reads only results there that a thread holds at the loop's own
+    point: to a product if there is one, whose kernel it can end, or else to the last. The group is put behind all
+    others if the loop reads what is made after it."""
     axes, variables = _split_axes(loop, *axes_of(loop), groups)
     value = value_at(loop, axes, variables)
-    _move_product(value, groups)
-    depends = [i for i, group in enumerate(groups) if any(group.fills(load.buffer) for load in value.loads)]
-    if not depends:
+    depends = [group for group in groups if any(group.fills(load.buffer) for load in value.loads)]
+    products = [group for group in depends if any(member.loop.contraction for member in group.members)]
+    for group in dict.fromkeys((*products, *reversed(depends))):
+        is_last = group is depends[-1]
+        if (is_last or _may_be_last(group, groups)) and _take(group, loop, axes, variables, columns_apart):
+            if not is_last:
+                groups.remove(group)
+                groups.append(group)
+            return True
+    return False
+
+
+def _may_be_last(group: _Group, groups: Sequence[_Group]) -> bool:
+    """Whether no group after this one reads its results; the host goes through some step by step, in their order."""
+    later = groups[groups.index(group) + 1 :]
+    if any(member.loop.steps for other in (group, *later) for member in other.members):
         return False
-    group = groups[depends[-1]]
+    return not any(group.fills(load.buffer) for other in later for load in _loads(other))
+
+
+def _take(group: _Group, loop: Loop, axes: Indices, variables: tuple[Variable, ...], columns_apart: bool) -> bool:
+    """Add a loop to a group, if it reads its results only at its own point."""
     if loop.steps is not group.members[0].loop.steps:
         return False
     if loop.scan or group.scanned:
@@ -208,7 +226,7 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
     if loop.reduction is not None and group.members[0].loop.attends:
         return False
     change: dict[Variable, Index] | None = None
-    for load in value.loads:
+    for load in value_at(loop, axes, variables).loads:
         if not group.fills(load.buffer):
             continue
         member = group.held(load.buffer)
@@ -228,22 +246,6 @@ def _join(loop: Loop, groups: list[_Group], columns_apart: bool) -> bool:
     group.axes = outer
     group.members.append(_Member(loop, axes, tuple(v for v in variables if v not in outer)))
     return True
-
-
-def _move_product(value: Scalar, groups: list[_Group]) -> None:
-    """Put a product that a value needs behind all other groups, unless one reads it: the value can end its kernel."""
-    for group in groups[:-1]:
-        if not any(member.loop.contraction for member in group.members):
-            continue
-        if not any(group.held(load.buffer) for load in value.loads):
-            continue
-        later = groups[groups.index(group) + 1 :]
-        if any(member.loop.steps for other in (group, *later) for member in other.members):
-            return  # the host goes through them step by step
-        if not any(group.fills(load.buffer) for other in later for load in _loads(other)):
-            groups.remove(group)
-            groups.append(group)
-        return
 
 
 def _loads(group: _Group) -> Iterator[Load]:

@@ -16,6 +16,7 @@ from musadata.teacher.compiler.lowering.rewriting import replace_loads
 _Body = Callable[[Indices, Indices], Scalar]
 REPEATED_COST = 3  # a value that a reader needs several times is computed anew each time up to this cost
 BROADCAST_COST = 5  # the same where elements are only stored beside each other, for which memory is waited
+DIVISION_COST = 3  # what a division adds where arithmetic is waited for, as in a product, and not memory
 SHARED_COST = 16  # a value that several kernels read is computed in each up to this cost of all but one together
 LONGEST_VALUE = 120  # operations: a longer value is a kernel of its own, so that each can be read
 _HEAVY = frozenset((*MATH_FUNCTIONS, "pow", "sigmoid", "silu", "gelu", "gelu_tanh"))
@@ -76,8 +77,12 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[int], *, reductions_ap
     """
     kept = {id(loop.buffer): loop for loop in loops}
     values = {key: value_of(loop) for key, loop in kept.items()}
+    ended: set[int] = set()  # what kernels of reductions, products aside, end with
     for key, (value, variables) in list(values.items()):
         loop = kept[key]
+        ends = any(id(load.buffer) in ended for load in values[key][0].loads)
+        if (loop.reduction and not loop.contraction) or (ends and _ends_reduction(value, variables, kept)):
+            ended.add(key)
         if (
             loop.reduction
             or loop.scan
@@ -92,7 +97,7 @@ def inline_pointwise(loops: Sequence[Loop], returned: set[int], *, reductions_ap
         apart = reductions_apart and len({load.buffer for load in value.loads}) > 1
         if apart and any(read.reader.reduction for read in reads):
             continue
-        if reads and _is_inlined(loop, value, reads, reductions_apart):
+        if reads and _is_inlined(loop, value, reads, in_product=not (reductions_apart or ends)):
             del kept[key], values[key]
             for buffer in {id(read.reader.buffer) for read in reads}:
                 kept[buffer] = _computing(kept[buffer], loop)
@@ -112,14 +117,18 @@ def _ends_reduction(value: Scalar, variables: tuple[Variable, ...], loops: Mappi
     return any(_varies_with(load.index) >= set(variables) for load in ended)
 
 
-def _is_inlined(loop: Loop, value: Scalar, reads: Sequence[_Read], shares: bool) -> bool:
+def _is_inlined(loop: Loop, value: Scalar, reads: Sequence[_Read], *, in_product: bool) -> bool:
+    """`in_product` tells whether a product may compute it: a reduction before it would do so in its own kernel."""
     cost, length = _cost(value), sum(isinstance(node, Call) for node in value.walk())
     if any(read.reader.steps for read in reads) or length > LONGEST_VALUE:
         return False
     if any(read.reader.contraction is not None for read in reads):
-        return not shares and len(reads) == 1 and cost <= REPEATED_COST and _is_read_once(value)
+        cost += sum(isinstance(node, Call) and node.operation == "div" for node in value.walk()) * DIVISION_COST
+        return in_product and len(reads) == 1 and cost <= REPEATED_COST and _is_read_once(value)
     if any(_repeats(read, loop) for read in reads):
-        return cost <= (REPEATED_COST if any(read.reader.reduction for read in reads) else BROADCAST_COST)
+        if any(read.reader.reduction for read in reads):
+            return cost <= REPEATED_COST
+        return cost <= (BROADCAST_COST if any(value.loads) else SHARED_COST)
     if len(reads) > 1 and all(read.reader.reduction is None and _is_own_point(read) for read in reads):
         return False  # fusion computes it once for the readers that share its points
     return cost * (len(reads) - 1) <= SHARED_COST

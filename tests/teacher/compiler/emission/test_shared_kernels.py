@@ -161,3 +161,13 @@ def test_functions_that_repeat_can_be_a_loop():
     folded, _ = fold(statements, "return norm3;")
     lines = write_launches(folded, "return norm3;", ["x", "size0", "size1", "size2", "size3"])
     assert "    auto norm0 = linear_to_norm(norm3, sizes[layer], &weights[2 * layer]);" in lines
+
+
+def test_no_allocation_counts_the_elements_of_what_it_makes(graph_of, verifier):
+    name = "lengths of two tensors"
+    candidate = build_candidate(graph_of(name), PLANS[0])
+    assert len({emitted.kernel.name for emitted in candidate.kernels}) < len(candidate.kernels), "two share one"
+    for made, line in re.findall(r"(\w+) = (torch::empty\(.*)", candidate.source):
+        assert f"{made}.numel()" not in line
+    verdict = verifier.verify(task_of(name), candidate.source, FIXTURES[name].sets)
+    assert verdict.accepted, verdict.feedback

@@ -1,5 +1,7 @@
 """Pointwise work shares a kernel with what makes or reads its elements."""
 
+import re
+
 import pytest
 
 from musadata.config import BackendType, VerifierConfig
@@ -7,12 +9,32 @@ from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.verifier import Verifier
 from tests.teacher.compiler.references import FIXTURES, task_of
 
-FUSED = ("shuffled pixels", "normalised convolution", "convolution of two tensors", "joined heads")
+FUSED = {
+    "shuffled pixels": 1,
+    "normalised convolution": 1,
+    "convolution of two tensors": 1,
+    "joined heads": 1,
+    "bilinear image": 1,
+    "modulated convolution": 2,
+    "modulated rows": 2,
+    "divided convolution": 2,  # windows that overlap would divide the same elements again
+}
 
 
 @pytest.mark.parametrize("name", FUSED)
 def test_pointwise_work_has_no_kernel_of_its_own(candidate_of, name):
-    assert len(candidate_of(name, PLANS[0]).kernels) == 1
+    assert len(candidate_of(name, PLANS[0]).kernels) == FUSED[name]
+
+
+def test_a_product_leaves_to_a_reduction_what_that_can_end_with(candidate_of):
+    first, *_ = candidate_of("lengths of two tensors", PLANS[0]).kernels
+    assert "/" in first.source.split("sum_result")[-1], "rows are divided by their lengths where these are known"
+
+
+def test_a_value_is_computed_once_for_all_places_that_read_it(candidate_of):
+    source = candidate_of("bilinear image", PLANS[0]).kernels[0].source
+    computed = re.findall(r"const \w+ \w+ = (.*);", source)
+    assert len(computed) == len(set(computed))
 
 
 @pytest.mark.parametrize("name", [*FUSED, "pooled rows of channels"])
