@@ -116,6 +116,17 @@ FIXTURES = {
     "bilinear image": Fixture(
         "return F.interpolate(x, scale_factor=2, mode='bilinear')", two(tensor(2, 3, 5, 6), tensor(1, 3, 7, 4))
     ),
+    "scaled similarity": Fixture(
+        "return x @ y.t() * self.scale.exp()",
+        ((tensor(5, 12), tensor(7, 12, name="y")), (tensor(40, 12), tensor(33, 12, name="y"))),
+        "self.scale = nn.Parameter(torch.ones(1))",
+    ),
+    "demodulated convolution": Fixture(
+        "w = self.w * s.view(1, 4, 1, 1); d = torch.rsqrt((w * w).sum((1, 2, 3)) + 1e-8); "
+        "return F.conv2d(x, w, padding=1) * d.view(1, 5, 1, 1)",
+        ((tensor(2, 4, 8, 8), tensor(4, name="s")), (tensor(1, 4, 5, 9), tensor(4, name="s"))),
+        "self.w = nn.Parameter(torch.randn(5, 4, 3, 3))",
+    ),
     "joined heads": Fixture(
         "q = x.view(2, x.shape[1], 4, 6).transpose(1, 2); "
         "return F.scaled_dot_product_attention(q, q, q).transpose(1, 2).reshape(2, x.shape[1], 24).contiguous()",

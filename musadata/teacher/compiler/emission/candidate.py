@@ -24,8 +24,8 @@ from musadata.teacher.compiler.ir.program import Program, Value, axis_names
 from musadata.teacher.compiler.ir.scalar import Buffer, Load
 from musadata.teacher.compiler.lowering import Lowered, lower_graph
 from musadata.teacher.compiler.lowering.attention import join_attention
-from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops, read_loops
-from musadata.teacher.compiler.lowering.inlining import inline_pointwise, without_repeats
+from musadata.teacher.compiler.lowering.fusion import Kernel, group_loops
+from musadata.teacher.compiler.lowering.inlining import inline_pointwise, read_loops, without_repeats
 from musadata.teacher.compiler.lowering.layout import flatten
 from musadata.teacher.compiler.lowering.loop_points import variables_of
 from musadata.teacher.compiler.lowering.splitting import split_long_reductions

@@ -28,7 +28,7 @@ from musadata.teacher.compiler.ir.scalar import (
     same,
 )
 from musadata.teacher.compiler.ir.scalar import Call as Operation
-from musadata.teacher.compiler.lowering.fusion import read_loops
+from musadata.teacher.compiler.lowering.inlining import read_loops
 from musadata.teacher.compiler.lowering.loop_points import variables_of
 from musadata.teacher.compiler.lowering.reduction import softmax_of
 from musadata.teacher.compiler.lowering.rewriting import replace_loads

@@ -27,7 +27,6 @@ from musadata.teacher.compiler.lowering.loop_points import (
     turned,
     unify,
     value_at,
-    value_of,
     variables_of,
 )
 from musadata.teacher.compiler.lowering.rewriting import cuts, decided, replace_loads, substitute
@@ -172,17 +171,6 @@ def group_loops(loops: Sequence[Loop], returned: set[int], *, columns_apart: boo
             groups.append(_alone(loop))
     read = _read_from_memory(groups)
     return [_kernel(group, read | returned) for group in groups]
-
-
-def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
-    """The loops whose buffers are returned, or read by such a loop: of a maximum and its place, say, one may do."""
-    wanted, kept = set(returned), []
-    wanted |= {id(load.buffer.alias) for loop in loops if loop.steps for load in value_of(loop)[0].loads}
-    for loop in reversed(loops):
-        if id(loop.buffer) in wanted:
-            kept.append(loop)
-            wanted |= {id(load.buffer) for load in value_of(loop)[0].loads}
-    return kept[::-1]
 
 
 def _alone(loop: Loop) -> _Group:

@@ -22,6 +22,38 @@ LONGEST_VALUE = 120  # operations: a longer value is a kernel of its own, so tha
 _HEAVY = frozenset((*MATH_FUNCTIONS, "pow", "sigmoid", "silu", "gelu", "gelu_tanh"))
 
 
+def read_loops(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
+    """The loops whose buffers are returned, or read by such a loop: of a maximum and its place, say, one may do."""
+    loops = _ordered(loops)
+    wanted, kept = set(returned), []
+    wanted |= {id(load.buffer.alias) for loop in loops if loop.steps for load in value_of(loop)[0].loads}
+    for loop in reversed(loops):
+        if id(loop.buffer) in wanted:
+            kept.append(loop)
+            wanted |= {id(load.buffer) for load in value_of(loop)[0].loads}
+    return kept[::-1]
+
+
+def _ordered(loops: Sequence[Loop]) -> list[Loop]:
+    """The loops, each after those that fill what it reads: a value may have got a buffer for a later reader only. What
+    the host does step by step stays where it is."""
+    makers = {id(loop.buffer): loop for loop in loops if not loop.steps}
+    placed: dict[Loop, None] = {}
+
+    def place(loop: Loop) -> None:
+        if loop in placed:
+            return
+        for load in value_of(loop)[0].loads if not loop.steps else ():
+            maker = makers.get(id(load.buffer), loop)
+            if maker is not loop:
+                place(maker)
+        placed[loop] = None
+
+    for loop in loops:
+        place(loop)
+    return list(placed)
+
+
 def without_repeats(loops: Sequence[Loop], returned: set[int]) -> list[Loop]:
     """The loops without reductions that do the same as one before: the sum of a mean and of a variance, say."""
     kept: list[Loop] = []
@@ -122,6 +154,8 @@ def _is_inlined(loop: Loop, value: Scalar, reads: Sequence[_Read], *, in_product
     cost, length = _cost(value), sum(isinstance(node, Call) for node in value.walk())
     if any(read.reader.steps for read in reads) or length > LONGEST_VALUE:
         return False
+    if not value.variables:
+        return cost <= SHARED_COST  # one element, which a thread computes before its loops
     if any(read.reader.contraction is not None for read in reads):
         cost += sum(isinstance(node, Call) and node.operation == "div" for node in value.walk()) * DIVISION_COST
         return in_product and len(reads) == 1 and cost <= REPEATED_COST and _is_read_once(value)

@@ -15,6 +15,7 @@ FUSED = {
     "convolution of two tensors": 1,
     "joined heads": 1,
     "bilinear image": 1,
+    "scaled similarity": 1,
     "modulated convolution": 2,
     "modulated rows": 2,
     "divided convolution": 2,  # windows that overlap would divide the same elements again
@@ -37,7 +38,7 @@ def test_a_value_is_computed_once_for_all_places_that_read_it(candidate_of):
     assert len(computed) == len(set(computed))
 
 
-@pytest.mark.parametrize("name", [*FUSED, "pooled rows of channels"])
+@pytest.mark.parametrize("name", [*FUSED, "pooled rows of channels", "demodulated convolution"])
 def test_fused_kernels_are_right(candidate_of, name):
     with Verifier(VerifierConfig(backend=BackendType.EMULATED)) as verifier:
         for plan in (PLANS[0], PLANS[1]):
