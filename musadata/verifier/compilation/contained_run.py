@@ -1,7 +1,7 @@
 """Running a compiler on hostile sources: with limits, in a process group of its own, which is killed at the end.
 
 The group also dies with this process, however that ends: a process of the group waits for the end of its input, which
-is a pipe that only this process can write to. It goes on waiting while the others of the group are paused.
+is a pipe that only this process can write to.
 """
 
 import contextlib
@@ -19,7 +19,6 @@ from typing import Self
 
 from musadata.errors import Outage
 from musadata.verifier.compilation.compile_errors import CompileError
-from musadata.verifier.compilation.compiler_pause import LOOK_SECONDS, PausedGroup
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Finished:
 _SCRIPT = """\
 exec 3<&0 4>&2 2>/dev/null
 ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3
-(trap "" TSTP; read -r _ <&3; kill -KILL 0) &
+(read -r _ <&3; kill -KILL 0) &
 (exec nice -n 10 "$@" </dev/null 2>&4 3<&- 4>&-)
 code=$?
 kill -KILL $!; wait
@@ -170,8 +169,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, float]
     """The exit status and the CPU seconds, as soon as it ends: `Popen.wait` with a limit looks only every 50 ms.
 
     Raises:
-        subprocess.TimeoutExpired: after so many seconds, pauses aside, its processes have taken so much CPU time, or
-            hardly any.
+        subprocess.TimeoutExpired: after so many seconds its processes have taken so much CPU time, or hardly any.
     """
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -180,12 +178,8 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, float]
     try:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        used, group, look_at = 0.0, PausedGroup(process.pid), time.monotonic() + _LOOK_AFTER * seconds
-        while not poll.poll(LOOK_SECONDS * 1000):
-            look_at += group.look()
-            if time.monotonic() < look_at:
-                continue
-            look_at += _LOOK_AFTER * seconds
+        used = 0.0
+        while not poll.poll(_LOOK_AFTER * seconds * 1000):
             before, used = used, _group_seconds(process.pid)
             if used >= seconds or used - before < _LEAST_SHARE * seconds:
                 raise subprocess.TimeoutExpired(process.args, seconds)

@@ -14,7 +14,6 @@ from musadata.records import Timing
 from musadata.sandbox import Sandbox
 from musadata.verifier.backends.protocol import Backend
 from musadata.verifier.compilation.build_cache import cache_folder
-from musadata.verifier.compilation.compiler_pause import compilers_paused
 from musadata.verifier.protocol import measure_messages as measures
 from musadata.verifier.protocol import messages
 from musadata.verifier.protocol.messages import PrepareReference, number_blobs
@@ -97,7 +96,6 @@ class BaselinePool:
         self._eager = _Eager(make, int(_MEMORY_SHARE * backend.memory_mb * 2**20) or sys.maxsize)
         self._compiled = Baseline(sandbox, backend.clock, True, backend.flush_bytes)
         self._compiled_times: dict[str, Timing | None] = {}
-        self._quiet = partial(compilers_paused, backend.identity)
         self._folder, self._name, self._seats = cache_folder() / "locks", backend.identity, backend.seats
         self._compile_lock = threading.Lock()
         self._flush_bytes, self._window_kind = backend.flush_bytes, "device"
@@ -125,8 +123,7 @@ class BaselinePool:
         except BaseException:
             close()
             raise
-        checks, strict = ProofChecks(expectation), self._config.strict
-        schedule = time_candidate(self._policy, prepared, compiled, checks, strict, self._quiet)
+        schedule = time_candidate(self._policy, prepared, compiled, ProofChecks(expectation), self._config.strict)
         return Driver(schedule, close=close)
 
     def start_measure(
@@ -193,7 +190,7 @@ class BaselinePool:
             window_kind=window.kind,
             flush_bytes=self._flush_bytes,
         )
-        schedule = time_candidate(self._policy, eager, compiled, checks, strict, self._quiet)
+        schedule = time_candidate(self._policy, eager, compiled, checks, self._config.strict)
         return Driver(schedule, plan, partial(allow, eager_ms, seeds[0]), close, partial(blame_slow, eager_ms))
 
     def _use_host(self, kind: str) -> bool:

@@ -158,7 +158,7 @@ class CandidateSession:
         """Its process has ended."""
         self.leave()
         if self._driver is not None and self._driver.measured is None:
-            self._driver.abandon()
+            self._driver.close()
 
     def leave(self) -> None:
         """Its process has made its context, or has ended."""

@@ -1,10 +1,9 @@
 """The times of a candidate and of the reference, measured in turns on the same device.
 
 Turns alternate, so that drifting clocks and temperature affect both. Both warm up until two turns agree, of which the
-second counts, and are measured until their medians are certain, within limits; those that do not get there, mostly
-because a busy host launches their kernels too slowly, are measured once more while it is quiet. A candidate that is far
-slower than the reference is measured by a few calls. The times that a candidate reports are checked in three ways: its
-results are compared again, with fresh inputs, after timing; the wall clock must not show much more time than its
+second counts, and are measured until their medians are certain, within limits; a candidate that is far slower than the
+reference is measured by a few calls. The times that a candidate reports are checked in three ways:
+its results are compared again, with fresh inputs, after timing; the wall clock must not show much more time than its
 events; and no candidate reads memory faster than the device can. A bound by FLOPs would be wrong: (A·B).sum() needs no
 matrix product.
 """
@@ -13,7 +12,6 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -166,17 +164,11 @@ class ProofChecks:
 
 
 def time_candidate(
-    policy: TimingPolicy,
-    baseline: Baseline | None,
-    compiled: Timing | None,
-    checks: Checks,
-    strict: bool,
-    quiet: Callable[[], AbstractContextManager[None]] | None = None,
+    policy: TimingPolicy, baseline: Baseline | None, compiled: Timing | None, checks: Checks, strict: bool
 ) -> Generator[Command, Reply, Measured]:
     """A generator that yields commands for a candidate's process, is sent the replies, and returns what was measured.
 
-    `baseline` is prepared and `compiled` was measured before; either may be None. `quiet` keeps the host quiet for the
-    time of a block.
+    `baseline` is prepared and `compiled` was measured before; either may be None.
     """
     measured, hidden_ms = Measured(), 0.0
     try:
@@ -184,8 +176,6 @@ def time_candidate(
         if measured.error_class is not None:
             return measured
         own, eager = yield from _alternate(policy, baseline, checks.known_ms)
-        if quiet is not None and len(_pool(own)) >= policy.least and not _are_certain(policy, own, eager):
-            own, eager = yield from _measure_again(policy, baseline, own, eager, quiet)
         measured.timings.append(summarise("candidate", _pool(own)))
         if eager:
             measured.timings.append(_faster_of_both(summarise("eager", _pool(eager)), baseline, eager))
@@ -244,37 +234,13 @@ def _alternate(
     return own, eager if has_baseline else []
 
 
-def _measure_again(
-    policy: TimingPolicy,
-    baseline: Baseline | None,
-    own: list[Turn],
-    eager: list[Turn],
-    quiet: Callable[[], AbstractContextManager[None]],
-) -> Generator[Command, Reply, tuple[list[Turn], list[Turn]]]:
-    """Turns while the host is quiet, or the given ones if those are no more certain."""
-    with quiet():
-        again = yield from _alternate(policy, baseline, 0.0)
-    is_whole = len(_pool(again[0])) >= policy.least and bool(again[1]) == bool(eager)
-    return again if is_whole and _width(*again) < _width(own, eager) else (own, eager)
-
-
-def _width(*sides: Sequence[Turn]) -> float:
-    """The widest confidence interval of these medians, relative to the median."""
-    timings = [summarise("", _pool(side)) for side in sides if side]
-    return max((timing.high_ms - timing.low_ms) / max(timing.median_ms, 1e-9) for timing in timings)
-
-
 def _is_enough(policy: TimingPolicy, own: Sequence[Turn], eager: Sequence[Turn]) -> bool:
     """Whether both medians are certain, or it has taken long enough."""
     if not own:
         return False
     spent = sum(map(sum, (turn.times for turn in (*own, *eager))))
     is_long = spent > 1e3 * policy.seconds and len(_pool(own)) >= policy.least
-    return is_long or _are_certain(policy, own, eager)
-
-
-def _are_certain(policy: TimingPolicy, *sides: Sequence[Turn]) -> bool:
-    return all(_is_certain(side, policy) for side in sides if side)
+    return is_long or all(_is_certain(side, policy) for side in (own, eager) if side)
 
 
 def _settle(policy: TimingPolicy, baseline: Baseline | None) -> Turn | None:
@@ -490,11 +456,6 @@ class Driver:
         self.opening, self.allowed, self.close, self.late = opening, allowed, close, late
         self.deadline: float | None = None
         self.measured: Measured | None = None
-
-    def abandon(self) -> None:
-        """Its process has ended before it was measured."""
-        self._schedule.close()
-        self.close()
 
     def serve(self, answer: object) -> Command:
         """The next command; `Stop` at the end."""
