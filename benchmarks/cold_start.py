@@ -62,7 +62,7 @@ def _judge_watched(kernel: str, backend: str, start: float) -> list[tuple[str, f
     from musadata.config import BackendType, VerifierConfig
     from musadata.sandbox import start_ahead
 
-    start_ahead(2 if backend == "emulated" else 3)  # as the command does
+    start_ahead()  # as the command does
     from musadata.verifier import Verifier
     from musadata.verifier.trusted.candidate_session import CandidateSession
 

@@ -296,8 +296,8 @@ def kind_of(process: psutil.Process) -> str:
     if "pipelines.worker" in line:
         return "worker"
     if "musadata.sandbox.server" in line:
-        parent = " ".join(process.parent().cmdline()) if process.parent() else ""
-        return "call" if "musadata.sandbox.server" in parent else "server"
+        above = sum(one.cmdline() == process.cmdline() for one in process.parents())  # forks have the same line
+        return "call" if above > (" template " in line) else "server"
     return "compiler" if name in ("cc1plus", "as", "ld", "g++", "c++", "collect2") else "other"
 
 

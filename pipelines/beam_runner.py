@@ -1,6 +1,5 @@
 """Beam's runners: the one that the user asked for, or worker processes on this machine's cores."""
 
-import argparse
 import difflib
 import os
 import shlex
@@ -14,6 +13,7 @@ from apache_beam.transforms.environments import Environment, SubprocessSDKEnviro
 
 from musadata.errors import MusadataError
 from pipelines.resources import WORKERS
+from pipelines.worker import local_workers
 
 
 def open_pipeline(arguments: Sequence[str]) -> beam.Pipeline:
@@ -33,20 +33,12 @@ def _use_cores(options: PipelineOptions, arguments: Sequence[str]) -> Environmen
         raise MusadataError(
             "loses data in Beam 2.77", where="--direct_running_mode=multi_threading", remedy="use multi_processing"
         )
-    direct.direct_num_workers = workers = _asked_workers(arguments) or len(os.sched_getaffinity(0))
+    direct.direct_num_workers = workers = local_workers(arguments)
     direct.direct_running_mode = "in_memory"  # anything else would put Beam's own worker command in place of ours
     os.environ[WORKERS] = str(workers)  # they share the limits of the server that they ask
     if workers == 1:
         return None
     return SubprocessSDKEnvironment.from_command_string(f"exec {shlex.quote(sys.executable)} -m pipelines.worker")
-
-
-def _asked_workers(arguments: Sequence[str]) -> int:
-    """How many workers the user asked for, 0 for none: Beam's own options cannot tell a 1 from its default."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--direct_num_workers", type=int, default=0)
-    asked: int = parser.parse_known_args(arguments)[0].direct_num_workers
-    return asked
 
 
 def runs_here(options: PipelineOptions | Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from musadata.corpus.publish import publish
 from musadata.storage.commits import COMMITS
 from musadata.storage.files import join, list_names, survey
 from musadata.storage.lock import lock_corpus
+from musadata.teacher import TEACHERS
 from musadata.verifier.backend_choice import check_backend
 from musadata.verifier.compilation.build_cache import remove_half_built
 from pipelines import resources
@@ -17,6 +18,7 @@ from pipelines.outcome import check_disks, remarks_on_failures, reopen_failed, r
 from pipelines.progress import JournalCounter, Watch, Watched
 from pipelines.retries import begin_round
 from pipelines.stage import Stage
+from pipelines.worker import warm_workers
 
 
 def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
@@ -53,10 +55,18 @@ def run_stages(kinds: Sequence[type[Stage]], options: RunOptions) -> None:
                     print(f"{stage.name}: up to date", file=sys.stderr)
                 _finish(stages, options)
         if not done:
-            _start(options, asks=bool(asking))
-            _run(stages, options)
+            with warm_workers(options.arguments, _modules(stages, options)):
+                _start(options, asks=bool(asking))
+                _run(stages, options)
             with survey(corpus, _is_record):
                 _finish(stages, options)
+
+
+def _modules(stages: Sequence[Stage], options: RunOptions) -> list[str]:
+    """What every worker imports."""
+    asked = (TEACHERS[options.config.teacher.kind].module, "musadata.verifier.verifier", "musadata.tracing.task")
+    harness = "apache_beam.runners.worker.sdk_worker_main"
+    return [harness, *(type(one).__module__ for one in stages), *(asked if any(one.asks for one in stages) else ())]
 
 
 def _begin_round(corpus: str, done: bool) -> bool:

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import shutil
 import sys
 import tokenize
 from pathlib import Path
@@ -90,22 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
     reference = _read_reference(arguments.reference)
     candidate = _read(arguments.candidate, MAX_CHARACTERS * _MOST_BYTES_PER_CHARACTER)
     config = _config(arguments)
-    _start_processes(config)
+    start_ahead()  # torch is imported while this process gets ready
     from musadata.verifier import Verifier
 
     with Verifier(config) as verifier:
         verdict = verifier.verify_text(reference, candidate)
     print(json.dumps(plain(verdict), indent=2) if arguments.json else _render(verdict))
     return _exit_code(verdict)
-
-
-def _start_processes(config: VerifierConfig) -> None:
-    """Start the warm processes for candidates, references and, with a device, the emulator's cross-check: they import
-    torch while this process gets ready."""
-    judged_by_device = config.backend in (BackendType.CUDA, BackendType.MUSA) or (
-        config.backend is BackendType.AUTO and shutil.which("nvidia-smi") is not None
-    )
-    start_ahead(3 if judged_by_device else 2)
 
 
 def _exit_code(verdict: Verdict) -> int:
@@ -176,7 +166,7 @@ def run_batch(arguments: argparse.Namespace) -> int:
         found = visible_devices() if config.backend in (BackendType.AUTO, BackendType.CUDA) else ()
         devices = found if len(found) > 1 else ()  # one needs no process of its own
     if not devices:
-        _start_processes(config)
+        start_ahead()
     if devices and config.backend is BackendType.AUTO and open_backend(config).name == BackendType.EMULATED.value:
         remedy = "leave it out to run the kernels on the CPU"
         raise MusadataError("there is no CUDA device here", where="--devices", remedy=remedy)

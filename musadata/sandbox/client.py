@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from musadata.errors import Cancelled, MusadataError, Outage
 from musadata.sandbox.conversation import GRACE_SECONDS, Conversation, Serve, converse
+from musadata.sandbox.forked import ForkedProcess, has_process_descriptors
 from musadata.sandbox.limits import Limits, Outcome
 from musadata.sandbox.wire import WireError, receive_frame, send_frame
 
@@ -23,7 +24,7 @@ _BOOT = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from musadata.sandbox.server import main
-main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "template", sys.argv[5:])
 """
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "MUSA_HOME", "CC", "CXX")
 _SET = {
@@ -44,20 +45,36 @@ _START_SECONDS = 300.0
 _PAUSE_SECONDS = (0.0, 1.0, 4.0)  # before each try of a call that the machine, not the call, has ended
 _ALONE_SECONDS = 30.0  # how long a second try waits for the other calls to end
 
-_started: list[tuple[subprocess.Popen[bytes], socket.socket]] = []  # warm processes that no sandbox has taken yet
+_templates: list[tuple[subprocess.Popen[bytes], socket.socket]] = []  # one at the most
 
 
-def start_ahead(count: int, modules: Iterable[str] = ("torch",)) -> None:
-    """Let `count` processes import `modules` for sandboxes that this process opens later."""
-    _started.extend(_start(modules) for _ in range(count))
+def start_ahead(modules: Iterable[str] = ("torch",)) -> None:
+    """Let a process import `modules`, once for all sandboxes that are opened later in this process and its forks."""
+    if not _templates and has_process_descriptors():
+        _templates.append(_start("template", modules))
 
 
-def _start(modules: Iterable[str] = ()) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """A warm process that imports `modules` and then waits for its sandbox's hello."""
+def _fork_template() -> tuple[ForkedProcess, socket.socket] | None:
+    """A warm process forked from the template as soon as that is ready; None if there is no template."""
+    if not _templates:
+        return None
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            socket.send_fds(_templates[0][1], [b"f"], [theirs.fileno()])
+        except OSError:  # it has ended
+            _templates.clear()
+            ours.close()
+            return None
+    return ForkedProcess(), ours
+
+
+def _start(kind: str = "server", modules: Iterable[str] = ()) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A process that imports `modules` and then waits for a sandbox's hello; a template waits for sockets of such."""
     ours, theirs = socket.socketpair()
     environment = {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **_SET}
     path = [str(Path(entry).absolute()) for entry in sys.path]
-    command = [sys.executable, "-s", "-P", "-c", _BOOT, json.dumps(path), str(theirs.fileno()), str(os.getpid())]
+    command = [sys.executable, "-s", "-P", "-c", _BOOT, json.dumps(path), str(theirs.fileno()), str(os.getpid()), kind]
     with theirs:
         process = subprocess.Popen(
             [*command, *modules],
@@ -144,7 +161,7 @@ class Sandbox:
         self._readable = [os.fspath(path) for path in readable]
         self._devices = list(devices)
         self._environment = dict(environment or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._sock: socket.socket | None = None
         self._awaited = False
         self._closed = 0  # how often
@@ -186,7 +203,7 @@ class Sandbox:
         self.close()
 
     def _spawn(self) -> None:
-        self._process, self._sock = _started.pop() if _started else _start()
+        self._process, self._sock = _fork_template() or _start()
         hello = {
             "environment": self._environment,
             "preload": self._preload,
@@ -203,6 +220,8 @@ class Sandbox:
         assert ours is not None
         ours.settimeout(_START_SECONDS)
         try:
+            if isinstance(self._process, ForkedProcess):
+                self._process.found(receive_frame(ours)[0]["pid"])
             ready, _ = receive_frame(ours)
         except (OSError, WireError) as error:
             self._stop()
@@ -227,8 +246,7 @@ class Sandbox:
         if self._sock is not None:
             self._sock.close()
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGKILL)  # what it has started dies with it
+            self._process.kill()  # what it has started dies with it
             self._process.wait()
         self._sock = self._process = None
         self._awaited = False

@@ -5,6 +5,7 @@ import gc
 import importlib
 import os
 import select
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -21,13 +22,18 @@ _REAP_SECONDS = 0.05
 _GONE = (WireError, ConnectionError)  # the owner has closed, with or without having read all that was sent
 
 
-def main(descriptor: int, owner: int, modules: list[str]) -> None:
-    """Import `modules`, then serve what process `owner` sends through the socket `descriptor` until it closes."""
+def main(descriptor: int, owner: int, is_template: bool, modules: list[str]) -> None:
+    """Import `modules`, then serve what process `owner` sends through the socket `descriptor` until it closes.
+
+    A template forks a process for every socket that it is sent, which serves what comes through that.
+    """
     sock = socket.socket(fileno=descriptor)
     confine.die_with_parent(owner)
     gc.disable()  # what is imported stays: looking for garbage in it costs a tenth of importing torch
     with contextlib.suppress(Exception):  # whoever says hello asks for them again, and is told
         _import(modules)
+    if is_template:
+        sock = _fork_for_each(sock)
     try:
         hello, _ = receive_frame(sock)
     except _GONE:  # nobody needed this process
@@ -53,6 +59,31 @@ def main(descriptor: int, owner: int, modules: list[str]) -> None:
             running += 1 - _reap()
     except _GONE:
         os._exit(0)  # nothing to tidy up, and some libraries (Triton's) complain when the interpreter ends
+
+
+def _fork_for_each(orders: socket.socket) -> socket.socket:
+    """Fork this process for every socket that comes; returns in the forks."""
+    gc.freeze()
+    collapse_memory()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their sandboxes see them end
+    template = os.getpid()
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(orders, 1, 1)
+        if not data or not descriptors:  # all who could ask have ended
+            os._exit(0)
+        try:
+            pid = os.fork()
+        except OSError:  # no memory or no process left: the socket closes, and its sandbox tries again
+            pid = -1
+        if pid == 0:
+            orders.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            confine.die_with_parent(template)
+            sock = socket.socket(fileno=descriptors[0])
+            with contextlib.suppress(OSError):
+                send_frame(sock, {"pid": os.getpid()})
+            return sock
+        os.close(descriptors[0])
 
 
 def _import(modules: list[str]) -> None:

@@ -6,7 +6,7 @@ import sys
 from tests.conftest import ROOT
 
 WORK = """
-import gc
+import gc, sys
 from apache_beam.runners.worker import sdk_worker_main
 from musadata.storage.journal import Journal
 from pipelines import resources, worker
@@ -17,6 +17,7 @@ def work(argv):
     resources._open.enter_context(Journal("memory://journal", "answers")).put("paid", "answer")
 
 sdk_worker_main.main = work
+sys.argv = sys.argv[:1]
 worker.main()
 """
 

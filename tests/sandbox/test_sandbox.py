@@ -273,20 +273,40 @@ def test_without_namespaces_limits_still_hold(plain, function, arguments, status
     assert plain.call(f"hostile_calls:{function}", *arguments).status == status
 
 
-def test_a_process_that_was_started_ahead_is_taken_and_knows_no_secrets(monkeypatch):
+@pytest.fixture
+def template(monkeypatch):
+    """A process that sandboxes are forked from, which is not that of other tests."""
+    monkeypatch.setattr(client, "_templates", [])
     monkeypatch.setenv("API_TOKEN", "secret")
-    start_ahead(1, modules=("json", "no_such_module"))
-    ahead = client._started[-1][0]
-    with Sandbox(("hostile_calls",), environment={"MUSADATA_CACHE": "/nowhere"}) as sandbox:
-        assert ahead not in [process for process, _ in client._started]
-        found = sandbox.call("hostile_calls:environment").value
+    start_ahead(modules=("json", "no_such_module"))
+    process, sock = client._templates[0]
+    with sock:
+        yield psutil.Process(process.pid)
+        process.kill()
+        process.wait()
+
+
+def test_sandboxes_are_forked_from_the_process_that_was_started_ahead_and_know_no_secrets(template):
+    with Sandbox(("hostile_calls",), environment={"MUSADATA_CACHE": "/nowhere"}) as one, Sandbox(()) as other:
+        assert {one._process.pid, other._process.pid} == {fork.pid for fork in template.children()}
+        found = one.call("hostile_calls:environment").value
+        assert other.call("hostile_calls:echo", 1).value == 1
+        forks = template.children()
     assert found["MUSADATA_CACHE"] == "/nowhere"
     assert "API_TOKEN" not in found
-    assert ahead.poll() is not None
+    assert not psutil.wait_procs(forks, timeout=SLACK)[1]
+
+
+def test_a_call_goes_on_in_a_process_of_its_own_where_the_template_has_died(template):
+    with Sandbox(("hostile_calls",), limits=PATIENT) as sandbox:
+        fork = psutil.Process(sandbox._process.pid)
+        template.kill()
+        fork.wait(timeout=SLACK)
+        assert sandbox.call("hostile_calls:echo", 1).value == 1
 
 
 def test_a_process_that_nobody_takes_ends_with_its_owner():
-    script = "from musadata.sandbox import client, start_ahead; start_ahead(1); print(client._started[0][0].pid)"
+    script = "from musadata.sandbox import client, start_ahead; start_ahead(); print(client._templates[0][0].pid)"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(done.stdout)).wait(timeout=SLACK)
