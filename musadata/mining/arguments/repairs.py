@@ -101,7 +101,15 @@ def _variants(attempt: Attempt, error: str, line: str, known: Parameters, operan
     yield from ranked
     yield from _change_dtype(attempt, error)
     names = [item.name for item in known.init]
-    read = sorted(range(len(attempt.init)), key=lambda place: place < len(names) and names[place] not in words)
+    indexed = re.findall(r"(\w+)\[", line)
+
+    def is_far(
+        place: int,
+    ) -> tuple[bool, bool]:  # from the failing line; configurations have fields like what it indexes
+        is_named = place >= len(names) or names[place] in words
+        return not is_named, not any(word in attempt.init[place] for word in indexed)
+
+    read = sorted(range(len(attempt.init)), key=is_far)
     for number in read:
         for other in dict.fromkeys(_other_values(attempt.init[number], error, line)):
             yield replace(attempt, init=(*attempt.init[:number], other, *attempt.init[number + 1 :]))
@@ -228,7 +236,8 @@ def _change_rank(attempt: Attempt, error: str, line: str, named: Sequence[int] =
     if SCALAR.search(error):  # an item was read with too few indices
         wanted += [found.count(",") + 1 for found in re.findall(r"\w\[([\w, ]+)\]", line)]
         wanted += [len(attempt.draws[number].shape) - 1 for number in named]
-    by_index = "IndexError" in error and "out of range in self" not in error  # of an axis, not of an embedding
+    of_plain = re.search("(tuple|list) index", error) and not re.search(r"shape|size|dim", line)
+    by_index = "IndexError" in error and "out of range in self" not in error and not of_plain  # nor of an embedding
     if by_index or "Dimension out of range" in error or "dims" in error or "dimension" in error:
         wanted += [max((len(draw.shape) for draw in attempt.draws), default=1) + 1, 2, 3, 4]
     for rank in dict.fromkeys(wanted):
@@ -320,7 +329,8 @@ def _other_expressions(text: str, error: str) -> Iterator[str]:
     elif text.startswith("("):
         items = integers(text)
         if NOT_A_SEQUENCE.search(error) and items and not text.startswith("(("):  # of what a loop takes from it
-            yield f"({f'({items[0]}, {items[0]}, {items[0]}), ' * len(items)})"
+            steps = (1, 3, 5) if items[0] == 1 else (items[0],) * 3  # as those of dilated convolutions
+            yield f"({f'{steps}, ' * len(items)})"
         if "float" in error and re.search(r"\d\.", text):
             yield re.sub(r"\d*\.\d+", "2", text)
         if (

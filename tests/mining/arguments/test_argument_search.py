@@ -833,6 +833,7 @@ def test_sequences_in_configurations_are_found_by_what_is_made_of_them(read):
     found = search(block + model)
     assert "reason" not in found, found
     assert run(block + model, found).dim() == 3
+    assert "(1, 3, " in found["init"][0]
 
 
 def test_a_layer_that_a_method_was_handed_gets_the_channels_that_it_meets():
@@ -858,3 +859,18 @@ def test_a_missing_key_of_a_configuration_is_added():
     found = search(body)
     assert "reason" not in found, found
     assert "'width': " in found["init"][0]
+
+
+def test_a_sequence_has_as_many_items_as_a_constructor_indexes():
+    body = (
+        "class Model(nn.Module):\n    def __init__(self, inplanes, outplanes, dilat, scales=4):\n"
+        "        super().__init__()\n        width = inplanes // scales\n        self.scales = scales\n"
+        "        self.convs = nn.ModuleList([\n"
+        "            nn.Conv2d(width, width, 3, dilation=dilat[i], padding=dilat[i]) for i in range(scales)\n"
+        "        ])\n        self.out = nn.Conv2d(inplanes, outplanes, 1)\n\n"
+        "    def forward(self, x):\n        parts = torch.chunk(x, self.scales, 1)\n"
+        "        return self.out(torch.cat([conv(part) for conv, part in zip(self.convs, parts)], 1))\n"
+    )
+    found = search(body)
+    assert "reason" not in found, found
+    assert run(body, found).dim() == 4
