@@ -12,12 +12,21 @@ from musadata.records import InputSpec, Trace
 from musadata.rows import restore
 from musadata.tasks.reference_loading import load_reference
 from musadata.tracing.inputs import draw
-from musadata.tracing.shape_sets import Specs, elements, has_uneven_size, lengthen, vary_shapes, vary_what_grows
+from musadata.tracing.shape_sets import (
+    Specs,
+    elements,
+    has_uneven_size,
+    lengthen,
+    multiply,
+    vary_shapes,
+    vary_what_grows,
+)
 from musadata.tracing.trace_recording import Untraceable, check_values_matter, record
 
 # Elements of all tensors of a trace that are allowed however small the task's own trace is.
 _ALWAYS_SMALL = 1 << 16
 _MOST_LONG_FLOPS = 1 << 21
+_FEW_RESULTS = 64  # with more, a block for each result keeps a device busy, so nobody splits their reductions
 
 
 def trace_reference(
@@ -41,6 +50,7 @@ def trace_reference(
         if large and len(traces) > 1:
             traces[-1] = _trace_what_grows(reference, traces, large, seed)
             traces += _trace_long(reference, traces, large, seed)
+            traces += _trace_many(reference, traces, large, seed)
     except Untraceable as error:
         return {"reason": error.reason, "detail": error.detail}
     if not any(has_uneven_size(trace.inputs) for trace in traces):
@@ -117,6 +127,21 @@ def _trace_long(reference: ModuleType, traces: list[Trace], measure: Specs, seed
         return True
 
     return [accepted[specs] for specs in lengthen(traces[0].inputs, measure, runs)]
+
+
+def _trace_many(reference: ModuleType, traces: list[Trace], measure: Specs, seed: int) -> list[Trace]:
+    """A trace with the same operators in which few results are made of many elements, if there is one that is cheap."""
+    accepted: dict[Specs, Trace] = {}
+
+    def runs(specs: Specs) -> bool:
+        trace = _try(reference, specs, traces[0], seed, growth=4)
+        if trace is None or trace.operators != traces[0].operators or trace.flops > _MOST_LONG_FLOPS:
+            return False
+        accepted[specs] = trace
+        return any(math.prod(fact.shape) <= _FEW_RESULTS for fact in trace.tensors if fact.operands)
+
+    found = multiply(traces[0].inputs, measure, runs)
+    return [] if found is None else [accepted[found]]
 
 
 def _try(reference: ModuleType, specs: Specs, own: Trace, seed: int, growth: int = 2) -> Trace | None:

@@ -24,6 +24,8 @@ _MOST_TRIALS = 60
 _LONG, _SHORT = (2051, 1031, 523, 263, 127, 61), 2
 _MOST_LONG, _MOST_LONG_TRIALS = 2, 12
 _SHORTER_OUTWARDS = 3  # along an outer axis every row has a block, which the emulator executes
+# More than two blocks take of a long reduction: parts of 8,192 elements are usual (32 for each of 256 threads).
+MANY = 2 * 8192
 
 
 def vary_shapes(own: Specs, runs: Callable[[Specs], bool], rotation: int = 0) -> Specs | None:
@@ -109,6 +111,25 @@ def lengthen(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> list[
         if set_found is not None:
             found.append(set_found)
     return found
+
+
+def multiply(own: Specs, measure: Specs, runs: Callable[[Specs], bool]) -> Specs | None:
+    """A set whose largest argument has a little more than `MANY` elements, by one longer size, or None.
+
+    Else a candidate that splits a long reduction over blocks, and joins their results wrongly, would pass every set: at
+    other sizes there is one part.
+    """
+    growing = _what_grows(own, measure)
+    outermost_first = sorted(growing, key=lambda sizes: min(axis for _, axis in growing[sizes]))
+    for size, other in outermost_first:
+        places = frozenset(growing[size, other])
+        most = max(math.prod(spec.shape) for index, spec in enumerate(own) if any(index == one for one, _ in places))
+        long = (MANY * size // most + 1) | 1
+        if size < long <= other:
+            trial = _resize_bounds(own, (own, measure), places, (size, other, long))
+            if runs(trial):
+                return trial
+    return None
 
 
 def _with_one_long(

@@ -1,4 +1,5 @@
 import math
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
@@ -6,12 +7,15 @@ from hypothesis import strategies as st
 
 from musadata.records import InputSpec
 from musadata.tasks.sizing.sizes import groups as measured_groups
+from musadata.tracing.execution import trace_reference
 from musadata.tracing.shape_sets import (
+    MANY,
     elements,
     exchanges,
     groups,
     has_uneven_size,
     lengthen,
+    multiply,
     sizes,
     vary_shapes,
     vary_what_grows,
@@ -179,3 +183,45 @@ def test_a_set_that_the_reference_refuses_is_tried_shorter_and_then_left_out():
     assert [shapes_of(found) for found in lengthen(own, measure, lambda specs: specs[0].shape[1] < 600)] == [[(8, 523)]]
     assert lengthen(own, measure, lambda specs: False) == []
     assert lengthen(own, own, lambda specs: True) == []
+
+
+@given(st.lists(st.integers(2, 60), min_size=1, max_size=4, unique=True), st.integers(1, 5000))
+@settings(max_examples=50, deadline=None)
+def test_a_set_of_many_elements_has_one_longer_size_and_a_little_more_than_two_parts(shape, factor):
+    own, measure = specs_of(tuple(shape)), specs_of(tuple(size * factor for size in shape))
+    found = multiply(own, measure, lambda specs: True)
+    if found is None:
+        rest = [(math.prod(shape) // size, most) for size, most in zip(shape, _shape(measure), strict=True)]
+        assert all((most - 2) * others <= MANY for others, most in rest) or math.prod(shape) > MANY
+        return
+    longer = {size for size, new in zip(shape, _shape(found), strict=True) if new != size}
+    assert len(longer) == 1
+    assert math.prod(_shape(found)) > MANY
+    assert all(new <= most for new, most in zip(_shape(found), _shape(measure), strict=True))
+    assert multiply(own, measure, lambda specs: False) is None
+
+
+SUM_OF_ALL = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return (x * x).sum({dims})
+
+
+def get_inputs():
+    return [torch.randn(4096, 8192)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(("dims", "has"), [("", True), ("1", True), ("0", False)])
+def test_only_few_results_of_many_elements_get_a_set_of_many_elements(dims, has):
+    own, measure = specs_of((12, 80)), specs_of((4096, 8192))
+    found = trace_reference(SUM_OF_ALL.format(dims=dims), [asdict(s) for s in own], 3, 2, [asdict(s) for s in measure])
+    most = max(math.prod(trace["inputs"][0]["shape"]) for trace in found["traces"])
+    assert (most > MANY) == has

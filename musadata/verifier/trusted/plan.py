@@ -53,7 +53,7 @@ def collect_shapes(task: Task, extra: Sequence[Sequence[InputSpec]]) -> list[tup
 
 def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[InputSpec]]) -> list[InputSet]:
     """All input sets. The sets of shapes alternate, so that nothing that a call keeps fits the next one. Of a set
-    of shapes that is there for its one long size, one is drawn."""
+    of shapes that is there for its one long size or its many elements, one is drawn."""
     count, full = config.input_sets, _drawn_in_full(shapes)
 
     def draw_set(shape: int, variant: str, last: object) -> InputSet:
@@ -75,13 +75,21 @@ def plan_sets(config: VerifierConfig, task_id: str, shapes: Sequence[Sequence[In
 
 
 def _drawn_in_full(shapes: Sequence[Sequence[InputSpec]]) -> list[int]:
-    """The task's own sets of shapes: the first two, and others without a size over three times as long as theirs."""
+    """The task's own sets of shapes: the first two, and others without a size over three times as long as theirs, and
+    without more than three times as many elements."""
 
     def longest(shape: Sequence[InputSpec]) -> int:
         return max((size for spec in shape for size in spec.shape), default=0)
 
-    usual = 3 * max(map(longest, shapes[:2]))
-    return [index for index, shape in enumerate(shapes) if index < 2 or longest(shape) <= usual]
+    def largest(shape: Sequence[InputSpec]) -> int:
+        return max((math.prod(spec.shape) for spec in shape), default=0)
+
+    usual, modest = (3 * max(map(measure, shapes[:2])) for measure in (longest, largest))
+    return [
+        index
+        for index, shape in enumerate(shapes)
+        if index < 2 or (longest(shape) <= usual and largest(shape) <= modest)
+    ]
 
 
 def plan_once(shapes: Sequence[int], checks: str = "") -> list[Call]:

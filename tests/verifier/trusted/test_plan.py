@@ -14,6 +14,14 @@ def test_two_sets_of_shapes_are_drawn_in_full_and_each_further_one_once():
     assert sets[:2] == plan_sets(VerifierConfig(input_sets=3), "task", _SHAPES[:2])[:2]
 
 
+def test_a_set_with_many_elements_is_drawn_once():
+    many = (InputSpec("x", "normal", "float32", (251, 90)),)
+    sets = plan_sets(
+        VerifierConfig(input_sets=3), "task", [(InputSpec("x", "normal", "float32", (52, 90)),)] * 2 + [many]
+    )
+    assert [one.variant for one in sets if one.shape == 2] == [variants.PLAIN]
+
+
 def test_calls_over_zeros_are_made_for_the_sets_that_are_drawn_in_full():
     calls = plan_calls([0, 1, 2, 3, 0, 1])
     assert [call.name for call in calls if call.name.startswith("zeros")] == ["zeros0", "zeros1"]
