@@ -70,6 +70,8 @@ def device_function(name: str, dtype: str) -> str:
         T=C_TYPES[dtype],
         quotient=f"floor{suffix}(a / b)" if floating else "a / b - ((a % b != 0) && ((a < 0) != (b < 0)))",
         rest=f"fmod{suffix}(a, b)" if floating else "a % b",
+        or_nan=" || a != a" if floating else "",
+        keeps_nan="; keeps NaN, as PyTorch's does" if floating else "",
         **{function: f"{function}{suffix}" for function in ("exp", "erf", "tanh", "log1p")},
     )
 

@@ -10,7 +10,7 @@ import pytest
 from musadata.teacher.compiler.candidate_set import CandidateSet
 from musadata.teacher.compiler.emission.schedule_plan import PLANS
 from musadata.teacher.compiler.explanation import explain_repair
-from musadata.teacher.compiler.faults import KINDS, FaultContext
+from musadata.teacher.compiler.faults import KINDS, FaultContext, catalogue
 from musadata.teacher.compiler.faults.catalogue import FaultKind
 from musadata.verifier.rules.python.legality import check_legality
 from tests.teacher.compiler.references import FIXTURES
@@ -54,6 +54,20 @@ def test_a_stride_is_only_replaced_by_one_that_differs(candidate_of):
     honest = candidate_of("softmax", PLANS[0])
     square = type(honest)(honest.source, honest.kernels, honest.plan, honest.graph, ({"rows": 9, "cols": 9},))
     assert KINDS["wrong_stride"].insert(FaultContext(square, Random(1))) is None
+
+
+def test_a_shorter_loop_always_has_fewer_rounds(candidate_of):
+    for name, plan, seed in itertools.product(PLACES, PLANS, (1, 2)):
+        _, faulty = inserted("off_by_one", candidate_of(name, plan), seed=seed)
+        for extent, step in re.findall(r"< (\d+) - 1; \w+ \+= (\d+)", faulty or ""):
+            assert len(range(0, int(extent) - 1, int(step))) < len(range(0, int(extent), int(step)))
+
+
+def test_an_overflow_that_a_tanh_takes_away_is_no_fault():
+    pattern, _ = catalogue._TABLE["unstable_softplus"]["replace"]
+    softplus = "x > 20.0f ? x : log1pf(expf(x))"
+    assert re.search(pattern, f"softplus[i] = {softplus};")
+    assert not re.search(pattern, f"mish[i] = x * tanhf({softplus});")
 
 
 def test_a_wrong_start_is_never_one_that_a_running_maximum_takes_away(candidate_of):
