@@ -102,7 +102,7 @@ def ask_all(
         if in_threads:
             ask = cache.ask_teacher(teacher)
             return list(concurrently(lambda one: hold(_outcome(one), ask), requests, at_once))
-        return list(hold_all(map(_outcome, requests), cache.ask_later(teacher), at_once))
+        return list(hold_all(_outcome, requests, cache.ask_later(teacher), at_once))
 
 
 def _outcome(request: Request) -> Conversation[str]:

@@ -246,9 +246,11 @@ def one_at_a_time(function: Callable[[Item], R]) -> Callable[[Item], R]:
 
 
 @OpenedOnce
-def executing_here(workers: int) -> threading.BoundedSemaphore:
-    """The right to run foreign code in a sandbox: threads that ask are many more than cores."""
-    return threading.BoundedSemaphore(max(2, len(os.sched_getaffinity(0)) // workers))
+def executing_threads(workers: int) -> ThreadPoolExecutor:
+    """The threads in which this process runs foreign code in a sandbox for a stage that asks a server, in the order in
+    which its shards hand it over. Threads of each shard that waited for their turn let a shard's first task wait for
+    the tasks of others, and its requests with it."""
+    return ThreadPoolExecutor(max(2, len(os.sched_getaffinity(0)) // workers), "execute")
 
 
 def verdicts_at_once(config: VerifierConfig, workers: int) -> int:

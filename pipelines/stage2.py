@@ -6,7 +6,7 @@ python -m pipelines.stage2 --config configs/quickstart.yaml --corpus build/quick
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, starmap
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from musadata.records import Annotation, Reject, Task, Trace
@@ -21,21 +21,11 @@ from pipelines.conversations import converse
 from pipelines.options import parse_options, run_command
 from pipelines.run import run_stages
 from pipelines.stage import Stage
-from pipelines.steps import (
-    ShardStep,
-    Undone,
-    Writers,
-    all_found,
-    asking_settings,
-    concurrently,
-    task_limit,
-)
+from pipelines.steps import ShardStep, Undone, Writers, all_found, asking_settings, task_limit
 from pipelines.versions import annotation_version
 
 if TYPE_CHECKING:
     import apache_beam as beam
-
-TRACED_AT_ONCE = 4  # of a shard, beside requests; `executing_here` limits those of the process
 
 
 @dataclass(frozen=True)
@@ -63,21 +53,19 @@ class Annotate(ShardStep):
 
     def _annotate(self, shard: Shard, cache: RequestCache, out: Writers) -> None:
         config, sandbox = self.config, resources.references(self.config.teacher.kind)
-        teacher, executing = resources.teacher(config, self.corpus), resources.executing_here(self.workers)
-
-        def trace(task: Task) -> tuple[Task, tuple[Trace, ...] | Reject]:
-            with executing:
-                return task, trace_task(task, config.tracing, sandbox, config.seed)
+        teacher = resources.teacher(config, self.corpus)
+        executing = resources.executing_threads(self.workers) if resources.is_remote(config.teacher) else None
 
         def reason(task: Task, traces: tuple[Trace, ...] | Reject) -> Conversation[tuple[bool, Annotation | Reject]]:
             if isinstance(traces, Reject):
                 return False, traces
             return True, (yield from annotate(task, traces, teacher.name, config.seed, config.grounding))
 
+        def trace(task: Task) -> Conversation[tuple[bool, Annotation | Reject]]:
+            return reason(task, trace_task(task, config.tracing, sandbox, config.seed))
+
         tasks = islice(read_shard(self.corpus, "tasks", shard, Task), task_limit(config, shard))
-        at_once = TRACED_AT_ONCE if resources.is_remote(config.teacher) else 1
-        traced = concurrently(trace, tasks, at_once)
-        for went_on, result in converse(starmap(reason, traced), config, self.corpus, cache):
+        for went_on, result in converse(trace, tasks, config, self.corpus, cache, executing):
             out.funnel.came_in("trace")
             if went_on:
                 out.funnel.went_on("trace")

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import random
 import threading
+import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -86,11 +88,16 @@ def expected(*texts):
 TALKS = st.lists(st.lists(st.sampled_from(["a", "b known", "c refused", "d fails"]), max_size=3), max_size=40)
 
 
-@given(TALKS, st.integers(1, 9), st.integers(0, 5))
+def begin(texts):
+    return conversation(*texts)
+
+
+@given(TALKS, st.integers(1, 9), st.integers(0, 5), st.booleans())
 @settings(max_examples=30, deadline=None)
-def test_every_conversation_comes_to_its_end_in_order(talks, at_once, seed):
+def test_every_conversation_comes_to_its_end_in_order(talks, at_once, seed, in_pool):
     server = Server(seed)
-    found = list(hold_all((conversation(*talk) for talk in talks), server.ask, at_once))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(hold_all(begin, talks, server.ask, at_once, pool if in_pool else None))
     server.close()
     assert found == [expected(*talk) for talk in talks]
     assert server.most_at_once <= at_once + max(1, at_once // 3)
@@ -115,9 +122,9 @@ def test_conversations_are_begun_as_they_are_needed():
     def talks():
         for number in range(1000):
             begun.append(number)
-            yield conversation("a")
+            yield ["a"]
 
-    results = hold_all(talks(), server.ask, 3)
+    results = hold_all(begin, talks(), server.ask, 3)
     next(results)
     assert len(begun) <= 12
     results.close()
@@ -131,9 +138,9 @@ def test_what_ends_all_requests_ends_the_conversations_after_those_under_way():
     def ask(request, done):
         return server.ask(request, lambda result: (ended.append(result), done(result)))
 
-    talks = [conversation(text) for text in ("a", "b", "c stops", "d", "e", "f")]
+    talks = [[text] for text in ("a", "b", "c stops", "d", "e", "f")]
     with pytest.raises(MusadataError, match="no server"):
-        list(hold_all(talks, ask, 9))
+        list(hold_all(begin, talks, ask, 9))
     assert len(ended) == len(server.asked)
     server.close()
 
@@ -145,8 +152,45 @@ def test_a_conversation_that_fails_of_itself_ends_the_others():
 
     server = Server()
     with pytest.raises(ZeroDivisionError):
-        list(hold_all([conversation("a"), broken(), conversation("b")], server.ask, 4))
+        list(hold_all(lambda talk: talk, [conversation("a"), broken(), conversation("b")], server.ask, 4))
     server.close()
+
+
+def test_conversations_go_on_while_others_are_prepared():
+    """The second request of the first one does not wait until the last one is prepared, nor for an earlier one."""
+    server, second = Server(), threading.Event()
+
+    def prepare(texts):
+        if texts == ["slow"]:
+            assert second.wait(5)
+        return conversation(*texts)
+
+    def ask(request, done):
+        if request.messages[-1].content == "second":
+            second.set()
+        return server.ask(request, done)
+
+    talks = [["slow"], ["first", "second"], ["slow"]]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(hold_all(prepare, talks, ask, 9, pool))
+    server.close()
+    assert found == [expected(*talk) for talk in talks]
+
+
+def test_what_is_not_prepared_yet_when_all_ends_is_never_prepared():
+    server, prepared = Server(), []
+
+    def prepare(text):
+        prepared.append(text)
+        if text == "broken":
+            raise ZeroDivisionError
+        time.sleep(0.1)
+        return conversation(text)
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ZeroDivisionError):
+        list(hold_all(prepare, ["broken", *map(str, range(20))], server.ask, 30, pool))
+    server.close()
+    assert len(prepared) <= 3
 
 
 TEXT = st.text(st.characters(), max_size=20)

@@ -71,7 +71,7 @@ def test_requests_that_wait_for_a_slot_are_not_sent_once_the_budget_is_spent(tmp
         with OpenAITeacher(config) as teacher:
             cache = RequestCache(answers, answers, "", "", None, usage, budget)
             with pytest.raises(BudgetSpent):
-                list(hold_all(map(talk, range(200)), cache.ask_later(teacher), 30))
+                list(hold_all(talk, range(200), cache.ask_later(teacher), 30))
         assert 2 <= server.requests == len(answers) < 40  # so many were submitted; what was sent is kept
 
 
